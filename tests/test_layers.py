@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "vocabulary_files.parquet_file",
     ),
     ("vocabulary_files.__init__",),
-    ("formats.wire", "formats.saved_model_schema"),
+    ("formats.wire", "formats.saved_model_schema", "formats.string_chains"),
     ("formats.wire_arrays", "formats.flatbuffer", "formats.double_array", "formats.pieces"),
     ("formats.tensors", "formats.text_file", "formats.text_format", "formats.hub_cache"),
     ("formats.leveldb_table", "formats.sentencepiece", "formats.text_tokenizers"),

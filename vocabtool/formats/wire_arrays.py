@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vocabtool.byte_strings import ByteStrings, Offsets
 from vocabtool.errors import InvalidFile
+from vocabtool.formats import string_chains
 
 WINDOW: Final = 1 << 16  # bytes looked at together: larger arrays cost fresh pages each
 LENGTH_BYTES: Final = 5  # a varint of more bytes is a length of 2^35, longer than any file we read
@@ -31,18 +32,31 @@ def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteString
     """
     array = np.frombuffer(data, np.uint8)[:end]
     dtype = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
-    all_starts: list[Offsets] = [np.zeros(0, dtype)]
-    all_ends: list[Offsets] = [np.zeros(0, dtype)]
+    all_starts: list[Offsets] = []
+    all_ends: list[Offsets] = []
     while pos < end and data[pos] == tag:
-        starts, ends = _window(array, pos, min(pos + WINDOW, end), tag)
-        pos = int(ends[-1])
-        if pos > end:
-            raise InvalidFile(
-                f"the last string runs {pos - end:,} bytes past the end", offset=int(starts[-1])
-            )
-        all_starts.append(starts.astype(dtype))
-        all_ends.append(ends.astype(dtype))
-    return ByteStrings(data, np.concatenate(all_starts), np.concatenate(all_ends)), pos
+        fields = string_chains.block_of_fields(array, pos, tag) if end - pos > WINDOW else None
+        if fields is not None:
+            all_starts.append(fields[:-1] + np.int32(2))
+            all_ends.append(fields[1:])
+            pos = int(fields[-1])
+            continue
+        stop = min(pos + string_chains.BLOCK, end)
+        while pos < stop and data[pos] == tag:
+            starts, ends = _window(array, pos, min(pos + WINDOW, stop), tag)
+            pos = int(ends[-1])
+            if pos > end:
+                raise InvalidFile(
+                    f"the last string runs {pos - end:,} bytes past the end", offset=int(starts[-1])
+                )
+            all_starts.append(starts.astype(dtype))
+            all_ends.append(ends.astype(dtype))
+    return ByteStrings(data, _one(all_starts, dtype), _one(all_ends, dtype)), pos
+
+
+def _one(parts: list[Offsets], dtype: np.dtype[Any]) -> Offsets:
+    """The parts in one array; a single one as it is."""
+    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, dtype), *parts])
 
 
 def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offsets]:
