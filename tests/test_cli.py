@@ -20,7 +20,7 @@ import pytest
 import vocabtool
 from tests import saved_model_bytes as b
 from tests.conftest import ROOT
-from vocabtool import cli, vocabulary_files
+from vocabtool import model_commands, vocabulary_files
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.vocabulary_files import json_file
 
@@ -388,7 +388,7 @@ def test_parquet_is_not_for_terminals(model: Path) -> None:
 
 def test_formats_are_those_that_are_written() -> None:
     """The choices of --format are the formats of vocabulary_files."""
-    assert get_args(vocabulary_files.FileFormat) == cli.EXTRACT_FORMATS
+    assert get_args(vocabulary_files.FileFormat) == model_commands.EXTRACT_FORMATS
 
 
 def test_module() -> None:

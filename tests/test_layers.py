@@ -15,8 +15,8 @@ PACKAGE = ROOT / "vocabtool"
 
 # From the core to the edges. Files in one row may not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
-    ("byte_strings",),
+    ("errors", "telling"),
+    ("byte_strings", "whole_file"),
     ("vocabulary",),
     ("model", "vocabulary_files.facts"),
     (
@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "vocabulary_files.parquet_file",
     ),
     ("vocabulary_files.__init__",),
+    # Model files.
     ("formats.wire", "formats.saved_model_schema", "formats.string_chains"),
     ("formats.wire_arrays", "formats.flatbuffer", "formats.double_array", "formats.pieces"),
     ("formats.tensors", "formats.text_file", "formats.text_format", "formats.hub_cache"),
@@ -39,11 +40,49 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.saved_model",),
     ("formats.detect",),
     ("extraction", "inspection"),
+    # Texts to words.
+    ("words.cut", "words.judged", "words.surface"),
+    ("words.distinct", "words.in_order"),
+    ("words.strings", "words.normalizing", "words.ngrams", "words.wordpiece"),
+    ("words.tokenizing", "words.sentencepieces", "words.named"),
+    ("words.bert", "words.alignment"),
+    ("words.rule", "words.lexicon", "words.recovery", "words.sites"),
+    ("words.judging", "words.sentencepiece_judge", "words.readings", "words.trust"),
+    ("words.subwords", "words.graph_taps", "words.tap_alignment"),
+    ("words.tap_model", "words.tap_words"),
+    ("words.tap_reports",),
+    ("words.tap",),
+    ("words.tap_judge",),
+    ("words.model_words", "words.__init__"),
+    ("mask", "words_report"),
+    # Corpora.
+    ("document_files.rows", "document_files.opening"),
+    ("document_files.lines", "document_files.csv_file", "document_files.parquet_file"),
+    ("document_files.jsonl",),
+    ("documents", "document_files.__init__"),
+    ("oov.lookalikes", "oov.word_examples", "oov.word_sketches", "oov.batch_counts"),
+    ("oov.word_tally", "oov.report"),
+    ("oov.figures",),
+    ("oov.counts",),
+    ("oov.counter", "oov.__init__"),
+    (
+        "oov_report_files.plain_words",
+        "oov_report_files.json_file",
+        "oov_report_files.csv_file",
+    ),
+    ("oov_report_files.parquet_file", "oov_report_files.table", "oov_report_files.figures"),
+    ("oov_report_files.html",),
+    ("oov_report_files.__init__",),
     ("__init__", "formats.__init__"),
+    ("model_commands",),
+    ("text_commands",),
     ("cli",),
     ("__main__",),
 )
-HEAVY = ("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich")
+HEAVY = (
+    *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),
+    *("datasketches", "sentencepiece", "re2", "regex", "unicodedataplus"),
+)
 
 
 def files() -> dict[str, ast.Module]:

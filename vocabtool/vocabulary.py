@@ -198,12 +198,13 @@ class Vocabulary:
 
     def _position(self, entry: str | bytes) -> int | None:
         try:
-            return self._positions.get(encode(entry) if isinstance(entry, str) else entry)
+            return self.positions.get(encode(entry) if isinstance(entry, str) else entry)
         except UnicodeEncodeError:  # a lone surrogate that no bytes are shown as
             return None
 
     @cached_property
-    def _positions(self) -> dict[bytes, int]:
+    def positions(self) -> dict[bytes, int]:
+        """Where each stored entry stands first; one object per entry, made on first use."""
         positions: dict[bytes, int] = {}
         for position, entry in enumerate(self.stored):
             positions.setdefault(entry, position)

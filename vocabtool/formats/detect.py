@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import re
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from vocabtool.errors import (
     GIT_LFS,
@@ -72,10 +72,44 @@ REFUSED: Final[tuple[tuple[bytes, str, str], ...]] = (
 )
 
 
+class Opened(NamedTuple):
+    """A model's graphs, opened and not yet looked through.
+
+    ``path``: as it was given, or found for a hub handle; ``file``: the graphs' file.
+    """
+
+    path: Path
+    file: Path
+    graphs: tuple[MetaGraph, ...]
+    format: str
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it is a bare graph, without checkpoint and metadata."""
+        return self.format == FROZEN
+
+
 def open_model(model: str | Path, *, small: bool = False) -> Model:
     """Read every vocabulary of a folder, a file or a TensorFlow Hub handle.
 
     ``small``: take string constants of fewer than ten entries for vocabularies too.
+    Raises what :func:`open_graphs` raises.
+    """
+    opened = open_graphs(model)
+    with reading(str(opened.file)):
+        return read_model(
+            opened.graphs,
+            opened.path,
+            opened.format,
+            beside=opened.file.parent,
+            frozen=opened.frozen,
+            small=small,
+        )
+
+
+def open_graphs(model: str | Path) -> Opened:
+    """Open the graphs of a folder, a file or a TensorFlow Hub handle.
+
     Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
     :class:`InvalidFile`.
     """
@@ -85,20 +119,17 @@ def open_model(model: str | Path, *, small: bool = False) -> Model:
         if not file.is_file():
             raise NotFound(f"{path}: wanted a model's folder or file, found neither")
     with reading(str(file)):
-        return _read(path, file, small=small)
+        return _read(path, file)
 
 
-def _read(path: Path, file: Path, *, small: bool) -> Model:
+def _read(path: Path, file: Path) -> Opened:
     with file.open("rb") as opened:
         head = opened.read(HEAD)
         _refuse(file, head)
         if _is_text(head):
-            graphs, format_ = _read_text(file, opened, head), "SavedModel (text)"
-        else:
-            buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-            graphs, format_ = _read_binary(file, buffer, head)
-        frozen = format_ == FROZEN
-        return read_model(graphs, path, format_, beside=file.parent, frozen=frozen, small=small)
+            return Opened(path, file, _read_text(file, opened, head), "SavedModel (text)")
+        buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        return Opened(path, file, *_read_binary(file, buffer, head))
 
 
 def _path_of(model: str | Path) -> Path:

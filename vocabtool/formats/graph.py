@@ -106,6 +106,17 @@ class Node(NamedTuple):
                 return wire.signed(wire.varint(self.buffer, start, end)[0])
         return default
 
+    def integers_of(self, key: bytes) -> tuple[int, ...]:
+        """The values of an attribute that is a list of integers."""
+        return tuple(
+            wire.signed(value)
+            for number, wire_type, start, end in self._fields_of(key)
+            if number == 1 and wire_type == LEN
+            for field, inner, first, behind in wire.fields(self.buffer, start, end)
+            if field == 3
+            for value in wire.integers(self.buffer, (first, behind), inner)
+        )
+
     def tensor_of(self, key: bytes) -> Tensor | None:
         """The declaration of a tensor attribute."""
         span = self.attributes.get(key)
@@ -115,15 +126,16 @@ class Node(NamedTuple):
 
     def function(self) -> bytes:
         """The function that a call runs: its attribute ``f``."""
-        return next(self._functions_of(b"f"), b"")
+        return next(self.functions_of(b"f"), b"")
 
     def called(self) -> set[bytes]:
         """Every function that the node names: in an attribute (``f``, a branch, a loop's body), or
         as its op."""
-        names = {name for key in self.attributes for name in self._functions_of(key)}
+        names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
-    def _functions_of(self, key: bytes) -> Iterator[bytes]:
+    def functions_of(self, key: bytes) -> Iterator[bytes]:
+        """The functions that an attribute names: one, or the branches of a ``Case``."""
         span = self.attributes.get(key)
         for function in wire.messages(self.buffer, span, 10) if span else ():
             yield bytes(wire.last_bytes(self.buffer, function, 1))

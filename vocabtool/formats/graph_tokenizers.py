@@ -39,7 +39,7 @@ def read_tokenizers(linker: Linker, warnings: list[str]) -> Iterator[Vocabulary]
                 if node.op not in KINDS:
                     continue
                 try:
-                    yield _read(linker, body, node, known)
+                    yield read_tokenizer(linker, body, node, known)
                 except VocabtoolError as error:
                     warnings.append(
                         f"tokenizer {linker.graph.place(body, node.name).place}: {error}"
@@ -61,14 +61,16 @@ def vocabulary(pieces: Pieces, name: str, kind: Kind, place: Place) -> Vocabular
     )
 
 
-def _read(linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]) -> Vocabulary:
+def read_tokenizer(
+    linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
+) -> Vocabulary:
     """The vocabulary of one op; what several ops share is read once."""
     if node.op == SENTENCEPIECE:
         data = node.bytes_of(b"model")
         if not data:
             raise InvalidFile("its model is not in the graph: words not read")
     else:
-        data = _buffer(linker, body, node)
+        data = buffer_of(linker, body, node)
     if data not in known:
         known[data] = _pieces(node.op, data)
     place = linker.graph.place(body, node.name)
@@ -87,7 +89,7 @@ def _pieces(op: bytes, data: bytes) -> Pieces:
     return text_tokenizers.read_phrase(data)
 
 
-def _buffer(linker: Linker, body: Body, node: Node) -> bytes:
+def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
     """The bytes of the constant that a tokenizer op takes as its model."""
     for reference in node.data_inputs:
         origin = linker.origin(body, reference)

@@ -145,6 +145,10 @@ class Linker:
         position = body.arguments.index(argument) - (len(body.arguments) - len(captures))
         return captures[position] if position >= 0 else None
 
+    def captured(self, body: Body, argument: bytes) -> bool:
+        """Whether an argument of a function is what it captured when it was made."""
+        return self._captured(body, argument) is not None
+
     def _passed_in(
         self, body: Body, argument: bytes, calls: tuple[tuple[Body, Node], ...]
     ) -> Iterator[_Step]:

@@ -18,7 +18,7 @@ from vocabtool.formats.assets import AssetFolder, read_file, read_unlinked
 from vocabtool.formats.constants import read_constants
 from vocabtool.formats.fills import Fill, read_fills
 from vocabtool.formats.graph_tokenizers import read_tokenizers
-from vocabtool.formats.linking import Linker
+from vocabtool.formats.linking import Linker, Table
 from vocabtool.formats.meta_graph import MetaGraph
 from vocabtool.formats.saved_tables import needs_checkpoint, read_saved_tables, read_variables
 from vocabtool.formats.tables import TableDescriber
@@ -83,21 +83,11 @@ def _read_graph(
     least: int,
 ) -> None:
     describer = TableDescriber(linker, layers, found.warnings)
-    fills = list(read_fills(linker, assets.read, found.warnings))
+    fills = _fills(linker, checkpoint, assets, found)
     if checkpoint is not None:
-        for item in read_saved_tables(checkpoint, linker, found.warnings):
-            if isinstance(item, Fill):
-                fills.append(item)
-            else:
-                found.passed_over.append(item)
         found.add(read_variables(checkpoint, found.warnings))
     filled = {constant for fill in fills for constant in fill.constants}
-    for fill in fills:
-        for content in fill.contents:
-            try:
-                found.vocabularies.append(describer.vocabulary(fill.table, content))
-            except VocabtoolError as error:
-                found.warnings.append(f"table {describer.label(fill.table)}: {error}")
+    found.add(vocabulary for _, vocabulary in _described(describer, fills, found))
     found.vocabularies += read_tokenizers(linker, found.warnings)
     found.add(
         read_constants(
@@ -108,6 +98,44 @@ def _read_graph(
             warnings=found.warnings,
         )
     )
+
+
+def _fills(
+    linker: Linker, checkpoint: Checkpoint | None, assets: AssetFolder, found: _Findings
+) -> list[Fill]:
+    """What fills the tables of one graph, from constants, files and the checkpoint."""
+    fills = list(read_fills(linker, assets.read, found.warnings))
+    if checkpoint is not None:
+        for item in read_saved_tables(checkpoint, linker, found.warnings):
+            if isinstance(item, Fill):
+                fills.append(item)
+            else:
+                found.passed_over.append(item)
+    return fills
+
+
+def _described(
+    describer: TableDescriber, fills: Iterable[Fill], found: _Findings
+) -> Iterator[tuple[Table, Vocabulary]]:
+    for fill in fills:
+        for content in fill.contents:
+            try:
+                yield fill.table, describer.vocabulary(fill.table, content)
+            except VocabtoolError as error:
+                found.warnings.append(f"table {describer.label(fill.table)}: {error}")
+
+
+def read_tables(linker: Linker, *, beside: Path, frozen: bool) -> dict[bytes, Vocabulary]:
+    """The vocabulary of each table of one graph, by the table's key, as :func:`read_model` has it.
+
+    What cannot be read is left out: :func:`read_model` says so.
+    """
+    found = _Findings()
+    folder = None if frozen else beside
+    layers = _keras_layers(folder, found)
+    fills = _fills(linker, _checkpoint(linker, folder, found), AssetFolder(beside), found)
+    describer = TableDescriber(linker, layers, found.warnings)
+    return {table.key: vocabulary for table, vocabulary in _described(describer, fills, found)}
 
 
 def _checkpoint(linker: Linker, folder: Path | None, found: _Findings) -> Checkpoint | None:

@@ -24,6 +24,7 @@ DT_UINT8: Final = 4
 DT_INT8: Final = 6
 DT_STRING: Final = 7
 DT_INT64: Final = 9
+DT_BOOL: Final = 10
 INTEGERS: Final = {DT_INT32: "<i4", DT_INT64: "<i8"}
 
 # No vocabulary repeats its last word this often, but 60 bytes can claim to: TensorFlow needs
@@ -163,6 +164,16 @@ def _integers_of(tensor: Tensor, content: bytes) -> NDArray[np.int64]:
             offset=tensor.span[0],
         )
     return np.frombuffer(content, dtype).astype(np.int64)
+
+
+def boolean(tensor: Tensor) -> bool:
+    """The value of a bool tensor of one element; what is not stored is false."""
+    for number, wire_type, start, end in wire.fields(tensor.buffer, *tensor.span):
+        if number == 4 and wire_type == LEN and end > start:
+            return bool(tensor.buffer[start])
+        if number == 11 and wire_type in (LEN, wire.VARINT):
+            return any(wire.integers(tensor.buffer, (start, end), wire_type))
+    return False
 
 
 def raw_bytes(tensor: Tensor) -> bytes:

@@ -6,12 +6,12 @@ JSON and Parquet lose nothing; CSV keeps entries and ids, text the entries. Only
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, assert_never, get_args
 
 from vocabtool.errors import NotFound, UnknownFormat, reading
 from vocabtool.vocabulary import Vocabulary
+from vocabtool.whole_file import whole_file
 
 FileFormat = Literal["text", "json", "csv", "parquet"]
 ENDINGS: Final[dict[str, FileFormat]] = {
@@ -56,32 +56,9 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
     followed; what is no regular file (a pipe, a device) is written to as it is. Raises
     :class:`NotFound` where there is no folder to write in.
     """
-    path = Path(os.path.realpath(path))
-    format = _checked(format or ENDINGS.get(path.suffix.lower(), "text"))  # noqa: A001 - as the option is called
-    if not path.parent.is_dir():
-        raise NotFound(f"{path.parent}: no such folder to write in")
-    if path.exists() and not path.is_file():
-        with path.open("wb") as device:
-            return write(vocabulary, device, format)
-    return _replace(vocabulary, path, format)
-
-
-def _replace(vocabulary: Vocabulary, path: Path, format_: FileFormat) -> int:
-    """Write beside, flush to the disk, rename; an older file's permissions stay."""
-    beside = path.with_name(f".vocabtool-{os.urandom(6).hex()}.tmp")
-    file = beside.open("xb")
-    try:
-        with file:
-            escaped = write(vocabulary, file, format_)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            beside.chmod(path.stat().st_mode & 0o7777)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    return escaped
+    format = _checked(format or ENDINGS.get(Path(path).suffix.lower(), "text"))  # noqa: A001 - as the option is called
+    with whole_file(path) as file:
+        return write(vocabulary, file, format)
 
 
 def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - as the option is called

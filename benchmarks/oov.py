@@ -1,0 +1,359 @@
+"""``vocabtool oov`` beside a plain Python loop: speed, memory; and what the tap costs.
+
+    python benchmarks/oov.py                            200 MB and 2 GB of text
+    python benchmarks/oov.py --sizes 50,500 --runs 1    less
+    python benchmarks/oov.py --only tap                 the tap alone (``--only rules`` the rest)
+
+TensorFlow and vocabtool must be installed beside this Python. The corpus is made on first use:
+lines of 20 to 60 words, their frequencies as Zipf has them, some capitalised, with punctuation,
+codes and numbers. The model knows 20,000 words and has the rule lower-case, delete punctuation,
+split (a Keras TextVectorization); the tap is measured on a model in the shape of the Universal
+Sentence Encoder.
+
+Whole processes, from start to exit, contenders in turn; the loop and vocabtool must count the same
+tokens and unknown tokens. Memory is the peak resident set. 1 MB is 1,000,000 bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+KNOWN: Final = 20_000
+WORDS: Final = 200_000
+BLOCK_LINES: Final = 20_000
+FASTER: Final = 4  # times the loop, on two cores
+MOST_MEMORY: Final = 400_000_000
+TAP: Final = 3  # times the untouched model at most
+SENTENCES: Final = 10_000
+BATCH: Final = 256
+
+# The fastest loop that a person writes: one compiled pattern, one set, one Counter.
+LOOP: Final = """
+import json, re, sys
+from collections import Counter
+known = set(open(sys.argv[1], encoding="utf-8").read().split("\\n"))
+punctuation = re.compile(r"[!\\"#$%&()*+,-./:;<=>?@\\[\\\\\\]^_`{|}~']")
+tokens = unknown = documents = documents_unknown = 0
+missing = Counter()
+with open(sys.argv[2], encoding="utf-8", newline="\\n") as lines:
+    for line in lines:
+        words = punctuation.sub("", line.lower()).split()
+        new = [word for word in words if word not in known]
+        documents += 1
+        documents_unknown += bool(new)
+        tokens += len(words)
+        unknown += len(new)
+        missing.update(new)
+print(json.dumps({"tokens": tokens, "tokens_unknown": unknown, "distinct_unknown": len(missing)}))
+"""
+
+
+# The corpus and the models.
+
+
+def word(generator: random.Random) -> str:
+    """A word that can be pronounced."""
+    syllables = generator.choices((1, 2, 3, 4), (10, 40, 35, 15))[0]
+    letters = "".join(
+        generator.choice("bcdfghjklmnpqrstvwz") + generator.choice("aeiou")
+        for _ in range(syllables)
+    )
+    return letters + generator.choice(("", "n", "s", "r", "th"))
+
+
+def words() -> list[str]:
+    """The distinct words of the corpus, the commonest first."""
+    generator = random.Random(7)
+    found: dict[str, None] = {}
+    while len(found) < WORDS:
+        found[word(generator)] = None
+    return list(found)
+
+
+def blocks(vocabulary: Sequence[str], seed: int) -> Iterator[bytes]:
+    """Endless blocks of lines."""
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    shown = np.array(
+        [
+            *vocabulary,
+            *(w.capitalize() for w in vocabulary),
+            *(f"{w}," for w in vocabulary),
+            *(f"{w}." for w in vocabulary),
+        ],
+        dtype=object,
+    )
+    share = 1 / np.arange(1, WORDS + 1)
+    cumulated = np.cumsum(share / share.sum())
+    while True:
+        lengths = generator.integers(20, 61, BLOCK_LINES)
+        count = int(lengths.sum())
+        ranks = np.minimum(np.searchsorted(cumulated, generator.random(count)), WORDS - 1)
+        forms = generator.choice(4, count, p=(0.8, 0.06, 0.08, 0.06))
+        text = shown[ranks + WORDS * forms].tolist()
+        for at in generator.integers(0, count, count // 500).tolist():  # a long tail of codes
+            text[at] = f"SKU-{generator.integers(10**7)}"
+        bounds = np.cumsum(lengths).tolist()
+        lines = (" ".join(text[a:b]) for a, b in zip([0, *bounds[:-1]], bounds, strict=True))
+        yield ("\n".join(lines) + "\n").encode()
+
+
+def corpus(work: Path, megabytes: int) -> Path:
+    """A file of that size, made if it is not there yet."""
+    path = work / f"corpus_{megabytes}MB.txt"
+    if path.exists():
+        return path
+    say(f"writing {megabytes} MB of text")
+    beside = path.with_suffix(".part")
+    size = 0
+    with beside.open("wb") as file:
+        for block in blocks(words(), megabytes):
+            size += file.write(block)
+            if size >= megabytes * 1_000_000:
+                break
+    beside.rename(path)
+    return path
+
+
+def keras_model(folder: str) -> None:
+    """A TextVectorization of 20,000 words: every other of the commonest 40,000."""
+    import tensorflow as tf
+    import tf_keras as keras
+
+    known = words()[: 2 * KNOWN : 2]
+    Path(f"{folder}.txt").write_text("\n".join(known), "utf-8")
+    layer = keras.layers.TextVectorization(vocabulary=known)
+    model = keras.Sequential([keras.Input((1,), dtype=tf.string), layer])
+    model(tf.constant([["a"]]))
+    tf.saved_model.save(model, folder)
+
+
+def encoder_model(folder: str) -> None:
+    """The Universal Sentence Encoder's shape: words to rows of a matrix, summed, three layers."""
+    import numpy as np
+    import tensorflow as tf
+
+    known = words()[:400_000]
+
+    class Encoder(tf.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            generator = np.random.default_rng(0)
+            fill = tf.lookup.KeyValueTensorInitializer(
+                tf.constant(known), tf.range(1, len(known) + 1, dtype=tf.int64)
+            )
+            self.table = tf.lookup.StaticHashTable(fill, 0)
+            shape = (len(known) + 1, 320)
+            self.rows = tf.Variable(generator.standard_normal(shape).astype("f4"))
+            sizes = ((320, 1024), (1024, 1024), (1024, 512))
+            self.layers = [tf.Variable(generator.standard_normal(s).astype("f4")) for s in sizes]
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])  # type: ignore[untyped-decorator]
+        def __call__(self, text: Any) -> Any:
+            lower = tf.strings.lower(text, encoding="utf-8")
+            cut = tf.strings.split(tf.strings.regex_replace(lower, r"([^\w\s])", r" \1 "))
+            rows = tf.gather(self.rows, self.table.lookup(cut.flat_values))
+            found = tf.math.segment_sum(rows, cut.value_rowids())
+            for layer in self.layers:
+                found = tf.nn.relu(found @ layer)
+            return tf.nn.l2_normalize(found, -1)
+
+    tf.saved_model.save(Encoder(), folder)
+
+
+def model(work: Path, name: str) -> Path:
+    """The folder of a model, made if it is not there yet."""
+    folder = work / name
+    if not folder.exists():
+        say(f"building the model {name}")
+        beside = folder.with_suffix(".part")
+        shutil.rmtree(beside, ignore_errors=True)
+        subprocess.run([*job(name), str(beside)], check=True, capture_output=True)
+        list_of_words = Path(f"{beside}.txt")
+        if list_of_words.exists():
+            list_of_words.rename(work / f"{name}.txt")
+        beside.rename(folder)
+    return folder
+
+
+# Measuring.
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One process: seconds, bytes of peak resident memory, what it counted."""
+
+    seconds: float
+    memory: int
+    counted: dict[str, Any]
+
+
+def run(command: list[str]) -> Run:
+    """Run a command, which must succeed and print JSON."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryFile() as out:
+        actions = [(os.POSIX_SPAWN_DUP2, out.fileno(), 1)]
+        start = time.perf_counter()
+        process = os.posix_spawn(command[0], command, environment, file_actions=actions)
+        _, status, usage = os.wait4(process, 0)
+        seconds = time.perf_counter() - start
+        out.seek(0)
+        said = out.read()
+    if status:
+        raise SystemExit(f"failed: {command[:4]}")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Run(seconds, usage.ru_maxrss * unit, json.loads(said))
+
+
+def job(name: str) -> list[str]:
+    """The command that runs one of JOBS in a fresh process."""
+    return [sys.executable, str(Path(__file__).resolve()), "--job", name]
+
+
+def vocabtool() -> str:
+    """The installed command beside this Python."""
+    found = shutil.which("vocabtool", path=str(Path(sys.executable).parent))
+    if found is None:
+        raise SystemExit("vocabtool is not installed beside this Python; run: pip install -e .")
+    return found
+
+
+def oov(folder: Path, text: Path, threads: int) -> list[str]:
+    """Our command, as a user runs it."""
+    options = ["--format", "json", "--threads", str(threads)]
+    return [vocabtool(), "oov", str(folder), str(text), *options]
+
+
+def rules(work: Path, sizes: Sequence[int], runs: int) -> Iterator[str]:
+    """The loop against our command on the first size; our memory on every size."""
+    folder = model(work, "keras_model")
+    text = corpus(work, sizes[0])
+    commands = {
+        "loop": [sys.executable, "-c", LOOP, str(work / "keras_model.txt"), str(text)],
+        "two threads": oov(folder, text, 2),
+        "one thread": oov(folder, text, 1),
+    }
+    results: dict[str, list[Run]] = {name: [] for name in commands}
+    for number in range(runs):
+        say(f"{sizes[0]} MB, round {number + 1} of {runs}")
+        for name, command in commands.items():
+            results[name].append(run(command))
+        check(results["loop"][-1], results["two threads"][-1])
+    loop = median(r.seconds for r in results["loop"])
+    for name, found in results.items():
+        seconds = median(r.seconds for r in found)
+        memory = max(r.memory for r in found) / 1e6
+        line = f"{name:12} {seconds:7.2f} s {sizes[0] / seconds:6.0f} MB/s {memory:5.0f} MB"
+        yield f"{line}  {loop / seconds:.1f}x the loop"
+    ratio = loop / median(r.seconds for r in results["two threads"])
+    yield f"two threads at least {FASTER}x the loop: {yes_no(ratio >= FASTER)} ({ratio:.1f}x)"
+    memory = max(r.memory for r in results["two threads"])
+    for size in sizes[1:]:
+        say(f"{size} MB")
+        found_once = run(oov(folder, corpus(work, size), 2))
+        yield (
+            f"{size} MB: {found_once.seconds:.1f} s, {size / found_once.seconds:.0f} MB/s, "
+            f"{found_once.memory / 1e6:.0f} MB of memory"
+        )
+        memory = max(memory, found_once.memory)
+    yield f"memory below {MOST_MEMORY / 1e6:.0f} MB at every size: {yes_no(memory < MOST_MEMORY)}"
+
+
+def check(loop: Run, ours: Run) -> None:
+    """Both must have counted the same."""
+    for name, value in loop.counted.items():
+        if ours.counted[name] != value:
+            raise SystemExit(f"{name}: the loop counts {value:,}, vocabtool {ours.counted[name]:,}")
+
+
+def tap(work: Path, runs: int) -> Iterator[str]:
+    """The tap against the model as it is, both in batches."""
+    folder = model(work, "encoder_model")
+    command = [*job("tap"), str(folder), str(runs)]
+    say(f"the tap on {SENTENCES:,} sentences")
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    seconds = json.loads(done.stdout.splitlines()[-1])
+    untouched, tapped = (median(seconds[name]) for name in ("untouched", "tapped"))
+    yield f"untouched model {untouched:.2f} s, the tap {tapped:.2f} s for {SENTENCES:,} sentences"
+    ratio = tapped / untouched
+    yield f"the tap at most {TAP}x the untouched model: {yes_no(ratio <= TAP)} ({ratio:.2f}x)"
+
+
+def tap_job(folder: str, runs: str) -> None:
+    """Both in one process, in turn, after one round that does not count."""
+    import tensorflow as tf
+
+    from vocabtool.words.tap import Tap
+
+    lines = next(blocks(words(), 1)).split(b"\n")
+    texts = [b" ".join(line.split()[:12]) for line in lines[:SENTENCES]]
+    untouched, tapped = tf.saved_model.load(folder), Tap.load(folder)
+    signature = untouched.signatures["serving_default"]
+    seconds: dict[str, list[float]] = {"untouched": [], "tapped": []}
+    for _ in range(int(runs) + 1):
+        start = time.perf_counter()
+        for at in range(0, SENTENCES, BATCH):
+            signature(text=tf.constant(texts[at : at + BATCH]))
+        middle = time.perf_counter()
+        tapped.run(texts)
+        seconds["untouched"].append(middle - start)
+        seconds["tapped"].append(time.perf_counter() - middle)
+    print(json.dumps({name: found[1:] for name, found in seconds.items()}))
+
+
+def yes_no(met: bool) -> str:
+    """Whether a target is met, in a word."""
+    return "yes" if met else "NO"
+
+
+def say(what: str) -> None:
+    """Tell on standard error what goes on."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    default = Path(__file__).parent / ".work"
+    parser.add_argument("--work", type=Path, default=default, help="where everything is made")
+    parser.add_argument("--sizes", default="200,2000", help="of the corpora, in MB")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", choices=("rules", "tap"))
+    parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.job:
+        name, *arguments = options.job
+        jobs: dict[str, Callable[..., None]] = {
+            "keras_model": keras_model,
+            "encoder_model": encoder_model,
+            "tap": tap_job,
+        }
+        jobs[name](*arguments)
+        return
+    options.work.mkdir(parents=True, exist_ok=True)
+    sizes = [int(size) for size in options.sizes.split(",")]
+    if options.only != "tap":
+        for line in rules(options.work, sizes, options.runs):
+            print(line, flush=True)
+    if options.only != "rules":
+        for line in tap(options.work, options.runs):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

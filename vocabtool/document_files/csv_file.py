@@ -1,0 +1,181 @@
+"""CSV and TSV: the first row names the fields, one of which is the text.
+
+Quotes are those of RFC 4180: ``"`` around a value, doubled inside it; a value in quotes may hold
+line ends. Rows are counted as records, the header being row 1; empty lines are not counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import closing
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.document_files.opening import Readable, arrow_errors
+from vocabtool.document_files.rows import BadRow, Batch, Request, in_size, text_column
+from vocabtool.errors import InvalidFile
+from vocabtool.vocabulary import decode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BOM: Final = b"\xef\xbb\xbf"
+LONGEST_HEADER: Final = 1 << 20
+LONGEST_ROW: Final = 8 << 20  # Arrow reads blocks of this size, and a row must fit
+ROWS: Final = 1 << 16  # of a block, given out at a time
+
+
+class Header(NamedTuple):
+    """The fields' names, and what was read behind them."""
+
+    names: list[str]
+    rest: bytes
+
+
+class Uneven(NamedTuple):
+    """A row with too few or too many values."""
+
+    number: int
+    reason: str
+
+
+def read(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
+    """Each row as a document; bad rows have too few or too many values.
+
+    Raises :class:`InvalidFile`: no header, no such field, a row that is too long (which no
+    ``refuse`` can pass over: where it ends is not known).
+    """
+    names, rest = _header(file, delimiter)
+    try:
+        column = text_column(names, request.field)
+    except BadRow as bad:
+        raise InvalidFile(str(bad)) from bad
+    rest = rest or file.read(request.size)
+    if rest.strip(b"\r\n") or (rest := file.read(request.size)):
+        # an empty line first: of a BOM there, Arrow would make nothing
+        with closing(_Stream(b"\n" + rest, file)) as stream:
+            yield from _rows(stream, request, delimiter, names, column)
+
+
+def _header(file: Readable, delimiter: str) -> Header:
+    head = b""
+    while len(head) < LONGEST_HEADER and (piece := file.read(LONGEST_HEADER - len(head))):
+        head += piece
+    head = head.removeprefix(BOM).lstrip(b"\r\n")
+    lines = io.StringIO(head.decode("latin-1"), newline="")  # one character a byte
+    try:
+        row = next(csv.reader(iter(lines.readline, ""), delimiter=delimiter), None)
+    except csv.Error as error:
+        raise InvalidFile(f"the first row names no fields: {error}") from error
+    if row is None:
+        raise InvalidFile("empty: wanted a first row that names the fields")
+    names = [decode(name.encode("latin-1")) for name in row]
+    return Header(names, head[lines.tell() :])
+
+
+def _rows(
+    stream: _Stream, request: Request, delimiter: str, names: list[str], column: int
+) -> Iterator[Batch]:
+    import pyarrow as pa
+
+    columns = [str(place) for place in range(len(names))]  # names may be equal, or not UTF-8
+    wanted = columns if request.whole else [columns[column]]
+    uneven: list[Uneven] = []
+    left_out: list[int] = []
+    following = 2
+    for part in _parts(stream, delimiter, columns, wanted, uneven):
+        left_out += _refused(uneven, request)
+        if part.num_rows:
+            numbers = _numbers(following, part.num_rows, left_out)
+            following = int(numbers[-1]) + 1
+            left_out = [number for number in left_out if number >= following]
+            texts = part.column(columns[column]).view(pa.string())
+            fields = _fields(part, names, column) if request.whole else None
+            yield from in_size(Batch(request.source, texts, numbers, None, fields), request.size)
+    _refused(uneven, request)
+
+
+def _parts(
+    stream: _Stream, delimiter: str, columns: list[str], wanted: list[str], uneven: list[Uneven]
+) -> Iterator[pa.RecordBatch]:
+    """The columns that are wanted, ``binary``, a block at a time; ``uneven`` grows on the way.
+
+    Arrow reads ahead: ``uneven`` may hold rows behind those that were given out.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    def pass_over(row: Any) -> str:
+        reason = f"wanted {row.expected_columns} values, got {row.actual_columns}"
+        uneven.append(Uneven(row.number + 1, reason))  # the header was not counted
+        return "skip"
+
+    with arrow_errors(f"not CSV, or a row of more than {LONGEST_ROW:,} bytes (a quote left open?)"):
+        found = arrow_csv.open_csv(
+            pa.PythonFile(stream, "r"),
+            arrow_csv.ReadOptions(use_threads=False, block_size=LONGEST_ROW, column_names=columns),
+            arrow_csv.ParseOptions(
+                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=pass_over
+            ),
+            arrow_csv.ConvertOptions(
+                include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary())
+            ),
+        )
+        for part in found:
+            yield from (part.slice(at, ROWS) for at in range(0, part.num_rows, ROWS))
+
+
+def _refused(uneven: list[Uneven], request: Request) -> list[int]:
+    """The numbers of the rows that were passed over so far, each refused once."""
+    numbers = []
+    while uneven:
+        row = uneven.pop(0)
+        request.refuse(row.number, row.reason)
+        numbers.append(row.number)
+    return numbers
+
+
+def _numbers(following: int, count: int, left_out: list[int]) -> NDArray[np.int64]:
+    """The next ``count`` numbers from ``following`` on, without those left out."""
+    candidates = np.arange(following, following + count + len(left_out), dtype=np.int64)
+    return candidates[~np.isin(candidates, left_out)][:count] if left_out else candidates
+
+
+def _fields(part: pa.RecordBatch, names: list[str], column: int) -> list[dict[str, object]]:
+    """What stands in the other columns, as ``str``."""
+    others = [place for place in range(len(names)) if place != column]
+    values = [map(decode, part.column(str(place)).to_pylist()) for place in others]
+    named = [names[place] for place in others]
+    rows = zip(*values, strict=True) if values else [()] * part.num_rows
+    return [dict(zip(named, row, strict=True)) for row in rows]
+
+
+class _Stream:
+    """What Arrow reads from, in a thread of its own: first the bytes at hand, then a file.
+
+    Once closed it is at its end: Arrow does not touch the file any more.
+    """
+
+    def __init__(self, held: bytes, file: Readable) -> None:
+        self._held = held
+        self._file = file
+        self._lock = Lock()
+        self.closed = False
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes."""
+        with self._lock:
+            if self.closed:
+                return b""
+            held, self._held = self._held[:size], self._held[size:]
+            return held or self._file.read(size)
+
+    def close(self) -> None:
+        """Wait for a read under way; the file stays open."""
+        with self._lock:
+            self.closed = True

@@ -1,0 +1,131 @@
+"""What a model does not know of documents that pass by: its words, and a count of them.
+
+The public ``OovCounter``. How words are counted is in ``counts.py``, where documents come from in
+``documents.py``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from vocabtool.oov.counts import BUDGET, OovCounts
+from vocabtool.oov.report import Header, OovReport
+from vocabtool.vocabulary import encode
+from vocabtool.words.cut import string_array
+from vocabtool.words.judged import Judged
+from vocabtool.words.model_words import Words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+THREADS: Final = 2
+WATCHED: Final = 1024  # documents that are looked at together
+WATCHED_BYTES: Final = 1 << 20
+
+
+class _HasText(Protocol):
+    @property
+    def text(self) -> str: ...
+
+
+Document = TypeVar("Document", bound="str | bytes | _HasText")
+
+
+class OovCounter:
+    """Counts what one model does not know, in documents that it is shown.
+
+    ``words``: of :meth:`Words.of`. ``budget``: bytes that distinct words may take before further
+    ones are estimated.
+    """
+
+    def __init__(self, words: Words, *, budget: int = BUDGET) -> None:
+        self.words = words
+        self._all = (words, *words.others)
+        self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
+
+    def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
+        """Count batches of texts, several at a time, in order."""
+        for texts, found in _in_threads(self._judge, batches, threads):
+            self._add(found, texts)
+
+    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Pass documents on unchanged and count them on the way.
+
+        Some are taken together: what was passed on is counted when the next are taken, or when
+        the stream ends or is closed. Anything with a ``text`` is a document, and so is a text.
+        """
+        remaining = iter(documents)
+        while batch := list(_some(remaining)):
+            try:
+                for passed, document in enumerate(batch, 1):  # noqa: B007 - how many were taken
+                    yield document
+            finally:
+                texts = string_array(_text(document) for document in batch[:passed])
+                self._add(self._judge(texts), texts)
+
+    def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
+        """What was counted so far. ``model`` and ``sources``: what to call them in it."""
+        others = tuple(
+            counts.report(_header(words, model, sources), words.vocabulary)
+            for words, counts in zip(self._all[1:], self._counts[1:], strict=True)
+        )
+        header = _header(self.words, model, sources)
+        return self._counts[0].report(
+            header, self.words.vocabulary, notes=self.words.notes, others=others
+        )
+
+    def _judge(self, texts: pa.StringArray) -> list[Judged]:
+        return [words.judge(texts) for words in self._all]
+
+    def _add(self, found: Iterable[Judged], texts: pa.StringArray) -> None:
+        for counts, judged in zip(self._counts, found, strict=True):
+            counts.add(judged, texts)
+
+
+def _header(words: Words, model: str, sources: tuple[str, ...]) -> Header:
+    return Header(
+        model,
+        words.vocabulary.name,
+        len(words.vocabulary),
+        words.describe(),
+        words.fingerprint,
+        sources,
+    )
+
+
+def _some(documents: Iterator[Document]) -> Iterator[Document]:
+    """A few documents: not too many, and not too long together."""
+    size = 0
+    for document in islice(documents, WATCHED):
+        yield document
+        size += len(_text(document))
+        if size > WATCHED_BYTES:
+            return
+
+
+def _text(document: str | bytes | _HasText) -> bytes:
+    text = document if isinstance(document, str | bytes) else document.text
+    return encode(text) if isinstance(text, str) else text
+
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
+
+
+def _in_threads(
+    work: Callable[[Batch], Result], batches: Iterable[Batch], threads: int
+) -> Iterator[tuple[Batch, Result]]:
+    """Each batch with its result, in order, and no more than ``threads`` ahead."""
+    waiting: deque[tuple[Batch, Future[Result]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for batch in batches:
+            waiting.append((batch, pool.submit(work, batch)))
+            if len(waiting) > threads:
+                done, result = waiting.popleft()
+                yield done, result.result()
+        for done, result in waiting:
+            yield done, result.result()

@@ -1,0 +1,89 @@
+"""Where a word stands in its text, for a person: the text, or a short part of a long one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.words.cut import as_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WIDTH: Final = 120  # bytes of an example, without the signs that it was cut
+SEARCHED: Final = 1_024  # bytes on either side of where a word should be
+CUT: Final = "…".encode()
+_CONTINUES: Final = bytes(range(0x80, 0xC0))  # bytes that do not begin a UTF-8 character
+
+
+def examples(
+    texts: pa.StringArray,
+    words: list[bytes],
+    rows: NDArray[np.int64],
+    shares: NDArray[np.float64],
+) -> list[bytes]:
+    """For each of k words its text, or a part of it where it is longer than ``WIDTH``.
+
+    ``rows``: shape (k,), the text; ``shares``: shape (k,), how far into it the word stands, from
+    0 to 1. It is looked for around there, in any ASCII case; where the model's rule has changed
+    it too much to be found, the part is taken from there.
+    """
+    if not words:
+        return []
+    data, offsets = _buffers(texts)
+    starts, ends = offsets[rows], offsets[rows + 1]
+    guesses = (starts + shares * (ends - starts)).astype(np.int64)
+    short = ends - starts <= WIDTH
+    found = [b""] * len(words)
+    for i, line in zip(np.flatnonzero(short).tolist(), _lines(texts, rows[short]), strict=True):
+        found[i] = line
+    for i in np.flatnonzero(~short).tolist():
+        found[i] = _around(data, words[i], int(starts[i]), int(ends[i]), int(guesses[i]))
+    return found
+
+
+def _buffers(texts: pa.StringArray) -> tuple[memoryview, NDArray[np.int64]]:
+    """The bytes of all the texts, and int64 offsets of shape (n + 1,) into them."""
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return memoryview(data if data is not None else b""), bounds.astype(np.int64)
+
+
+def _lines(texts: pa.StringArray, rows: NDArray[np.int64]) -> list[bytes]:
+    """Whole texts; those asked for twice are one object."""
+    which, places = np.unique(rows, return_inverse=True)
+    lines = as_bytes(texts.take(which))
+    return [lines[place] for place in places.tolist()]
+
+
+def _around(data: memoryview, word: bytes, start: int, end: int, guess: int) -> bytes:
+    """A part of ``data[start:end]`` with the word that should be at ``guess``."""
+    low, high = max(start, guess - SEARCHED), min(end, guess + SEARCHED)
+    window = bytes(data[low:high])
+    at = window.find(word)
+    if at < 0:
+        at = window.lower().find(word.lower())
+    middle = low + at + len(word) // 2 if at >= 0 else guess
+    return clipped(data, start, end, middle)
+
+
+def clipped(
+    data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH
+) -> bytes:
+    """``width`` bytes of ``data[start:end]`` around ``middle``; signs where the text goes on.
+
+    No UTF-8 character is cut in two: up to three bytes more or fewer are taken for that.
+    """
+    low = max(min(middle - width // 2, end - width), start)
+    high = min(low + width, end)
+    head = bytes(data[low : low + 3]) if low > start else b""
+    tail = bytes(data[high : min(high + 3, end)])
+    low, high = low + _inside(head), high + _inside(tail)
+    return CUT * (low > start) + bytes(data[low:high]) + CUT * (high < end)
+
+
+def _inside(data: bytes) -> int:
+    """How many bytes at the beginning go on with a character that began before."""
+    return len(data) - len(data.lstrip(_CONTINUES))

@@ -1,0 +1,156 @@
+"""A report as text: for a terminal, or tab-separated for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from vocabtool.oov.report import OovReport, UnknownWord
+from vocabtool.oov.word_examples import clipped
+from vocabtool.oov_report_files.plain_words import KINDS, described, percent, rates, remarks
+from vocabtool.vocabulary import printable
+
+SHOWN: Final = 25  # unknown words on a terminal
+SHOWN_POINTS: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+SHOWN_ENTRIES: Final = 5
+EXAMPLE_WIDTH: Final = 50  # bytes
+WORD_COLUMNS: Final = ("unknown word", "count", "documents", "looks like", "example")
+COLUMNS: Final = ("word", "count", "documents", "error", "kind", "like", "example")
+NUMBERS: Final = frozenset(
+    ("count", "documents", "unknown", "of", "rate", "words", "tokens", "covered", "known", "pieces")
+)
+Row = tuple[str, ...]
+
+
+def to_text(report: OovReport, width: int | None = None) -> str:
+    """Tables ``width`` columns wide for a person; ``None``: a tab-separated row per unknown word.
+
+    The latter has the columns of ``COLUMNS``; words are escaped where they are not printable.
+    """
+    if width is None:
+        return "".join(
+            "\t".join(row) + "\n" for row in (COLUMNS, *map(_tabbed, report.commonest()))
+        )
+    parts = ["".join(_pairs(described(report.header))), _rates(report, width)]
+    parts += [_words(report, width), _kinds(report, width), _pieces(report, width)]
+    parts += [_coverage(report, width), "".join(f"{remark}\n" for remark in _remarks(report))]
+    parts += [to_text(other, width) for other in report.others]
+    return "\n".join(part for part in parts if part)
+
+
+def _tabbed(word: UnknownWord) -> Row:
+    numbers = map(str, (word.count, word.documents, word.error))
+    like = printable(word.like) if word.like is not None else ""
+    return (printable(word.word), *numbers, word.kind or "", like, printable(word.example))
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    rows = [(name, printable(text.encode("utf-8", "surrogateescape"))) for name, text in pairs]
+    margin = max(len(name) for name, _ in rows)
+    return (f"{name:<{margin}}  {text}\n" for name, text in rows)
+
+
+def _rates(report: OovReport, width: int) -> str:
+    rows = (
+        (
+            rate.what,
+            _number(rate.unknown, about=rate.about),
+            _number(rate.of, about=rate.about),
+            percent(rate.share),
+        )
+        for rate in rates(report)
+    )
+    return _drawn(("", "unknown", "of", "rate"), rows, width)
+
+
+def _words(report: OovReport, width: int) -> str:
+    rows = [
+        (
+            _short(word.word),
+            _number(word.count, about=word.error > 0),
+            _number(word.documents, about=word.error > 0),
+            _likeness(word),
+            _example(word),
+        )
+        for word in report.commonest(SHOWN)
+    ]
+    return _drawn(WORD_COLUMNS, rows, width) if rows else ""
+
+
+def _number(number: int, *, about: bool = False) -> str:
+    return f"{'~' * about}{number:,}"
+
+
+def _likeness(word: UnknownWord) -> str:
+    if word.like is not None:
+        how = "form of" if word.kind == "form" else "near"
+        return f"{how} {_short(word.like)}"
+    return KINDS[word.kind] if word.kind else ""
+
+
+def _example(word: UnknownWord) -> str:
+    """A part of the example that the word stands in."""
+    line = word.example.strip()
+    at = max(line.lower().find(word.word.lower()), 0)
+    return printable(clipped(line, 0, len(line), at + len(word.word) // 2, EXAMPLE_WIDTH))
+
+
+def _short(entry: bytes, most: int = 24) -> str:
+    text = printable(entry)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _kinds(report: OovReport, width: int) -> str:
+    if not report.kinds:
+        return ""
+    rows = ((KINDS[kind], _number(words), _number(tokens)) for kind, words, tokens in report.kinds)
+    return _drawn(("what unknown words look like", "words", "tokens"), rows, width)
+
+
+def _pieces(report: OovReport, width: int) -> str:
+    if report.pieces is None:
+        return ""
+    rows = (
+        (_short(word.word), f"{word.pieces:,}", f"{word.count:,}") for word in report.pieces.most
+    )
+    mean = f"{report.pieces.mean:.2f} pieces per token\n"
+    return mean + _drawn(("split most", "pieces", "count"), rows, width)
+
+
+def _coverage(report: OovReport, width: int) -> str:
+    curve = report.curve
+    points = [point for point in curve[:-1] if point.words in SHOWN_POINTS] + [*curve[-1:]]
+    rows = ((f"{words:,}", percent(covered), percent(known)) for words, covered, known in points)
+    return _drawn(("commonest", "covered", "known"), rows, width) if points else ""
+
+
+def _remarks(report: OovReport) -> Iterator[str]:
+    for number, remark in enumerate(remarks(report)):
+        if number == 0 and report.never_used:
+            yield f"{remark}: {_entries(report.never_used)}"
+        else:
+            yield remark
+
+
+def _entries(entries: Sequence[bytes]) -> str:
+    shown = [_short(entry) for entry in entries[:SHOWN_ENTRIES]]
+    return " ".join([*shown, *["…"] * (len(entries) > SHOWN_ENTRIES)])
+
+
+def _drawn(columns: Row, rows: Iterable[Row], width: int) -> str:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        right = column in NUMBERS
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    lines = [line.rstrip() for line in capture.get().split("\n")]
+    return "".join(f"{line}\n" for line in lines if line)

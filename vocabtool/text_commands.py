@@ -1,0 +1,285 @@
+"""The commands that look at texts with a model's eyes: ``words`` and ``oov``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypeVar, get_args
+
+import click
+
+from vocabtool.model_commands import InspectFormat
+from vocabtool.telling import tell, width
+
+if TYPE_CHECKING:
+    from vocabtool.documents import Batch, OnError, Skipped
+    from vocabtool.documents import Format as SourceFormat
+    from vocabtool.mask import Mode
+    from vocabtool.oov.report import OovReport
+    from vocabtool.words.model_words import Words
+
+# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
+REPORT_FORMATS = ("table", "json", "csv", "parquet")
+SOURCE_FORMATS = ("lines", "jsonl", "csv", "tsv", "parquet")
+MASKS = ("known", "unknown")
+ERRORS = ("raise", "skip")
+RULES = "whitespace, lower, keras, ptb, sentencepiece:FILE, regex:PATTERN"
+
+Command = TypeVar("Command", bound=Callable[..., object])
+ReportFormat = Literal["table", "json", "csv", "parquet"]
+
+MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
+(https://...) that is in the local cache, or a list of words (.txt, .json, .csv or .parquet, as
+`vocabtool extract` writes it), for which --rule must say how texts are cut into words."""
+
+
+def _share(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """``2%`` or ``0.02`` as a number from 0 to 1."""
+    if text is None:
+        return None
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise click.BadParameter(f"wanted a share such as 2% or 0.02, got {text!r}")
+    return share
+
+
+def model_options(command: Command) -> Command:
+    """The options that say whose words are meant."""
+    for option in reversed(
+        (
+            click.option("--name", help="The vocabulary, as inspect prints its name."),
+            click.option(
+                "--rule",
+                help="How texts become words where no model says: "
+                f"{RULES}. [default: as the model does]",
+            ),
+            click.option(
+                "--exact-words",
+                "exact",
+                is_flag=True,
+                help="Run the model itself and take the words that it looks up. Needs TensorFlow: "
+                "pip install 'vocabtool[tensorflow]'.",
+            ),
+            click.option(
+                "--trust",
+                is_flag=True,
+                help="Run a model even though it reads files, uses the network or runs Python.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("words", epilog=MODEL_HELP)
+@click.argument("model")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@model_options
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(get_args(InspectFormat)),
+    default="table",
+    show_default=True,
+    help="Columns (tab-separated where no terminal is), or JSON.",
+)
+def words_command(
+    model: str,
+    texts: tuple[str, ...],
+    name: str | None,
+    rule: str | None,
+    exact: bool,
+    trust: bool,
+    output: InspectFormat,
+) -> None:
+    """Show how MODEL makes words of a text, and which words of TEXT it knows."""
+    from vocabtool import words_report
+    from vocabtool.words.model_words import Words
+
+    words = Words.of(model, name=name, rule=rule, exact=exact, trust=trust)
+    if output == "json":
+        shown = words_report.to_json(words, texts)
+        sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace") + b"\n")
+    else:
+        sys.stdout.write(words_report.to_text(words, texts, tabs=width() is None))
+
+
+@click.command("oov", epilog=MODEL_HELP)
+@click.argument("model")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@model_options
+@click.option("--field", help="Which field or column holds the text. [default: text, or the only]")
+@click.option(
+    "--input-format",
+    "source_format",
+    type=click.Choice(SOURCE_FORMATS),
+    help="[default: each file's ending tells; else lines of text]",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(ERRORS),
+    default="raise",
+    show_default=True,
+    help="What becomes of a row that is no document.",
+)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(REPORT_FORMATS),
+    help="The report for people (table), all of it (json), or its unknown words in rows (csv, "
+    "parquet). [default: by the ending of -o, else table]",
+)
+@click.option("-o", "--output", "file", type=click.Path(dir_okay=False), default="-")
+@click.option("--html", type=click.Path(dir_okay=False), help="Also write a page with plots.")
+@click.option(
+    "--mask",
+    type=click.Choice(MASKS),
+    help="Print each document instead: with its known words left out (known), or with [UNK] in "
+    "place of those that the model does not know (unknown).",
+)
+@click.option(
+    "--fail-over",
+    metavar="SHARE",
+    callback=_share,
+    help="Exit with 1 where a greater share of the tokens is unknown: 2%, or 0.02.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    default=192,
+    show_default=True,
+    metavar="MB",
+    help="Memory for distinct words; past it the counts of rare words are estimated.",
+)
+@click.option("--threads", type=click.IntRange(1, 64), default=2, show_default=True)
+def oov_command(
+    model: str,
+    files: tuple[str, ...],
+    name: str | None,
+    rule: str | None,
+    exact: bool,
+    trust: bool,
+    field: str | None,
+    source_format: SourceFormat | None,
+    on_error: OnError,
+    output: ReportFormat | None,
+    file: str,
+    html: str | None,
+    mask: Mode | None,
+    fail_over: float | None,
+    budget: int,
+    threads: int,
+) -> int | None:
+    """Report which words of FILE... MODEL does not know.
+
+    A FILE holds one document a line, or is .jsonl, .csv, .tsv or .parquet, perhaps .gz or .zst;
+    a glob in quotes is a FILE too, and - is standard input.
+    """
+    from vocabtool import documents
+    from vocabtool.words.model_words import Words
+
+    if mask is not None and (output or html or fail_over is not None):
+        raise click.UsageError("--mask prints lines: not with --format, --html or --fail-over")
+    words = Words.of(model, name=name, rule=rule, exact=exact, trust=trust)
+    skipped = documents.Skipped()
+    batches = documents.batches(
+        files, field=field, format=source_format, on_error=on_error, skipped=skipped
+    )
+    if mask is not None:
+        _print_masked(words, batches, mask, file)
+        _tell_skipped(skipped)
+        return None
+    report = _count(words, batches, model, files, budget, 1 if exact else threads)
+    _write(report, file, output, html)
+    _tell_skipped(skipped)
+    if fail_over is not None and report.token_rate > fail_over:
+        tell(f"{report.token_rate:.2%} of the tokens are unknown, more than {fail_over:.2%}")
+        return 1
+    return None
+
+
+def _count(
+    words: Words,
+    batches: Iterator[Batch],
+    model: str,
+    sources: tuple[str, ...],
+    budget: int,
+    threads: int,
+) -> OovReport:
+    from vocabtool.oov.counter import OovCounter
+
+    counter = OovCounter(words, budget=budget << 20)
+    counter.count((batch.texts for batch in _watched(batches)), threads=threads)
+    return counter.report(model=model, sources=sources)
+
+
+def _write(report: OovReport, file: str, output: ReportFormat | None, html: str | None) -> None:
+    from vocabtool import oov_report_files
+
+    if html is not None:
+        oov_report_files.save(report, html, "html")
+    if file == "-":
+        oov_report_files.write(report, sys.stdout.buffer, output or "table", width=width())
+        sys.stdout.flush()
+    else:
+        oov_report_files.save(report, file, output)
+
+
+def _print_masked(words: Words, batches: Iterator[Batch], mode: Mode, file: str) -> None:
+    from vocabtool import mask as masks
+    from vocabtool.vocabulary import decode, encode
+    from vocabtool.words.cut import as_bytes
+
+    totals = masks.Totals()
+    lines = (decode(text) for batch in _watched(batches) for text in as_bytes(batch.texts))
+    with _opened(file) as out:
+        for masked in masks.mask(lines, words.judge, mode, totals):
+            out.write(encode(masked.text) + b"\n")
+    if totals.exact < totals.lines:
+        tell(
+            f"{totals.lines - totals.exact:,} of {totals.lines:,} lines were aligned word by "
+            f"word from the left; {totals.unaligned:,} unknown words, not found in their line, "
+            "are printed as the model makes them"
+        )
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    """A file that appears when it is whole, or standard output."""
+    if file == "-":
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    from vocabtool.whole_file import whole_file
+
+    with whole_file(file) as opened:
+        yield opened
+
+
+def _tell_skipped(skipped: Skipped) -> None:
+    if skipped.count:
+        first = "; ".join(f"{skip.place}: {skip.reason}" for skip in skipped.first)
+        tell(f"{skipped.count:,} rows left out: {first}")
+
+
+def _watched(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The batches, with progress on standard error when a person is watching."""
+    if not sys.stderr.isatty():
+        yield from batches
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading")
+        count = size = 0
+        for batch in batches:
+            yield batch
+            count += len(batch)
+            size += batch.texts.nbytes
+            progress.update(task, description=f"{count:,} documents, {size / 1e6:,.0f} MB")

@@ -1,0 +1,294 @@
+"""A graph rewritten so that its lookups and tokenizers report what they see.
+
+Beside each such op, in the graph or function where it stands, comes a queue that takes the op's
+strings and all its outputs. Whoever used an output then takes it through an ``Identity`` that waits
+for the queue, so that the report is made exactly when the op runs and no result changes.
+Only the protobuf is changed here: loading it is in ``tap_model.py``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from vocabtool.words.trust import CHECKPOINT_WRITERS
+
+Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
+
+# Values of the enum in tensorflow/core/framework/types.proto.
+INT32: Final = 3
+STRING: Final = 7
+INT64: Final = 9
+
+Role = Literal["values", "ids", "splits", "starts", "ends"]
+
+
+class Output(NamedTuple):
+    """An output of an op: ``type`` where it is fixed, or by default where ``attribute`` says it.
+
+    ``role``: what it holds. ``values`` are pieces where they are strings, ids where integers;
+    ``splits`` are row splits, or row lengths.
+    """
+
+    name: str
+    role: Role
+    type: int
+    attribute: str = ""
+
+
+class Tapping(NamedTuple):
+    """How to tap an op. ``strings``, ``default``: positions among its inputs."""
+
+    strings: int
+    outputs: tuple[Output, ...]
+    default: int | None = None
+
+
+class Report(NamedTuple):
+    """What one op sends through its queue: its strings, its outputs, a lookup's default.
+
+    ``function``: where it stands, ``b""`` for the main graph. ``queue``: the name of the node.
+    ``types``: of what is sent, as the enum has them.
+    """
+
+    function: bytes
+    node: bytes
+    op: str
+    tapping: Tapping
+    queue: str
+    types: tuple[int, ...]
+
+
+_LOOKUP: Final = Tapping(1, (Output("values", "ids", INT64, "Tout"),), default=2)
+_SENTENCEPIECE: Final = (
+    Output("output_values", "values", INT32, "out_type"),
+    Output("output_splits", "splits", INT64, "Tsplits"),
+)
+_PHRASE: Final = (
+    Output("output_subwords", "values", STRING),
+    Output("output_ids", "ids", INT64),
+    Output("output_row_splits", "splits", INT64),
+)
+TAPPINGS: Final[dict[str, Tapping]] = {
+    "LookupTableFind": _LOOKUP,
+    "LookupTableFindV2": _LOOKUP,
+    "SentencepieceTokenizeOp": Tapping(1, _SENTENCEPIECE),
+    "SentencepieceTokenizeWithOffsetsOp": Tapping(
+        1,
+        (
+            *_SENTENCEPIECE,
+            Output("output_offset_starts", "starts", INT64),
+            Output("output_offset_limits", "ends", INT64),
+        ),
+    ),
+    "TFText>FastSentencepieceTokenize": Tapping(
+        1,
+        (
+            _SENTENCEPIECE[0],
+            Output("output_splits", "splits", INT32, "Tsplits"),
+        ),
+    ),
+    "FastWordpieceTokenizeWithOffsets": Tapping(
+        0,
+        (
+            *_PHRASE,
+            Output("start_values", "starts", INT64),
+            Output("end_values", "ends", INT64),
+        ),
+    ),
+    "WordpieceTokenizeWithOffsets": Tapping(
+        0,
+        (
+            Output("output_values", "values", STRING),
+            Output("output_row_lengths", "splits", INT64),
+            Output("start_values", "starts", INT64),
+            Output("limit_values", "ends", INT64),
+        ),
+    ),
+    "PhraseTokenize": Tapping(0, _PHRASE),
+}
+
+# A call of a function that reports may be neither merged with another nor left out.
+STATEFUL: Final = {
+    "PartitionedCall": "StatefulPartitionedCall",
+    "StatelessIf": "If",
+    "StatelessCase": "Case",
+    "StatelessWhile": "While",
+}
+# Loops; an attribute with the value that it has by default, 10, may be absent.
+LOOPS: Final = frozenset(("While", "StatelessWhile", "Enter", "RefEnter"))
+ITERATIONS: Final = "parallel_iterations"
+OWN: Final = "vocabtool_tap_"
+
+
+class _Body(NamedTuple):
+    """A graph (``name`` is empty) or a function, of TensorFlow's protobuf."""
+
+    name: str
+    nodes: Any
+
+    def reference(self, node: str, number: int, output: str) -> str:
+        """How inputs name an output of a node here."""
+        if self.name:
+            return f"{node}:{output}:0"
+        return f"{node}:{number}" if number else node
+
+
+def add_taps(meta_graph: Proto, shared_name: str) -> tuple[Report, ...]:
+    """Change a MetaGraphDef in place; return what it reports, one per op that takes strings.
+
+    ``shared_name``: what the names of the queues begin with, unlike any other in this process.
+    Loops run one iteration at a time from now on, so that reports come in order; and checkpoints
+    are no longer written.
+    """
+    reports: list[Report] = []
+    main = _Body("", meta_graph.graph_def.node)
+    moved = _tap_body(main, reports, shared_name)
+    for signature in meta_graph.signature_def.values():
+        for output in signature.outputs.values():
+            output.name = moved.get(output.name, output.name)
+    for function in meta_graph.graph_def.library.function:
+        body = _Body(function.signature.name, function.node_def)
+        moved = _tap_body(body, reports, shared_name)
+        for name, reference in function.ret.items():
+            function.ret[name] = moved.get(reference, reference)
+    _keep_calls(meta_graph, {report.function.decode() for report in reports})
+    return tuple(reports)
+
+
+def _tap_body(body: _Body, reports: list[Report], shared_name: str) -> dict[str, str]:
+    """Tap the ops of a body; return what stands now for each reference to an output of theirs."""
+    moved: dict[str, str] = {}
+    old = list(body.nodes)
+    for node in old:
+        _tame(node)
+    for node in filter(_is_tapped, old):
+        report = _report(body, node, f"{OWN}{len(reports)}")
+        moved |= _add_queue(body, node, report, f"{shared_name}_{len(reports)}")
+        reports.append(report)
+    if moved:
+        for node in old:
+            for position, reference in enumerate(node.input):
+                if reference in moved:
+                    node.input[position] = moved[reference]
+    return moved
+
+
+def _is_tapped(node: Proto) -> bool:
+    if node.op not in TAPPINGS:
+        return False
+    return not node.op.startswith("LookupTable") or node.attr["Tin"].type == STRING
+
+
+def _report(body: _Body, node: Proto, queue: str) -> Report:
+    tapping = TAPPINGS[node.op]
+    types = [_type(node, output) for output in tapping.outputs]
+    if tapping.default is not None:
+        types.append(types[-1])  # a lookup's default has the type of its values
+    name, own = body.name.encode(), node.name.encode()
+    return Report(name, own, node.op, tapping, queue, (STRING, *types))
+
+
+def _type(node: Proto, output: Output) -> int:
+    """The type of an output; attributes with the value that they have by default may be absent."""
+    if output.attribute in node.attr:
+        return int(node.attr[output.attribute].type)
+    return output.type
+
+
+def _add_queue(body: _Body, node: Proto, report: Report, shared_name: str) -> dict[str, str]:
+    """Add the queue beside a node; return the new reference for each old one to its outputs."""
+    inputs = [reference for reference in node.input if not reference.startswith("^")]
+    tapping = report.tapping
+    outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(tapping.outputs)]
+    sent = [inputs[tapping.strings], *outputs]
+    if tapping.default is not None:
+        sent.append(inputs[tapping.default])
+    # The control input keeps the queue in the frame and the branch of the op.
+    queue = body.nodes.add(name=report.queue, op="FIFOQueueV2", input=[f"^{node.name}"])
+    queue.attr["component_types"].list.type.extend(report.types)
+    queue.attr["shapes"].list.SetInParent()
+    queue.attr["capacity"].i = -1
+    queue.attr["container"].s = b""
+    queue.attr["shared_name"].s = shared_name.encode()
+    handle = body.reference(report.queue, 0, "handle")
+    send = body.nodes.add(name=f"{report.queue}_send", op="QueueEnqueueV2", input=[handle, *sent])
+    send.attr["Tcomponents"].list.type.extend(report.types)
+    send.attr["timeout_ms"].i = -1
+    moved = {}
+    for number, (reference, type_) in enumerate(zip(outputs, report.types[1:], strict=False)):
+        name = f"{report.queue}_output_{number}"
+        waiting = body.nodes.add(name=name, op="Identity", input=[reference, f"^{send.name}"])
+        waiting.attr["T"].type = type_
+        moved[reference] = body.reference(name, 0, "output")
+        if not body.name and number == 0:
+            moved[f"{reference}:0"] = f"{name}:0"
+    return moved
+
+
+def _tame(node: Proto) -> None:
+    """Let a loop run in order, and a writer of checkpoints do nothing."""
+    if node.op in LOOPS:
+        node.attr[ITERATIONS].i = 1
+    if node.op.encode() in CHECKPOINT_WRITERS:
+        waits = [reference for reference in node.input if reference.startswith("^")]
+        name = node.name
+        node.Clear()
+        node.name, node.op = name, "NoOp"
+        node.input.extend(waits)
+
+
+def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
+    """Make every call that leads to a report stateful, and the functions on the way.
+
+    TensorFlow leaves out stateless calls whose result it does not need, or has already.
+    """
+    library = meta_graph.graph_def.library.function
+    calls: dict[str, list[Proto]] = defaultdict(list)
+    callers: dict[str, set[str]] = defaultdict(set)
+    bodies = [("", meta_graph.graph_def.node), *((f.signature.name, f.node_def) for f in library)]
+    for caller, nodes in bodies:
+        for node in nodes:
+            for called in called_functions(node):
+                calls[called].append(node)
+                callers[called].add(caller)
+    waiting, seen = list(reporting), set(reporting)
+    while waiting:
+        name = waiting.pop()
+        for node in calls[name]:
+            node.op = STATEFUL.get(node.op, node.op)
+        new = callers[name] - seen
+        seen |= new
+        waiting += new
+    for function in library:
+        if function.signature.name in seen:
+            function.signature.is_stateful = True
+
+
+def called_functions(node: Proto) -> Iterator[str]:
+    """Every function that a node names: as its op, or in an attribute."""
+    yield node.op
+    for value in node.attr.values():
+        if value.HasField("func"):
+            yield value.func.name
+        yield from (function.name for function in value.list.func)
+
+
+def shared_names(graph: Proto) -> dict[str, str]:
+    """The queues that a GraphDef reaches, by the names of their nodes: what each is shared as.
+
+    Loading a model changes that name.
+    """
+    bodies = {function.signature.name: function.node_def for function in graph.library.function}
+    found: dict[str, str] = {}
+    waiting: list[Iterable[Proto]] = [graph.node]
+    while waiting:
+        for node in waiting.pop():
+            name = node.name.rpartition("/")[2]
+            if node.op == "FIFOQueueV2" and name.startswith(OWN):
+                found[name] = node.attr["shared_name"].s.decode()
+            for called in called_functions(node):
+                if called in bodies:
+                    waiting.append(bodies.pop(called))
+    return found

@@ -1,0 +1,180 @@
+"""The words of texts as one model makes them, and which of them it knows: the public ``Words``.
+
+Either by the rule recovered from its graph, or by one that the caller names, or by running the
+model (``exact``). Counting over a corpus is in ``oov.py``, rewriting lines in ``mask.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.extraction import choose as choose_vocabulary
+from vocabtool.formats import detect
+from vocabtool.vocabulary import Vocabulary, decode
+from vocabtool.vocabulary_files import ENDINGS, read
+from vocabtool.words import named, readings
+from vocabtool.words.cut import as_bytes, as_strings, string_array
+from vocabtool.words.judged import Judged
+from vocabtool.words.judging import Judge, RuleJudge
+from vocabtool.words.lexicon import TableLexicon
+from vocabtool.words.rule import Rule
+from vocabtool.words.subwords import is_understood, judge_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+How = Literal["recovered", "named", "exact"]
+
+
+@dataclass(frozen=True)
+class Words:
+    """How one model cuts texts, and which words it knows.
+
+    ``vocabulary``: where it looks them up. ``how``: whether the way from text to words was read
+    off the graph, named by the caller, or is the running model itself.
+    ``others``: the model's other lookups (of n-grams, say), each by itself.
+    ``notes``: what a person should know of these words.
+    """
+
+    vocabulary: Vocabulary
+    how: How
+    judge_: Judge
+    others: tuple[Words, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        model: str | Path,
+        *,
+        name: str | None = None,
+        rule: str | None = None,
+        exact: bool = False,
+        trust: bool = False,
+    ) -> Words:
+        """The words of a model, or of a list of words (a file that ``extract`` wrote).
+
+        ``name``: the vocabulary, as ``inspect`` prints it; without, the largest that words are
+        looked up in. ``rule``: how texts become words, where no model says (see ``named.py``).
+        ``exact``: run the model itself, which needs TensorFlow; ``trust``: even where it holds ops
+        that read files, use the network or run Python.
+        Raises :class:`VocabtoolError` where the way to the words is not understood.
+        """
+        if exact and rule is not None:
+            raise VocabtoolError("exact words are the model's own: name no rule")
+        if exact:
+            return _exact(model, name, trust)
+        if rule is not None:
+            return _by_rule(_vocabulary(model, name), rule)
+        if _is_list(model):
+            raise VocabtoolError(
+                f"{model}: a list of words does not say how a text is cut into words. "
+                f"Name a rule with --rule: {', '.join(named.RULE_NAMES)}"
+            )
+        return _recovered(model, name)
+
+    def judge(self, texts: pa.Array | Iterable[str | bytes]) -> Judged:
+        """The words of many texts as arrays, known and unknown."""
+        return self.judge_.judge(_strings(texts))
+
+    def split(self, texts: pa.Array | Iterable[str | bytes]) -> pa.ListArray:
+        """The words of each text: an Arrow list of structs ``word``, ``id``, ``known``, ``pieces``.
+
+        ``word``: binary, as it is looked up; ``id``: int64, null where a hash bucket decides;
+        ``pieces``: int32, null but for models of subwords.
+        """
+        import pyarrow as pa
+
+        judged = self.judge(texts)
+        ids = pa.array(judged.ids, mask=judged.ids < 0)
+        pieces = pa.nulls(len(judged.known), pa.int32())
+        if judged.pieces is not None:
+            pieces = pa.array(judged.pieces, pa.int32())
+        distinct = pa.StructArray.from_arrays(
+            [judged.distinct.view(pa.binary()), ids, pa.array(judged.known), pieces],
+            names=["word", "id", "known", "pieces"],
+        )
+        offsets = pa.array(judged.offsets.astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, distinct.take(pa.array(judged.codes)))
+
+    def unknown(self, text: str | bytes) -> list[str]:
+        """The words of a text that the model does not know, in order."""
+        judged = self.judge([text])
+        missing = judged.codes[~judged.known[judged.codes]]
+        return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
+
+    def describe(self) -> tuple[str, ...]:
+        """What happens to a text, a line for each step."""
+        return self.judge_.describe()
+
+    @property
+    def fingerprint(self) -> str:
+        """Hexadecimal sha256 of the way from text to words."""
+        return self.judge_.fingerprint
+
+
+def _strings(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
+    import pyarrow as pa
+
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    if not isinstance(texts, pa.Array):
+        if isinstance(texts, str | bytes):
+            raise TypeError("wanted several texts, got one: put it in a list")
+        return string_array(texts)
+    if texts.null_count:
+        raise VocabtoolError("a text that is null is not a text: fill or drop it first")
+    if pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type):
+        texts = texts.cast(pa.binary())
+    return as_strings(texts)
+
+
+def _is_list(model: str | Path) -> bool:
+    path = Path(model)
+    return path.suffix.lower() in ENDINGS and path.is_file()
+
+
+def _vocabulary(model: str | Path, name: str | None) -> Vocabulary:
+    if _is_list(model):
+        return read(model)
+    return choose_vocabulary(detect.open_model(model, small=name is not None), name)
+
+
+def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
+    return Words(
+        vocabulary, "named", RuleJudge(Rule(named.parse_rule(spec)), TableLexicon(vocabulary))
+    )
+
+
+def _recovered(model: str | Path, name: str | None) -> Words:
+    found, ways = readings.read_readings(model)
+    chosen = readings.choose(ways, found, name)
+    others = tuple(
+        Words(way.vocabulary, "recovered", judge_of(way))
+        for way in ways
+        if way is not chosen and is_understood(way)
+    )
+    return Words(chosen.vocabulary, "recovered", judge_of(chosen), others, found.warnings)
+
+
+def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
+    from vocabtool.words.tap import Tap
+    from vocabtool.words.tap_judge import is_live, tap_judge
+
+    found, ways = readings.read_readings(model)
+    tap = Tap.load(model, trust=trust)
+    live = [way for way in ways if is_live(tap, way)]
+    chosen = readings.choose(live, found, name)
+    others = {
+        way.vocabulary.name: Words(way.vocabulary, "exact", tap_judge(tap, way))
+        for way in live
+        if way.vocabulary.name != chosen.vocabulary.name
+    }
+    judge = tap_judge(tap, chosen)
+    return Words(chosen.vocabulary, "exact", judge, tuple(others.values()), found.warnings)

@@ -1,0 +1,135 @@
+"""A rule: the steps from a text to words, applied fast, told in plain words, and fingerprinted.
+
+Where a rule provably works between blanks it is applied to the distinct pieces of many texts only
+(a corpus has a hundred times fewer of them than words). Which words are known is in ``lexicon.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.words.cut import Cut, Step, as_strings, per_text, string_array, whole
+from vocabtool.words.ngrams import NGrams
+from vocabtool.words.strings import split_whitespace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BLANKS: Final = "a b\tc\nd\ve\ff\rg"
+
+
+class Coded(NamedTuple):
+    """A :class:`Cut` whose equal strings are told apart once, or nearly.
+
+    ``codes``: int32, shape (m,), places in ``distinct``; ``offsets``: int64, shape (n + 1,).
+    """
+
+    codes: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    distinct: pa.StringArray
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How texts become words. Rules are equal when their steps are."""
+
+    steps: tuple[Step, ...]
+
+    def cut(self, texts: pa.StringArray) -> Cut:
+        """The words of each text, each step on whole texts."""
+        return _apply(self.steps, whole(texts))
+
+    def coded(self, texts: pa.StringArray) -> Coded:
+        """The same words, each distinct piece of text looked at once where that is the same."""
+        steps, ngrams = self._parts
+        if not _works_between_blanks(steps) or _holds_nul(texts):
+            return encoded(self.cut(texts))
+        pieces, offsets = split_whitespace(texts)
+        pieces = as_bytes_encoded(pieces)
+        words = encoded(_apply(steps, whole(as_strings(pieces.dictionary))))
+        codes = _unfolded(words, pieces.indices.to_numpy(), offsets)
+        if not ngrams:
+            return codes
+        return encoded(_apply(ngrams, Cut(codes.distinct.take(codes.codes), codes.offsets)))
+
+    def describe(self) -> tuple[str, ...]:
+        """One line for each step."""
+        return tuple(step.describe() for step in self.steps) or ("the whole text is one word",)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hexadecimal sha256 of what the steps do."""
+        told = "".join(f"{step!r}\n" for step in self.steps)
+        return hashlib.sha256(f"vocabtool rule 1\n{told}".encode()).hexdigest()
+
+    @property
+    def ngrams(self) -> bool:
+        """Whether it makes more than single words of a text."""
+        return any(isinstance(step, NGrams) for step in self.steps)
+
+    @property
+    def _parts(self) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+        """Steps that treat each string alone, and those from the first on that joins words."""
+        joins = (i for i, step in enumerate(self.steps) if isinstance(step, NGrams))
+        at = next(joins, len(self.steps))
+        return self.steps[:at], self.steps[at:]
+
+
+def _holds_nul(texts: pa.StringArray) -> bool:
+    """Whether there is a NUL: some ops take it for the end of a whole text."""
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.match_substring(texts, pattern="\0")).as_py())
+
+
+def _apply(steps: Iterable[Step], cut: Cut) -> Cut:
+    return reduce(lambda done, step: step.apply(done), steps, cut)
+
+
+def as_bytes_encoded(values: pa.StringArray) -> pa.DictionaryArray:
+    """Dictionary-encode strings by their bytes."""
+    import pyarrow as pa
+
+    return values.view(pa.binary()).dictionary_encode()
+
+
+def encoded(cut: Cut) -> Coded:
+    """Tell the strings of a cut apart."""
+    values = as_bytes_encoded(cut.values)
+    return Coded(values.indices.to_numpy(), cut.offsets, as_strings(values.dictionary))
+
+
+def _unfolded(words: Coded, pieces: NDArray[np.int32], offsets: NDArray[np.int64]) -> Coded:
+    """The words of texts, from those of each distinct piece and the pieces of each text."""
+    counts = np.diff(words.offsets)
+    if bool((counts == 1).all()):
+        return Coded(words.codes[pieces], offsets, words.distinct)
+    lengths = counts[pieces]
+    ends = np.cumsum(lengths)
+    places = np.repeat(words.offsets[:-1][pieces] - (ends - lengths), lengths)
+    places += np.arange(len(places))
+    bounds = np.concatenate(([0], ends))[offsets]
+    return Coded(words.codes[places], bounds, words.distinct)
+
+
+@cache
+def _works_between_blanks(steps: tuple[Step, ...]) -> bool:
+    """Whether texts may be cut at ASCII whitespace first: a later step cuts there anyway.
+
+    All steps up to that one must treat what stands between blanks alone; those behind it get the
+    same strings either way.
+    """
+    for step in steps:
+        if not step.local:
+            return False
+        cut = per_text(step.apply(whole(string_array([BLANKS]))))
+        if cut == [BLANKS.encode().split()]:
+            return True
+    return False

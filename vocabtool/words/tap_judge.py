@@ -1,0 +1,152 @@
+"""Known and unknown words as the running model tells them: what the tap saw, judged."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vocabtool.vocabulary import Vocabulary
+from vocabtool.words.cut import as_bytes
+from vocabtool.words.judged import Judged
+from vocabtool.words.judging import judged
+from vocabtool.words.lexicon import TableLexicon
+from vocabtool.words.readings import Reading
+from vocabtool.words.rule import encoded
+from vocabtool.words.sentencepiece_judge import judged_words
+from vocabtool.words.sentencepieces import SPACE, Piece, SentencePieces, Word, grouped
+from vocabtool.words.subwords import sentencepieces_of
+from vocabtool.words.tap import Tap
+from vocabtool.words.tap_alignment import Integers, Pieces, Tapped
+from vocabtool.words.tap_words import by_word
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TapJudge:
+    """One op of a running model. Not for use by several threads at once."""
+
+    def __init__(
+        self,
+        tap: Tap,
+        vocabulary: Vocabulary,
+        sites: frozenset[tuple[bytes, bytes]],
+        tokenizer: SentencePieces | None = None,
+    ) -> None:
+        self._tap = tap
+        self._vocabulary = vocabulary
+        self._sites = sites
+        self._tokenizer = tokenizer
+
+    def judge(self, texts: pa.StringArray) -> Judged:
+        """Run the model on the texts; what it looked up, known and unknown."""
+        tapped = self._own(self._tap.run(as_bytes(texts)))
+        if tapped.pieces is None:
+            return judged(encoded(tapped.cut), TableLexicon(self._vocabulary))
+        if self._vocabulary.kind == "sentencepiece":
+            return self._by_sentencepieces(tapped, tapped.pieces)
+        return _by_pieces(by_word(tapped), self._vocabulary)
+
+    def _by_sentencepieces(self, tapped: Tapped, pieces: Pieces) -> Judged:
+        """The op tells ids only: the tokenizer spells them out where it gives the same ones."""
+        told = tapped.ids if tapped.ids is not None else _ids(pieces, self._vocabulary)
+        if self._tokenizer is None:
+            return _spelled_by_entries(tapped, pieces, told, self._vocabulary)
+        texts = as_bytes(tapped.cut.values)
+        same = [i for text in self._tokenizer.pieces(texts) for _, i in text] == told.tolist()
+        if not same:
+            return _spelled_by_entries(tapped, pieces, told, self._vocabulary)
+        words = self._tokenizer.words(texts)
+        bounds = np.array([0, *accumulate(map(len, words))], np.int64)
+        flat = chain.from_iterable(words)
+        return judged_words(flat, bounds[tapped.cut.offsets], self._vocabulary)
+
+    def _own(self, tapped: tuple[Tapped, ...]) -> Tapped:
+        return next(each for each in tapped if (each.op.function, each.op.node) in self._sites)
+
+    def describe(self) -> tuple[str, ...]:
+        """That nothing is described."""
+        return (f"the model itself is run ({self._tap.entry}), and reports what it looks up",)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the vocabulary and the op that reports: the way there is the model's own."""
+        told = f"vocabtool tap 1\n{self._vocabulary.fingerprint}\n{sorted(self._sites)!r}\n"
+        return hashlib.sha256(told.encode()).hexdigest()
+
+
+def tap_judge(tap: Tap, reading: Reading) -> TapJudge:
+    """The op of a reading that the model runs, tapped."""
+    tokenizer = None
+    if reading.sites[0].kind == "sentencepiece":
+        tokenizer = sentencepieces_of(reading)
+    return TapJudge(tap, reading.vocabulary, _live_sites(tap, reading), tokenizer)
+
+
+def is_live(tap: Tap, reading: Reading) -> bool:
+    """Whether the function that texts are given to reaches the lookup."""
+    return bool(_live_sites(tap, reading))
+
+
+def _live_sites(tap: Tap, reading: Reading) -> frozenset[tuple[bytes, bytes]]:
+    sites = {(site.body.name, site.node.name) for site in reading.sites}
+    return frozenset(sites & {(op.function, op.node) for op in tap.ops if op.live})
+
+
+def _by_pieces(tapped: Tapped, vocabulary: Vocabulary) -> Judged:
+    """Words of which the model made pieces: unknown where one piece is the unknown one."""
+    pieces = tapped.pieces or Pieces(np.zeros(len(tapped.cut.values) + 1, np.int64))
+    coded = encoded(tapped.cut)
+    first = np.full(len(coded.distinct), len(coded.codes), np.int64)
+    np.minimum.at(first, coded.codes, np.arange(len(coded.codes)))
+    counts = np.diff(pieces.offsets)[first]
+    starts = pieces.offsets[:-1][first]
+    ids = tapped.ids if tapped.ids is not None else _ids(pieces, vocabulary)
+    unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
+    before = np.concatenate(([0], np.cumsum(ids == unknown)))
+    known = before[starts + counts] == before[starts]
+    single = np.where(counts == 1, ids[np.minimum(starts, len(ids) - 1)] if len(ids) else -1, -1)
+    places = {int(i): at for at, i in enumerate(vocabulary.id_array().tolist())}
+    positions = np.array([places.get(i, -1) for i in single.tolist()], np.int64)
+    return Judged(
+        coded.codes,
+        coded.offsets,
+        coded.distinct,
+        known,
+        single,
+        positions,
+        counts.astype(np.int32),
+    )
+
+
+def _spelled_by_entries(
+    tapped: Tapped, pieces: Pieces, told_ids: Integers, vocabulary: Vocabulary
+) -> Judged:
+    """Words as pieces make them up; an unknown piece, told by its id, is spelled as such."""
+    entries = dict(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
+    ids = told_ids.tolist()
+    spelled = as_bytes(pieces.values) if pieces.values is not None else map(entries.get, ids)
+    told = [(piece or b"", i) for piece, i in zip(spelled, ids, strict=True)]
+    unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
+    words = [
+        [_word(word, unknown) for word in grouped(tuple(told[start:end])) if word]
+        for start, end in pairwise(pieces.offsets.tolist())
+    ]
+    bounds = np.array([0, *accumulate(map(len, words))], np.int64)
+    return judged_words(chain.from_iterable(words), bounds[tapped.cut.offsets], vocabulary)
+
+
+def _word(pieces: tuple[Piece, ...], unknown: int) -> Word:
+    text = b"".join(piece for piece, _ in pieces).replace(SPACE, b" ").strip(b" ")
+    return Word(text, pieces, all(i != unknown for _, i in pieces))
+
+
+def _ids(pieces: Pieces, vocabulary: Vocabulary) -> Integers:
+    """The ids of pieces that an op tells only as strings."""
+    ids = vocabulary.id_array()
+    values = as_bytes(pieces.values) if pieces.values is not None else []
+    held = [vocabulary.positions.get(value, -1) for value in values]
+    return np.array([int(ids[at]) if at >= 0 else -1 for at in held], np.int64)

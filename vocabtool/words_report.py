@@ -1,0 +1,118 @@
+"""What becomes of a text, for people and for programs: the steps, then each word with its id."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from vocabtool.vocabulary import decode, is_utf8, printable
+
+if TYPE_CHECKING:
+    from vocabtool.words.model_words import Words
+
+SOURCES: Final = {
+    "recovered": "read off the model's graph",
+    "named": "a rule that you named",
+    "exact": "the model itself, run",
+}
+UNKNOWN: Final = "unknown"
+
+
+def to_text(words: Words, texts: Sequence[str], *, tabs: bool) -> str:
+    """The steps as numbered lines, then the words of each text in columns."""
+    lines = list(_head(words))
+    for text, row in zip(texts, words.split(texts).to_pylist(), strict=True):
+        lines += ["", _quoted(text)]
+        table = [_columns(word) for word in row] or [["(no words)"]]
+        lines += _aligned(table, tabs)
+    return "\n".join(lines) + "\n"
+
+
+def to_json(words: Words, texts: Sequence[str]) -> str:
+    """The same as JSON: ``vocabulary``, ``how``, ``rule``, ``fingerprint``, ``texts``."""
+    rows = words.split(texts).to_pylist()
+    shown = {
+        **_facts(words),
+        "others": [_facts(other) for other in words.others],
+        "texts": [
+            {"text": text, "words": [_word(word) for word in row]}
+            for text, row in zip(texts, rows, strict=True)
+        ],
+    }
+    return json.dumps(shown, ensure_ascii=False, indent=2)
+
+
+def rule_lines(words: Words) -> Iterator[str]:
+    """How a text becomes words, a line for each step, and the fingerprint."""
+    yield f"How a text becomes words ({SOURCES[words.how]}):"
+    for number, step in enumerate(words.describe(), 1):
+        yield f"  {number}. {step}"
+    yield f"rule {words.fingerprint[:16]}"
+
+
+def _head(words: Words) -> Iterator[str]:
+    yield _title(words)
+    yield from rule_lines(words)
+    for other in words.others:
+        yield ""
+        yield f"Looked up apart from these: {_title(other)}"
+        yield from (f"  {step}" for step in other.describe())
+    yield from words.notes
+
+
+def _title(words: Words) -> str:
+    vocabulary = words.vocabulary
+    unknown = vocabulary.unknown
+    end = ""
+    if unknown is not None:
+        many = unknown.count > 1
+        ids = f"{unknown.id}..{unknown.id + unknown.count - 1}" if many else f"{unknown.id}"
+        end = f"; unknown words get id {ids}"
+    return f"{printable(vocabulary.name.encode())}: {len(vocabulary):,} entries{end}"
+
+
+def _facts(words: Words) -> dict[str, Any]:
+    return {
+        "vocabulary": words.vocabulary.name,
+        "size": len(words.vocabulary),
+        "how": words.how,
+        "rule": list(words.describe()),
+        "fingerprint": words.fingerprint,
+        "notes": list(words.notes),
+    }
+
+
+def _word(word: dict[str, Any]) -> dict[str, Any]:
+    shown = {"word": decode(word["word"]).encode("utf-8", "backslashreplace").decode()}
+    if not is_utf8(word["word"]):
+        shown["base64"] = base64.b64encode(word["word"]).decode()
+    return {**shown, **{key: word[key] for key in ("id", "known", "pieces")}}
+
+
+def _columns(word: dict[str, Any]) -> list[str]:
+    pieces = word["pieces"]
+    split = f"split in {pieces}" if word["known"] and pieces is not None and pieces > 1 else ""
+    verdict = split or ("known" if word["known"] else UNKNOWN)
+    return [
+        _quoted(decode(word["word"])),
+        str(word["id"]) if word["id"] is not None else "",
+        verdict,
+    ]
+
+
+def _quoted(text: str) -> str:
+    """A word or a text on one line; blanks at its ends and nothing at all are made visible."""
+    shown = printable(text.encode("utf-8", "surrogateescape"))
+    return repr(shown) if not shown.strip() or shown != shown.strip() else shown
+
+
+def _aligned(table: Sequence[Sequence[str]], tabs: bool) -> Iterator[str]:
+    if tabs:
+        yield from ("\t".join(row) for row in table)
+        return
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        yield ("  " + "  ".join(cells)).rstrip()
