@@ -20,18 +20,25 @@ from vocabtool.errors import (
 )
 
 if TYPE_CHECKING:
+    from vocabtool.documents import Document
     from vocabtool.extraction import extract, inspect, vocabularies
     from vocabtool.model import Model, PassedOver
+    from vocabtool.oov.counter import OovCounter
+    from vocabtool.oov.report import OovReport
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
     from vocabtool.vocabulary_files import read, save
+    from vocabtool.words.model_words import Words
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Document",
     "InvalidFile",
     "Model",
     "NoVocabulary",
     "NotFound",
+    "OovCounter",
+    "OovReport",
     "PassedOver",
     "Place",
     "Special",
@@ -40,6 +47,7 @@ __all__ = [
     "UnsupportedFormat",
     "VocabtoolError",
     "Vocabulary",
+    "Words",
     "extract",
     "inspect",
     "read",
@@ -51,6 +59,10 @@ _HOMES = {
     **dict.fromkeys(("extract", "inspect", "vocabularies"), "vocabtool.extraction"),
     **dict.fromkeys(("read", "save"), "vocabtool.vocabulary_files"),
     **dict.fromkeys(("Model", "PassedOver"), "vocabtool.model"),
+    "Document": "vocabtool.documents",
+    "OovCounter": "vocabtool.oov.counter",
+    "OovReport": "vocabtool.oov.report",
+    "Words": "vocabtool.words.model_words",
     **dict.fromkeys(("Place", "Special", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
 }
 

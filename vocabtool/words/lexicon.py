@@ -69,8 +69,13 @@ class WordPieceLexicon:
 
     def judge(self, words: pa.StringArray) -> Verdict:
         """Cut each word; ``positions`` and ``ids`` are those of words that are one piece."""
-        cut = self._wordpiece.pieces(as_bytes(words))
-        known = np.array([all(i != self._unknown for _, i in p) for p in cut], np.bool_)
+        keys = as_bytes(words)
+        cut = self._wordpiece.pieces(keys)
+        made_up = self._wordpiece.known(keys)
+        known = [
+            held and all(i != self._unknown for _, i in pieces)
+            for held, pieces in zip(made_up, cut, strict=True)
+        ]
         single = [len(pieces) == 1 for pieces in cut]
         ids = [pieces[0][1] if one else -1 for pieces, one in zip(cut, single, strict=True)]
         held = [
@@ -78,7 +83,7 @@ class WordPieceLexicon:
             for pieces, one in zip(cut, single, strict=True)
         ]
         return Verdict(
-            known,
+            np.array(known, np.bool_),
             np.array(ids, np.int64),
             np.array(held, np.int64),
             np.array([len(pieces) for pieces in cut], np.int32),

@@ -41,7 +41,9 @@ class NGrams:
         """Join the strings of each text; where all texts are empty there are no pads either."""
         import pyarrow as pa
 
-        runs = list(self._runs(cut)) if len(cut.values) else []
+        if not len(cut.values):
+            return Cut(cut.values, np.zeros_like(cut.offsets))
+        runs = list(self._runs(cut))
         texts = np.concatenate([text for text, _ in runs])
         order = np.argsort(texts, kind="stable")
         joined = pa.chunked_array([values for _, values in runs], pa.binary()).combine_chunks()

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from vocabtool.words.cut import Cut, Step, as_strings, per_text, string_array, whole
 from vocabtool.words.ngrams import NGrams
-from vocabtool.words.strings import split_whitespace
+from vocabtool.words.strings import WHITESPACE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+BLANK_BYTES: Final = np.isin(np.arange(256), list(WHITESPACE))
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 
@@ -49,15 +50,22 @@ class Rule:
     def coded(self, texts: pa.StringArray) -> Coded:
         """The same words, each distinct piece of text looked at once where that is the same."""
         steps, ngrams = self._parts
-        if not _works_between_blanks(steps) or _holds_nul(texts):
+        if not self.works_between_blanks(texts):
             return encoded(self.cut(texts))
-        pieces, offsets = split_whitespace(texts)
+        pieces, offsets = chunks(texts)
         pieces = as_bytes_encoded(pieces)
         words = encoded(_apply(steps, whole(as_strings(pieces.dictionary))))
         codes = _unfolded(words, pieces.indices.to_numpy(), offsets)
         if not ngrams:
             return codes
         return encoded(_apply(ngrams, Cut(codes.distinct.take(codes.codes), codes.offsets)))
+
+    def works_between_blanks(self, texts: pa.StringArray) -> bool:
+        """Whether the words of texts are those of what stands between blanks, one by one.
+
+        N-grams are made of them afterwards.
+        """
+        return _works_between_blanks(self._parts[0]) and not _holds_nul(texts)
 
     def describe(self) -> tuple[str, ...]:
         """One line for each step."""
@@ -119,6 +127,28 @@ def _unfolded(words: Coded, pieces: NDArray[np.int32], offsets: NDArray[np.int64
     return Coded(words.codes[places], bounds, words.distinct)
 
 
+def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int64]]:
+    """Texts cut behind each byte of ASCII whitespace, without a copy: ``"I ", "love\\n"``.
+
+    Returns the chunks, which together are the texts, and offsets of shape (n + 1,) into them.
+    """
+    import pyarrow as pa
+
+    bounds = np.frombuffer(texts.buffers()[1], np.int32)[
+        texts.offset : texts.offset + len(texts) + 1
+    ]
+    first, last = int(bounds[0]), int(bounds[-1])
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[first:last]
+    ends = np.zeros(last - first + 1, np.bool_)
+    ends[1:] = BLANK_BYTES[data]
+    ends[bounds - first] = True
+    cuts = np.flatnonzero(ends).astype(np.int32)
+    offsets = np.searchsorted(cuts, bounds - first)
+    places = pa.py_buffer(cuts + np.int32(first))
+    pieces = pa.StringArray.from_buffers(len(cuts) - 1, places, texts.buffers()[2])
+    return pieces, offsets.astype(np.int64)
+
+
 @cache
 def _works_between_blanks(steps: tuple[Step, ...]) -> bool:
     """Whether texts may be cut at ASCII whitespace first: a later step cuts there anyway.
@@ -126,10 +156,11 @@ def _works_between_blanks(steps: tuple[Step, ...]) -> bool:
     All steps up to that one must treat what stands between blanks alone; those behind it get the
     same strings either way.
     """
+    cut = whole(string_array([BLANKS]))
     for step in steps:
         if not step.local:
             return False
-        cut = per_text(step.apply(whole(string_array([BLANKS]))))
-        if cut == [BLANKS.encode().split()]:
+        cut = step.apply(cut)
+        if per_text(cut) == [BLANKS.encode().split()]:
             return True
     return False

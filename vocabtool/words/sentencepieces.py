@@ -129,7 +129,7 @@ def grouped(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[P
 @lru_cache(maxsize=4)
 def _processor(model: bytes) -> Any:
     model_proto.read(model)
-    for charsmap in _charsmaps(model):
+    for charsmap in charsmaps(model):
         _check_charsmap(charsmap)
     try:
         from sentencepiece import SentencePieceProcessor
@@ -145,7 +145,7 @@ def _processor(model: bytes) -> Any:
     return processor
 
 
-def _charsmaps(model: bytes) -> Iterator[bytes]:
+def charsmaps(model: bytes) -> Iterator[bytes]:
     """The compiled tables of the normalizers."""
     for number, wire_type, start, end in wire.fields(model, 0, len(model)):
         if number in NORMALIZERS and wire_type == LEN:

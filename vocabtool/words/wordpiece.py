@@ -1,8 +1,8 @@
 """WordPiece: a word as the longest entries that make it up, from left to right.
 
 As WordpieceTokenizeWithOffsets does it (tensorflow_text/core/kernels/wordpiece_tokenizer.cc), and
-FastWordpieceTokenizeWithOffsets with the words of its flatbuffer, which come from
-``formats/text_tokenizers.py``. How texts become words is left out.
+FastWordpieceTokenizeWithOffsets with the words and settings of its flatbuffer. How texts become
+words is left out: ``tokenizing.py``, ``bert.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
+
+from vocabtool.formats import flatbuffer
+from vocabtool.formats.text_tokenizers import END_TO_END, read_wordpiece
+
+MAX_BYTES: Final = 4  # fields of the flatbuffer, as in formats/text_tokenizers.py
+INDICATOR: Final = 5
+UNKNOWN_TOKEN: Final = 6
+UNKNOWN_ID: Final = 7
 
 # One character of UTF-8, or the longest part of one that could still have become one: what ICU
 # and the Unicode standard (3.9, "U+FFFD substitution of maximal subparts") take for one.
@@ -95,3 +103,25 @@ class WordPiece:
         if self.max_chars_per_token:
             fitting = min(fitting, at + self.max_chars_per_token - 1)
         return max(fitting, at)
+
+
+class FastWordPiece(NamedTuple):
+    """``end_to_end``: it takes texts, and cuts them as :class:`~vocabtool.words.bert.BertSplit`."""
+
+    wordpiece: WordPiece
+    end_to_end: bool
+
+
+def read_fast_wordpiece(buffer: bytes) -> FastWordPiece:
+    """The tokenizer in a flatbuffer. Raises :class:`InvalidFile` where that is damaged."""
+    found = read_wordpiece(buffer)
+    ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
+    model = flatbuffer.root(buffer)
+    wordpiece = WordPiece(
+        dict(zip(found.entries, ids, strict=True)),
+        suffix_indicator=model.string(INDICATOR),
+        max_bytes_per_word=model.integer(MAX_BYTES),
+        unknown_token=model.string(UNKNOWN_TOKEN),
+        unknown_id=model.integer(UNKNOWN_ID),
+    )
+    return FastWordPiece(wordpiece, bool(model.byte(END_TO_END)))
