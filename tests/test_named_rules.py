@@ -12,9 +12,8 @@ from nltk.tokenize import TreebankWordTokenizer
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.vocabulary import decode
-from vocabtool.words.cut import Step, per_text, string_array, whole
-from vocabtool.words.named import NAMES, RULE_NAMES, Matches, parse_rule
-from vocabtool.words.strings import Characters
+from vocabtool.words.cut import per_text, string_array, whole
+from vocabtool.words.named import NAMES, RULE_NAMES, Matches, parse_rule, sentencepiece_file
 
 SOME = st.text(
     st.sampled_from("aBz 19.,'\"-\t\n\v\r\0éÉİ\u03a3\u03c3日\u00a0\u0301\x1e0\x1f"), max_size=12
@@ -194,15 +193,8 @@ def test_a_bad_pattern_shows_what_re2_says(pattern: str, says: str) -> None:
     assert says in str(error.value)
 
 
-def test_a_sentencepiece_file_is_handed_on() -> None:
-    """Who reads it is the caller's business; without a reader the file is named."""
-    asked: list[Path] = []
-
-    def read(file: Path) -> tuple[Step, ...]:
-        asked.append(file)
-        return (Characters(),)
-
-    assert parse_rule("sentencepiece:a/b:c.model", read) == (Characters(),)
-    assert asked == [Path("a/b:c.model")]
-    with pytest.raises(VocabtoolError, match=r"b\.model"):
-        parse_rule("sentencepiece:b.model")
+def test_a_sentencepiece_file_is_told_apart() -> None:
+    """Its path may hold colons; no steps stand for it."""
+    assert sentencepiece_file("sentencepiece:a/b:c.model") == Path("a/b:c.model")
+    assert sentencepiece_file("lower") is None
+    assert sentencepiece_file("sentencepiece:") is None

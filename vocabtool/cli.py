@@ -64,7 +64,7 @@ def _run() -> int:
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except BrokenPipeError:  # the reader has what it wanted
+    except (BrokenPipeError, SystemExit):  # the reader has what it wanted; click exits with 1 then
         return 0
     except (VocabtoolError, OSError) as error:
         tell(f"error: {error}")

@@ -30,7 +30,17 @@ from vocabtool.document_files.rows import (
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.vocabulary import decode, encode
 
-__all__ = ["Batch", "Document", "Format", "OnError", "Skip", "Skipped", "batches", "documents"]
+__all__ = [
+    "SIZE",
+    "Batch",
+    "Document",
+    "Format",
+    "OnError",
+    "Skip",
+    "Skipped",
+    "batches",
+    "documents",
+]
 
 OnError = Literal["raise", "skip"]
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from vocabtool.words.model_words import Words
 
 SOURCES: Final = {
-    "recovered": "read off the model's graph",
+    "recovered": "the model's own rule, read off its graph",
     "named": "a rule that you named",
-    "exact": "the model itself, run",
+    "exact": "the model itself, which is run",
 }
 UNKNOWN: Final = "unknown"
 
@@ -44,12 +44,23 @@ def to_json(words: Words, texts: Sequence[str]) -> str:
     return json.dumps(shown, ensure_ascii=False, indent=2)
 
 
+def rule_line(words: Words) -> str:
+    """The same in one line, for what goes with a report."""
+    steps = "; ".join(words.describe())
+    name = printable(words.vocabulary.name.encode())
+    return f"{name}, rule {_short(words)}: {steps}"
+
+
+def _short(words: Words) -> str:
+    return words.fingerprint[:16]
+
+
 def rule_lines(words: Words) -> Iterator[str]:
     """How a text becomes words, a line for each step, and the fingerprint."""
     yield f"How a text becomes words ({SOURCES[words.how]}):"
     for number, step in enumerate(words.describe(), 1):
         yield f"  {number}. {step}"
-    yield f"rule {words.fingerprint[:16]}"
+    yield f"rule {_short(words)}"
 
 
 def _head(words: Words) -> Iterator[str]:

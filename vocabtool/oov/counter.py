@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from vocabtool.oov.batch_counts import BatchCounts, batch_counts
 from vocabtool.oov.counts import BUDGET, OovCounts
 from vocabtool.oov.report import Header, OovReport
 from vocabtool.vocabulary import encode
@@ -49,8 +50,9 @@ class OovCounter:
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts, several at a time, in order."""
-        for texts, found in _in_threads(self._judge, batches, threads):
-            self._add(found, texts)
+        for texts, found in _in_threads(self._counted, batches, threads):
+            for counts, (batch, subwords) in zip(self._counts, found, strict=True):
+                counts.add_counted(batch, texts, subwords=subwords)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Pass documents on unchanged and count them on the way.
@@ -80,6 +82,9 @@ class OovCounter:
 
     def _judge(self, texts: pa.StringArray) -> list[Judged]:
         return [words.judge(texts) for words in self._all]
+
+    def _counted(self, texts: pa.StringArray) -> list[tuple[BatchCounts, bool]]:
+        return [(batch_counts(each), each.pieces is not None) for each in self._judge(texts)]
 
     def _add(self, found: Iterable[Judged], texts: pa.StringArray) -> None:
         for counts, judged in zip(self._counts, found, strict=True):
@@ -119,12 +124,12 @@ Result = TypeVar("Result")
 def _in_threads(
     work: Callable[[Batch], Result], batches: Iterable[Batch], threads: int
 ) -> Iterator[tuple[Batch, Result]]:
-    """Each batch with its result, in order, and no more than ``threads`` ahead."""
+    """Each batch with its result, in order, and at most ``threads`` at work."""
     waiting: deque[tuple[Batch, Future[Result]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for batch in batches:
             waiting.append((batch, pool.submit(work, batch)))
-            if len(waiting) > threads:
+            if len(waiting) >= threads:
                 done, result = waiting.popleft()
                 yield done, result.result()
         for done, result in waiting:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from vocabtool.vocabulary import Vocabulary
 
-BUDGET: Final = 192 << 20  # bytes: about a million words
+BUDGET: Final = 96 << 20  # bytes: about half a million words
 EXAMPLES_SHARE: Final = 4  # examples may take one part in so many of the budget, beside it
 EXAMPLE_COST: Final = WIDTH + 136  # bytes that an example takes
 TOGETHER: Final = 24 << 20  # bytes of batches that are counted together
@@ -101,11 +101,29 @@ class OovCounts:
         self, judged: Judged, texts: pa.StringArray, numbers: NDArray[np.int64]
     ) -> None:
         """``numbers``: those of the texts in the stream, shape (n,)."""
-        batch = batch_counts(judged)
+        self._count_counted(batch_counts(judged), texts, numbers, judged.pieces is not None)
+
+    def add_counted(self, batch: BatchCounts, texts: pa.StringArray, *, subwords: bool) -> None:
+        """:meth:`add` for a batch that is counted already, by another thread.
+
+        ``subwords``: whether its words are made of pieces.
+        """
+        self._count()
+        numbers = np.arange(self._documents, self._documents + len(texts))
+        self._documents += len(texts)
+        self._count_counted(batch, texts, numbers, subwords)
+
+    def _count_counted(
+        self,
+        batch: BatchCounts,
+        texts: pa.StringArray,
+        numbers: NDArray[np.int64],
+        subwords: bool,
+    ) -> None:
         tallied = _figures(batch, numbers)
         self._totals = _sum(self._totals, _totals(batch, len(texts)))
         self._used[batch.positions[batch.positions >= 0]] = True
-        if judged.pieces is not None:
+        if subwords:
             self._note_pieces(_histogram(batch))
         slots = self._tally.add(batch.words, tallied)
         self._note_batch_examples(batch, texts, slots[batch.unknown], tallied.first[batch.unknown])

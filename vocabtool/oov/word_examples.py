@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 WIDTH: Final = 120  # bytes of an example, without the signs that it was cut
 SEARCHED: Final = 1_024  # bytes on either side of where a word should be
 CUT: Final = "…".encode()
-_CONTINUES: Final = bytes(range(0x80, 0xC0))  # bytes that do not begin a UTF-8 character
 
 
 def examples(
@@ -78,12 +77,8 @@ def clipped(
     """
     low = max(min(middle - width // 2, end - width), start)
     high = min(low + width, end)
-    head = bytes(data[low : low + 3]) if low > start else b""
-    tail = bytes(data[high : min(high + 3, end)])
-    low, high = low + _inside(head), high + _inside(tail)
+    while start < low < high and data[low] & 0xC0 == 0x80:
+        low += 1
+    while high < end and data[high] & 0xC0 == 0x80 and high - low < width + 3:
+        high += 1
     return CUT * (low > start) + bytes(data[low:high]) + CUT * (high < end)
-
-
-def _inside(data: bytes) -> int:
-    """How many bytes at the beginning go on with a character that began before."""
-    return len(data) - len(data.lstrip(_CONTINUES))

@@ -23,8 +23,6 @@ class Judged(NamedTuple):
     ``positions``: int64, shape (d,), where in the vocabulary's ``stored`` it stands, -1: nowhere.
     ``pieces``: int32, shape (d,), how many pieces a subword model makes of it; ``None`` for a
     model of whole words.
-    ``memo``: where it is the same object, a code means the same word in several answers, and no
-    two words of ``distinct`` are equal; some may stand nowhere in these texts.
     """
 
     codes: NDArray[np.int32]
@@ -34,4 +32,3 @@ class Judged(NamedTuple):
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
     pieces: NDArray[np.int32] | None = None
-    memo: object | None = None

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from vocabtool.words.cut import as_strings
 from vocabtool.words.judged import Judged
 from vocabtool.words.lexicon import Lexicon
-from vocabtool.words.memo import Memo
-from vocabtool.words.rule import Coded, Rule, as_bytes_encoded, chunks, encoded
+from vocabtool.words.rule import Coded, Rule
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,38 +26,15 @@ class Judge(Protocol):
         """Hexadecimal sha256 of what decides where words begin and end."""
 
 
-class RuleJudge:
-    """A rule makes the words, a lexicon says which are known; both once for each piece of text."""
+class RuleJudge(NamedTuple):
+    """A rule makes the words, a lexicon says which are known."""
 
-    def __init__(self, rule: Rule, lexicon: Lexicon) -> None:
-        self.rule = rule
-        self.lexicon = lexicon
-        self._memo = Memo(lexicon)
-        self._lock = Lock()
+    rule: Rule
+    lexicon: Lexicon
 
     def judge(self, texts: pa.StringArray) -> Judged:
-        """Cut and look up; may be called by several threads."""
-        if self.rule.ngrams or self._memo.full or not self.rule.works_between_blanks(texts):
-            return judged(self.rule.coded(texts), self.lexicon)
-        pieces, offsets = chunks(texts)
-        pieces = as_bytes_encoded(pieces)
-        places = pieces.indices.to_numpy()
-        with self._lock:
-            rows = self._rows(pieces.dictionary)
-            codes, bounds = self._memo.unfolded(rows, places, offsets)
-            words = self._memo.words
-        return Judged(codes, bounds, words.distinct, *words.verdict, memo=self._memo)
-
-    def _rows(self, pieces: pa.BinaryArray) -> NDArray[np.int64]:
-        """The rows of distinct pieces in the memo; those that are new are worked out."""
-        listed = pieces.to_pylist()
-        rows = self._memo.rows(listed)
-        new = np.flatnonzero(rows < 0)
-        if len(new):
-            strings = as_strings(pieces.take(new))
-            words = encoded(self.rule.cut(strings))
-            rows[new] = self._memo.keep([listed[i] for i in new.tolist()], words)
-        return rows
+        """Cut and look up, each distinct word once; may be called by several threads."""
+        return judged(self.rule.coded(texts), self.lexicon)
 
     def describe(self) -> tuple[str, ...]:
         """The rule's steps."""

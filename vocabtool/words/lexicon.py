@@ -6,7 +6,9 @@ word that is called ``<UNK>`` may be an entry itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import cached_property
+from itertools import repeat
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,8 @@ from vocabtool.words.wordpiece import WordPiece
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+FEW: Final = 4_096  # words that Python looks up faster than Arrow learns the entries
 
 
 class Verdict(NamedTuple):
@@ -39,24 +43,48 @@ class TableLexicon:
     """Whole words in a table: known is what the table holds, or the token of Keras' mask."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._positions = vocabulary.positions
+        self._vocabulary = vocabulary
         self._ids = vocabulary.id_array()
         unknown = vocabulary.unknown
         self._unknown = unknown.id if unknown is not None and unknown.count == 1 else -1
         masks = (special for special in vocabulary.specials if special.role == "mask")
         self._masks = {encode(mask.entry): mask.id for mask in masks}
 
+    @cached_property
+    def _entries(self) -> pa.LargeBinaryArray:
+        return self._vocabulary.to_arrow().column("token").combine_chunks()
+
     def judge(self, words: pa.StringArray) -> Verdict:
         """Look each word up; of several buckets for unknown words nothing tells which."""
-        keys = as_bytes(words)
-        positions = np.array([self._positions.get(key, -1) for key in keys], np.int64)
+        positions = self._positions(words)
         known = positions >= 0
         ids = np.full(len(positions), self._unknown, np.int64)
         ids[known] = self._ids[positions[known]]
-        for key, mask in self._masks.items():
-            if key in keys and key not in self._positions:
-                ids[keys.index(key)], known[keys.index(key)] = mask, True
+        for mask, number in self._masks.items():
+            masked = self._equal(words, mask) & ~known
+            ids[masked], known[masked] = number, True
         return Verdict(known, ids, positions)
+
+    def _positions(self, words: pa.StringArray) -> NDArray[np.int64]:
+        """Where each word stands first, -1 for none."""
+        if len(words) < FEW:
+            held = map(self._vocabulary.positions.get, as_bytes(words), repeat(-1))
+            return np.fromiter(held, np.int64, len(words))
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pc.index_in(words.view(pa.binary()).cast(pa.large_binary()), self._entries)
+        positions: NDArray[np.int64] = found.fill_null(-1).to_numpy().astype(np.int64)
+        return positions
+
+    @staticmethod
+    def _equal(words: pa.StringArray, wanted: bytes) -> NDArray[np.bool_]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        equal = pc.equal(words.view(pa.binary()), pa.scalar(wanted, pa.binary()))
+        found: NDArray[np.bool_] = equal.to_numpy(zero_copy_only=False)
+        return found
 
 
 class WordPieceLexicon:

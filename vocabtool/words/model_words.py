@@ -24,6 +24,8 @@ from vocabtool.words.judged import Judged
 from vocabtool.words.judging import Judge, RuleJudge
 from vocabtool.words.lexicon import TableLexicon
 from vocabtool.words.rule import Rule
+from vocabtool.words.sentencepiece_judge import SentencePieceJudge
+from vocabtool.words.sentencepieces import SentencePieces, read_model
 from vocabtool.words.subwords import is_understood, judge_of
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class Words:
 
     ``vocabulary``: where it looks them up. ``how``: whether the way from text to words was read
     off the graph, named by the caller, or is the running model itself.
-    ``others``: the model's other lookups (of n-grams, say), each by itself.
+    ``others``: the model's other lookups of the same text (of n-grams, say), each by itself.
     ``notes``: what a person should know of these words.
     """
 
@@ -147,9 +149,12 @@ def _vocabulary(model: str | Path, name: str | None) -> Vocabulary:
 
 
 def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
-    return Words(
-        vocabulary, "named", RuleJudge(Rule(named.parse_rule(spec)), TableLexicon(vocabulary))
-    )
+    file = named.sentencepiece_file(spec)
+    if file is None:
+        judge: Judge = RuleJudge(Rule(named.parse_rule(spec)), TableLexicon(vocabulary))
+    else:
+        judge = SentencePieceJudge(Rule(()), SentencePieces(read_model(file)), vocabulary)
+    return Words(vocabulary, "named", judge)
 
 
 def _recovered(model: str | Path, name: str | None) -> Words:
@@ -158,7 +163,7 @@ def _recovered(model: str | Path, name: str | None) -> Words:
     others = tuple(
         Words(way.vocabulary, "recovered", judge_of(way))
         for way in ways
-        if way is not chosen and is_understood(way)
+        if way is not chosen and way.text == chosen.text and is_understood(way)
     )
     return Words(chosen.vocabulary, "recovered", judge_of(chosen), others, found.warnings)
 

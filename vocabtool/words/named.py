@@ -16,7 +16,6 @@ along are read from its graph, in ``recovery.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -38,7 +37,6 @@ NAMES: Final[tuple[Name, ...]] = get_args(Name)
 RULE_NAMES: Final = (*NAMES, "regex:PATTERN", "sentencepiece:FILE")
 
 # Makes the steps of a SentencePiece model; the file may not be there, or be none.
-FromFile = Callable[[Path], tuple[Step, ...]]
 
 PUNCTUATION: Final = r"[!-/:-@\[-`{-~]"  # all of ASCII's
 
@@ -152,17 +150,20 @@ def _mark(values: pa.StringArray) -> str:
     raise AssertionError("numbers do not end")
 
 
-def parse_rule(spec: str, sentencepiece: FromFile | None = None) -> tuple[Step, ...]:
-    """The steps of a rule, given as one of :data:`RULE_NAMES`.
+def sentencepiece_file(spec: str) -> Path | None:
+    """The file of a rule ``sentencepiece:FILE``, which no steps stand for; ``None``: another."""
+    name, _, file = spec.partition(":")
+    return Path(file) if name == "sentencepiece" and file else None
 
-    ``sentencepiece`` makes the steps of a model file. Raises :class:`VocabtoolError` for a name
-    that is none, a pattern that RE2 does not take, and for a file where nothing reads it.
+
+def parse_rule(spec: str) -> tuple[Step, ...]:
+    """The steps of a rule, given as one of :data:`RULE_NAMES`, but for ``sentencepiece:FILE``.
+
+    Raises :class:`VocabtoolError` for a name that is none, and a pattern that RE2 does not take.
     """
     name, colon, rest = spec.partition(":")
     if name == "regex" and colon:
         return (_matches(rest),)
-    if name == "sentencepiece" and rest:
-        return _from_file(Path(rest), sentencepiece)
     for known in NAMES:
         if spec == known:
             return _named(known)
@@ -205,9 +206,3 @@ def _matches(pattern: str) -> Matches:
             "Its syntax has no lookahead and no back references."
         ) from error
     return Matches(pattern)
-
-
-def _from_file(file: Path, sentencepiece: FromFile | None) -> tuple[Step, ...]:
-    if sentencepiece is None:
-        raise VocabtoolError(f"sentencepiece:{file}: nothing here reads SentencePiece models.")
-    return sentencepiece(file)

@@ -253,6 +253,8 @@ class _Op(NamedTuple):
         node = self.node
         if node.op in SAME:
             return (), node.data_input(self.here.reference.output if node.op == b"IdentityN" else 0)
+        if node.op in BRANCHES | LOOPS:
+            raise _Stop(node.op, "what it gives depends on what it reads")
         handler = HANDLERS.get(node.op.removeprefix(b"TFText>"))
         if handler is None:
             raise _Stop(node.op, "vocabtool does not know what it does to words")

@@ -22,6 +22,7 @@ from vocabtool.words.strings import WHITESPACE
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SPACE: Final = 32  # no byte of ASCII whitespace is higher
 BLANK_BYTES: Final = np.isin(np.arange(256), list(WHITESPACE))
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
@@ -92,9 +93,9 @@ class Rule:
 
 def _holds_nul(texts: pa.StringArray) -> bool:
     """Whether there is a NUL: some ops take it for the end of a whole text."""
-    import pyarrow.compute as pc
-
-    return bool(pc.any(pc.match_substring(texts, pattern="\0")).as_py())
+    bounds = text_bounds(texts)
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
+    return bool(len(data)) and int(data.min()) == 0
 
 
 def _apply(steps: Iterable[Step], cut: Cut) -> Cut:
@@ -134,19 +135,34 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int64]]:
     """
     import pyarrow as pa
 
-    bounds = np.frombuffer(texts.buffers()[1], np.int32)[
-        texts.offset : texts.offset + len(texts) + 1
-    ]
-    first, last = int(bounds[0]), int(bounds[-1])
-    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[first:last]
-    ends = np.zeros(last - first + 1, np.bool_)
-    ends[1:] = BLANK_BYTES[data]
-    ends[bounds - first] = True
-    cuts = np.flatnonzero(ends).astype(np.int32)
-    offsets = np.searchsorted(cuts, bounds - first)
+    bounds = text_bounds(texts)
+    first = int(bounds[0])
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[first : int(bounds[-1])]
+    low = np.flatnonzero(data <= SPACE)  # far fewer than all: only these are looked at one by one
+    blank = BLANK_BYTES[data[low]]
+    ends = (low if blank.all() else low[blank]).astype(np.int32)
+    ends += 1
+    cuts, offsets = _inserted(ends, bounds - first)
     places = pa.py_buffer(cuts + np.int32(first))
     pieces = pa.StringArray.from_buffers(len(cuts) - 1, places, texts.buffers()[2])
     return pieces, offsets.astype(np.int64)
+
+
+def _inserted(
+    cuts: NDArray[np.int32], bounds: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Ascending places with those of ``bounds`` among them; and where these stand then."""
+    places, which = np.unique(bounds, return_inverse=True)
+    at = np.searchsorted(cuts, places)
+    missing = np.append(cuts, -1)[at] != places
+    before = np.cumsum(missing) - missing
+    return np.insert(cuts, at[missing], places[missing]), (at + before)[which]
+
+
+def text_bounds(texts: pa.StringArray) -> NDArray[np.int32]:
+    """Where texts begin in their buffer, and where the last one ends: int32, shape (n + 1,)."""
+    buffer = texts.buffers()[1]
+    return np.frombuffer(buffer, np.int32)[texts.offset : texts.offset + len(texts) + 1]
 
 
 @cache

@@ -11,11 +11,12 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading, refuse_pointer
 from vocabtool.formats import sentencepiece as model_proto
 from vocabtool.formats import wire
 from vocabtool.formats.double_array import FAR, VALUE
@@ -25,6 +26,8 @@ SPACE: Final = "▁".encode()
 NORMALIZERS: Final = (3, 5)  # normalizer_spec and denormalizer_spec of ModelProto
 CHARSMAP: Final = 2  # of NormalizerSpec
 SPACE_BEHIND: Final = 24  # treat_whitespace_as_suffix of TrainerSpec
+
+MOST_BYTES: Final = 1 << 28
 
 Piece = tuple[bytes, int]
 
@@ -105,6 +108,19 @@ class SentencePieces:
         text = b"".join(parts).replace(SPACE, b" ").strip(b" ")
         unknown = processor.unk_id()
         return Word(text, pieces, all(i != unknown for _, i in pieces))
+
+
+def read_model(file: Path) -> bytes:
+    """A model file. Raises :class:`NotFound`, or :class:`InvalidFile` where it is none."""
+    with reading(str(file)):
+        if not file.is_file():
+            raise NotFound(f"{file}: no such file; wanted a SentencePiece .model")
+        if file.stat().st_size > MOST_BYTES:
+            raise InvalidFile(f"more than {MOST_BYTES:,} bytes: not a SentencePiece model")
+        model = file.read_bytes()
+        refuse_pointer(model)
+        model_proto.read(model)
+    return model
 
 
 def _byte(piece: bytes) -> bytes:
