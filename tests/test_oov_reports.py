@@ -21,7 +21,7 @@ from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import NotFound
 from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import Estimate, Header, OovReport
-from vocabtool.oov_report_files import ENDINGS, ReportFormat, save, write
+from vocabtool.oov_report_files import ENDINGS, PAGE, ReportFormat, save_report, write
 from vocabtool.oov_report_files.json_file import facts
 from vocabtool.oov_report_files.plain_words import FIGURES, KINDS, percent
 from vocabtool.oov_report_files.table import to_text
@@ -67,7 +67,7 @@ def sample(*, pieces: bool = False, **options: Any) -> OovReport:
 
 def written(report: OovReport, form: ReportFormat) -> bytes:
     file = io.BytesIO()
-    write(report, file, form)
+    write(report, file, form, width=PAGE)
     return file.getvalue()
 
 
@@ -77,7 +77,7 @@ def test_the_same_report_gives_the_same_bytes(form: ReportFormat, tmp_path: Path
     report = sample(pieces=True, others=(sample(),))
     data = written(report, form)
     assert written(report, form) == data
-    save(report, tmp_path / "report", form)
+    save_report(report, tmp_path / "report", form)
     assert (tmp_path / "report").read_bytes() == data
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
@@ -86,14 +86,14 @@ def test_the_same_report_gives_the_same_bytes(form: ReportFormat, tmp_path: Path
 def test_the_ending_tells_the_format(ending: str, tmp_path: Path) -> None:
     """Without a format the file's ending decides; an unknown one means the table."""
     path = tmp_path / f"report{ending}"
-    save(sample(), path)
+    save_report(sample(), path)
     assert path.read_bytes() == written(sample(), ENDINGS.get(ending.lower(), "table"))
 
 
 def test_no_folder_to_write_in(tmp_path: Path) -> None:
     """The message names the folder."""
     with pytest.raises(NotFound, match="no/such: no such folder"):
-        save(sample(), tmp_path / "no" / "such" / "report", "json")
+        save_report(sample(), tmp_path / "no" / "such" / "report", "json")
 
 
 @pytest.mark.parametrize("form", get_args(ReportFormat))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vocabtool.model import Model, PassedOver
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
+    from vocabtool.oov_report_files import save_report
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
     from vocabtool.vocabulary_files import read, save
     from vocabtool.words.model_words import Words
@@ -52,6 +53,7 @@ __all__ = [
     "inspect",
     "read",
     "save",
+    "save_report",
     "vocabularies",
 ]
 
@@ -62,6 +64,7 @@ _HOMES = {
     "Document": "vocabtool.documents",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
+    "save_report": "vocabtool.oov_report_files",
     "Words": "vocabtool.words.model_words",
     **dict.fromkeys(("Place", "Special", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
 }

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 REPORT_FORMATS = ("table", "json", "csv", "parquet")
+REPORT_ENDINGS = (".json", ".csv", ".parquet", ".html")
 SOURCE_FORMATS = ("lines", "jsonl", "csv", "tsv", "parquet")
 MASKS = ("known", "unknown")
 ERRORS = ("raise", "skip")
 RULES = "whitespace, lower, keras, ptb, sentencepiece:FILE, regex:PATTERN"
 
 Command = TypeVar("Command", bound=Callable[..., object])
+SHOWN = 3  # rows that were left out
 SIZE = 6 << 20  # bytes of text counted together: larger batches hold fewer distinct words
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
@@ -47,9 +49,23 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
         share = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
     except ArithmeticError:
         share = -1.0
-    if not 0 <= share <= 1:
+    if not 0 <= share <= 1 or (share == 1 and not text.endswith("%")):
         raise click.BadParameter(f"wanted a share such as 2% or 0.02, got {text!r}")
     return share
+
+
+def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
+    """A rule that there is."""
+    if spec is not None:
+        from vocabtool.errors import VocabtoolError
+        from vocabtool.words import named
+
+        try:
+            if named.sentencepiece_file(spec) is None:
+                named.parse_rule(spec)
+        except VocabtoolError as error:
+            raise click.BadParameter(str(error)) from error
+    return spec
 
 
 def model_options(command: Command) -> Command:
@@ -59,6 +75,7 @@ def model_options(command: Command) -> Command:
             click.option("--name", help="The vocabulary, as inspect prints its name."),
             click.option(
                 "--rule",
+                callback=_rule,
                 help="How texts become words where no model says: "
                 f"{RULES}. [default: as the model does]",
             ),
@@ -106,11 +123,12 @@ def words_command(
     from vocabtool.words.model_words import Words
 
     words = Words.of(model, name=name, rule=rule, exact=exact, trust=trust)
-    if output == "json":
-        shown = words_report.to_json(words, texts)
-        sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace") + b"\n")
-    else:
-        sys.stdout.write(words_report.to_text(words, texts, tabs=width() is None))
+    with _standard_output() as out:
+        if output == "json":
+            shown = words_report.to_json(words, texts)
+            out.write(shown.encode("utf-8", "backslashreplace") + b"\n")
+        else:
+            sys.stdout.write(words_report.to_text(words, texts, tabs=width() is None))
 
 
 @click.command("oov", epilog=MODEL_HELP)
@@ -138,7 +156,14 @@ def words_command(
     help="The report for people (table), all of it (json), or its unknown words in rows (csv, "
     "parquet). [default: by the ending of -o, else table]",
 )
-@click.option("-o", "--output", "file", type=click.Path(dir_okay=False), default="-")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False),
+    default="-",
+    help="FILE to write; it appears when it is complete. [default: standard output]",
+)
 @click.option("--html", type=click.Path(dir_okay=False), help="Also write a page with plots.")
 @click.option(
     "--mask",
@@ -160,7 +185,13 @@ def words_command(
     metavar="MB",
     help="Memory for distinct words; past it the counts of rare words are estimated.",
 )
-@click.option("--threads", type=click.IntRange(1, 64), default=2, show_default=True)
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    help="How many batches are looked at together; with --exact-words one.",
+)
 def oov_command(
     model: str,
     files: tuple[str, ...],
@@ -187,6 +218,10 @@ def oov_command(
     from vocabtool import documents, words_report
     from vocabtool.words.model_words import Words
 
+    if exact and rule:
+        raise click.UsageError("--exact-words are the model's own: not with --rule")
+    if mask is None and output is None:
+        _check_ending(file)
     if mask is not None and (output or html or fail_over is not None):
         raise click.UsageError("--mask prints lines: not with --format, --html or --fail-over")
     _check_files(file, html, output)
@@ -208,9 +243,17 @@ def oov_command(
         return None
     report = _count(words, batches, model, files, budget, 1 if exact else threads)
     _write(report, file, output, html)
+    if fail_over is not None or not _tells_the_rule(output, file):
+        unknown, tokens = report.tokens_unknown, report.tokens
+        tell(f"{unknown:,} of {tokens:,} tokens are unknown ({report.token_rate:.2%})")
+    for note in words.notes:
+        tell(note)
     _tell_skipped(skipped)
+    if not report.tokens:
+        tell("no words were counted: nothing can be said of these documents")
+        return None if fail_over is None else 1
     if fail_over is not None and report.token_rate > fail_over:
-        tell(f"{report.token_rate:.2%} of the tokens are unknown, more than {fail_over:.2%}")
+        tell(f"that is more than {fail_over:.2%}")
         return 1
     return None
 
@@ -229,12 +272,19 @@ def _check_files(file: str, html: str | None, output: ReportFormat | None) -> No
             raise NotFound(f"{folder}: no such folder to write in")
 
 
+def _check_ending(file: str) -> None:
+    """Refuse a file whose ending promises what is not written."""
+    if Path(file).suffix.lower() not in (*REPORT_ENDINGS, "", ".txt"):
+        wanted = ", ".join(REPORT_ENDINGS)
+        raise click.UsageError(f"-o wants a file that ends in {wanted} or .txt, or --format")
+
+
 def _tells_the_rule(output: ReportFormat | None, file: str) -> bool:
     """Whether the report says how texts became words: as JSON, and as a table on a terminal."""
     from vocabtool.oov_report_files import ENDINGS
 
     kind = output or ENDINGS.get(Path(file).suffix.lower(), "table")
-    return kind == "json" or (kind == "table" and file == "-" and width() is not None)
+    return kind == "json" or (kind == "table" and (file != "-" or width() is not None))
 
 
 def _count(
@@ -261,24 +311,26 @@ def _write(report: OovReport, file: str, output: ReportFormat | None, html: str 
     from vocabtool import oov_report_files
 
     if html is not None:
-        oov_report_files.save(report, html, "html")
+        oov_report_files.save_report(report, html, "html")
     if file == "-":
-        oov_report_files.write(report, sys.stdout.buffer, output or "table", width=width())
-        sys.stdout.flush()
+        with _standard_output() as out:
+            oov_report_files.write(report, out, output or "table", width=width())
     else:
-        oov_report_files.save(report, file, output)
+        oov_report_files.save_report(report, file, output)
 
 
 def _print_masked(words: Words, batches: Iterator[Batch], mode: Mode, file: str) -> None:
     from vocabtool import mask as masks
-    from vocabtool.vocabulary import decode, encode
+    from vocabtool.vocabulary import decode, encode, printable
     from vocabtool.words.cut import as_bytes
 
     totals = masks.Totals()
     lines = (decode(text) for batch in _watched(batches) for text in as_bytes(batch.texts))
     with _opened(file) as out:
+        watched = file == "-" and width() is not None  # a terminal obeys what it is shown
         for masked in masks.mask(lines, words.judge, mode, totals):
-            out.write(encode(masked.text) + b"\n")
+            line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
+            out.write((printable(line).encode() if watched else line) + b"\n")
     if totals.exact < totals.lines:
         tell(
             f"{totals.lines - totals.exact:,} of {totals.lines:,} lines were aligned word by "
@@ -291,8 +343,8 @@ def _print_masked(words: Words, batches: Iterator[Batch], mode: Mode, file: str)
 def _opened(file: str) -> Iterator[BinaryIO]:
     """A file that appears when it is whole, or standard output."""
     if file == "-":
-        yield sys.stdout.buffer
-        sys.stdout.flush()
+        with _standard_output() as out:
+            yield out
         return
     from vocabtool.whole_file import whole_file
 
@@ -300,10 +352,23 @@ def _opened(file: str) -> Iterator[BinaryIO]:
         yield opened
 
 
+@contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    """Standard output, until its reader has what it wanted: that is no failure."""
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
+
+
 def _tell_skipped(skipped: Skipped) -> None:
     if skipped.count:
-        first = "; ".join(f"{skip.place}: {skip.reason}" for skip in skipped.first)
-        tell(f"{skipped.count:,} rows left out: {first}")
+        tell(f"{skipped.count:,} rows left out")
+        for skip in skipped.first[:SHOWN]:
+            tell(f"  {skip.place}: {skip.reason}")
+        if skipped.count > SHOWN:
+            tell("  ...")
 
 
 def _watched(batches: Iterator[Batch]) -> Iterator[Batch]:

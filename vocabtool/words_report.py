@@ -25,7 +25,7 @@ def to_text(words: Words, texts: Sequence[str], *, tabs: bool) -> str:
     lines = list(_head(words))
     for text, row in zip(texts, words.split(texts).to_pylist(), strict=True):
         lines += ["", _quoted(text)]
-        table = [_columns(word) for word in row] or [["(no words)"]]
+        table = [_columns(words, word) for word in row] or [["(no words)"]]
         lines += _aligned(table, tabs)
     return "\n".join(lines) + "\n"
 
@@ -37,7 +37,7 @@ def to_json(words: Words, texts: Sequence[str]) -> str:
         **_facts(words),
         "others": [_facts(other) for other in words.others],
         "texts": [
-            {"text": text, "words": [_word(word) for word in row]}
+            {"text": text, "words": [_word(words, word) for word in row]}
             for text, row in zip(texts, rows, strict=True)
         ],
     }
@@ -95,22 +95,29 @@ def _facts(words: Words) -> dict[str, Any]:
     }
 
 
-def _word(word: dict[str, Any]) -> dict[str, Any]:
-    shown = {"word": decode(word["word"]).encode("utf-8", "backslashreplace").decode()}
+def _word(words: Words, word: dict[str, Any]) -> dict[str, Any]:
+    shown = {"word": _readable(decode(word["word"]))}
     if not is_utf8(word["word"]):
         shown["base64"] = base64.b64encode(word["word"]).decode()
-    return {**shown, **{key: word[key] for key in ("id", "known", "pieces")}}
+    pieces = words.pieces(word["word"])
+    told = {"pieces": [_readable(piece) for piece in pieces]} if pieces else {}
+    return {**shown, "id": word["id"], "known": word["known"], **told}
 
 
-def _columns(word: dict[str, Any]) -> list[str]:
-    pieces = word["pieces"]
-    split = f"split in {pieces}" if word["known"] and pieces is not None and pieces > 1 else ""
+def _readable(text: str) -> str:
+    """Text that any encoding of Unicode can carry."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _columns(words: Words, word: dict[str, Any]) -> list[str]:
+    count = word["pieces"]
+    split = f"split in {count}" if word["known"] and count is not None and count > 1 else ""
     verdict = split or ("known" if word["known"] else UNKNOWN)
-    return [
-        _quoted(decode(word["word"])),
-        str(word["id"]) if word["id"] is not None else "",
-        verdict,
-    ]
+    number = str(word["id"]) if word["id"] is not None else ""
+    row = [_quoted(decode(word["word"])), number, verdict]
+    if count is None:
+        return row
+    return [*row, " ".join(_quoted(piece) for piece in words.pieces(word["word"]))]
 
 
 def _quoted(text: str) -> str:

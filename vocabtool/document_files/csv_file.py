@@ -132,12 +132,11 @@ def _parts(
 
 def _refused(uneven: list[Uneven], request: Request) -> list[int]:
     """The numbers of the rows that were passed over so far, each refused once."""
-    numbers = []
-    while uneven:
-        row = uneven.pop(0)
+    told = uneven.copy()
+    uneven.clear()
+    for row in told:
         request.refuse(row.number, row.reason)
-        numbers.append(row.number)
-    return numbers
+    return [row.number for row in told]
 
 
 def _numbers(following: int, count: int, left_out: list[int]) -> NDArray[np.int64]:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from vocabtool.oov.batch_counts import BatchCounts, batch_counts
 from vocabtool.oov.counts import BUDGET, OovCounts
 from vocabtool.oov.report import Header, OovReport
-from vocabtool.vocabulary import encode
-from vocabtool.words.cut import string_array
+from vocabtool.words.cut import string_array, text_bytes
 from vocabtool.words.judged import Judged
 from vocabtool.words.model_words import Words
 
@@ -24,6 +23,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 THREADS: Final = 2
+FEW: Final = 100  # tokens that say nothing of a language yet
+MOSTLY_UNKNOWN: Final = (
+    "most tokens are unknown: perhaps the texts are in another language, or a step outside the "
+    "model's files (a stemmer, say) makes its words"
+)
 WATCHED: Final = 1024  # documents that are looked at together
 WATCHED_BYTES: Final = 1 << 20
 
@@ -60,6 +64,8 @@ class OovCounter:
         Some are taken together: what was passed on is counted when the next are taken, or when
         the stream ends or is closed. Anything with a ``text`` is a document, and so is a text.
         """
+        if isinstance(documents, str | bytes):
+            raise TypeError("wanted several documents, got one text: put it in a list")
         remaining = iter(documents)
         while batch := list(_some(remaining)):
             try:
@@ -76,9 +82,11 @@ class OovCounter:
             for words, counts in zip(self._all[1:], self._counts[1:], strict=True)
         )
         header = _header(self.words, model, sources)
-        return self._counts[0].report(
-            header, self.words.vocabulary, notes=self.words.notes, others=others
-        )
+        totals = self._counts[0].totals
+        notes = self.words.notes
+        if totals.tokens >= FEW and totals.tokens_unknown > totals.tokens // 2:
+            notes += (MOSTLY_UNKNOWN,)
+        return self._counts[0].report(header, self.words.vocabulary, notes=notes, others=others)
 
     def _judge(self, texts: pa.StringArray) -> list[Judged]:
         return [words.judge(texts) for words in self._all]
@@ -113,8 +121,13 @@ def _some(documents: Iterator[Document]) -> Iterator[Document]:
 
 
 def _text(document: str | bytes | _HasText) -> bytes:
-    text = document if isinstance(document, str | bytes) else document.text
-    return encode(text) if isinstance(text, str) else text
+    """Raises ``TypeError`` for what is neither a text nor has one."""
+    if isinstance(document, str | bytes):
+        return text_bytes(document)
+    if not hasattr(document, "text"):
+        kind = type(document).__name__
+        raise TypeError(f"wanted a text, or a document with a .text, got {kind}")
+    return text_bytes(document.text)
 
 
 Batch = TypeVar("Batch")

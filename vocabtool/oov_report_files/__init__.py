@@ -18,6 +18,9 @@ ENDINGS: Final[dict[str, ReportFormat]] = {
 }
 
 
+PAGE: Final = 100  # columns of a table in a file
+
+
 def write(
     report: OovReport,
     file: BinaryIO,
@@ -56,7 +59,7 @@ def write(
             assert_never(format)
 
 
-def save(
+def save_report(
     report: OovReport,
     path: str | Path,
     format: ReportFormat | None = None,  # noqa: A002 - as the option is called
@@ -67,4 +70,4 @@ def save(
     """
     known = format or ENDINGS.get(Path(path).suffix.lower(), "table")
     with whole_file(path) as file:
-        write(report, file, known)
+        write(report, file, known, width=PAGE)

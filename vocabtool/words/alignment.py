@@ -30,8 +30,8 @@ from vocabtool.words.surface import SPACE, Span, cuts
 
 Judge = Callable[[Sequence[str]], Judged]
 
-REMEMBERED: Final = 1 << 18  # chunks and words that are kept between batches
-CHUNK_KEPT: Final = 256  # characters of the longest chunk that is kept
+REMEMBERED: Final = 1 << 16  # chunks and words that are kept between batches
+CHUNK_KEPT: Final = 64  # characters of the longest chunk that is kept
 
 
 class Word(NamedTuple):
@@ -256,7 +256,8 @@ def _groups(surface: list[Span], words: list[Word], spans: list[Span | None]) ->
         first, last = bisect_right(ends, span.start), bisect_left(starts, span.end) - 1
         if groups and first <= groups[-1].last:  # what is stray inside a group belongs to it
             joined = groups.pop()
-            group = _Group(joined.first, max(joined.last, last), [*joined.words, *stray, word])
+            joined.words.extend((*stray, word))
+            group = joined._replace(last=max(joined.last, last))
         else:
             groups += [_Group(-1, -1, stray)] if stray else []
             group = _Group(first, last, [word])

@@ -10,7 +10,7 @@ chain of ops that all have steps of their own.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -42,7 +42,7 @@ class BertNormalize:
     """
 
     lower: bool
-    local: bool = True
+    local: bool = field(default=True, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Normalize each string."""
@@ -87,7 +87,7 @@ class BertSplit:
     At whitespace of Unicode; punctuation and Chinese characters are words, each alone.
     """
 
-    local: bool = True
+    local: bool = field(default=True, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Cut each string."""

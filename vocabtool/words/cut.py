@@ -2,7 +2,7 @@
 
 Strings are bytes here, as they are in TensorFlow: an Arrow ``string`` array whose content need not
 be UTF-8. On ``binary`` arrays Arrow's regular expressions would match bytes instead of characters.
-The steps themselves are in ``steps.py`` and its neighbours.
+The steps are in ``strings.py``, ``normalizing.py``, ``tokenizing.py``, ``bert.py``, ``ngrams.py``.
 """
 
 from __future__ import annotations
@@ -54,8 +54,16 @@ def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
     """Texts as an Arrow ``string`` array; ``bytes`` need not be UTF-8."""
     import pyarrow as pa
 
-    encoded = [text if isinstance(text, bytes) else encode(text) for text in texts]
-    return as_strings(pa.array(encoded, pa.binary()))
+    return as_strings(pa.array(list(map(text_bytes, texts)), pa.binary()))
+
+
+def text_bytes(text: str | bytes) -> bytes:
+    """A text as bytes. Raises ``TypeError`` for what is no text."""
+    if isinstance(text, bytes):
+        return text
+    if isinstance(text, str):
+        return encode(text)
+    raise TypeError(f"wanted a text (str or bytes), got {type(text).__name__}")
 
 
 def as_strings(array: pa.Array) -> pa.StringArray:

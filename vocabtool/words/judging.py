@@ -18,6 +18,9 @@ class Judge(Protocol):
     def judge(self, texts: pa.StringArray) -> Judged:
         """The words of each text, known and unknown."""
 
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """What a subword model makes of a word; nothing for a model of whole words."""
+
     def describe(self) -> tuple[str, ...]:
         """What happens to a text, a line for each step."""
 
@@ -35,6 +38,10 @@ class RuleJudge(NamedTuple):
     def judge(self, texts: pa.StringArray) -> Judged:
         """Cut and look up, each distinct word once; may be called by several threads."""
         return judged(self.rule.coded(texts), self.lexicon)
+
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """The lexicon's."""
+        return self.lexicon.pieces(word)
 
     def describe(self) -> tuple[str, ...]:
         """The rule's steps."""

@@ -38,6 +38,9 @@ class Lexicon(Protocol):
     def judge(self, words: pa.StringArray) -> Verdict:
         """Say of each word whether it is known, and as what."""
 
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """The pieces of a word; nothing where words are looked up whole."""
+
 
 class TableLexicon:
     """Whole words in a table: known is what the table holds, or the token of Keras' mask."""
@@ -64,6 +67,10 @@ class TableLexicon:
             masked = self._equal(words, mask) & ~known
             ids[masked], known[masked] = number, True
         return Verdict(known, ids, positions)
+
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """Nothing."""
+        return ()
 
     def _positions(self, words: pa.StringArray) -> NDArray[np.int64]:
         """Where each word stands first, -1 for none."""
@@ -116,3 +123,7 @@ class WordPieceLexicon:
             np.array(held, np.int64),
             np.array([len(pieces) for pieces in cut], np.int32),
         )
+
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """As the tokenizer cuts it."""
+        return tuple(piece for piece, _ in self._wordpiece.pieces([word])[0])

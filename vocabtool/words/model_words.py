@@ -1,11 +1,12 @@
 """The words of texts as one model makes them, and which of them it knows: the public ``Words``.
 
 Either by the rule recovered from its graph, or by one that the caller names, or by running the
-model (``exact``). Counting over a corpus is in ``oov.py``, rewriting lines in ``mask.py``.
+model (``exact``). Counting over a corpus is in ``oov/``, rewriting lines in ``mask.py``.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +14,18 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import VocabtoolError
 from vocabtool.extraction import choose as choose_vocabulary
-from vocabtool.formats import detect
-from vocabtool.vocabulary import Vocabulary, decode
+from vocabtool.formats import detect, sentencepiece
+from vocabtool.vocabulary import Vocabulary, decode, encode
 from vocabtool.vocabulary_files import ENDINGS, read
 from vocabtool.words import named, readings
 from vocabtool.words.cut import as_bytes, as_strings, string_array
 from vocabtool.words.judged import Judged
 from vocabtool.words.judging import Judge, RuleJudge
 from vocabtool.words.lexicon import TableLexicon
+from vocabtool.words.readings import Reading
 from vocabtool.words.rule import Rule
 from vocabtool.words.sentencepiece_judge import SentencePieceJudge
 from vocabtool.words.sentencepieces import SentencePieces, read_model
@@ -31,6 +34,12 @@ from vocabtool.words.subwords import is_understood, judge_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LIST = (
+    "a list of words does not say how a text is cut into words, and cannot be run. "
+    f"Name a rule (--rule, in Python rule=): {', '.join(named.RULE_NAMES)}"
+)
+PIECES = "the entries are pieces of words, which a rule of whole words does not make"
+MOST_PIECES = 0.9  # control pieces need not be among a model's entries
 How = Literal["recovered", "named", "exact"]
 
 
@@ -53,14 +62,14 @@ class Words:
     @classmethod
     def of(
         cls,
-        model: str | Path,
+        model: str | Path | Vocabulary,
         *,
         name: str | None = None,
         rule: str | None = None,
         exact: bool = False,
         trust: bool = False,
     ) -> Words:
-        """The words of a model, or of a list of words (a file that ``extract`` wrote).
+        """The words of a model, or of a list of words (a vocabulary, or a file of one).
 
         ``name``: the vocabulary, as ``inspect`` prints it; without, the largest that words are
         looked up in. ``rule``: how texts become words, where no model says (see ``named.py``).
@@ -70,15 +79,16 @@ class Words:
         """
         if exact and rule is not None:
             raise VocabtoolError("exact words are the model's own: name no rule")
+        if isinstance(model, Vocabulary):
+            if rule is None or exact:
+                raise VocabtoolError(f"{model.name}: {LIST}")
+            return _by_rule(model, rule)
         if exact:
             return _exact(model, name, trust)
         if rule is not None:
             return _by_rule(_vocabulary(model, name), rule)
         if _is_list(model):
-            raise VocabtoolError(
-                f"{model}: a list of words does not say how a text is cut into words. "
-                f"Name a rule with --rule: {', '.join(named.RULE_NAMES)}"
-            )
+            raise VocabtoolError(f"{model}: {LIST}")
         return _recovered(model, name)
 
     def judge(self, texts: pa.Array | Iterable[str | bytes]) -> Judged:
@@ -110,6 +120,11 @@ class Words:
         judged = self.judge([text])
         missing = judged.codes[~judged.known[judged.codes]]
         return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
+
+    def pieces(self, word: str | bytes) -> list[str]:
+        """What a subword model makes of one of its words; empty for whole words, and exact ones."""
+        key = word if isinstance(word, bytes) else encode(word)
+        return [decode(piece) for piece in self.judge_.pieces(key)]
 
     def describe(self) -> tuple[str, ...]:
         """What happens to a text, a line for each step."""
@@ -149,26 +164,47 @@ def _vocabulary(model: str | Path, name: str | None) -> Vocabulary:
 
 
 def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
+    notes: tuple[str, ...] = ()
     file = named.sentencepiece_file(spec)
+    if file is None and vocabulary.kind in ("sentencepiece", "wordpiece"):
+        notes = (PIECES,)
     if file is None:
         judge: Judge = RuleJudge(Rule(named.parse_rule(spec)), TableLexicon(vocabulary))
     else:
-        judge = SentencePieceJudge(Rule(()), SentencePieces(read_model(file)), vocabulary)
-    return Words(vocabulary, "named", judge)
+        model = read_model(file)
+        _check_pieces(vocabulary, sentencepiece.read(model).entries, file)
+        judge = SentencePieceJudge(Rule(()), SentencePieces(model), vocabulary)
+    return Words(vocabulary, "named", judge, notes=notes)
+
+
+def _check_pieces(vocabulary: Vocabulary, pieces: ByteStrings, file: Path) -> None:
+    """Refuse a tokenizer whose pieces are not the entries of the vocabulary."""
+    held = sum(piece in vocabulary.positions for piece in pieces)
+    if held < len(pieces) * MOST_PIECES:
+        raise VocabtoolError(
+            f"{file} cuts texts into pieces of which {vocabulary.name} holds only {held:,} of "
+            f"{len(pieces):,}: it is not this model's tokenizer. --name takes another vocabulary"
+        )
 
 
 def _recovered(model: str | Path, name: str | None) -> Words:
     found, ways = readings.read_readings(model)
     chosen = readings.choose(ways, found, name)
-    others = tuple(
-        Words(way.vocabulary, "recovered", judge_of(way))
-        for way in ways
-        if way is not chosen and way.text == chosen.text and is_understood(way)
-    )
-    return Words(chosen.vocabulary, "recovered", judge_of(chosen), others, found.warnings)
+    judge = judge_of(chosen)
+    others, notes = [], list(found.warnings + readings.not_understood(ways, chosen))
+    for way in ways:
+        if way is chosen or way.text != chosen.text or not is_understood(way):
+            continue
+        try:
+            others.append(Words(way.vocabulary, "recovered", judge_of(way)))
+        except VocabtoolError as error:
+            notes.append(f"left out: {error}")
+    return Words(chosen.vocabulary, "recovered", judge, tuple(others), tuple(notes))
 
 
 def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
+    if _is_list(model):
+        raise VocabtoolError(f"{model}: {LIST}")
     from vocabtool.words.tap import Tap
     from vocabtool.words.tap_judge import is_live, tap_judge
 
@@ -176,10 +212,16 @@ def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
     tap = Tap.load(model, trust=trust)
     live = [way for way in ways if is_live(tap, way)]
     chosen = readings.choose(live, found, name)
-    others = {
-        way.vocabulary.name: Words(way.vocabulary, "exact", tap_judge(tap, way))
-        for way in live
-        if way.vocabulary.name != chosen.vocabulary.name
-    }
-    judge = tap_judge(tap, chosen)
-    return Words(chosen.vocabulary, "exact", judge, tuple(others.values()), found.warnings)
+    by_name: dict[str, list[Reading]] = {}
+    for way in live:
+        by_name.setdefault(way.vocabulary.name, []).append(way)
+    with detect.open_graphs(model).file.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").digest()
+    judges = {name: tap_judge(tap, same, digest) for name, same in by_name.items()}
+    others = tuple(
+        Words(same[0].vocabulary, "exact", judges[name])
+        for name, same in by_name.items()
+        if name != chosen.vocabulary.name
+    )
+    judge = judges[chosen.vocabulary.name]
+    return Words(chosen.vocabulary, "exact", judge, others, found.warnings)

@@ -16,7 +16,8 @@ along are read from its graph, in ``recovery.py``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, assert_never, get_args
@@ -89,7 +90,7 @@ class LowerEveryScript:
     UTF-8 stays as it is.
     """
 
-    local: bool = True
+    local: bool = field(default=True, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Lower-case each string."""
@@ -167,8 +168,10 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     for known in NAMES:
         if spec == known:
             return _named(known)
+    meant = get_close_matches(spec.lower(), NAMES, 1)
+    hint = f" Did you mean {meant[0]}?" if meant else ""
     raise VocabtoolError(
-        f"{spec!r} is not a rule from text to words. Choose one of {', '.join(RULE_NAMES)}."
+        f"{spec!r} is not a rule from text to words.{hint} Choose one of {', '.join(RULE_NAMES)}."
     )
 
 

@@ -6,7 +6,7 @@ Layout of the padding: tensorflow/core/kernels/string_ngrams_op.cc.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ class NGrams:
     right_pad: bytes = b""
     pad_width: int = 0
     preserve_short: bool = False
-    local: bool = False
+    local: bool = field(default=False, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Join the strings of each text; where all texts are empty there are no pads either."""

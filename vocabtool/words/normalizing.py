@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -52,7 +52,7 @@ class NormalizeUtf8:
 class CaseFold:
     """CaseFoldUTF8: NFKC_Casefold. Bytes that are not UTF-8 stay."""
 
-    local: bool = True
+    local: bool = field(default=True, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Fold each string."""

@@ -16,7 +16,7 @@ from vocabtool.formats.linking import Linker
 from vocabtool.formats.saved_model import read_model, read_tables
 from vocabtool.model import Model
 from vocabtool.vocabulary import Vocabulary
-from vocabtool.words.recovery import Unclear, recover
+from vocabtool.words.recovery import NO_TEXTS, Unclear, recover
 from vocabtool.words.rule import Rule
 from vocabtool.words.sites import Site, find_sites
 
@@ -62,13 +62,13 @@ def read_readings(model: str | Path) -> tuple[Model, tuple[Reading, ...]]:
         known = readings.get(key)
         sites = (known.sites if known else ()) + reading.sites
         readings[key] = reading._replace(sites=sites)
-    clear = {r.vocabulary.name for r in readings.values() if isinstance(r.rule, Rule)}
-    kept = [
-        reading
-        for reading in readings.values()
-        if isinstance(reading.rule, Rule) or reading.vocabulary.name not in clear
-    ]
+    kept = (reading for reading in readings.values() if not _never_runs(reading))
     return found, tuple(sorted(kept, key=_order))
+
+
+def _never_runs(reading: Reading) -> bool:
+    """Whether texts never reach the lookup: it is there for a batch without any."""
+    return isinstance(reading.rule, Unclear) and reading.rule.why == NO_TEXTS
 
 
 def _order(reading: Reading) -> tuple[bool, bool, int]:
@@ -86,6 +86,17 @@ def _read(linker: Linker, tables: dict[bytes, Vocabulary], found: Model) -> Iter
         yield Reading(vocabulary, rule, text, (site,), linker)
 
 
+def not_understood(readings: Sequence[Reading], chosen: Reading) -> tuple[str, ...]:
+    """What to say of further lookups in the same vocabulary whose words are not told."""
+    others = (r.rule for r in readings if r.vocabulary.name == chosen.vocabulary.name)
+    return tuple(
+        f"{chosen.vocabulary.name} is also looked up in a way that is not understood (the op "
+        f"{rule.op}: {rule.why}); --exact-words tells those words, too"
+        for rule in others
+        if isinstance(rule, Unclear)
+    )
+
+
 def choose(readings: Sequence[Reading], found: Model, name: str | None) -> Reading:
     """The lookup of the vocabulary ``name``, or the first that is not of n-grams.
 
@@ -101,9 +112,12 @@ def choose(readings: Sequence[Reading], found: Model, name: str | None) -> Readi
             f"{found.path}: no vocabulary named {name!r} that words are looked up in. "
             f"Looked up are:{listed}"
         )
+    files = [v.places[0].file for v in found.vocabularies if v.kind == "sentencepiece" and v.places]
+    model = next((Path(found.path, file) for file in files if file.endswith(".model")), None)
+    rule = f"--rule sentencepiece:{model}" if model else "--rule"
     raise NoVocabulary(
         f"{found.path}: no op of the model looks words up: it takes ids, or none of its "
-        "tokenizers is known. Name the rule that makes words of a text with --rule, and with "
+        f"tokenizers is known. Name the rule that makes words of a text with {rule}, and with "
         "--name the vocabulary (`vocabtool inspect` lists them)"
     )
 

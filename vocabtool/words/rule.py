@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.errors import VocabtoolError
 from vocabtool.words.cut import Cut, Step, as_strings, per_text, string_array, whole
 from vocabtool.words.ngrams import NGrams
 from vocabtool.words.strings import WHITESPACE
@@ -22,6 +23,8 @@ from vocabtool.words.strings import WHITESPACE
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MOST_GROWTH: Final = 64  # times as many bytes as the texts have
+ROOM: Final = 1 << 20
 SPACE: Final = 32  # no byte of ASCII whitespace is higher
 BLANK_BYTES: Final = np.isin(np.arange(256), list(WHITESPACE))
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
@@ -99,7 +102,16 @@ def _holds_nul(texts: pa.StringArray) -> bool:
 
 
 def _apply(steps: Iterable[Step], cut: Cut) -> Cut:
-    return reduce(lambda done, step: step.apply(done), steps, cut)
+    """Step by step. Raises :class:`VocabtoolError` where a model's graph blows texts up."""
+    most = MOST_GROWTH * cut.values.nbytes + ROOM
+    for step in steps:
+        cut = step.apply(cut)
+        if cut.values.nbytes > most:
+            raise VocabtoolError(
+                f"the step {step.describe()!r} makes {cut.values.nbytes:,} bytes of a few texts: "
+                "no model that is meant well does that"
+            )
+    return cut
 
 
 def as_bytes_encoded(values: pa.StringArray) -> pa.DictionaryArray:

@@ -34,6 +34,11 @@ class SentencePieceJudge(NamedTuple):
         flat = (word for each in words for word in each)
         return judged_words(flat, bounds[cut.offsets], self.vocabulary)
 
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """As the tokenizer cuts the word alone."""
+        words = self.tokenizer.words([word])[0]
+        return tuple(piece for each in words for piece, _ in each.pieces)
+
     def describe(self) -> tuple[str, ...]:
         """The rule's steps, then the tokenizer."""
         before = self.rule.describe() if self.rule.steps else ()

@@ -8,7 +8,7 @@ unicode_ops in the same list). Ops of tensorflow-text are in ``normalizing.py`` 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -44,7 +44,7 @@ class Lower:
     """StringLower. ``utf8``: every script, as ICU does it, which ends a text at NUL."""
 
     utf8: bool = False
-    local: bool = True
+    local: bool = field(default=True, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Lower-case each string."""
@@ -64,7 +64,7 @@ class Upper:
     """StringUpper, like :class:`Lower`."""
 
     utf8: bool = False
-    local: bool = True
+    local: bool = field(default=True, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Upper-case each string."""
@@ -130,6 +130,22 @@ class RegexReplace:
         return f"replace {which} match of {shown(self.pattern)} by {shown(self.rewrite)}"
 
 
+def regex_fault(pattern: str, rewrite: str) -> str | None:
+    """Why RE2 does not take a pattern or its rewrite; ``None``: it does."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        groups = re2.compile(pattern, options).groups
+    except re2.error:
+        return f"its pattern {shown(pattern)} is none that RE2 takes"
+    for escape in re.findall(r"\\(.?)", rewrite, re.DOTALL):
+        if escape != "\\" and not (escape.isascii() and escape.isdigit() and int(escape) <= groups):
+            return f"its rewrite {shown(rewrite)} is none that RE2 takes"
+    return None
+
+
 @cache
 def _keeps_whitespace(pattern: str, rewrite: str) -> bool:
     if _ONE.fullmatch(pattern) is None:
@@ -148,7 +164,7 @@ def _keeps_whitespace(pattern: str, rewrite: str) -> bool:
 class Strip:
     """StringStrip: ASCII whitespace at both ends."""
 
-    local: bool = False
+    local: bool = field(default=False, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Strip each string."""
@@ -214,7 +230,7 @@ class SplitOn:
 
     separator: bytes
     most: int = -1
-    local: bool = False
+    local: bool = field(default=False, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Cut each string."""
@@ -238,7 +254,7 @@ class SplitAtAny:
 
     delimiters: bytes = b" "
     skip_empty: bool = True
-    local: bool = False
+    local: bool = field(default=False, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Cut each string."""
@@ -264,7 +280,7 @@ class Join:
 
     before: bytes
     after: bytes
-    local: bool = False
+    local: bool = field(default=False, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Put the constants around each string."""
@@ -296,7 +312,7 @@ class Substr:
     start: int
     length: int
     unit: Unit = "BYTE"
-    local: bool = False
+    local: bool = field(default=False, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Take the part of each string."""
@@ -364,7 +380,7 @@ class Transcode:
     """UnicodeTranscode from UTF-8 to UTF-8: repairs what is not."""
 
     decoding: Decoding = Decoding()
-    local: bool = False
+    local: bool = field(default=False, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Repair each string."""
@@ -386,7 +402,7 @@ class Characters:
     """UnicodeDecode, then each code point as a string of its own: ``tf.strings.unicode_split``."""
 
     decoding: Decoding = Decoding()
-    local: bool = False
+    local: bool = field(default=False, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Cut each string into its code points."""
@@ -404,7 +420,7 @@ class Characters:
 class DropEmpty:
     """Empty strings left out: padding, or what a model takes for a missing value."""
 
-    local: bool = True
+    local: bool = field(default=True, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Drop the empty ones."""

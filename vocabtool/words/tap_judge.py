@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vocabtool.vocabulary import Vocabulary
-from vocabtool.words.cut import as_bytes
+from vocabtool.words.cut import Cut, as_bytes
 from vocabtool.words.judged import Judged
 from vocabtool.words.judging import judged
 from vocabtool.words.lexicon import TableLexicon
@@ -27,28 +28,36 @@ if TYPE_CHECKING:
 
 
 class TapJudge:
-    """One op of a running model. Not for use by several threads at once."""
+    """What a running model looks up in one vocabulary. Not for several threads at once."""
 
     def __init__(
         self,
         tap: Tap,
         vocabulary: Vocabulary,
         sites: frozenset[tuple[bytes, bytes]],
+        model: bytes,
         tokenizer: SentencePieces | None = None,
     ) -> None:
         self._tap = tap
         self._vocabulary = vocabulary
         self._sites = sites
+        self._model = model
         self._tokenizer = tokenizer
+        self._lexicon = TableLexicon(vocabulary)
 
     def judge(self, texts: pa.StringArray) -> Judged:
         """Run the model on the texts; what it looked up, known and unknown."""
-        tapped = self._own(self._tap.run(as_bytes(texts)))
-        if tapped.pieces is None:
-            return judged(encoded(tapped.cut), TableLexicon(self._vocabulary))
+        own = [
+            each
+            for each in self._tap.run(as_bytes(texts))
+            if (each.op.function, each.op.node) in self._sites
+        ]
+        first = own[0]
+        if first.pieces is None:
+            return judged(encoded(_side_by_side([each.cut for each in own])), self._lexicon)
         if self._vocabulary.kind == "sentencepiece":
-            return self._by_sentencepieces(tapped, tapped.pieces)
-        return _by_pieces(by_word(tapped), self._vocabulary)
+            return self._by_sentencepieces(first, first.pieces)
+        return _by_pieces(by_word(first), self._vocabulary)
 
     def _by_sentencepieces(self, tapped: Tapped, pieces: Pieces) -> Judged:
         """The op tells ids only: the tokenizer spells them out where it gives the same ones."""
@@ -64,8 +73,9 @@ class TapJudge:
         flat = chain.from_iterable(words)
         return judged_words(flat, bounds[tapped.cut.offsets], self._vocabulary)
 
-    def _own(self, tapped: tuple[Tapped, ...]) -> Tapped:
-        return next(each for each in tapped if (each.op.function, each.op.node) in self._sites)
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """Not told: the model would have to be run on the word alone."""
+        return ()
 
     def describe(self) -> tuple[str, ...]:
         """That nothing is described."""
@@ -73,17 +83,33 @@ class TapJudge:
 
     @property
     def fingerprint(self) -> str:
-        """Of the vocabulary and the op that reports: the way there is the model's own."""
-        told = f"vocabtool tap 1\n{self._vocabulary.fingerprint}\n{sorted(self._sites)!r}\n"
-        return hashlib.sha256(told.encode()).hexdigest()
+        """Of the model's graph, in which all that cuts texts stands, and of the vocabulary."""
+        told = f"vocabtool tap 1\n{self._vocabulary.fingerprint}\n{self._tap.entry}\n"
+        return hashlib.sha256(told.encode() + self._model).hexdigest()
 
 
-def tap_judge(tap: Tap, reading: Reading) -> TapJudge:
-    """The op of a reading that the model runs, tapped."""
+def tap_judge(tap: Tap, same: Sequence[Reading], model: bytes) -> TapJudge:
+    """The ops that look words up in one vocabulary, tapped.
+
+    ``model``: a digest of the graph's file.
+    """
     tokenizer = None
-    if reading.sites[0].kind == "sentencepiece":
-        tokenizer = sentencepieces_of(reading)
-    return TapJudge(tap, reading.vocabulary, _live_sites(tap, reading), tokenizer)
+    if same[0].sites[0].kind == "sentencepiece":
+        tokenizer = sentencepieces_of(same[0])
+    sites = frozenset[tuple[bytes, bytes]]().union(*(_live_sites(tap, way) for way in same))
+    return TapJudge(tap, same[0].vocabulary, sites, model, tokenizer)
+
+
+def _side_by_side(cuts: Sequence[Cut]) -> Cut:
+    """What several ops saw of the same texts, text by text, one op's words behind the other's."""
+    if len(cuts) == 1:
+        return cuts[0]
+    import pyarrow as pa
+
+    texts = [np.repeat(np.arange(len(cut.offsets) - 1), np.diff(cut.offsets)) for cut in cuts]
+    order = np.argsort(np.concatenate(texts), kind="stable")
+    values = pa.concat_arrays([cut.values for cut in cuts]).take(pa.array(order))
+    return Cut(values, sum((cut.offsets for cut in cuts[1:]), cuts[0].offsets))
 
 
 def is_live(tap: Tap, reading: Reading) -> bool:

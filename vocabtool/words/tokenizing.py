@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from typing import Any, Final, Literal
@@ -208,7 +208,7 @@ class WhitespaceSplit:
     """
 
     version: Literal[1, 2] = 1
-    local: bool = True
+    local: bool = field(default=True, init=False, repr=False, compare=False)
 
     def apply(self, cut: Cut) -> Cut:
         """Cut each string."""
