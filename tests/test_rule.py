@@ -130,11 +130,11 @@ def test_replacements_that_look_local_are(
     assert expanded(rule.coded(string_array(texts))) == per_text(rule.cut(string_array(texts)))
 
 
-@pytest.mark.parametrize("pattern", [r"(\W)+", "([a ])+"])
+@pytest.mark.parametrize("pattern", [r"(\W)+", "([x ])+"])
 def test_the_last_of_a_run_may_be_another_character(pattern: str) -> None:
     """Of a run with a blank in it ``\\1`` may keep another character: the words grow together."""
     rule = Rule((RegexReplace(pattern, r"\1"), SPLIT))
-    texts = string_array(["foo (bar", "x aay"])
+    texts = string_array(["foo (bar", "y xxz"])
     assert expanded(rule.coded(texts)) == per_text(rule.cut(texts))
 
 

@@ -122,6 +122,7 @@ def words_command(
     from vocabtool import words_report
     from vocabtool.words.model_words import Words
 
+    _check_rule(rule, exact)
     words = Words.of(model, name=name, rule=rule, exact=exact, trust=trust)
     with _standard_output() as out:
         if output == "json":
@@ -218,8 +219,7 @@ def oov_command(
     from vocabtool import documents, words_report
     from vocabtool.words.model_words import Words
 
-    if exact and rule:
-        raise click.UsageError("--exact-words are the model's own: not with --rule")
+    _check_rule(rule, exact)
     if mask is None and output is None:
         _check_ending(file)
     if mask is not None and (output or html or fail_over is not None):
@@ -256,6 +256,11 @@ def oov_command(
         tell(f"that is more than {fail_over:.2%}")
         return 1
     return None
+
+
+def _check_rule(rule: str | None, exact: bool) -> None:
+    if exact and rule is not None:
+        raise click.UsageError("--exact-words are the model's own: not with --rule")
 
 
 def _check_files(file: str, html: str | None, output: ReportFormat | None) -> None:

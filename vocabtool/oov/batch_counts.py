@@ -85,6 +85,8 @@ def _starts(sizes: Sequence[int]) -> Iterator[int]:
 
 def _unified(judged: Judged) -> Judged:
     """Equal words under one code."""
+    if judged.unique:
+        return judged
     import pyarrow as pa
 
     encoded = judged.distinct.view(pa.binary()).dictionary_encode()

@@ -6,15 +6,19 @@ given to sketches, and those already held stay exact.
 
 from __future__ import annotations
 
-from itertools import compress, count, repeat
-from typing import Any, Final, NamedTuple
+from itertools import compress, count, islice, repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.oov.word_sketches import LateWord, WordSketches
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 WORD_COST: Final = 176  # bytes that a word takes besides its own: in the dict and the columns
+MANY: Final = 1 << 14  # words that Arrow finds faster among as many than Python does
 CHUNK: Final = 1 << 14  # words between two looks at the budget
 NEVER: Final = np.iinfo(np.int64).max
 
@@ -56,6 +60,7 @@ class WordTally:
         self.slots: dict[bytes, int] = {}  # a number for each word, from 0 on
         self.sketches: WordSketches | None = None
         self.blurred = False
+        self._list: pa.BinaryArray | None = None
         self._columns = Tallied.none(0)
         self._length = 0  # of the words held, in bytes
 
@@ -83,13 +88,33 @@ class WordTally:
         return slots
 
     def _slots_of(self, words: list[bytes]) -> NDArray[np.int64]:
-        slots = np.empty(len(words), np.int64)
+        slots = self._found(words)
         for at in range(0, len(words), CHUNK):
-            part = words[at : at + CHUNK]
-            slots[at : at + CHUNK] = list(map(self.slots.get, part, repeat(-1)))
             if self.sketches is None and self.cost <= self.budget:
-                self._hold(part, slots[at : at + CHUNK])
+                self._hold(words[at : at + CHUNK], slots[at : at + CHUNK])
         return slots
+
+    def _found(self, words: list[bytes]) -> NDArray[np.int64]:
+        """The slot of each word, -1 where it is not held."""
+        if min(len(words), len(self.slots)) < MANY:
+            held = map(self.slots.get, words, repeat(-1))
+            return np.fromiter(held, np.int64, len(words))
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pc.index_in(pa.array(words, pa.binary()), value_set=self._listed())
+        slots: NDArray[np.int64] = found.fill_null(-1).to_numpy().astype(np.int64)
+        return slots
+
+    def _listed(self) -> pa.BinaryArray:
+        """The words held, by slot, for Arrow to look among."""
+        import pyarrow as pa
+
+        if self._list is None or len(self._list) < len(self.slots):
+            more = islice(self.slots, 0 if self._list is None else len(self._list), None)
+            new = pa.array(list(more), pa.binary())
+            self._list = new if self._list is None else pa.concat_arrays([self._list, new])
+        return self._list
 
     def _hold(self, words: list[bytes], slots: NDArray[np.int64]) -> None:
         """Put slots in place of each -1: those words are held from now on."""

@@ -62,7 +62,10 @@ def text_bytes(text: str | bytes) -> bytes:
     if isinstance(text, bytes):
         return text
     if isinstance(text, str):
-        return encode(text)
+        try:
+            return encode(text)
+        except UnicodeEncodeError:  # half a character of UTF-16, as JSON may hold
+            return text.encode("utf-8", "surrogatepass")
     raise TypeError(f"wanted a text (str or bytes), got {type(text).__name__}")
 
 

@@ -23,6 +23,7 @@ class Judged(NamedTuple):
     ``positions``: int64, shape (d,), where in the vocabulary's ``stored`` it stands, -1: nowhere.
     ``pieces``: int32, shape (d,), how many pieces a subword model makes of it; ``None`` for a
     model of whole words.
+    ``unique``: whether it is certain that no two of ``distinct`` are equal.
     """
 
     codes: NDArray[np.int32]
@@ -32,3 +33,4 @@ class Judged(NamedTuple):
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
     pieces: NDArray[np.int32] | None = None
+    unique: bool = False

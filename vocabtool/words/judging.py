@@ -64,4 +64,5 @@ def judged(coded: Coded, lexicon: Lexicon) -> Judged:
         verdict.ids,
         verdict.positions,
         verdict.pieces,
+        unique=True,
     )

@@ -154,9 +154,11 @@ def _keeps_whitespace(pattern: str, rewrite: str) -> bool:
     import pyarrow.compute as pc
 
     blanks = pa.array([chr(byte) for byte in WHITESPACE])
-    after = pc.replace_substring_regex(blanks, pattern=pattern, replacement=rewrite).to_pylist()
-    if "+" in pattern:  # a run may hold letters and blanks together
-        return all(old == new for old, new in zip(blanks.to_pylist(), after, strict=True))
+    # A run may hold blanks among other characters: it must not match any.
+    made = "" if "+" in pattern else rewrite
+    after = pc.replace_substring_regex(blanks, pattern=pattern, replacement=made).to_pylist()
+    if "+" in pattern:
+        return bool(after == blanks.to_pylist())
     return all(new and not new.encode().strip(WHITESPACE) for new in after)
 
 
