@@ -29,6 +29,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "sampled: one case in three is run, with --full every one")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect two cases in three of each sampled test, unless all were asked for."""
+    if config.getoption("--full"):
+        return
+    seen: dict[str, int] = {}
+    left_out = []
+    for item in items:
+        if item.get_closest_marker("sampled") is not None:
+            name = item.nodeid.partition("[")[0]
+            seen[name] = seen.get(name, -1) + 1
+            if seen[name] % 3:
+                left_out.append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
 @pytest.fixture(scope="session")
 def full(request: pytest.FixtureRequest) -> bool:
     """Whether long suites run in full."""

@@ -49,6 +49,7 @@ def main_ids(found: dict[str, list[int]]) -> list[int]:
     return named[0] if named else next(iter(found.values()))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_the_model_answers_the_truths_ids(name: str, built: Built) -> None:
     """For each awkward text alone: the truth's ids, or a failure where it says so."""
@@ -65,6 +66,7 @@ def test_the_model_answers_the_truths_ids(name: str, built: Built) -> None:
     assert dict(zip(texts, served, strict=True)) == dict(zip(texts, wanted, strict=True))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_truths_agree_with_themselves(name: str, built: Built) -> None:
     """A list for each text, whatever texts are asked together; a flag and an id for each word."""
@@ -87,6 +89,7 @@ def test_truths_agree_with_themselves(name: str, built: Built) -> None:
         assert [len(row) for row in known] == (ids if table.kind == "sentencepiece" else counts)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_some_words_are_known_and_some_are_not(name: str, built: Built) -> None:
     """A truth that says the same of all words would prove nothing."""
@@ -96,6 +99,7 @@ def test_some_words_are_known_and_some_are_not(name: str, built: Built) -> None:
         assert flags == {True, False}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_vocabularies_are_called_as_the_truths_say(name: str, built: Built) -> None:
     """``inspect`` finds a vocabulary of each name."""

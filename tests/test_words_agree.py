@@ -83,6 +83,7 @@ def test_rules_make_the_words_that_tensorflow_makes(name: str, built: Built) -> 
         assert told(others[other.vocabulary], texts) == wanted(other, texts)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_rules_give_the_ids_that_tensorflow_gives(name: str, built: Built) -> None:
     """An id is the model's own, but for hash buckets, which nobody can tell without the hash."""
@@ -100,6 +101,7 @@ def test_rules_give_the_ids_that_tensorflow_gives(name: str, built: Built) -> No
         assert [word["id"] for word in row] == told_ids
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tap_tells_what_tensorflow_makes(name: str, built: Built) -> None:
     """The running model reports the same words, whether its rule is understood or not."""
