@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from vocabtool.vocabulary import Vocabulary
 
-BUDGET: Final = 96 << 20  # bytes: about half a million words
+BUDGET: Final = 64 << 20  # bytes: about 350,000 words
 EXAMPLES_SHARE: Final = 4  # examples may take one part in so many of the budget, beside it
 EXAMPLE_COST: Final = WIDTH + 136  # bytes that an example takes
 TOGETHER: Final = 24 << 20  # bytes of batches that are counted together
