@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.text_models import TextTruth
 
 settings.register_profile("unhurried", deadline=None)  # machines are shared
 settings.load_profile("unhurried")
@@ -21,6 +26,24 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real models: {folder.name}/ is not there (set VOCABTOOL_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def text_model(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], tuple[Path, TextTruth]]:
+    """Builds a model of ``text_models.py`` when it is first asked for; needs TensorFlow."""
+    from tests.text_models import build_texts
+
+    folder = tmp_path_factory.mktemp("text_models")
+    made: dict[str, tuple[Path, TextTruth]] = {}
+
+    def build(name: str) -> tuple[Path, TextTruth]:
+        if name not in made:
+            made.update(build_texts(folder, [name]))
+        return made[name]
+
+    return build
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

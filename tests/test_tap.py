@@ -30,7 +30,6 @@ from tests.text_models import (
     TEXT_CASES,
     VOCABULARY,
     TextTruth,
-    build_texts,
     spaced_words,
 )
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
@@ -64,27 +63,13 @@ def silence() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Builds a model when it is first asked for."""
-    folder = tmp_path_factory.mktemp("tapped_models")
-    made: dict[str, tuple[Path, TextTruth]] = {}
-
-    def build(name: str) -> tuple[Path, TextTruth]:
-        if name not in made:
-            made.update(build_texts(folder, [name]))
-        return made[name]
-
-    return build
-
-
-@pytest.fixture(scope="session")
-def tapped(built: Built) -> Tapping:
+def tapped(text_model: Built) -> Tapping:
     """Loads a model when it is first asked for."""
     loaded: dict[str, Tap] = {}
 
     def load(name: str) -> Tap:
         if name not in loaded:
-            loaded[name] = Tap.load(built(name)[0])
+            loaded[name] = Tap.load(text_model(name)[0])
         return loaded[name]
 
     return load
@@ -133,9 +118,11 @@ def settled(found: Tapped, ids: list[list[int]]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_words_are_those_that_tensorflow_makes(name: str, built: Built, tapped: Tapping) -> None:
+def test_words_are_those_that_tensorflow_makes(
+    name: str, text_model: Built, tapped: Tapping
+) -> None:
     """On awkward texts, all at once: the words and the ids of every lookup."""
-    truth = built(name)[1]
+    truth = text_model(name)[1]
     texts = truth.accepted()
     found = tapped(name).run(texts)
     for wanted in (truth, *truth.others):
@@ -149,9 +136,11 @@ def test_words_are_those_that_tensorflow_makes(name: str, built: Built, tapped: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_outputs_are_those_of_the_untouched_model(name: str, built: Built, tapped: Tapping) -> None:
+def test_outputs_are_those_of_the_untouched_model(
+    name: str, text_model: Built, tapped: Tapping
+) -> None:
     """Bit for bit, all texts at once."""
-    path, truth = built(name)
+    path, truth = text_model(name)
     texts = truth.accepted()
     signature = tf.saved_model.load(str(path)).signatures["serving_default"]
     ((key, spec),) = signature.structured_input_signature[1].items()
@@ -165,9 +154,11 @@ def test_outputs_are_those_of_the_untouched_model(name: str, built: Built, tappe
 
 
 @pytest.mark.parametrize("name", PIECES)
-def test_pieces_are_those_that_tensorflow_makes(name: str, built: Built, tapped: Tapping) -> None:
+def test_pieces_are_those_that_tensorflow_makes(
+    name: str, text_model: Built, tapped: Tapping
+) -> None:
     """Of each word, in order."""
-    truth = built(name)[1]
+    truth = text_model(name)[1]
     texts = truth.accepted()
     found = by_word(tapped(name).run(texts)[0])
     assert found.pieces is not None
@@ -178,9 +169,9 @@ def test_pieces_are_those_that_tensorflow_makes(name: str, built: Built, tapped:
 
 
 @pytest.mark.parametrize("name", [name for name in PIECES if name.startswith("fast")])
-def test_pieces_cover_their_words(name: str, built: Built, tapped: Tapping) -> None:
+def test_pieces_cover_their_words(name: str, text_model: Built, tapped: Tapping) -> None:
     """They stand one after the other, from the beginning of the word to its end."""
-    found = by_word(tapped(name).run(built(name)[1].accepted())[0])
+    found = by_word(tapped(name).run(text_model(name)[1].accepted())[0])
     assert found.pieces is not None
     assert found.pieces.starts is not None
     assert found.pieces.ends is not None
@@ -207,7 +198,7 @@ TEXT = st.one_of(
 @settings(max_examples=25)
 @given(texts=st.lists(TEXT, max_size=7))
 def test_a_batch_is_its_texts_one_by_one(
-    name: str, texts: list[bytes], built: Built, tapped: Tapping
+    name: str, texts: list[bytes], text_model: Built, tapped: Tapping
 ) -> None:
     """Whatever stands beside a text, even what marks the ends of texts."""
     tap = tapped(name)
@@ -219,10 +210,10 @@ def test_a_batch_is_its_texts_one_by_one(
 
 
 @pytest.mark.parametrize("name", ["nested", "padded", "mapped", "bert_lower", "sentencepiece"])
-def test_many_batches_are_one_answer(name: str, built: Built, tapped: Tapping) -> None:
+def test_many_batches_are_one_answer(name: str, text_model: Built, tapped: Tapping) -> None:
     """More texts than are run at once, with the longest among them."""
     texts = (AWKWARD * (3 * BATCH // len(AWKWARD) + 1))[: 2 * BATCH + 17]
-    assert words(tapped(name).run(texts)[0]) == built(name)[1].words(texts)
+    assert words(tapped(name).run(texts)[0]) == text_model(name)[1].words(texts)
 
 
 def test_a_long_text_is_run_with_few_others() -> None:
@@ -270,11 +261,11 @@ def fingerprints(folder: Path) -> dict[str, tuple[str, int]]:
 
 
 def test_the_models_files_stay_as_they_are(
-    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text_model: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And no temporary folder is left, whether loading went well or not."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    path = built("tf1")[0]
+    path = text_model("tf1")[0]
     before = fingerprints(path)
     Tap.load(path).run([b"the quick fox"])
     assert fingerprints(path) == before
@@ -287,10 +278,10 @@ def test_the_models_files_stay_as_they_are(
     assert [path.name for path in tmp_path.iterdir()] == ["broken"]
 
 
-def test_two_taps_of_one_model_do_not_hear_each_other(built: Built) -> None:
+def test_two_taps_of_one_model_do_not_hear_each_other(text_model: Built) -> None:
     """Each reports what it was given, in a TF1 graph and in functions."""
     for name in ("tf1", "nested"):
-        path = built(name)[0]
+        path = text_model(name)[0]
         one, other = Tap.load(path), Tap.load(path)
         one.outputs([b"brown"])
         assert finds(other.run([b"quick"])) == [[[b"quick"]]]
@@ -361,9 +352,9 @@ def test_a_model_without_lookups_reports_nothing(tmp_path: Path) -> None:
     assert np.array_equal(got, wanted)
 
 
-def test_calls_that_lead_to_a_report_are_stateful(built: Built) -> None:
+def test_calls_that_lead_to_a_report_are_stateful(text_model: Built) -> None:
     """Else TensorFlow may merge two of them, or leave one out."""
-    saved = loader_impl.parse_saved_model(str(built("fast_bert_lower")[0]))
+    saved = loader_impl.parse_saved_model(str(text_model("fast_bert_lower")[0]))
     (meta_graph,) = saved.meta_graphs
     library = meta_graph.graph_def.library.function
     before = {node.op for f in library for node in f.node_def}
@@ -704,7 +695,7 @@ def test_a_model_that_tensorflow_does_not_load_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", ["tensorflow", "tensorflow_text"])
-def test_a_missing_library_is_named_with_the_extra(library: str, built: Built) -> None:
+def test_a_missing_library_is_named_with_the_extra(library: str, text_model: Built) -> None:
     """Without it there are no exact words."""
     code = (
         "import sys\n"
@@ -716,7 +707,7 @@ def test_a_missing_library_is_named_with_the_extra(library: str, built: Built) -
         "except VocabtoolError as error:\n"
         "    print(error)\n"
     )
-    path = built("fast_bert_lower")[0]
+    path = text_model("fast_bert_lower")[0]
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )

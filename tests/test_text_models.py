@@ -15,24 +15,10 @@ import tensorflow as tf
 
 import vocabtool
 from tests.tensorflow_models import Tensor, quiet
-from tests.text_models import AWKWARD, FAILURES, TEXT_CASES, WITHOUT_TEXTS, TextTruth, build_texts
+from tests.text_models import AWKWARD, FAILURES, TEXT_CASES, WITHOUT_TEXTS, TextTruth
 
 NAMES = [case.name for case in TEXT_CASES]
 Built = Callable[[str], tuple[Path, TextTruth]]
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Builds a model when it is first asked for."""
-    folder = tmp_path_factory.mktemp("text_models")
-    made: dict[str, tuple[Path, TextTruth]] = {}
-
-    def build(name: str) -> tuple[Path, TextTruth]:
-        if name not in made:
-            made.update(build_texts(folder, [name]))
-        return made[name]
-
-    return build
 
 
 def answers(signature: Tensor, text: bytes) -> dict[str, list[int]]:
@@ -51,9 +37,9 @@ def main_ids(found: dict[str, list[int]]) -> list[int]:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
-def test_the_model_answers_the_truths_ids(name: str, built: Built) -> None:
+def test_the_model_answers_the_truths_ids(name: str, text_model: Built) -> None:
     """For each awkward text alone: the truth's ids, or a failure where it says so."""
-    path, truth = built(name)
+    path, truth = text_model(name)
     assert truth.ids is not None
     texts = truth.accepted()
     with quiet():
@@ -68,9 +54,9 @@ def test_the_model_answers_the_truths_ids(name: str, built: Built) -> None:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
-def test_truths_agree_with_themselves(name: str, built: Built) -> None:
+def test_truths_agree_with_themselves(name: str, text_model: Built) -> None:
     """A list for each text, whatever texts are asked together; a flag and an id for each word."""
-    _, truth = built(name)
+    _, truth = text_model(name)
     texts = truth.accepted()
     assert len(texts) > 2
     for table in (truth, *truth.others):
@@ -91,9 +77,9 @@ def test_truths_agree_with_themselves(name: str, built: Built) -> None:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
-def test_some_words_are_known_and_some_are_not(name: str, built: Built) -> None:
+def test_some_words_are_known_and_some_are_not(name: str, text_model: Built) -> None:
     """A truth that says the same of all words would prove nothing."""
-    _, truth = built(name)
+    _, truth = text_model(name)
     for table in (truth, *truth.others):
         flags = {flag for row in table.known(truth.accepted()) for flag in row}
         assert flags == {True, False}
@@ -101,9 +87,9 @@ def test_some_words_are_known_and_some_are_not(name: str, built: Built) -> None:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
-def test_vocabularies_are_called_as_the_truths_say(name: str, built: Built) -> None:
+def test_vocabularies_are_called_as_the_truths_say(name: str, text_model: Built) -> None:
     """``inspect`` finds a vocabulary of each name."""
-    path, truth = built(name)
+    path, truth = text_model(name)
     names = [vocabulary.name for vocabulary in vocabtool.vocabularies(path)]
     wanted = [table.vocabulary for table in (truth, *truth.others)]
     assert len(names) == len(wanted)

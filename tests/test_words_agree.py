@@ -14,7 +14,7 @@ pytest.importorskip("tf_keras", reason="some models are built by Keras 2")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.text_models import TEXT_CASES, WITHOUT_TEXTS, TextTruth, build_texts
+from tests.text_models import TEXT_CASES, WITHOUT_TEXTS, TextTruth
 from tests.unicode12 import assigned_text
 from vocabtool.errors import NoVocabulary, VocabtoolError
 from vocabtool.words.cut import as_bytes, per_text, string_array
@@ -28,20 +28,6 @@ NOT_UNDERSTOOD = dict.fromkeys(
 NAMES = [case.name for case in TEXT_CASES]
 Built = Callable[[str], tuple[Path, TextTruth]]
 Told = list[list[tuple[bytes, bool]]]
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Builds a model when it is first asked for."""
-    folder = tmp_path_factory.mktemp("text_models")
-    made: dict[str, tuple[Path, TextTruth]] = {}
-
-    def build(name: str) -> tuple[Path, TextTruth]:
-        if name not in made:
-            made.update(build_texts(folder, [name]))
-        return made[name]
-
-    return build
 
 
 def told(words: Words, texts: tuple[bytes, ...]) -> Told:
@@ -60,9 +46,9 @@ def plain_kind(truth: TextTruth) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rules_make_the_words_that_tensorflow_makes(name: str, built: Built) -> None:
+def test_rules_make_the_words_that_tensorflow_makes(name: str, text_model: Built) -> None:
     """Without TensorFlow the same words, known and unknown, or the op that is in the way."""
-    path, truth = built(name)
+    path, truth = text_model(name)
     in_the_way = truth.stuck_at or NOT_UNDERSTOOD.get(name, ())
     if in_the_way:
         with pytest.raises(VocabtoolError) as caught:
@@ -85,9 +71,9 @@ def test_rules_make_the_words_that_tensorflow_makes(name: str, built: Built) -> 
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
-def test_rules_give_the_ids_that_tensorflow_gives(name: str, built: Built) -> None:
+def test_rules_give_the_ids_that_tensorflow_gives(name: str, text_model: Built) -> None:
     """An id is the model's own, but for hash buckets, which nobody can tell without the hash."""
-    path, truth = built(name)
+    path, truth = text_model(name)
     if truth.stuck_at or truth.pieces is not None or not plain_kind(truth):
         pytest.skip("no rule, or ids of pieces")
     assert truth.ids is not None
@@ -103,9 +89,9 @@ def test_rules_give_the_ids_that_tensorflow_gives(name: str, built: Built) -> No
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
-def test_the_tap_tells_what_tensorflow_makes(name: str, built: Built) -> None:
+def test_the_tap_tells_what_tensorflow_makes(name: str, text_model: Built) -> None:
     """The running model reports the same words, whether its rule is understood or not."""
-    path, truth = built(name)
+    path, truth = text_model(name)
     if not plain_kind(truth):
         pytest.skip("pieces of SentencePiece are compared below")
     words = Words.of(path, name=truth.vocabulary, exact=True)
@@ -119,9 +105,9 @@ SENTENCEPIECES = [name for name in NAMES if name.startswith("sentencepiece")]
 
 
 @pytest.mark.parametrize("name", SENTENCEPIECES)
-def test_pieces_are_those_of_tensorflow(name: str, built: Built) -> None:
+def test_pieces_are_those_of_tensorflow(name: str, text_model: Built) -> None:
     """The tokenizer gets the same strings, gives the same ids, and its words are as known."""
-    path, truth = built(name)
+    path, truth = text_model(name)
     texts = truth.accepted()
     judge = Words.of(path, name=truth.vocabulary).judge_
     assert isinstance(judge, SentencePieceJudge)
@@ -138,9 +124,9 @@ def test_pieces_are_those_of_tensorflow(name: str, built: Built) -> None:
 
 
 @pytest.mark.parametrize("name", SENTENCEPIECES)
-def test_rule_and_tap_make_the_same_words_of_pieces(name: str, built: Built) -> None:
+def test_rule_and_tap_make_the_same_words_of_pieces(name: str, text_model: Built) -> None:
     """The running model and the library agree on every word."""
-    path, truth = built(name)
+    path, truth = text_model(name)
     texts = truth.accepted()
     rule = Words.of(path, name=truth.vocabulary)
     tap = Words.of(path, name=truth.vocabulary, exact=True)
@@ -156,9 +142,9 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_rule_and_tap_agree_on_anything(name: str, built: Built) -> None:
+def test_rule_and_tap_agree_on_anything(name: str, text_model: Built) -> None:
     """On texts of every script of Unicode 12, and on bytes that are no text."""
-    path, truth = built(name)
+    path, truth = text_model(name)
     rule = Words.of(path, name=truth.vocabulary)
     tap = Words.of(path, name=truth.vocabulary, exact=True)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.errors import reading as reading_file
-from vocabtool.formats import flatbuffer, graph_tokenizers, tensors
+from vocabtool.formats import graph_tokenizers, tensors
 from vocabtool.formats.tensors import DT_BOOL, INTEGERS
 from vocabtool.vocabulary import Vocabulary, printable
 from vocabtool.words.bert import BertSplit
@@ -17,18 +17,11 @@ from vocabtool.words.rule import Rule
 from vocabtool.words.sentencepiece_judge import SentencePieceJudge
 from vocabtool.words.sentencepieces import SentencePieces
 from vocabtool.words.sites import Site, SiteKind, maker_of
-from vocabtool.words.wordpiece import WordPiece
+from vocabtool.words.wordpiece import WordPiece, read_fast_wordpiece
 
 UNDERSTOOD: Final[frozenset[SiteKind]] = frozenset(
     ("table", "wordpiece", "fast wordpiece", "sentencepiece")
 )
-
-# Fields of FastWordpieceTokenizer's flatbuffer (fast_wordpiece_tokenizer_model.fbs).
-LONGEST_WORD: Final = 4
-INDICATOR: Final = 5
-UNKNOWN_TOKEN: Final = 6
-UNKNOWN_ID: Final = 7
-END_TO_END: Final = 10
 
 
 def judge_of(reading: Reading) -> Judge:
@@ -84,17 +77,10 @@ def _fast_wordpiece(reading: Reading, rule: Rule, site: Site) -> Judge:
     """As the flatbuffer of FastWordpieceTokenizeWithOffsets says, which may cut texts, too."""
     with reading_file(reading.vocabulary.name):
         buffer = graph_tokenizers.buffer_of(reading.linker, site.body, site.node)
-        model = flatbuffer.root(buffer)
-        wordpiece = WordPiece(
-            _ids(reading.vocabulary),
-            suffix_indicator=model.string(INDICATOR),
-            max_bytes_per_word=model.integer(LONGEST_WORD),
-            unknown_token=model.string(UNKNOWN_TOKEN),
-            unknown_id=model.integer(UNKNOWN_ID),
-        )
-        steps = (*rule.steps, BertSplit()) if model.byte(END_TO_END) else rule.steps
+        wordpiece, end_to_end = read_fast_wordpiece(buffer)
     if wordpiece.max_bytes_per_word < 1:
         raise InvalidFile(f"words of at most {wordpiece.max_bytes_per_word} bytes")
+    steps = (*rule.steps, BertSplit()) if end_to_end else rule.steps
     return RuleJudge(Rule(steps), WordPieceLexicon(reading.vocabulary, wordpiece))
 
 
