@@ -51,6 +51,8 @@ from vocabtool.words.trail import (
 )
 
 MAX_WIDTH: Final = 1_000  # of n-grams
+MAX_WIDTHS: Final = 100
+MAX_JOINED: Final = 100
 
 SCRIPT_TOKENIZER: Final = b"UnicodeScriptTokenizeWithOffsets"
 CODE_POINT_TOKENIZERS: Final = frozenset((SCRIPT_TOKENIZER, b"WhitespaceTokenizeWithOffsets"))
@@ -218,6 +220,8 @@ def _split_v1(op: Op) -> Handled:
 def _join(op: Op) -> Handled:
     """Constants around one tensor; two tensors side by side are not understood."""
     separator = op.node.bytes_of(b"separator")
+    if len(op.node.data_inputs) > MAX_JOINED:
+        raise Stop(op.node.op, f"it joins more than {MAX_JOINED} strings")
     parts: list[bytes | None] = []
     text: Reference | None = None
     for position, reference in enumerate(op.node.data_inputs):
@@ -287,8 +291,8 @@ def _ngrams(op: Op) -> Handled:
         pad_width=node.integer_of(b"pad_width"),
         preserve_short=op.flag(b"preserve_short_sequences", False),
     )
-    if any(not 0 < width <= MAX_WIDTH for width in step.widths):
-        raise Stop(node.op, f"n-grams of more than {MAX_WIDTH:,} words")
+    if len(step.widths) > MAX_WIDTHS or any(not 0 < w <= MAX_WIDTH for w in step.widths):
+        raise Stop(node.op, f"n-grams of more than {MAX_WIDTH:,} words, or {MAX_WIDTHS} widths")
     return (step,), node.data_input(0)
 
 
