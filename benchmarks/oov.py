@@ -149,7 +149,7 @@ def encoder_model(folder: str) -> None:
 
     known = words()[:400_000]
 
-    class Encoder(tf.Module):  # type: ignore[misc]
+    class Encoder(tf.Module):  # type: ignore[misc] # TensorFlow carries no types
         def __init__(self) -> None:
             super().__init__()
             generator = np.random.default_rng(0)
@@ -162,7 +162,7 @@ def encoder_model(folder: str) -> None:
             sizes = ((320, 1024), (1024, 1024), (1024, 512))
             self.layers = [tf.Variable(generator.standard_normal(s).astype("f4")) for s in sizes]
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])  # type: ignore[untyped-decorator]
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])  # type: ignore[untyped-decorator] # the same
         def __call__(self, text: Any) -> Any:
             lower = tf.strings.lower(text, encoding="utf-8")
             cut = tf.strings.split(tf.strings.regex_replace(lower, r"([^\w\s])", r" \1 "))

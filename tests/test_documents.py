@@ -676,7 +676,7 @@ def test_a_stream_without_end(kind: Format | None, line: bytes, tmp_path: Path) 
     try:
         found = batches(str(pipe), format=kind)
         assert len(next(found)) > 1000
-        found.close()  # type: ignore[attr-defined]
+        found.close()  # type: ignore[attr-defined]  # it is a generator
     finally:
         writer.kill()
         writer.wait()

@@ -9,6 +9,7 @@ import pytest
 
 from tests import saved_model_bytes as b
 from vocabtool.errors import NotFound
+from vocabtool.formats.meta_graph import serving
 from vocabtool.words.trust import dangerous_ops
 
 CONST = b.const(b"path", b.scalar_tensor(b"/etc/passwd"))
@@ -152,3 +153,17 @@ def test_nothing_there(tmp_path: Path) -> None:
     """A path that does not exist is said to be none."""
     with pytest.raises(NotFound, match="no such file or folder"):
         dangerous_ops(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("tags", "wanted"),
+    [
+        ([["serve", "gpu"], ["serve"]], 1),
+        ([["train"], ["serve", "gpu"]], 1),
+        ([["train"], ["eval"]], 0),
+        ([[]], 0),
+    ],
+)
+def test_which_graph_is_run(tags: list[list[str]], wanted: int) -> None:
+    """Rules, the tap and its check look at the same one: ``serve`` alone comes first."""
+    assert serving(tags) == wanted

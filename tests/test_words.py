@@ -205,7 +205,7 @@ def test_watching_is_lazy(number: int, words: Words) -> None:
     assert taken == []
     assert [*islice(watched, number)] == [f"love xapian{i}" for i in range(number)]
     assert len(taken) <= number + counters.WATCHED
-    watched.close()  # type: ignore[attr-defined]
+    watched.close()  # type: ignore[attr-defined]  # it is a generator
     assert counter.report().documents == number
     assert counter.report().tokens_unknown == number
 
@@ -244,7 +244,7 @@ def test_a_stream_that_fails(words: Words) -> None:
     watched = counter.watch(["xapian", "love", "never asked for"])
     assert next(watched) == "xapian"
     with pytest.raises(KeyError):
-        watched.throw(KeyError)  # type: ignore[attr-defined]
+        watched.throw(KeyError)  # type: ignore[attr-defined]  # it is a generator
     assert counter.report().documents == counters.WATCHED + 1
 
 

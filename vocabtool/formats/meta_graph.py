@@ -6,9 +6,9 @@ copy. The files behind the asset names are not opened here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import wire
@@ -16,6 +16,8 @@ from vocabtool.formats.graph import GRAPH_NODE, Body, read_graph
 from vocabtool.formats.object_graph import ObjectGraph, read_object_graph
 from vocabtool.formats.wire import LEN, Buffer, Span
 from vocabtool.vocabulary import Place, printable
+
+SERVE: Final = "serve"
 
 
 class Asset(NamedTuple):
@@ -54,6 +56,13 @@ class MetaGraph:
     def asset_of(self, node: bytes) -> bytes | None:
         """The file name of the asset whose path a node of the main graph holds."""
         return next((asset.filename for asset in self.assets if asset.node == node), None)
+
+
+def serving(tags: Sequence[Sequence[str]]) -> int:
+    """Which of several graphs is run: the one tagged ``serve`` alone, else with others, else the
+    first. ``tags``: those of each graph.
+    """
+    return min(range(len(tags)), key=lambda i: (list(tags[i]) != [SERVE], SERVE not in tags[i]))
 
 
 def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from vocabtool.errors import NoVocabulary, VocabtoolError
 from vocabtool.formats import detect
 from vocabtool.formats.linking import Linker
+from vocabtool.formats.meta_graph import serving
 from vocabtool.formats.saved_model import read_model, read_tables
 from vocabtool.model import Model
 from vocabtool.vocabulary import Vocabulary
@@ -54,8 +55,7 @@ def read_readings(model: str | Path) -> tuple[Model, tuple[Reading, ...]]:
         small=True,
     )
     readings: dict[tuple[str, Rule | Unclear, str], Reading] = {}
-    graph = min(opened.graphs, key=lambda graph: graph.tags != ("serve",))
-    linker = Linker(graph)
+    linker = Linker(opened.graphs[serving([graph.tags for graph in opened.graphs])])
     tables = read_tables(linker, beside=opened.file.parent, frozen=opened.frozen)
     for reading in _read(linker, tables, found):
         key = (reading.vocabulary.name, reading.rule, reading.sites[0].kind)

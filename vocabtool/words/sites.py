@@ -6,15 +6,13 @@ How the text becomes words on the way there is in ``recovery.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats import detect, graph_tokenizers
+from vocabtool.formats import graph_tokenizers
 from vocabtool.formats.graph import PHRASE_OP, PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.linking import Linker
 from vocabtool.formats.lookups import FINDS, WORDPIECES
-from vocabtool.formats.meta_graph import MetaGraph
 from vocabtool.formats.tensors import DT_STRING
 from vocabtool.vocabulary import Vocabulary
 
@@ -40,12 +38,6 @@ class Site(NamedTuple):
     kind: SiteKind
     vocabulary: Vocabulary
     text: Reference
-
-
-def open_graphs(path: str | Path) -> tuple[MetaGraph, ...]:
-    """The graphs of a model, those tagged ``serve`` first. Raises as ``detect.open_graphs``."""
-    graphs = detect.open_graphs(path).graphs
-    return tuple(sorted(graphs, key=lambda graph: graph.tags != ("serve",)))
 
 
 def find_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[Site]:

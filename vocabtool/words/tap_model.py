@@ -21,10 +21,10 @@ from typing import Any, Final, TypeAlias
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import detect
-from vocabtool.formats.meta_graph import read_saved_model
+from vocabtool.formats.meta_graph import read_saved_model, serving
 from vocabtool.vocabulary import printable
 from vocabtool.words.graph_taps import OWN, Report, add_taps, shared_names
-from vocabtool.words.trust import SERVE, dangerous_in, served
+from vocabtool.words.trust import dangerous_in, served
 
 Tensor: TypeAlias = Any  # TensorFlow carries no types
 Proto: TypeAlias = Any
@@ -143,8 +143,7 @@ def _parse(opened: detect.Opened) -> Proto:
             text_format.Parse(data, saved)
     except (message.DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
         raise InvalidFile(f"TensorFlow does not read it: {gist(error)}") from error
-    tags = [list(graph.meta_info_def.tags) for graph in saved.meta_graphs]
-    number = next((i for i, found in enumerate(tags) if SERVE in found), 0)
+    number = serving([list(graph.meta_info_def.tags) for graph in saved.meta_graphs])
     del saved.meta_graphs[number + 1 :]
     del saved.meta_graphs[:number]
     _refuse_twins(saved.meta_graphs[0])

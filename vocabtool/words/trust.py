@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from vocabtool.formats import detect
 from vocabtool.formats.fills import FROM_FILE
 from vocabtool.formats.graph import Body, Node
 from vocabtool.formats.linking import Linker
-from vocabtool.formats.meta_graph import MetaGraph
+from vocabtool.formats.meta_graph import MetaGraph, serving
 from vocabtool.vocabulary import printable
-from vocabtool.words.sites import open_graphs
 
 CHECKPOINT_WRITERS: Final = frozenset((b"Save", b"SaveSlices", b"SaveV2", b"MergeV2Checkpoints"))
 
@@ -67,7 +67,6 @@ PRINT: Final = b"PrintV2"
 PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
     b"log(" + level + b")" for level in (b"info", b"warning", b"error")
 }
-SERVE: Final = "serve"
 
 
 def dangerous_ops(path: str | Path, *, writers: bool = False) -> tuple[str, ...]:
@@ -75,14 +74,14 @@ def dangerous_ops(path: str | Path, *, writers: bool = False) -> tuple[str, ...]
 
     ``writers``: name what writes checkpoints too, which every SavedModel holds.
     An answer reads ``ReadFile at function __inference_f_12/read``; an empty tuple: none.
-    Raises what :func:`vocabtool.words.sites.open_graphs` raises.
+    Raises what :func:`vocabtool.formats.detect.open_graphs` raises.
     """
-    return dangerous_in(served(open_graphs(path)), writers=writers)
+    return dangerous_in(served(detect.open_graphs(path).graphs), writers=writers)
 
 
 def served(graphs: tuple[MetaGraph, ...]) -> MetaGraph:
-    """The graph that is run: the one tagged ``serve``, else the first."""
-    return next((graph for graph in graphs if SERVE in graph.tags), graphs[0])
+    """The graph that is run."""
+    return graphs[serving([graph.tags for graph in graphs])]
 
 
 def dangerous_in(graph: MetaGraph, *, writers: bool = False) -> tuple[str, ...]:
