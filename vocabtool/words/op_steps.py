@@ -7,23 +7,22 @@ reached is in ``recovery.py``, what stands around it in ``trail.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, cast, get_args
+from typing import Final, cast, get_args
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import tensors
-from vocabtool.formats.graph import Body, Node, Reference
-from vocabtool.formats.linking import Linker
-from vocabtool.formats.tensors import DT_INT8, DT_STRING, DT_UINT8, Tensor
+from vocabtool.formats.graph import Node, Reference
+from vocabtool.formats.tensors import DT_INT8, DT_STRING, DT_UINT8
 from vocabtool.vocabulary import printable
 from vocabtool.words.bert import read_bert_normalizer
 from vocabtool.words.cut import Step
 from vocabtool.words.ngrams import NGrams
 from vocabtool.words.normalizing import CaseFold, Form, NormalizeUtf8
+from vocabtool.words.op import Op
+from vocabtool.words.slices import takes_all, takes_the_row
 from vocabtool.words.strings import (
     Characters,
-    Decoding,
     DropEmpty,
-    Errors,
     Join,
     Lower,
     RegexReplace,
@@ -41,11 +40,8 @@ from vocabtool.words.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
 from vocabtool.words.trail import (
     BRANCHES,
     LOOPS,
-    MAX_OPS,
     SAME,
-    Place,
     Stop,
-    constant,
     takes_every_item,
     value,
 )
@@ -56,121 +52,24 @@ MAX_JOINED: Final = 100
 
 SCRIPT_TOKENIZER: Final = b"UnicodeScriptTokenizeWithOffsets"
 CODE_POINT_TOKENIZERS: Final = frozenset((SCRIPT_TOKENIZER, b"WhitespaceTokenizeWithOffsets"))
-DECODES: Final = frozenset((b"UnicodeDecode", b"UnicodeDecodeWithOffsets"))
-SPLITS: Final = frozenset((b"StringSplitV2", b"StringSplit"))
-# What picks the bounds of a row, and what TensorFlow computes row splits of rows with.
-PICKS: Final = frozenset(
-    (b"Const", b"Identity", b"Cast", b"Reshape", b"Pack", b"ConcatV2", b"StridedSlice")
-)
-ROW_SPLITS: Final = PICKS | frozenset(
-    (
-        *(b"Bincount", b"DenseBincount", b"Size", b"Shape", b"Prod", b"Max"),
-        *(b"Maximum", b"Minimum", b"Mul", b"AddV2", b"Greater"),
-    )
-)
-SUMS: Final = frozenset((b"Cumsum",))
-
 
 Handled = tuple[tuple[Step, ...], Reference]
 
 
-class Op(NamedTuple):
-    """One op on the way: what it does, and which of its inputs to follow."""
+def step_of(op: Op) -> Handled:
+    """The steps of an op, in order, and where their strings come from.
 
-    linker: Linker
-    here: Place
-    node: Node
-
-    def step(self) -> Handled:
-        node = self.node
-        if node.op in SAME:
-            return (), node.data_input(self.here.reference.output if node.op == b"IdentityN" else 0)
-        if node.op in BRANCHES | LOOPS:
-            raise Stop(node.op, "what it gives depends on what it reads")
-        handler = HANDLERS.get(node.op.removeprefix(b"TFText>"))
-        if handler is None:
-            raise Stop(node.op, "vocabtool does not know what it does to words")
-        return handler(self)
-
-    def gives(self, part: bytes, output: int) -> bool:
-        """Whether the way leads over this output of the op."""
-        reference = self.here.reference
-        return reference.part == part if reference.part else reference.output == output
-
-    def only(self, part: bytes, output: int) -> None:
-        if not self.gives(part, output):
-            raise Stop(self.node.op, "another output of it than the words")
-
-    def told(self, position: int) -> bytes | int | None:
-        """An input that is a constant of one string or integer, whoever calls."""
-        return value(self.linker, self.here.input(self.node, position))
-
-    def tensor(self, position: int) -> Tensor | None:
-        """An input that is a constant."""
-        return constant(self.linker, self.here.input(self.node, position))
-
-    def constant(self, position: int) -> bytes | int:
-        """An input that must be a constant of one string or integer."""
-        found = self.told(position)
-        if found is None:
-            raise Stop(self.node.op, "an input that decides what it does is not a constant")
-        return found
-
-    def text_constant(self, position: int) -> bytes:
-        found = self.constant(position)
-        if not isinstance(found, bytes):
-            raise Stop(self.node.op, "wanted a constant string")
-        return found
-
-    def pattern(self, text: bytes) -> str:
-        try:
-            return text.decode()
-        except UnicodeDecodeError:
-            raise Stop(self.node.op, "a pattern that is not UTF-8") from None
-
-    def flag(self, key: bytes, default: bool) -> bool:
-        return bool(self.node.integer_of(key, int(default)))
-
-    def decoding(self) -> Decoding:
-        node = self.node
-        encoding = node.bytes_of(b"input_encoding")
-        if encoding.upper() not in (b"UTF-8", b"UTF8"):
-            raise Stop(node.op, f"its texts are {printable(encoding)}, not UTF-8")
-        errors = node.bytes_of(b"errors").decode("ascii", "replace") or "replace"
-        if errors not in get_args(Errors):
-            raise Stop(node.op, f"errors={errors!r}")
-        replacement = node.integer_of(b"replacement_char", 0xFFFD)
-        if not 0 <= replacement <= 0x10FFFF:
-            raise Stop(node.op, f"a replacement character {replacement}")
-        controls = self.flag(b"replace_control_characters", False)
-        return Decoding(cast(Errors, errors), replacement, controls)
-
-    def behind(self, reference: Reference) -> Node | None:
-        """The node that makes a tensor, apart from changes of its shape."""
-        node = self.here.body.node(reference.name)
-        for _ in range(MAX_OPS):
-            if node is None or node.op not in SAME:
-                break
-            node = self.here.body.node(node.data_input(0).name)
-        return node
-
-    def rows_of(self, node: Node) -> bool:
-        """Whether the op's second input, where rows begin, is an output of ``node``."""
-        maker = self.behind(self.node.data_input(1))
-        return maker is not None and maker.name == node.name
-
-    def decoder(self, reference: Reference) -> tuple[Op, bool]:
-        """The op that made code points of a text; whether each stands in a row of its own."""
-        apart = False
-        for _ in range(MAX_OPS):
-            node = self.here.body.node(reference.name)
-            if node is None or (node.op not in DECODES and node.op not in SAME):
-                break
-            if node.op in DECODES:
-                return self._replace(node=node), apart
-            apart = apart or node.op == b"ExpandDims"
-            reference = node.data_input(0)
-        raise Stop(self.node.op, "code points that are not those of a text")
+    Raises :class:`~vocabtool.words.trail.Stop` where it is not understood.
+    """
+    node = op.node
+    if node.op in SAME:
+        return (), node.data_input(op.here.reference.output if node.op == b"IdentityN" else 0)
+    if node.op in BRANCHES | LOOPS:
+        raise Stop(node.op, "what it gives depends on what it reads")
+    handler = HANDLERS.get(node.op.removeprefix(b"TFText>"))
+    if handler is None:
+        raise Stop(node.op, "vocabtool does not know what it does to words")
+    return handler(op)
 
 
 def _case(make: Callable[[bool], Step]) -> Callable[[Op], Handled]:
@@ -362,57 +261,9 @@ def _gather_nd(op: Op) -> Handled:
 def _strided_slice(op: Op) -> Handled:
     """A slice that takes all: one that adds an axis, or the one row of a text cut by itself."""
     node = op.node
-    if _takes_all(op) or _takes_the_row(op):
+    if takes_all(op) or takes_the_row(op):
         return (), node.data_input(0)
     raise Stop(node.op, "it may take a part of the words only")
-
-
-def _takes_all(op: Op) -> bool:
-    tensor = op.tensor(3)
-    if tensor is None:
-        return False
-    masks = [op.node.integer_of(key) for key in (b"begin_mask", b"end_mask", b"new_axis_mask")]
-    begins, ends, axes = masks
-    if op.node.integer_of(b"shrink_axis_mask") or op.node.integer_of(b"ellipsis_mask"):
-        return False
-    return all(
-        axes >> i & 1 or (begins >> i & 1 and ends >> i & 1 and stride == 1)
-        for i, stride in enumerate(tensors.integers(tensor).tolist())
-    )
-
-
-def _takes_the_row(op: Op) -> bool:
-    """``tf.strings.split(text)`` of one text: row 0 of ragged words of which there is one row."""
-    split = op.behind(op.node.data_input(0))
-    if split is None or split.op not in SPLITS:
-        return False
-    text = op.here.body.node(split.data_input(0).name)
-    if text is None or text.op != b"Pack" or len(text.data_inputs) != 1:
-        return False
-    bounds = [op.node.data_input(1), op.node.data_input(2)]
-    return all(_is_row_bound(op.here.body, bound, split.name) for bound in bounds)
-
-
-def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
-    """Whether a number is made of the rows of ``split`` as TensorFlow computes row splits."""
-    waiting, seen, rows = [(bound, PICKS | SUMS)], set[bytes](), False
-    while waiting and len(seen) < MAX_OPS:
-        reference, ops = waiting.pop()
-        node = body.node(reference.name)
-        if node is None or reference.name in seen:
-            continue
-        if node.name == split:
-            if reference.part == b"values" or reference.output == 1 or ops != ROW_SPLITS:
-                return False
-            rows = True
-            continue
-        if node.op not in ops:
-            return False
-        seen.add(node.name)
-        # Arithmetic belongs to the row splits: behind them it would take a part of the row.
-        further = ROW_SPLITS if node.op in SUMS else ops
-        waiting += [(source, further) for source in node.data_inputs]
-    return rows and not waiting
 
 
 def _pack(op: Op) -> Handled:

@@ -14,7 +14,8 @@ from vocabtool.formats.graph import Body, Node, Reference
 from vocabtool.formats.linking import Linker
 from vocabtool.vocabulary import printable
 from vocabtool.words.cut import Step
-from vocabtool.words.op_steps import Op
+from vocabtool.words.op import Op
+from vocabtool.words.op_steps import step_of
 from vocabtool.words.trail import (
     BRANCHES,
     MAX_OPS,
@@ -109,7 +110,7 @@ class _Recovery:
             return [here._replace(place=inside)]
         if node.op == b"Placeholder" and not place.body.name:
             return _end(here, node.name)
-        steps, following = Op(self._linker, place, node).step()
+        steps, following = step_of(Op(self._linker, place, node))
         return [_Here(place._replace(reference=following), (*here.steps, *reversed(steps)))]
 
     def _argument(self, here: _Here) -> Way | list[_Here]:
