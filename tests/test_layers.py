@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("vocabulary_files.__init__",),
     # Model files.
+    ("formats.reader",),
     ("formats.wire", "formats.saved_model_schema", "formats.string_chains"),
     ("formats.wire_arrays", "formats.flatbuffer", "formats.double_array", "formats.pieces"),
     ("formats.tensors", "formats.text_file", "formats.text_format", "formats.hub_cache"),

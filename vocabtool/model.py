@@ -21,11 +21,15 @@ PRECEDENCE: Final[tuple[Kind, ...]] = (
     "table",
     "sentencepiece",
     "wordpiece",
+    "bpe",
+    "unigram",
     "phrase",
+    "vectors",
     "config",
     "variable",
     "asset",
     "constant",
+    "list",
 )
 
 

@@ -23,14 +23,24 @@ Kind = Literal[
     "table",  # a lookup table, filled from a constant, a file or the checkpoint
     "sentencepiece",
     "wordpiece",
+    "bpe",
+    "unigram",
     "phrase",
+    "vectors",  # the words of a file of word vectors
     "variable",  # a string variable: a list, nothing says what it is for
     "constant",  # a string constant that no table uses: likely a vocabulary, not certainly
     "asset",  # a text file of the model that no table reads
     "config",  # a list in a Keras layer's configuration
+    "list",  # a file of words, nothing more
 ]
-LINKED: frozenset[Kind] = frozenset(("table", "sentencepiece", "wordpiece", "phrase"))
+LINKED: frozenset[Kind] = frozenset(
+    ("table", "sentencepiece", "wordpiece", "bpe", "unigram", "phrase", "vectors")
+)
 EntryType = Literal["text", "integer"]
+# How pieces of words are marked: where an entry begins with "▁", "Ġ" (byte-level: every byte is
+# shown as a character) or a blank, a word begins; "##" before it: it goes on from the one before;
+# "@@" behind it: the word goes on; "</w>" behind it: the word ends.
+Marker = Literal["▁", "Ġ", " ", "##", "@@", "</w>"]
 
 
 class Place(NamedTuple):
@@ -66,6 +76,7 @@ class Vocabulary:
     ``specials``: entries that are not stored, in id order; never counted in ``len()``.
     ``places``: everywhere this content was found, best first.
     ``notes``: further facts for a person to read.
+    ``marker``: how entries that are pieces of words are marked; ``None`` for whole words.
 
     Two vocabularies are equal when entries, ids, specials and unknown are; names and places
     do not matter.
@@ -81,6 +92,7 @@ class Vocabulary:
     places: tuple[Place, ...] = ()
     entry_type: EntryType = "text"
     notes: tuple[str, ...] = field(default=())
+    marker: Marker | None = None
 
     def __len__(self) -> int:
         return len(self.stored)
