@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 import warnings
-import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -1061,10 +1060,7 @@ def archive_truth(keras: Library, file: Path) -> Truth:
     keys, values = getattr(layer, "_lookup_layer", layer).lookup_table.export()
     unseen = UNSEEN if keys.dtype == tf.string else UNSEEN_NUMBERS
     unknown = span(np.asarray(model(tf.constant(unseen)[:, None])))
-    truth = with_specials(listed(keys.numpy(), values.numpy(), unknown), layer)
-    names = zipfile.ZipFile(file).namelist()
-    in_file = any(name.endswith("vocabulary.txt") for name in names)
-    return replace(truth, kind="table" if in_file else "config")
+    return with_specials(listed(keys.numpy(), values.numpy(), unknown), layer)
 
 
 _cases += [

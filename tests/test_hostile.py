@@ -290,7 +290,7 @@ def test_empty_folder(tmp_path: Path) -> None:
 def test_folder_of_something_else(tmp_path: Path) -> None:
     """A folder without a model says what it holds instead."""
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(UnknownFormat, match=r"no saved_model.pb in it; it holds notes\.txt"):
+    with pytest.raises(UnknownFormat, match=r"no saved_model.pb in it; it holds notes\.txt, none"):
         vocabtool.vocabularies(tmp_path)
 
 

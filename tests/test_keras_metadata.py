@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.keras_metadata import MAX_CONTAINERS, MAX_ITEMS, MAX_KEYS, LookupLayer, read
+from vocabtool.formats.keras_layers import MAX_CONTAINERS, MAX_ITEMS, MAX_KEYS, LookupLayer
+from vocabtool.formats.keras_metadata import read
 
 LAYER: dict[str, Any] = {
     "class_name": "StringLookup",

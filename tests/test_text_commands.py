@@ -485,6 +485,16 @@ def test_wrong_usage(arguments: list[str], message: str, here: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
+# How each begins: as what it is called, and no further.
+BAD = {
+    "bad.txt.gz": b"",
+    "bad.parquet": b"PAR1vocabtool",
+    "bad.json": b'{\n"name": "words",\n"kind": "table",\n"entry_type": "text"',
+    "bad.csv": b"id,token,base64\r\n",
+    "bad.pb": b"",
+}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -510,8 +520,8 @@ def test_wrong_usage(arguments: list[str], message: str, here: Path) -> None:
 )
 def test_bad_input(arguments: list[str], message: str, here: Path) -> None:
     """Bad input exits with 3 and a message that names it; nothing is printed."""
-    for name in ("bad.txt.gz", "bad.parquet", "bad.json", "bad.csv", "bad.pb"):
-        (here / name).write_bytes(b"\0\xffbad")
+    for name, begins in BAD.items():
+        (here / name).write_bytes(begins + b"\0\xffbad")
     done = run(*arguments, cwd=here)
     assert (done.returncode, done.stdout) == (3, b"")
     error = done.stderr.decode().partition("vocabtool: error: ")[2]

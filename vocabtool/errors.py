@@ -54,6 +54,7 @@ class UnknownFormat(VocabtoolError, ValueError):
     """No reader recognises a file; ``tried`` holds one reason per reader."""
 
     def __init__(self, what: str, tried: Sequence[str] = ()) -> None:
+        self.what = what
         self.tried = tuple(tried)
         super().__init__("\n".join([what, *(f"  - {reason}" for reason in tried)]))
 

@@ -1,7 +1,11 @@
-"""The public verbs: ``vocabularies`` lists what a model holds, ``extract`` takes one of them."""
+"""The public verbs: ``vocabularies`` lists what a model holds, ``extract`` takes one of them.
+
+``pick`` takes the one that a single argument of a command means.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +15,7 @@ from vocabtool.model import Model
 from vocabtool.vocabulary import Vocabulary
 
 MAX_NAMED: Final = 3
+MARK: Final = "#"  # before the name of a vocabulary
 
 
 def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
@@ -39,6 +44,23 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     Raises :class:`NoVocabulary` where there is none, or none of that name.
     """
     return choose(open_model(model, small=name is not None), name)
+
+
+def pick(spec: str | Path) -> Vocabulary:
+    """The vocabulary that ``PATH`` or ``PATH#NAME`` means, as :func:`extract` takes it.
+
+    A path that holds a ``#`` itself is tried as a whole first, then the longest part of it
+    that is there. Raises what :func:`extract` raises.
+    """
+    whole = str(spec)
+    cuts = [at for at in range(len(whole) - 1, 0, -1) if whole[at] == MARK]
+    if isinstance(spec, Path) or not cuts or os.path.lexists(whole):
+        return extract(spec)
+    for at in cuts:
+        path, name = whole[:at], whole[at + 1 :]
+        if os.path.lexists(path) or "://" in path:
+            return extract(path, name)
+    return extract(whole)
 
 
 def choose(model: Model, name: str | None = None) -> Vocabulary:

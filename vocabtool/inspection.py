@@ -47,6 +47,7 @@ def _facts(vocabulary: Vocabulary) -> dict[str, Any]:
         "kind": vocabulary.kind,
         "linked": vocabulary.linked,
         "entry_type": vocabulary.entry_type,
+        "marker": vocabulary.marker,
         "size": len(vocabulary),
         "sha256": vocabulary.sha256,
         "places": [{"file": place.file, "place": place.place} for place in vocabulary.places],
@@ -183,6 +184,8 @@ def _details(vocabulary: Vocabulary) -> str:
     lines = [*places[:SHOWN], *["..."] * (len(places) > SHOWN), f"sha256 {vocabulary.sha256}"]
     if vocabulary.specials:
         lines.append(f"added by the layer: {_specials(vocabulary)}")
+    if vocabulary.marker:
+        lines.append(f"pieces are marked by {vocabulary.marker!r}")
     if vocabulary.duplicates:
         lines.append(f"{vocabulary.duplicates:,} entries repeat earlier ones")
     if len(vocabulary.stored.not_utf8):

@@ -19,9 +19,12 @@ InspectFormat = Literal["table", "json"]
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
 
-MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, or a TensorFlow Hub
-handle (https://...) that is in the local cache. Nothing of it is run, and TensorFlow is not
-needed."""
+MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
+(https://...) that is in the local cache, or whatever else holds a vocabulary: a .keras archive, a
+tokenizer.json, vocab.json or vocab.txt, a SentencePiece model, tiktoken ranks, GGUF, ONNX, TFLite,
+TensorFlow.js, word vectors (GloVe, word2vec, fastText), a list of words, what extract wrote, or a
+folder of such files. What a file is, its content tells. Nothing of it is run, and TensorFlow is
+not needed."""
 
 
 @click.command("inspect", epilog=MODEL_HELP)

@@ -37,8 +37,8 @@ SIZE = 4 << 20  # bytes of text counted together: larger batches hold fewer dist
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
 MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
-(https://...) that is in the local cache, or a list of words (.txt, .json, .csv or .parquet, as
-`vocabtool extract` writes it), for which --rule must say how texts are cut into words."""
+(https://...) that is in the local cache, a SentencePiece model, or any other file or folder that
+`vocabtool extract` reads, for which --rule must say how texts are cut into words."""
 
 
 def _share(context: click.Context, option: click.Parameter, text: str | None) -> float | None:

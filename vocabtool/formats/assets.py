@@ -21,6 +21,7 @@ MAX_FILE: Final = 1 << 30
 MAX_ASSETS: Final = 10_000
 HEAD: Final = 1 << 16
 LEAST_LINES: Final = 10
+WHOLE: Final = "whole file"
 
 
 class AssetFolder:
@@ -93,26 +94,45 @@ def read_file(path: Path, file: str) -> bytes:
 
 
 def read_unlinked(path: Path) -> Vocabulary | PassedOver:
-    """What an asset that no table reads is: a tokenizer, a list of words, or no vocabulary.
+    """What an asset that no table reads is, as :func:`unlinked` says. Raises as it does, and as
+    :func:`read_file`.
+    """
+    name = printable(os.fsencode(path.name))
+    place = Place(f"assets/{name}", WHOLE)
+    head = _head(path, place.file)
+    data = read_file(path, place.file) if _may_hold_words(head) else b""
+    with reading(place.file):
+        return unlinked(name, place, data)
 
-    Raises as :func:`read_file` does.
+
+def _may_hold_words(head: bytes) -> bool:
+    """Whether a file is worth reading: a SentencePiece model, or text."""
+    from vocabtool.formats import sentencepiece
+
+    return sentencepiece.recognise(head) or _is_text(head)
+
+
+def _is_text(head: bytes) -> bool:
+    return bool(head) and b"\0" not in head and is_utf8(head, cut=len(head) == HEAD)
+
+
+def unlinked(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
+    """What the content of an asset is: a tokenizer, a list of words, or no vocabulary.
+
+    ``place``: the file, as a whole. Raises what ``sentencepiece.read`` does.
     """
     from vocabtool.formats import sentencepiece
 
-    name = printable(os.fsencode(path.name))
-    place = Place(f"assets/{name}", "whole file")
-    head = _head(path, place.file)
+    head = data[:HEAD]
     if sentencepiece.recognise(head):
-        with reading(place.file):
-            pieces = sentencepiece.read(read_file(path, place.file))
-        return vocabulary(pieces, name, "sentencepiece", place)
-    if not head or b"\0" in head or not is_utf8(head, cut=len(head) == HEAD):
+        return vocabulary(sentencepiece.read(data), name, "sentencepiece", place)
+    if not _is_text(head):
         return PassedOver(name, 0, place, "a file that is not text and no table reads")
-    entries = text_file.read_lines(read_file(path, place.file))
+    entries = text_file.read_lines(data)
     if len(entries) < LEAST_LINES:
         why = f"a file of fewer than {LEAST_LINES} lines that no table reads"
         return PassedOver(name, len(entries), place, why)
-    lines = Place(place.file, "whole lines")
+    lines = place if place.place != WHOLE else Place(place.file, "whole lines")
     note = "no table reads this file"
     return Vocabulary(name, "asset", entries, places=(lines,), notes=(note,))
 

@@ -1,101 +1,71 @@
 """Which format a path holds, told by content and never by name; then the reader for it.
 
-What is not a model is said to be what it is: a pointer of Git LFS, an archive, a folder one level
-too high. Nothing is unpacked and nothing is executed.
+A SavedModel's folder and files of graphs are for ``graph_files.py``, any other file for the first
+of ``readers.py`` that recognises it, any other folder for ``model_folder.py``. Nothing is unpacked
+onto the disk and nothing is executed.
 """
 
 from __future__ import annotations
 
-import mmap
-import re
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
 
-from vocabtool.errors import (
-    GIT_LFS,
-    InvalidFile,
-    NotFound,
-    UnknownFormat,
-    UnsupportedFormat,
-    reading,
-)
-from vocabtool.formats import wire
-from vocabtool.formats.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
+from vocabtool.errors import UnknownFormat, reading
+from vocabtool.formats import graph_files
+from vocabtool.formats.graph_files import Opened
 from vocabtool.formats.saved_model import read_model
-from vocabtool.formats.wire import LEN, Buffer
-from vocabtool.model import Model
-from vocabtool.vocabulary import is_utf8, printable
-
-HEAD: Final = 4096
-SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
-MAX_LISTED: Final = 10
-FROZEN: Final = "GraphDef"
-
-SCHEMA_VERSION: Final = b"\x08\x01"  # SavedModel {1: version 1, 2: MetaGraphDef}
-META_GRAPH: Final = b"\x12"  # ... without a version
-NODE: Final = b"\x0a"  # GraphDef {1: NodeDef {1: name, 2: op}}
-OP_NAME: Final = re.compile(rb"[\w.>]+")
-
-# Text format escapes these, and the binary form of any graph begins with some.
-CONTROLS: Final = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
-
-# How a SavedModel, or a GraphDef, in text format begins, behind blanks and comments.
-TEXT_PROTO: Final = re.compile(
-    rb"(?:\s|#[^\n]*\n)*(?:saved_model_schema_version|meta_graphs|node|library|versions?)\b"
-)
-
-RIEGELI: Final = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
-# What people pass by mistake: how it begins, what it is, what to do.
-REFUSED: Final[tuple[tuple[bytes, str, str], ...]] = (
-    GIT_LFS,
-    (
-        b"PK\x03\x04",
-        "a zip archive (a .keras file is one too), which is not unpacked",
-        "Unpack it and pass the folder that holds saved_model.pb; "
-        "a Keras model becomes one with `model.export(FOLDER)`.",
-    ),
-    (
-        b"\x1f\x8b",
-        "a gzip archive, which is not unpacked",
-        "Unpack it with `mkdir model && tar xzf FILE -C model` and pass the folder.",
-    ),
-    (
-        b"\x89HDF\r\n\x1a\n",
-        "an HDF5 file",
-        "Export the Keras model as a SavedModel with `model.export(FOLDER)`.",
-    ),
-    (
-        RIEGELI,
-        "a chunked SavedModel (saved_model.cpb, Riegeli records), which is not read",
-        "Save the model again in less than 2 GB, with large weights as variables.",
-    ),
-)
-
-
-class Opened(NamedTuple):
-    """A model's graphs, opened and not yet looked through.
-
-    ``path``: as it was given, or found for a hub handle; ``file``: the graphs' file.
-    """
-
-    path: Path
-    file: Path
-    graphs: tuple[MetaGraph, ...]
-    format: str
-
-    @property
-    def frozen(self) -> bool:
-        """Whether it is a bare graph, without checkpoint and metadata."""
-        return self.format == FROZEN
+from vocabtool.model import Model, distinct
 
 
 def open_model(model: str | Path, *, small: bool = False) -> Model:
     """Read every vocabulary of a folder, a file or a TensorFlow Hub handle.
 
     ``small``: take string constants of fewer than ten entries for vocabularies too.
-    Raises what :func:`open_graphs` raises.
+    Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
+    :class:`InvalidFile`.
     """
-    opened = open_graphs(model)
+    with reading(str(model)):
+        path = graph_files.path_of(model)
+        if not path.is_dir():
+            return _open_file(path, small=small)
+        file = graph_files.graphs_file_in(path)
+        if file is not None:
+            return _in_graphs(graph_files.read_graphs(path, file), small=small)
+        from vocabtool.formats.model_folder import read_folder
+
+        return read_folder(path)
+
+
+def has_graphs(model: str | Path) -> bool:
+    """Whether :func:`open_model` takes a path for a model of graphs; raises as it does."""
+    with reading(str(model)):
+        path = graph_files.path_of(model)
+        if path.is_dir():
+            return graph_files.graphs_file_in(path) is not None
+        if graph_files.begins_as_graphs(path):
+            return True
+        from vocabtool.formats import readers
+
+        return readers.find(readers.source_of(path)) is None
+
+
+def _open_file(file: Path, *, small: bool) -> Model:
+    if graph_files.begins_as_graphs(file):
+        return _in_graphs(graph_files.read_graphs(file, file), small=small)
+    from vocabtool.formats import readers  # all of them: only where one is needed
+
+    source = readers.source_of(file)
+    reader = readers.find(source)
+    try:
+        if reader is None:
+            return _in_graphs(graph_files.read_graphs(file, file), small=small)
+        found = reader.read(source)
+    except UnknownFormat as error:
+        raise UnknownFormat(error.what, error.tried + readers.reasons(source)) from error
+    vocabularies = distinct(found.vocabularies)
+    return Model(str(file), reader.format, vocabularies, found.passed_over, found.warnings)
+
+
+def _in_graphs(opened: Opened, *, small: bool) -> Model:
     with reading(str(opened.file)):
         return read_model(
             opened.graphs,
@@ -105,146 +75,3 @@ def open_model(model: str | Path, *, small: bool = False) -> Model:
             frozen=opened.frozen,
             small=small,
         )
-
-
-def open_graphs(model: str | Path) -> Opened:
-    """Open the graphs of a folder, a file or a TensorFlow Hub handle.
-
-    Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
-    :class:`InvalidFile`.
-    """
-    with reading(str(model)):
-        path = _path_of(model)
-        file = _saved_model_in(path) if path.is_dir() else path
-        if not file.is_file():
-            raise NotFound(f"{path}: wanted a model's folder or file, found neither")
-    with reading(str(file)):
-        return _read(path, file)
-
-
-def _read(path: Path, file: Path) -> Opened:
-    with file.open("rb") as opened:
-        head = opened.read(HEAD)
-        _refuse(file, head)
-        if _is_text(head):
-            return Opened(path, file, _read_text(file, opened, head), "SavedModel (text)")
-        buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-        return Opened(path, file, *_read_binary(file, buffer, head))
-
-
-def _path_of(model: str | Path) -> Path:
-    if isinstance(model, str) and "://" in model:
-        from vocabtool.formats import hub_cache
-
-        if hub_cache.is_handle(model):
-            return hub_cache.find(model)
-    path = Path(model)
-    if not path.exists():
-        raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
-    return path
-
-
-def _saved_model_in(folder: Path) -> Path:
-    """The SavedModel of a folder; as TensorFlow does, the binary one where there are several."""
-    for name in SAVED_MODELS:
-        if (folder / name).exists():
-            return folder / name
-    below = sorted(
-        str(path.parent)
-        for name in SAVED_MODELS
-        for pattern in (f"*/{name}", f"*/*/{name}")
-        for path in folder.glob(pattern)
-    )
-    if below:
-        more = ["..."] * (len(below) > MAX_LISTED)
-        what = f"{folder}: one level too high. Pass one of the models in it:"
-        raise UnknownFormat(what, (*below[:MAX_LISTED], *more))
-    names = sorted(path.name for path in folder.iterdir())
-    if not names:
-        raise UnknownFormat(f"{folder}: an empty folder; wanted one that holds saved_model.pb")
-    listed = ", ".join(names[:MAX_LISTED]) + ", ..." * (len(names) > MAX_LISTED)
-    raise UnknownFormat(
-        f"{folder}: no saved_model.pb in it; it holds {listed}. "
-        "Pass the folder of a SavedModel, or a frozen graph's file itself."
-    )
-
-
-def _refuse(file: Path, head: bytes) -> None:
-    if file.suffix == ".cpb":  # by its name too: TensorFlow looks no further
-        head = RIEGELI
-    if not head:
-        raise InvalidFile("an empty file; wanted a SavedModel or a GraphDef")
-    for magic, what, instead in REFUSED:
-        if head.startswith(magic):
-            if magic == GIT_LFS[0]:
-                raise UnknownFormat(f"{file}: {what}. {instead}")
-            raise UnsupportedFormat(f"{what}. {instead}")
-
-
-def _is_text(head: bytes) -> bool:
-    """Whether a file is text: no protobuf of a graph is free of control characters."""
-    return not CONTROLS.search(head) and is_utf8(head, cut=len(head) == HEAD)
-
-
-def _read_text(file: Path, opened: BinaryIO, head: bytes) -> tuple[MetaGraph, ...]:
-    from vocabtool.formats import text_format
-
-    if not TEXT_PROTO.match(head):
-        raise UnknownFormat(
-            f"{file}: a text file, not a model; it begins {printable(head[:40])!r}. "
-            "Wanted the folder of a SavedModel, a saved_model.pbtxt or a frozen graph"
-        )
-    return read_saved_model(text_format.to_binary(opened), file.name)
-
-
-def _read_binary(file: Path, buffer: Buffer, head: bytes) -> tuple[tuple[MetaGraph, ...], str]:
-    try:
-        return read_saved_model(buffer, file.name), "SavedModel"
-    except InvalidFile as error:
-        if head.startswith((SCHEMA_VERSION, META_GRAPH)):
-            raise _converted(buffer, error) from error
-        not_saved_model = f"SavedModel: {error}"
-    try:
-        return read_frozen_graph(buffer, file.name), FROZEN
-    except InvalidFile as error:
-        if _begins_with_node(head):
-            raise _converted(buffer, error) from error
-        raise UnknownFormat(
-            f"{file}: not a model that vocabtool reads; it begins {head[:12].hex(' ')}",
-            (not_saved_model, f"frozen GraphDef: {error}"),
-        ) from error
-
-
-def _begins_with_node(head: bytes) -> bool:
-    """Whether the first record has an op; other protobufs begin with the same byte.
-
-    The record may be longer than ``head``: its name and its op come first.
-    """
-    if not head.startswith(NODE):
-        return False
-    try:
-        length, start = wire.varint(head, 1, len(head))
-        behind = min(start + length, len(head))
-        for number, wire_type, begin, end in wire.fields(head, start, behind):
-            if number == 2:
-                return wire_type == LEN and OP_NAME.fullmatch(head[begin:end]) is not None
-    except InvalidFile:
-        pass  # cut off before the op
-    return False
-
-
-def _converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
-    """Say what may be the matter with a binary file that looks as if it was copied as text."""
-    data = bytes(buffer[: 1 << 26])
-    lines, returns = data.count(b"\n"), data.count(b"\r\n")
-    # Only a possibility: 0a is also the tag of a name, and these need no CR before them.
-    stripped = lines > 5_000 and returns == 0
-    doubled = lines > 10 and returns == lines
-    if not stripped and not doubled:
-        return error
-    change = "every CR before a newline is gone" if stripped else "a CR is before every newline"
-    return InvalidFile(
-        f"{error.what}; perhaps {change}: if the file was copied as text (Git's autocrlf, FTP), "
-        "copy it again in binary mode",
-        offset=error.offset,
-    )

@@ -27,7 +27,7 @@ from vocabtool.vocabulary import Place, Vocabulary
 
 if TYPE_CHECKING:
     from vocabtool.formats.checkpoint import Checkpoint
-    from vocabtool.formats.keras_metadata import LookupLayer
+    from vocabtool.formats.keras_layers import LookupLayer
 
 KERAS_METADATA: Final = "keras_metadata.pb"
 LEAST_OF_ALL: Final = 2

@@ -28,7 +28,7 @@ from vocabtool.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from vocabtool.formats.keras_metadata import LookupLayer
+    from vocabtool.formats.keras_layers import LookupLayer
 
 # Names that TensorFlow makes up; they say nothing to a person.
 DULL: Final = re.compile(r"(Const|keys|values|hash_table|MutableHashTable|table)(_\d+)?")

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
-from vocabtool.vocabulary import EntryType, Kind, Place, Special, Unknown, Vocabulary, numbering
+from vocabtool.vocabulary import (
+    EntryType,
+    Kind,
+    Marker,
+    Place,
+    Special,
+    Unknown,
+    Vocabulary,
+    numbering,
+)
 
 INT64 = range(-(1 << 63), 1 << 63)
 
@@ -19,7 +28,7 @@ INT64 = range(-(1 << 63), 1 << 63)
 def facts_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """The facts, in the order in which they are written."""
     ids_given = vocabulary.ids is not None and len(vocabulary) > 0
-    return {
+    facts = {
         "name": vocabulary.name,
         "kind": vocabulary.kind,
         "entry_type": vocabulary.entry_type,
@@ -31,6 +40,7 @@ def facts_of(vocabulary: Vocabulary) -> dict[str, Any]:
         "places": [place._asdict() for place in vocabulary.places],
         "notes": list(vocabulary.notes),
     }
+    return facts if vocabulary.marker is None else {**facts, "marker": vocabulary.marker}
 
 
 def vocabulary_of(
@@ -60,7 +70,14 @@ def vocabulary_of(
         places=tuple(_place(_object(item)) for item in _take(facts, "places", list)),
         entry_type=cast(EntryType, _choice(facts, "entry_type", get_args(EntryType))),
         notes=tuple(_string(note) for note in _take(facts, "notes", list)),
+        marker=_marker(facts),
     )
+
+
+def _marker(facts: Mapping[str, Any]) -> Marker | None:
+    if facts.get("marker") is None:
+        return None
+    return cast(Marker, _choice(facts, "marker", get_args(Marker)))
 
 
 def _unknown(item: Mapping[str, Any]) -> Unknown:

@@ -10,16 +10,15 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import VocabtoolError
 from vocabtool.extraction import choose as choose_vocabulary
-from vocabtool.formats import detect, sentencepiece
-from vocabtool.vocabulary import Vocabulary, decode, encode
-from vocabtool.vocabulary_files import ENDINGS, read
+from vocabtool.formats import detect, graph_files, sentencepiece, sentencepiece_file
+from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
 from vocabtool.words import named, readings
 from vocabtool.words.cut import as_bytes, as_strings, string_array
 from vocabtool.words.judged import Judged
@@ -34,11 +33,10 @@ from vocabtool.words.subwords import is_understood, judge_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LIST = (
-    "a list of words does not say how a text is cut into words, and cannot be run. "
-    f"Name a rule (--rule, in Python rule=): {', '.join(named.RULE_NAMES)}"
-)
+RULES = f"Name a rule (--rule, in Python rule=): {', '.join(named.RULE_NAMES)}"
+LIST = f"a list of words does not say how a text is cut into words, and cannot be run. {RULES}"
 PIECES = "the entries are pieces of words, which a rule of whole words does not make"
+SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 MOST_PIECES = 0.9  # control pieces need not be among a model's entries
 How = Literal["recovered", "named", "exact"]
 
@@ -69,7 +67,7 @@ class Words:
         exact: bool = False,
         trust: bool = False,
     ) -> Words:
-        """The words of a model, or of a list of words (a vocabulary, or a file of one).
+        """The words of a model, or of a mere vocabulary: itself, or any file that holds one.
 
         ``name``: the vocabulary, as ``inspect`` prints it; without, the largest that words are
         looked up in. ``rule``: how texts become words, where no model says (see ``named.py``).
@@ -86,9 +84,10 @@ class Words:
         if exact:
             return _exact(model, name, trust)
         if rule is not None:
-            return _by_rule(_vocabulary(model, name), rule)
-        if _is_list(model):
-            raise VocabtoolError(f"{model}: {LIST}")
+            found = detect.open_model(model, small=name is not None)
+            return _by_rule(choose_vocabulary(found, name), rule)
+        if not detect.has_graphs(model):
+            return _of_its_own(Path(model), name)
         return _recovered(model, name)
 
     def judge(self, texts: pa.Array | Iterable[str | bytes]) -> Judged:
@@ -152,21 +151,25 @@ def _strings(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
     return as_strings(texts)
 
 
-def _is_list(model: str | Path) -> bool:
-    path = Path(model)
-    return path.suffix.lower() in ENDINGS and path.is_file()
-
-
-def _vocabulary(model: str | Path, name: str | None) -> Vocabulary:
-    if _is_list(model):
-        return read(model)
-    return choose_vocabulary(detect.open_model(model, small=name is not None), name)
+def _of_its_own(file: Path, name: str | None) -> Words:
+    """The words of what holds no graphs: only a SentencePiece model is known to cut texts."""
+    found = detect.open_model(file, small=name is not None)
+    vocabulary = choose_vocabulary(found, name)
+    if found.format == sentencepiece_file.READER.format:
+        tokenizer = SentencePieces(read_model(file))
+        return Words(vocabulary, "recovered", SentencePieceJudge(Rule(()), tokenizer, vocabulary))
+    if vocabulary.kind not in SUBWORDS:
+        raise VocabtoolError(f"{file}: {LIST}")
+    raise VocabtoolError(
+        f"{file}: how texts are cut into these pieces is not read from it, and it cannot be run. "
+        f"{RULES}"
+    )
 
 
 def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
     notes: tuple[str, ...] = ()
     file = named.sentencepiece_file(spec)
-    if file is None and vocabulary.kind in ("sentencepiece", "wordpiece"):
+    if file is None and vocabulary.kind in SUBWORDS:
         notes = (PIECES,)
     if file is None:
         judge: Judge = RuleJudge(Rule(named.parse_rule(spec)), TableLexicon(vocabulary))
@@ -203,8 +206,8 @@ def _recovered(model: str | Path, name: str | None) -> Words:
 
 
 def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
-    if _is_list(model):
-        raise VocabtoolError(f"{model}: {LIST}")
+    if not detect.has_graphs(model):
+        raise VocabtoolError(f"{model}: it holds words, and no graph that could be run. {RULES}")
     from vocabtool.words.tap import Tap
     from vocabtool.words.tap_judge import is_live, tap_judge
 
@@ -215,7 +218,7 @@ def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
     by_name: dict[str, list[Reading]] = {}
     for way in live:
         by_name.setdefault(way.vocabulary.name, []).append(way)
-    with detect.open_graphs(model).file.open("rb") as file:
+    with graph_files.open_graphs(model).file.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").digest()
     judges = {name: tap_judge(tap, same, digest) for name, same in by_name.items()}
     others = tuple(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from vocabtool.errors import NoVocabulary, VocabtoolError
-from vocabtool.formats import detect
+from vocabtool.formats import graph_files
 from vocabtool.formats.linking import Linker
 from vocabtool.formats.meta_graph import serving
 from vocabtool.formats.saved_model import read_model, read_tables
@@ -45,7 +45,7 @@ class Reading(NamedTuple):
 
 def read_readings(model: str | Path) -> tuple[Model, tuple[Reading, ...]]:
     """Open a model: what it holds, and each way in which it looks words up, largest first."""
-    opened = detect.open_graphs(model)
+    opened = graph_files.open_graphs(model)
     found = read_model(
         opened.graphs,
         opened.path,

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
-from vocabtool.formats import detect
+from vocabtool.formats import graph_files
 from vocabtool.formats.meta_graph import read_saved_model, serving
 from vocabtool.vocabulary import printable
 from vocabtool.words.graph_taps import OWN, Report, add_taps, shared_names
@@ -82,12 +82,12 @@ class TapModel:
 def load(model: str | Path, *, trust: bool) -> TapModel:
     """Load a SavedModel, given by its folder or hub handle.
 
-    Raises what ``detect.open_graphs`` raises, and :class:`UnsupportedFormat` for a model that
+    Raises what ``graph_files.open_graphs`` raises, and :class:`UnsupportedFormat` for a model that
     reaches out of itself (unless ``trust``), that TensorFlow does not load, or that no single text
     can be given to.
     """
     import_tensorflow()
-    opened = detect.open_graphs(model)
+    opened = graph_files.open_graphs(model)
     with reading(str(opened.path)):
         data, reports = _rewritten(opened)
         dangers = dangerous_in(served(read_saved_model(data, BINARY)))
@@ -113,7 +113,7 @@ def _import(library: str, purpose: str) -> ModuleType:
         raise UnsupportedFormat(f"{what}: pip install 'vocabtool[tensorflow]'") from error
 
 
-def _rewritten(opened: detect.Opened) -> tuple[bytes, tuple[Report, ...]]:
+def _rewritten(opened: graph_files.Opened) -> tuple[bytes, tuple[Report, ...]]:
     """The SavedModel with its reports, in binary form, and what it reports."""
     saved = _parse(opened)
     reports = add_taps(saved.meta_graphs[0], f"{OWN}{next(_loads)}")
@@ -125,7 +125,7 @@ def _rewritten(opened: detect.Opened) -> tuple[bytes, tuple[Report, ...]]:
     return saved.SerializeToString(), reports
 
 
-def _parse(opened: detect.Opened) -> Proto:
+def _parse(opened: graph_files.Opened) -> Proto:
     """The SavedModel as TensorFlow's protobuf, with only the graph that is run."""
     from google.protobuf import message, text_format
     from tensorflow.core.protobuf import saved_model_pb2

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from vocabtool.formats import detect
+from vocabtool.formats import graph_files
 from vocabtool.formats.fills import FROM_FILE
 from vocabtool.formats.graph import Body, Node
 from vocabtool.formats.linking import Linker
@@ -74,9 +74,9 @@ def dangerous_ops(path: str | Path, *, writers: bool = False) -> tuple[str, ...]
 
     ``writers``: name what writes checkpoints too, which every SavedModel holds.
     An answer reads ``ReadFile at function __inference_f_12/read``; an empty tuple: none.
-    Raises what :func:`vocabtool.formats.detect.open_graphs` raises.
+    Raises what :func:`vocabtool.formats.graph_files.open_graphs` raises.
     """
-    return dangerous_in(served(detect.open_graphs(path).graphs), writers=writers)
+    return dangerous_in(served(graph_files.open_graphs(path).graphs), writers=writers)
 
 
 def served(graphs: tuple[MetaGraph, ...]) -> MetaGraph:

@@ -1,0 +1,206 @@
+"""Reading other formats beside the least that reading them can cost: speed and memory.
+
+    python benchmarks/formats.py                    everything
+    python benchmarks/formats.py --only vectors     one question (``--runs 1``: less)
+
+vocabtool must be installed beside this Python. What is read is made on first use.
+
+``vectors``: a GloVe-like text of 1 GB, 400,000 words with 300 numbers each, some words with blanks
+in them. vocabtool lists the words, ``wc -l`` counts the lines.
+
+Whole processes, from start to exit, contenders in turn, on a warm cache. Memory is the peak
+resident set. 1 MB is 1,000,000 bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+WORDS: Final = 400_000
+DIM: Final = 300
+TAILS: Final = 4_001  # different vectors; the words repeat them in turn
+SLOWER: Final = 8  # times wc -l at most
+MOST_MEMORY: Final = 150_000_000
+
+
+# What is read.
+
+
+def glove_word(number: int) -> bytes:
+    """The words of the text; one in a hundred holds blanks."""
+    return b". . . %d" % number if number % 100 == 7 else b"word%d" % number
+
+
+def glove(path: str) -> None:
+    """The text of vectors."""
+    import numpy as np
+
+    numbers = np.random.default_rng(7).standard_normal((TAILS, DIM)) * 0.4
+    tails = [" ".join(f"{number:.5g}" for number in row).encode() for row in numbers]
+    with Path(path).open("wb") as file:
+        for number in range(WORDS):
+            file.write(glove_word(number) + b" " + tails[number % TAILS] + b"\n")
+
+
+def made(work: Path, name: str) -> Path:
+    """The file that the job of that name writes, written if it is not there yet.
+
+    In a process of its own: the memory of this one counts as that of those it starts.
+    """
+    path = work / name
+    if not path.exists():
+        say(f"writing {name}")
+        beside = work / f"{name}.part"
+        subprocess.run([*job(name), str(beside)], check=True)
+        beside.rename(path)
+    return path
+
+
+# Measuring.
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One process: seconds, bytes of peak resident memory, what it printed."""
+
+    seconds: float
+    memory: int
+    said: bytes
+
+
+def run(command: list[str]) -> Run:
+    """Run a command, which must succeed."""
+    environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryFile() as out:
+        actions = [(os.POSIX_SPAWN_DUP2, out.fileno(), 1)]
+        start = time.perf_counter()
+        process = os.posix_spawn(command[0], command, environment, file_actions=actions)
+        _, status, usage = os.wait4(process, 0)
+        seconds = time.perf_counter() - start
+        out.seek(0)
+        said = out.read()
+    if status:
+        raise SystemExit(f"failed: {command[:4]}")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Run(seconds, usage.ru_maxrss * unit, said)
+
+
+def in_turn(commands: dict[str, list[str]], runs: int) -> dict[str, list[Run]]:
+    """Every command once to warm up, then each ``runs`` times in turn."""
+    results: dict[str, list[Run]] = {name: [] for name in commands}
+    for number in range(runs + 1):
+        say(f"round {number} of {runs}")
+        for name, command in commands.items():
+            found = run(command)
+            if number:
+                results[name].append(found)
+    return results
+
+
+def seconds_of(runs: list[Run]) -> float:
+    """The median."""
+    return median(found.seconds for found in runs)
+
+
+def job(name: str) -> list[str]:
+    """The command that runs one of JOBS in a fresh process."""
+    return [sys.executable, str(Path(__file__).resolve()), "--job", name]
+
+
+# The questions.
+
+
+def vectors(work: Path, runs: int) -> Iterator[str]:
+    """Our list of words against ``wc -l``."""
+    text = made(work, "glove")
+    megabytes = text.stat().st_size / 1e6
+    wc = shutil.which("wc")
+    if wc is None:
+        raise SystemExit("wc is not installed")
+    commands = {"wc -l": [wc, "-l", str(text)], "vocabtool": [*job("list_vectors"), str(text)]}
+    results = in_turn(commands, runs)
+    lines = int(results["wc -l"][0].said.split()[0])
+    found = json.loads(results["vocabtool"][0].said)
+    if found != {"words": lines, "blanks": 3 * WORDS // 100}:
+        raise SystemExit(f"wc counts {lines:,} lines, vocabtool {found}")
+    counting = seconds_of(results["wc -l"])
+    for name, each in results.items():
+        seconds = seconds_of(each)
+        memory = max(r.memory for r in each) / 1e6
+        line = f"{name:12} {seconds:7.2f} s {megabytes / seconds:6.0f} MB/s {memory:5.0f} MB"
+        yield f"{line}  {seconds / counting:.1f}x wc -l"
+    ratio = seconds_of(results["vocabtool"]) / counting
+    yield f"words listed within {SLOWER}x wc -l: {yes_no(ratio <= SLOWER)} ({ratio:.1f}x)"
+    most = max(r.memory for r in results["vocabtool"])
+    yield f"memory below {MOST_MEMORY / 1e6:.0f} MB: {yes_no(most < MOST_MEMORY)}"
+
+
+def list_vectors(path: str) -> None:
+    """The words of a file of vectors, as its reader lists them."""
+    from vocabtool.formats import text_vectors
+    from vocabtool.formats.reader import HEAD, Source
+
+    file = Path(path)
+    with file.open("rb") as opened:
+        source = Source(file, file.name, opened.read(HEAD), file.stat().st_size)
+    if text_vectors.READER.recognise(source) is not None:
+        raise SystemExit("not recognised")
+    (vocabulary,) = text_vectors.READER.read(source).vocabularies
+    blanks = vocabulary.stored.data.count(b" ")
+    print(json.dumps({"words": len(vocabulary), "blanks": blanks}))
+
+
+QUESTIONS: Final[dict[str, Callable[[Path, int], Iterator[str]]]] = {
+    "vectors": vectors,
+}
+JOBS: Final[dict[str, Callable[..., None]]] = {
+    "glove": glove,
+    "list_vectors": list_vectors,
+}
+
+
+def yes_no(met: bool) -> str:
+    """Whether a target is met, in a word."""
+    return "yes" if met else "NO"
+
+
+def say(what: str) -> None:
+    """Tell on standard error what goes on."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    default = Path(__file__).parent / ".work"
+    parser.add_argument("--work", type=Path, default=default, help="where everything is made")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", choices=tuple(QUESTIONS))
+    parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.job:
+        name, *arguments = options.job
+        JOBS[name](*arguments)
+        return
+    options.work.mkdir(parents=True, exist_ok=True)
+    for name, question in QUESTIONS.items():
+        if options.only in (None, name):
+            for line in question(options.work, options.runs):
+                print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

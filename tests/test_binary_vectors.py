@@ -1,0 +1,159 @@
+"""word2vec's binary format: files that gensim writes, word2vec's own newlines, damaged files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import reader_checks
+from vocabtool.errors import InvalidFile
+from vocabtool.formats import binary_vectors, text_vectors
+from vocabtool.formats.binary_vectors import LONGEST, READER, list_words
+from vocabtool.vocabulary import Place, Vocabulary
+
+WORDS = (b"</s>", b"the", "naïve".encode(), b"\xff", b"a\x00b", b"", b"the")
+DIM = 5
+VECTORS = np.random.default_rng(0).standard_normal((len(WORDS), DIM)).astype("<f4")
+
+
+def binary(words: tuple[bytes, ...] = WORDS, behind: bytes = b"") -> bytes:
+    """A file as word2vec writes it, with ``behind`` after each vector."""
+    rows = zip(words, VECTORS, strict=False)
+    records = b"".join(word + b" " + row.tobytes() + behind for word, row in rows)
+    return b"%d %d\n" % (len(words), DIM) + records
+
+
+def written(folder: Path, data: bytes) -> Path:
+    path = folder / "vectors.bin"
+    path.write_bytes(data)
+    return path
+
+
+def only(folder: Path, data: bytes) -> Vocabulary:
+    """The one vocabulary of a file that must be recognised."""
+    (vocabulary,) = reader_checks.found_in(READER, written(folder, data)).vocabularies
+    return vocabulary
+
+
+@pytest.mark.parametrize("behind", [b"", b"\n"])
+def test_words(tmp_path: Path, behind: bytes) -> None:
+    """Words in order, their positions their ids; newlines behind vectors are not part of them."""
+    vocabulary = only(tmp_path, binary(behind=behind))
+    assert tuple(vocabulary.stored) == WORDS
+    assert (vocabulary.name, vocabulary.kind, vocabulary.first_id) == ("words", "vectors", 0)
+    assert (vocabulary.ids, vocabulary.unknown) == (None, None)
+    assert vocabulary.places == (Place("vectors.bin", "before each vector"),)
+    assert vocabulary.notes == ("5 dimensions",)
+
+
+@pytest.mark.parametrize("behind", [b"", b"\n"])
+def test_where_the_numbers_begin(tmp_path: Path, behind: bytes) -> None:
+    """Each start is the first byte of a vector."""
+    data = binary(behind=behind)
+    starts = list_words(reader_checks.source_of(written(tmp_path, data))).starts.tolist()
+    found = [np.frombuffer(data, "<f4", DIM, start) for start in starts]
+    assert np.array_equal(found, VECTORS)
+
+
+def test_newline_in_a_word(tmp_path: Path) -> None:
+    """A newline that does not stand behind every vector is part of the word."""
+    words = (b"the", b"\nof", b"and")
+    assert tuple(only(tmp_path, binary(words)).stored) == words
+
+
+def test_words_are_empty(tmp_path: Path) -> None:
+    """Words of no bytes are entries, too."""
+    assert tuple(only(tmp_path, binary((b"", b"", b""))).stored) == (b"", b"", b"")
+
+
+def test_gensim(tmp_path: Path) -> None:
+    """What gensim's KeyedVectors writes in binary."""
+    models = pytest.importorskip("gensim.models")
+    words = [f"word{number}" for number in range(3000)] + ["naïve", "日本", "\u2028", "287.9"]
+    vectors = models.KeyedVectors(40)
+    vectors.add_vectors(words, np.random.default_rng(0).standard_normal((len(words), 40)))
+    path = tmp_path / "gensim.bin"
+    vectors.save_word2vec_format(str(path), binary=True)
+    (vocabulary,) = reader_checks.found_in(READER, path).vocabularies
+    assert vocabulary.tokens == vectors.index_to_key == words
+
+
+@pytest.mark.parametrize("window", [1, 10, 100])
+def test_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    """However little is read at a time, the words and the places are the same."""
+    source = reader_checks.source_of(written(tmp_path, binary()))
+    expected = list_words(source)
+    monkeypatch.setattr(binary_vectors, "WINDOW", window)
+    monkeypatch.setattr(binary_vectors, "LONGEST", 8)
+    found = list_words(source)
+    assert found.words == expected.words
+    assert found.starts.tolist() == expected.starts.tolist()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        pytest.param(binary()[:-1], "vector 7 of 7 is cut off", id="cut by one byte"),
+        pytest.param(binary()[:60], "the header promises 7 vectors of 5 dimensions", id="cut"),
+        pytest.param(binary() + b"\n\n", "2 bytes lie behind the 7 vectors", id="more"),
+        pytest.param(binary() + b"x", "1 bytes lie behind the 7 vectors", id="one more"),
+        pytest.param(
+            b"1 1\n" + b"x" * 2 * LONGEST, "no blank within 8,192 bytes ends word 1", id="no word"
+        ),
+        pytest.param(b"%d 5\n" % 10**17 + binary(), "promises 100,000,000,000,000,000", id="liar"),
+        pytest.param(b"1 100000\n" + binary(), "wanted some of 1 to 65,536", id="a long vector"),
+        pytest.param(b"0 5\n", "0 vectors of 5 dimensions", id="no vectors"),
+        pytest.param(b"1 0\n" + binary(), "vectors of 0 dimensions", id="no dimension"),
+        pytest.param(b"", "no header line", id="empty"),
+    ],
+)
+def test_damaged(tmp_path: Path, data: bytes, message: str) -> None:
+    """What is wrong is told."""
+    with pytest.raises(InvalidFile, match=re.escape(message)):
+        READER.read(reader_checks.source_of(written(tmp_path, data)))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"the 0.5 0.25\n", "its first line is not two whole numbers"),
+        (b"2 3\n", "no blank ends a first word"),
+        (b"2 3\nthe ", "it ends behind its first word"),
+        (b"2 3\nthe 0.5 0.25 0.5\nof 0.5 0.5 0.5\n", "numbers as text follow its first word"),
+    ],
+)
+def test_reasons(tmp_path: Path, data: bytes, reason: str) -> None:
+    """Why a file is not word2vec's binary format."""
+    why_not = READER.recognise(reader_checks.source_of(written(tmp_path, data)))
+    assert why_not is not None
+    assert reason in why_not
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 50, 300])
+def test_text_or_binary(tmp_path: Path, dim: int) -> None:
+    """Of the same vectors as text and in binary, each reader takes its own only."""
+    models = pytest.importorskip("gensim.models")
+    vectors = models.KeyedVectors(dim)
+    vectors.add_vectors(["the", "of", "1.5"], np.zeros((3, dim)) + 0.5)
+    for is_binary in (False, True):
+        path = tmp_path / "vectors"
+        vectors.save_word2vec_format(str(path), binary=is_binary)
+        source = reader_checks.source_of(path)
+        assert (READER.recognise(source) is None) == is_binary
+        as_text = text_vectors.READER.recognise(source) is None
+        assert as_text == (not is_binary and dim >= text_vectors.LEAST)
+
+
+def test_other_formats(tmp_path: Path) -> None:
+    """Of other formats' files none is taken for word2vec's."""
+    assert reader_checks.recognised(READER, tmp_path) == set()
+
+
+@pytest.mark.parametrize("behind", [b"", b"\n"])
+def test_damages(tmp_path: Path, behind: bytes, full: bool) -> None:
+    """Cut at every byte and with bits flipped: a result or our own error."""
+    flips = 2000 if full else 300
+    assert reader_checks.survives(READER, binary(behind=behind), tmp_path, every=1, flips=flips) > 0

@@ -1,0 +1,379 @@
+"""``tokenizer.json``, written by the tokenizers library and read here: entries and ids."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from tests.reader_checks import found_in, survives
+from vocabtool.errors import InvalidFile
+from vocabtool.formats import hf_tokenizer, json_text
+from vocabtool.formats.reader import Source
+from vocabtool.vocabulary import Vocabulary, decode
+
+SENTENCES = ["the quick brown fox", "the naïve 日本 fox's 287.9", "less is more, the end"] * 9
+UNTYPED = {
+    "BPE": models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]),
+    "WordLevel": models.WordLevel({"a": 0, "b": 1}, unk_token="a"),
+    "WordPiece": models.WordPiece({"a": 0, "##b": 1}, unk_token="a"),
+    "Unigram": models.Unigram([("a", -1.0), ("b", -2.0)], 1),
+}
+
+
+def word_level() -> Tokenizer:
+    tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"])
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return tokenizer
+
+
+def word_piece() -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=60, special_tokens=["[PAD]", "[UNK]", "[CLS]"])
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return tokenizer
+
+
+def byte_level() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return tokenizer
+
+
+def bpe_with_suffix() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.decoder = decoders.BPEDecoder()
+    trainer = trainers.BpeTrainer(
+        vocab_size=60, special_tokens=["<unk>"], end_of_word_suffix="</w>"
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return tokenizer
+
+
+def unigram() -> Tokenizer:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=50, special_tokens=["<s>", "<unk>"], unk_token="<unk>"
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return tokenizer
+
+
+MAKERS: dict[str, tuple[Callable[[], Tokenizer], str, str | None, str | None]] = {
+    # how it is made, and what ours must say of it: kind, marker, the unknown entry
+    "WordLevel": (word_level, "table", None, "[UNK]"),
+    "WordPiece": (word_piece, "wordpiece", "##", "[UNK]"),
+    "byte-level BPE": (byte_level, "bpe", "Ġ", None),
+    "BPE with a suffix": (bpe_with_suffix, "bpe", "</w>", "<unk>"),
+    "Unigram": (unigram, "unigram", "▁", "<unk>"),
+}
+
+
+def pairs(vocabulary: Vocabulary) -> list[tuple[str, int]]:
+    """Entries and ids, by id."""
+    ids = vocabulary.id_array().tolist()
+    assert ids == sorted(ids)
+    return sorted(zip(map(decode, vocabulary.stored), ids, strict=True))
+
+
+def theirs(tokenizer: Tokenizer) -> list[tuple[str, int]]:
+    return sorted(tokenizer.get_vocab(with_added_tokens=True).items())
+
+
+def ours(text: str, folder: Path) -> Vocabulary:
+    file = folder / "tokenizer.json"
+    file.write_text(text, "utf-8")
+    (vocabulary,) = found_in(json_text.READER, file).vocabularies
+    assert vocabulary.name == "tokenizer.json"
+    return vocabulary
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("pretty", [False, True])
+def test_as_the_library_has_it(maker: str, pretty: bool, tmp_path: Path) -> None:
+    """Entry for entry and id for id, with added tokens; kind, marker and unknown entry too."""
+    make, kind, marker, unknown = MAKERS[maker]
+    tokenizer = make()
+    tokenizer.add_special_tokens(["<mask>", AddedToken("the", lstrip=True)])
+    tokenizer.add_tokens(["two words", "Grüße", "\n"])
+    vocabulary = ours(tokenizer.to_str(pretty=pretty), tmp_path)
+    assert pairs(vocabulary) == theirs(tokenizer)
+    assert (vocabulary.kind, vocabulary.marker) == (kind, marker)
+    wanted = None if unknown is None else tokenizer.token_to_id(unknown)
+    assert (vocabulary.unknown and vocabulary.unknown.id) == wanted
+    assert vocabulary.ids is None
+
+
+@pytest.mark.parametrize("model_type", UNTYPED)
+def test_old_files_without_a_type(model_type: str, tmp_path: Path) -> None:
+    """A model that does not say its type is taken for what the library takes it for."""
+    document = json.loads(Tokenizer(UNTYPED[model_type]).to_str())
+    assert document["model"].pop("type") == model_type
+    text = json.dumps(document)
+    library = Tokenizer.from_str(text)
+    assert type(library.model).__name__ == model_type
+    vocabulary = ours(text, tmp_path)
+    assert pairs(vocabulary) == theirs(library)
+    assert vocabulary.kind == hf_tokenizer.KINDS[model_type]
+    assert vocabulary.notes[0].startswith(model_type)
+
+
+def test_notes(tmp_path: Path) -> None:
+    """What a person reads: the model, its merges, the tokens added to it."""
+    tokenizer = byte_level()
+    tokenizer.add_special_tokens(["<mask>"])
+    merges = len(json.loads(tokenizer.to_str())["model"]["merges"])
+    vocabulary = ours(tokenizer.to_str(), tmp_path)
+    assert vocabulary.notes == (
+        f"byte-level BPE with {merges} merges",
+        "1 added tokens are no entries of the model",
+        "2 special: <|endoftext|>, <mask>",
+    )
+    assert vocabulary.places == (("tokenizer.json", "model.vocab and added_tokens"),)
+    fallback = Tokenizer(models.Unigram([("<unk>", 0.0)], 0, byte_fallback=True))
+    assert ours(fallback.to_str(), tmp_path).notes == (
+        "Unigram, byte fallback: text that no piece covers becomes bytes, never unknown",
+    )
+
+
+@settings(max_examples=60)
+@given(
+    model_type=st.sampled_from(["BPE", "WordLevel", "WordPiece", "Unigram"]),
+    vocab=st.dictionaries(st.sampled_from(["a", "b", "far"]), st.integers(0, 4)),
+    added=st.lists(st.tuples(st.sampled_from(["", "a", "b", "far", "x", "y"]), st.integers(0, 6))),
+)
+def test_ids_of_added_tokens(
+    model_type: str, vocab: dict[str, int], added: list[tuple[str, int]]
+) -> None:
+    """Whatever tokens are added: the ids are the library's, or it is said which are not."""
+    document = json.loads(Tokenizer(UNTYPED[model_type]).to_str())
+    document["model"]["vocab"] = vocab
+    if model_type == "Unigram":
+        document["model"] |= {"vocab": [[entry, -1.0] for entry in vocab], "unk_id": None}
+    if model_type == "BPE":
+        document["model"]["merges"] = []
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    document["added_tokens"] = [{"id": i, "content": c, **flags} for c, i in added]
+    text = json.dumps(document)
+    found = hf_tokenizer.read(json.loads(text), Source(Path("x"), "x", b"", 0))
+    (vocabulary,) = found.vocabularies
+    library = theirs(Tokenizer.from_str(text))
+    assert [entry for entry, _ in pairs(vocabulary)] == [entry for entry, _ in library]
+    told = any("that the tokenizers library replaces" in note for note in vocabulary.notes)
+    assert told == (pairs(vocabulary) != library)
+
+
+def test_ids_that_the_library_replaces(tmp_path: Path) -> None:
+    """New tokens keep the ids of the file, with gaps; of entries of the model its own count."""
+    text = word_level_text(
+        added_tokens=[token(id=7), token(content="b", id=5), token(id=9), token(content="")]
+    )
+    vocabulary = ours(text, tmp_path)
+    assert pairs(vocabulary) == [("a", 0), ("b", 1), ("x", 7)]
+    assert vocabulary.notes[1:] == (
+        "1 added tokens are no entries of the model",
+        "2 special: x, b",
+        "1 added tokens are listed with another id than the model's, which counts: "
+        "'b' listed 5, there 1",
+        "1 added tokens keep an id that the tokenizers library replaces: 'x' listed 7, there 2",
+    )
+
+
+def test_a_piece_twice(tmp_path: Path) -> None:
+    """A Unigram model may list a piece twice: both stay; the library looks up the last."""
+    tokenizer = Tokenizer(models.Unigram([("a", 0.0), ("b", -1.0), ("a", -2.0)]))
+    tokenizer.add_tokens(["a"])
+    vocabulary = ours(tokenizer.to_str(), tmp_path)
+    assert list(vocabulary.stored) == [b"a", b"b", b"a"]
+    assert tokenizer.token_to_id("a") == 2
+    assert vocabulary.notes == ("Unigram",)
+
+
+REPLACE = normalizers.Replace(" ", "▁")
+MARKS: dict[str, tuple[dict[str, Any], str | None, str | None]] = {
+    "ByteLevel in a Sequence of Sequences": (
+        {
+            "pre_tokenizer": pre_tokenizers.Sequence(
+                [pre_tokenizers.Sequence([pre_tokenizers.ByteLevel()])]
+            )
+        },
+        "Ġ",
+        None,
+    ),
+    "ByteLevel as decoder": ({"decoder": decoders.Sequence([decoders.ByteLevel()])}, "Ġ", None),
+    "ByteLevel as normalizer": ({"normalizer": normalizers.ByteLevel()}, "Ġ", None),
+    "Metaspace": ({"pre_tokenizer": pre_tokenizers.Metaspace()}, "▁", None),
+    "blanks replaced": ({"normalizer": normalizers.Sequence([REPLACE])}, "▁", None),
+    "blanks put back": ({"decoder": decoders.Replace("▁", " ")}, "▁", None),
+    "another replacement": ({"normalizer": normalizers.Replace("a", "b")}, None, None),
+    "another Metaspace": (
+        {"pre_tokenizer": pre_tokenizers.Metaspace("_")},
+        None,
+        "'_' stands for a blank",
+    ),
+    "nothing": ({}, None, None),
+}
+
+
+@pytest.mark.parametrize("case", MARKS)
+def test_markers(case: str, tmp_path: Path) -> None:
+    """The parts of a tokenizer say how pieces are marked, wherever they are nested."""
+    parts, marker, note = MARKS[case]
+    tokenizer = Tokenizer(models.BPE({"a": 0}, []))
+    for name, part in parts.items():
+        setattr(tokenizer, name, part)
+    vocabulary = ours(tokenizer.to_str(), tmp_path)
+    assert vocabulary.marker == marker
+    assert (note is None) or note in vocabulary.notes
+
+
+def test_marks_of_the_model(tmp_path: Path) -> None:
+    """The model's own mark goes before byte-level; one that is not the usual is only told."""
+    both = Tokenizer(models.BPE({"a": 0}, [], end_of_word_suffix="</w>"))
+    both.pre_tokenizer = pre_tokenizers.ByteLevel()
+    vocabulary = ours(both.to_str(), tmp_path)
+    assert vocabulary.marker == "</w>"
+    assert vocabulary.notes[1:] == ("byte-level: every byte is shown as a character",)
+    odd = models.WordPiece({"a": 0}, unk_token="none", continuing_subword_prefix="~~")
+    vocabulary = ours(Tokenizer(odd).to_str(), tmp_path)
+    assert (vocabulary.marker, vocabulary.unknown) == (None, None)
+    assert vocabulary.notes[1:] == (
+        "the continuing_subword_prefix of pieces is '~~'",
+        "the unknown token 'none' is no entry",
+    )
+
+
+def word_level_text(**changes: Any) -> str:
+    """A WordLevel tokenizer with changes to its model, or with other added tokens."""
+    model = {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}
+    added = changes.pop("added_tokens", [])
+    return json.dumps({"added_tokens": added, "model": model | changes})
+
+
+def token(**changes: Any) -> dict[str, Any]:
+    return {"id": 2, "content": "x", "special": True} | changes
+
+
+MALFORMED: dict[str, tuple[str, str]] = {
+    "type": (word_level_text(type="Charlevel"), "model.type is 'Charlevel', wanted one of WordL"),
+    "type 2": (word_level_text(type=7), "model.type is a whole number, wanted one of WordLevel"),
+    "vocab": (word_level_text(vocab=[]), "model.vocab is a list, wanted an object"),
+    "pieces": (word_level_text(type="Unigram"), "model.vocab is an object, wanted a list"),
+    "id": (
+        word_level_text(vocab={"a": 0, "b": "1"}),
+        "model.vocab: the id of 'b' is a text, wanted a whole number from 0 to 4,294,967,295",
+    ),
+    "true": (word_level_text(vocab={"a": True}), "the id of 'a' is true or false"),
+    "negative": (word_level_text(vocab={"a": 1, "b": -1}), "the id of 'b' is -1, wanted"),
+    "large": (word_level_text(vocab={"a": 2**32}), "the id of 'a' is 4,294,967,296, wanted"),
+    "enormous": (word_level_text(vocab={"a": 10**300}), "the id of 'a' is a whole number, wanted"),
+    "fraction": (word_level_text(vocab={"a": 0.0}), "the id of 'a' is a number, wanted"),
+    "surrogate": (
+        word_level_text(vocab={"a": 0, "\ud800": 1}),
+        r"model.vocab: entry 1 is '\\ud800': half of a surrogate pair is no character",
+    ),
+    "item": (
+        word_level_text(type="Unigram", vocab=[["a", 0.0], ["b"]]),
+        "model.vocab: item 1 is no list of a piece and its score",
+    ),
+    "item 2": (word_level_text(type="Unigram", vocab=["ab"]), "item 0 is no list of a piece"),
+    "score": (
+        word_level_text(type="Unigram", vocab=[["a", "0"]]),
+        "model.vocab: the score of piece 0 is a text",
+    ),
+    "piece": (
+        word_level_text(type="Unigram", vocab=[["a", 0.0], [None, 0.0]]),
+        "model.vocab: piece 1 is null, wanted a text",
+    ),
+    "unk_id": (
+        word_level_text(type="Unigram", vocab=[["a", 0.0]], unk_id=1),
+        "model.unk_id is none of the ids of 1 pieces",
+    ),
+    "unk_token": (word_level_text(unk_token=0), "model.unk_token is a whole number, wanted a te"),
+    "added": (word_level_text(added_tokens={}), "added_tokens is an object, wanted a list"),
+    "added item": (
+        word_level_text(added_tokens=["x"]),
+        "added_tokens: item 0 is a text, wanted an object",
+    ),
+    "added content": (
+        word_level_text(added_tokens=[token(), token(content=None)]),
+        "added_tokens: item 1: its content is null, wanted a text",
+    ),
+    "added id": (
+        word_level_text(added_tokens=[token(id=-1)]),
+        "added_tokens: item 0, 'x': wanted an id from 0 to 4,294,967,295",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed(case: str, tmp_path: Path) -> None:
+    """A file that contradicts the format is refused with where and what."""
+    text, message = MALFORMED[case]
+    file = tmp_path / "tokenizer.json"
+    file.write_text(text)
+    with pytest.raises(InvalidFile, match=re.escape(message)):
+        found_in(json_text.READER, file)
+
+
+def test_bytes_shown_as_surrogates(tmp_path: Path) -> None:
+    """A half of a surrogate pair that a byte is shown as becomes this byte again."""
+    vocabulary = ours(word_level_text(vocab={"a": 0, "\udcff": 1}), tmp_path)
+    assert list(vocabulary.stored) == [b"a", b"\xff"]
+
+
+def test_entries_with_newlines(tmp_path: Path) -> None:
+    """An entry may hold the separator that entries are joined with, or nothing at all."""
+    entries = ["\n", "a\nb", "", "\u2028", "日"]
+    text = word_level_text(vocab={entry: number for number, entry in enumerate(entries)})
+    assert list(ours(text, tmp_path).stored) == [entry.encode() for entry in entries]
+
+
+def test_not_recognised() -> None:
+    """Other JSON is told apart, with a reason."""
+    assert hf_tokenizer.recognise([]) == "a list, wanted an object"
+    assert hf_tokenizer.recognise({"a": 0}) == "no object model in it"
+    assert hf_tokenizer.recognise({"model": {}}) == "no vocab in its model"
+
+
+@pytest.mark.parametrize("maker", ["WordPiece", "Unigram"])
+def test_damaged(maker: str, tmp_path: Path) -> None:
+    """Cut short and with bits flipped: a result or our own error."""
+    tokenizer = MAKERS[maker][0]()
+    tokenizer.add_tokens(["zz", "zzz"])
+    data = tokenizer.to_str(pretty=False).encode()
+    assert survives(json_text.READER, data, tmp_path, every=13, flips=600) > 0

@@ -1,0 +1,349 @@
+"""tiktoken's ranks, SentencePiece models in a file of their own, and plain lists of words."""
+
+from __future__ import annotations
+
+import base64
+import io
+import random
+from pathlib import Path
+
+import pytest
+
+from tests import reader_checks
+from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.formats import sentencepiece_file, tiktoken_ranks, word_list
+from vocabtool.vocabulary import Place, Unknown, Vocabulary
+
+SENTENCES = ("the quick brown fox jumps over the lazy dog", "naïve 日本 quick", "less is more")
+
+
+def write(tmp_path: Path, data: bytes, name: str = "file") -> Path:
+    path = tmp_path / name
+    path.write_bytes(data)
+    return path
+
+
+def ranks(tokens: dict[bytes, int]) -> bytes:
+    """A file of ranks as openai/tiktoken writes it (dump_tiktoken_bpe)."""
+    lines = (base64.b64encode(token) + b" %d\n" % rank for token, rank in tokens.items())
+    return b"".join(lines)
+
+
+def pairs(vocabulary: Vocabulary) -> list[tuple[bytes, int]]:
+    return list(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True))
+
+
+def read_ranks(tmp_path: Path, data: bytes) -> Vocabulary:
+    path = write(tmp_path, data, "tokenizer.model")
+    (vocabulary,) = reader_checks.found_in(tiktoken_ranks.READER, path).vocabularies
+    return vocabulary
+
+
+def test_ranks_as_tiktoken_reads_them(tmp_path: Path) -> None:
+    """Random tokens in any order, with gaps between ranks: what tiktoken loads, by rank."""
+    load = pytest.importorskip("tiktoken.load")
+    rng = random.Random(7)
+    tokens = {bytes([byte]): byte for byte in range(256)}
+    while len(tokens) < 5_000:
+        tokens.setdefault(rng.randbytes(rng.randrange(1, 40)), 2 * len(tokens) + 7)
+    shuffled = list(tokens.items())
+    rng.shuffle(shuffled)
+    vocabulary = read_ranks(tmp_path, ranks(dict(shuffled)))
+    loaded = load.load_tiktoken_bpe(str(tmp_path / "tokenizer.model"))
+    assert pairs(vocabulary) == sorted(loaded.items(), key=lambda pair: pair[1])
+    assert (vocabulary.kind, vocabulary.marker, vocabulary.unknown) == ("bpe", " ", None)
+    assert vocabulary.places == (Place("tokenizer.model", "whole file"),)
+    assert vocabulary.notes == (
+        "byte-level BPE of tiktoken; special tokens are not in this file",
+        "every single byte is a token: nothing is unknown",
+    )
+
+
+def test_a_tokenizer_that_tiktoken_trained(tmp_path: Path) -> None:
+    """Its own ranks, and the ids that it gives."""
+    tiktoken = pytest.importorskip("tiktoken")
+    educational = pytest.importorskip("tiktoken._educational")
+    pattern = r"\S+|\s+"
+    trained = educational.bpe_train(" ".join(SENTENCES) * 9, 290, pattern, visualise=None)
+    encoding = tiktoken.Encoding("t", pat_str=pattern, mergeable_ranks=trained, special_tokens={})
+    vocabulary = read_ranks(tmp_path, ranks(trained))
+    assert [encoding.decode_single_token_bytes(i) for i in range(290)] == list(vocabulary.stored)
+    assert vocabulary.ids is None
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+def test_line_ends(tmp_path: Path, newline: bytes) -> None:
+    """A file that was copied as text, and one without a last newline."""
+    data = b"IQ== 0\nIg== 1\nIyM= 5".replace(b"\n", newline)
+    assert pairs(read_ranks(tmp_path, data)) == [(b"!", 0), (b'"', 1), (b"##", 5)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"I!== 1", "line 9,001 holds 'I!==', wanted base64: "),
+        (b"I 1", "line 9,001 holds 'I', wanted base64: "),
+        (b"Ig== x", "line 9,001 holds b'x', wanted a whole number"),
+        (b"Ig== -1", "ranks from -1 to 9,001, wanted 0 to 2"),
+        (b"Ig== 5000000000", "ranks from 0 to 5,000,000,000, wanted 0 to 2"),
+        (b"Ig== 1 x", "9,002 lines hold 9,003 blanks, wanted one in each"),
+        (b"Ig==", "line 9,001 has 1 columns, wanted at least 2"),
+        (b"Ig== 17", "two tokens have rank 17"),
+    ],
+)
+def test_damaged_ranks(tmp_path: Path, line: bytes, message: str) -> None:
+    """A line that is wrong behind what recognition looks at is told with its number."""
+    data = ranks({b"%d" % rank if rank else b"!": rank for rank in range(9_000)})
+    data += line + b"\nIyM= 9001\n"
+    with pytest.raises(InvalidFile) as caught:
+        read_ranks(tmp_path, data)
+    assert message in str(caught.value)
+
+
+def test_words_and_counts_are_no_ranks(tmp_path: Path) -> None:
+    """Words of four letters look like base64, but no single byte does."""
+    path = write(tmp_path, b"that 5\nwith 4\nfrom 3\n")
+    reason = tiktoken_ranks.READER.recognise(reader_checks.source_of(path))
+    assert reason == "no token of a single byte in its first 65,536 bytes"
+    assert reader_checks.recognised(tiktoken_ranks.READER, tmp_path) == {"tiktoken"}
+
+
+def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that no model has are refused before they are read."""
+    path = write(tmp_path, b"IQ== 0\n")
+    monkeypatch.setattr(tiktoken_ranks, "MAX_FILE", 5)
+    with pytest.raises(UnsupportedFormat, match="ranks of 7 bytes, wanted at most 5"):
+        tiktoken_ranks.READER.read(reader_checks.source_of(path))
+    monkeypatch.setattr(word_list, "MAX_FILE", 5)
+    with pytest.raises(UnsupportedFormat, match="a list of 7 bytes, wanted at most 5"):
+        word_list.READER.read(reader_checks.source_of(path))
+    monkeypatch.setattr(sentencepiece_file, "MAX_FILE", 5)
+    with pytest.raises(UnsupportedFormat, match="model of 7 bytes, wanted at most 5"):
+        sentencepiece_file.READER.read(reader_checks.source_of(path))
+
+
+def train(model_type: str) -> bytes:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES * 20),
+        model_writer=model,
+        vocab_size=300,
+        model_type=model_type,
+        byte_fallback=True,
+        hard_vocab_limit=False,
+        unk_id=2,
+        bos_id=0,
+        eos_id=1,
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_sentencepiece_file(tmp_path: Path, model_type: str) -> None:
+    """Piece for piece what sentencepiece loads; word starts are marked."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    path = write(tmp_path, train(model_type), "m.model")
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    (vocabulary,) = reader_checks.found_in(sentencepiece_file.READER, path).vocabularies
+    wanted = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+    assert list(vocabulary) == wanted
+    assert (vocabulary.name, vocabulary.kind, vocabulary.marker) == (
+        "m.model",
+        "sentencepiece",
+        "▁",
+    )
+    assert (vocabulary.unknown, processor.unk_id()) == (Unknown(2), 2)
+    assert vocabulary.places == (Place("m.model", "whole file"),)
+    assert vocabulary.notes[0] == f"model type {model_type}"
+
+
+def test_a_file_of_sentencepiece_is_told_by_content(tmp_path: Path) -> None:
+    """Ranks called tokenizer.model, graphs and text are not taken."""
+    taken = reader_checks.recognised(sentencepiece_file.READER, tmp_path)
+    assert taken == {"sentencepiece"}
+    path = write(tmp_path, b"IQ== 0\n", "tokenizer.model")
+    reason = sentencepiece_file.READER.recognise(reader_checks.source_of(path))
+    assert reason == "does not begin with pieces of SentencePiece"
+
+
+def read_words(tmp_path: Path, data: bytes, name: str = "words.txt") -> Vocabulary:
+    path = write(tmp_path, data, name)
+    (vocabulary,) = reader_checks.found_in(word_list.READER, path).vocabularies
+    return vocabulary
+
+
+def test_vocab_txt(tmp_path: Path) -> None:
+    """BERT's file as Hugging Face's tokenizers reads it: every line is a token, with its id."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tokens = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "!",
+        "the",
+        "##s",
+        "naïve",
+        "日",
+        "##日",
+    ]
+    data = "".join(f"{token}\n" for token in tokens).encode()
+    vocabulary = read_words(tmp_path, data, "vocab.txt")
+    loaded = tokenizers.models.WordPiece.read_file(str(tmp_path / "vocab.txt"))
+    assert dict(zip(vocabulary, vocabulary.id_array().tolist(), strict=True)) == loaded
+    assert list(vocabulary) == tokens
+    assert (vocabulary.kind, vocabulary.marker) == ("wordpiece", "##")
+    assert vocabulary.unknown == Unknown(1)
+    assert vocabulary.places == (Place("vocab.txt", "whole lines"),)
+    assert vocabulary.notes == (
+        "[UNK] is taken for the unknown entry, by its name",
+        "pieces are marked with '##', as the entries look",
+    )
+
+
+def test_word_list(tmp_path: Path) -> None:
+    """Nothing is stripped and nothing but newlines ends a line."""
+    words = [b"the", b" of", b"to ", b"\xff\xfe", "\u2028".encode(), "\x85".encode(), b"a\rb", b""]
+    vocabulary = read_words(tmp_path, b"\n".join([*words, b"the"]))
+    assert list(vocabulary.stored) == [*words, b"the"]
+    assert (vocabulary.kind, vocabulary.unknown) == ("list", None)
+    assert vocabulary.duplicates == 1
+    assert "1 blank lines, kept as entries" in vocabulary.notes
+
+
+@pytest.mark.parametrize(
+    ("data", "entries"),
+    [
+        (b"the\nof\n", ["the", "of"]),
+        (b"the\nof", ["the", "of"]),
+        (b"the\r\nof\r\n", ["the", "of"]),
+        (b"the\n\nof\n\n", ["the", "", "of", ""]),
+        (b"the", ["the"]),
+        (b"\n", [""]),
+        (b"[PAD]\n", ["[PAD]"]),
+        (b"<unk>\n", ["<unk>"]),
+    ],
+)
+def test_line_breaks(tmp_path: Path, data: bytes, entries: list[str]) -> None:
+    """The last newline ends the last entry; one CR before a newline belongs to it."""
+    assert list(read_words(tmp_path, data)) == entries
+
+
+@pytest.mark.parametrize(
+    ("data", "unknown", "marker", "kind", "notes"),
+    [
+        (
+            b"<unk>\n" + "▁the\n▁of\n".encode(),
+            Unknown(0),
+            "▁",
+            "list",
+            (
+                "<unk> is taken for the unknown entry, by its name",
+                "pieces are marked with '▁', as the entries look",
+            ),
+        ),
+        (
+            b"the\n<UNK>\n",
+            Unknown(1),
+            None,
+            "list",
+            ("<UNK> is taken for the unknown entry, by its name",),
+        ),
+        (
+            b"New York\nSan Diego\nParis\n",
+            None,
+            None,
+            "list",
+            ("2 lines hold blanks: phrases rather than words",),
+        ),
+        (
+            b"the\t5\nof\t4\nto\n",
+            None,
+            None,
+            "list",
+            ("2 lines hold tabs: columns are not cut apart",),
+        ),
+        (
+            b"\xef\xbb\xbfthe\nof\n",
+            None,
+            None,
+            "list",
+            ("the first entry begins with a byte order mark, kept as stored",),
+        ),
+        (b"the\n##s\n", None, "##", "list", ("pieces are marked with '##', as the entries look",)),
+    ],
+)
+def test_what_lists_say(
+    tmp_path: Path,
+    data: bytes,
+    unknown: Unknown | None,
+    marker: str | None,
+    kind: str,
+    notes: tuple[str, ...],
+) -> None:
+    """The unknown entry and the marks of pieces, by what the entries look like."""
+    found = read_words(tmp_path, data)
+    assert (found.unknown, found.marker, found.kind, found.notes) == (unknown, marker, kind, notes)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "an empty file"),
+        (b"the\0of\n", "not text: byte 0x00 at 3"),
+        (b"the\n\x1bof\n", "not text: byte 0x1b at 4"),
+        ("the\nof\n".encode("utf-16"), "not text: byte 0x00 at 3"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS"),
+        (b"#version: 0.2\nt h\nth e\n", "merge rules of BPE: the words are in the vocab.json"),
+        (b"#!/bin/sh\necho\n", "a script"),
+        (b"<?xml version='1.0'?>\n", "XML"),
+        (b"\n<!DOCTYPE html>\n", "HTML"),
+        (b"\xef\xbb\xbf{\n", "JSON, or another text with braces"),
+        (b'["the",\n"of"]', "a list in JSON"),
+        (b"[\n{}\n]", "a list in JSON"),
+        (b"x" * 70_000 + b"\nthe\n", "no line ends in its first 65,536 bytes"),
+        (b"\xc4\xcf\xcd\n\xcd\xc9\xd2\n", "most of its lines are not UTF-8: convert it with iconv"),
+        (
+            b"the quick brown fox\njumps over the dog\nagain\n",
+            "most of its lines have 4 words and more: a text, not a list of words",
+        ),
+    ],
+)
+def test_no_lists(tmp_path: Path, data: bytes, reason: str) -> None:
+    """What is plainly something else is not taken for words."""
+    told = word_list.READER.recognise(reader_checks.source_of(write(tmp_path, data)))
+    assert told is not None
+    assert told.startswith(reason)
+
+
+def test_other_formats_are_no_lists(tmp_path: Path) -> None:
+    """Of other formats' files, those that are lines of words may pass: they are asked before."""
+    assert reader_checks.recognised(word_list.READER, tmp_path) == {
+        "word_list",
+        "vocab.txt",
+        "tiktoken",
+        "pickle_0",
+    }
+
+
+def test_a_line_too_long_for_a_word(tmp_path: Path) -> None:
+    """A megabyte without a newline is no word."""
+    path = write(tmp_path, b"the\n" + b"x" * (1 << 20) + b"y\n")
+    with pytest.raises(InvalidFile, match=r"line 2 has 1,048,577 bytes.*\(at byte 4\)"):
+        reader_checks.found_in(word_list.READER, path)
+
+
+def test_damage(tmp_path: Path) -> None:
+    """Cut at every byte or so and with bits flipped: a result or our own error."""
+    lists = b"[PAD]\n[UNK]\nthe\n##s\r\n\n<unk>\n" * 9
+    assert reader_checks.survives(word_list.READER, lists, tmp_path, every=5, flips=300) > 0
+    lines = ranks({bytes([byte]): byte for byte in range(256)})
+    assert reader_checks.survives(tiktoken_ranks.READER, lines, tmp_path, every=17, flips=300) > 0
+    model = train("bpe")[:3_000]
+    survived = reader_checks.survives(
+        sentencepiece_file.READER, model, tmp_path, every=29, flips=300
+    )
+    assert survived > 0

@@ -1,0 +1,264 @@
+"""Pickles and files of arrays: recognised by content, refused with a way out, never loaded."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pickle
+import pickletools
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import reader_checks
+from vocabtool.errors import UnsupportedFormat
+from vocabtool.formats.pickles import READER, TORCH_LEGACY
+
+WORDS = {f"word{number}": number for number in range(5_000)}
+
+
+class Trap:
+    """A pickle that says what it is when it is loaded."""
+
+    loaded = False
+
+    def __reduce__(self) -> Any:
+        return setattr, (Trap, "loaded", True)
+
+
+def refusal(path: Path) -> str:
+    """What is said of a file that must be recognised and refused."""
+    source = reader_checks.source_of(path)
+    assert READER.recognise(source) is None
+    with pytest.raises(UnsupportedFormat) as caught:
+        READER.read(source)
+    return str(caught.value)
+
+
+def write(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "file.bin"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize(
+    "value", [WORDS, list(WORDS), ("a", "b", "c"), {"the": 0}, [], [["the", 1.5], None]]
+)
+def test_pickles(tmp_path: Path, protocol: int, value: Any) -> None:
+    """Of every protocol, large and small."""
+    said = refusal(write(tmp_path, pickle.dumps(value, protocol)))
+    assert said == (
+        "a pickle, which is a program: it is not run. Load it where you trust it and write "
+        'the words in a file with one on each line: `"\\n".join(words)`.'
+    )
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_nothing_is_unpickled(tmp_path: Path, protocol: int) -> None:
+    """A pickle that would run when it is loaded does not."""
+    data = pickle.dumps(Trap(), protocol)
+    refusal(write(tmp_path, data))
+    if protocol > 1:
+        refusal(write(tmp_path, zlib.compress(data)))
+    assert not Trap.loaded
+    pickle.loads(data)
+    assert Trap.loaded
+    Trap.loaded = False
+
+
+def test_gensim(tmp_path: Path) -> None:
+    """Its models and vectors: how to export the words."""
+    models = pytest.importorskip("gensim.models")
+    vectors = models.KeyedVectors(4)
+    vectors.add_vectors(["the", "of"], np.ones((2, 4), np.float32))
+    vectors.save(str(tmp_path / "kv"))
+    sentences = [["the", "quick", "fox"]] * 9
+    models.Word2Vec(sentences, vector_size=4, min_count=1).save(str(tmp_path / "w2v"))
+    for name in ("kv", "w2v"):
+        said = refusal(tmp_path / name)
+        assert said.startswith(
+            "a model saved by gensim, a pickle, which is a program: it is not run. "
+        )
+        assert "`KeyedVectors.save_word2vec_format`" in said
+
+
+def test_scikit_learn(tmp_path: Path) -> None:
+    """A vectorizer's class is named in its pickle."""
+    data = b"\x80\x04\x95\x30\0\0\0\0\0\0\0\x8c\x1fsklearn.feature_extraction.text\x94."
+    assert [opcode.name for opcode, _, _ in pickletools.genops(data)][-1] == "STOP"
+    said = refusal(write(tmp_path, data))
+    assert "get_feature_names_out()" in said
+
+
+def torch_zip(names: list[str]) -> bytes:
+    """A file laid out as torch.save does (torch/serialization.py): members stored, a pickle."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in names:
+            content = pickle.dumps({"weights": 1}, 2) if name.endswith(".pkl") else b"\0" * 64
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["archive/data.pkl", "archive/data/0", "archive/version"],
+        ["model/code/__torch__.py", "model/data.pkl"],
+        ["pytorch_model/.format_version", "pytorch_model/data.pkl", "pytorch_model/byteorder"],
+    ],
+)
+def test_torch(tmp_path: Path, names: list[str]) -> None:
+    """Zip archives with a pickle in them, also those of TorchScript."""
+    said = refusal(write(tmp_path, torch_zip(names)))
+    assert said.startswith(
+        "a file of PyTorch with a pickle in it, which is a program: it is not run. "
+    )
+    assert "tokenizer.json" in said
+
+
+def test_old_torch(tmp_path: Path) -> None:
+    """Before version 1.6 a file began with a number, pickled alone."""
+    magic = pickle.dumps(0x1950A86A20F9469CFC6C, 2)
+    assert magic == TORCH_LEGACY
+    data = magic + pickle.dumps(1001, 2) + pickle.dumps(WORDS, 2)
+    assert refusal(write(tmp_path, data)).startswith("a file of PyTorch")
+
+
+@pytest.mark.parametrize("compress", [0, 3, "zlib", "gzip", "bz2", "xz", "lzma"])
+def test_joblib(tmp_path: Path, compress: Any) -> None:
+    """Compressed or not."""
+    joblib = pytest.importorskip("joblib")
+    path = tmp_path / "words.joblib"
+    joblib.dump(WORDS, path, compress=(compress, 3) if isinstance(compress, str) else compress)
+    said = refusal(path)
+    wanted = "a compressed file of joblib" if compress else "a pickle, which is "
+    assert said.startswith(wanted)
+
+
+SAFETENSORS = (
+    "a safetensors file, which holds numbers and no words. Pass the tokenizer's file beside it "
+    "(tokenizer.json, vocab.txt, tokenizer.model), or the folder."
+)
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    """The length of a header in JSON, the header, numbers: it holds no words."""
+    header = json.dumps({"w": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}).encode()
+    data = len(header).to_bytes(8, "little") + header + bytes(8)
+    assert refusal(write(tmp_path, data)) == SAFETENSORS
+
+
+def test_safetensors_of_the_library(tmp_path: Path) -> None:
+    """The same for a file of the library that owns the format."""
+    numpy = pytest.importorskip("safetensors.numpy")
+    numpy.save_file({"weights": np.ones((9, 9))}, tmp_path / "m")
+    assert refusal(tmp_path / "m") == SAFETENSORS
+
+
+def test_hdf5(tmp_path: Path) -> None:
+    """Keras' older files: how to save the model in another format."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "model.h5", "w") as file:
+        file["weights"] = np.ones(9)
+    said = refusal(tmp_path / "model.h5")
+    assert said.startswith("an HDF5 file, which is not read.")
+    assert "`model.export(FOLDER)`" in said
+
+
+@pytest.mark.parametrize(
+    ("array", "wanted"),
+    [
+        (
+            np.array(["the", None], object),
+            "a NumPy array of objects, a pickle, which is a program: ",
+        ),
+        (np.ones((9, 4), np.float32), "a NumPy array, which is not read."),
+        (np.array(["the", "of"]), "a NumPy array, which is not read."),
+    ],
+)
+def test_numpy(tmp_path: Path, array: Any, wanted: str) -> None:
+    """Arrays of objects are pickles; others are words or vectors alone."""
+    np.save(tmp_path / "a.npy", array)
+    assert refusal(tmp_path / "a.npy").startswith(wanted)
+    np.savez(tmp_path / "a.npz", words=array)
+    assert refusal(tmp_path / "a.npz").startswith("an archive of NumPy arrays (.npz)")
+
+
+def test_other_formats_are_not_taken(tmp_path: Path) -> None:
+    """Models, texts and pictures are not refused here."""
+    assert reader_checks.recognised(READER, tmp_path) == reader_checks.REFUSED
+
+
+def gzipped(text: bytes) -> bytes:
+    return gzip.compress(text)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"(\n)\n]\n}\n",
+        b"cat\nceiling\ncar\ncan\nVan\nPot\n" * 99,
+        b"Veni\nVidi\nVici\nPa\nPb\n" * 9_000,
+        b"I\np0\np1\n.\n",
+        b"p0\np1\np2\n.",
+        b"the\nof\n.",
+        b"]q the\n",
+        b"x the\nof\n",
+        b"xylophone\nyes\n" * 9,
+        b"\x80\x04",
+        b"\x80\x81\x82\x83" * 99,
+        gzipped(b"the\nof\n"),
+        gzipped(b"")[:5],
+        b"BZh9 the\n",
+        b"\xfd7zXZ\x00",
+        b"x\x9c" + bytes(9),
+        (1 << 60).to_bytes(8, "little") + b'{"',
+        torch_zip(["config.json", "assets/data.txt"]),
+    ],
+)
+def test_words_are_no_pickles(tmp_path: Path, data: bytes) -> None:
+    """Any letter is an opcode of old protocols; words, archives and noise are not taken."""
+    source = reader_checks.source_of(write(tmp_path, data))
+    reason = "no pickle, and no file of PyTorch, joblib, safetensors, HDF5 or NumPy"
+    assert READER.recognise(source) == reason
+
+
+def test_every_message_says_what_to_do(tmp_path: Path) -> None:
+    """A file that is none of these, read all the same, is still not loaded."""
+    with pytest.raises(UnsupportedFormat, match=r"Load it where you trust it"):
+        READER.read(reader_checks.source_of(write(tmp_path, b"the\n")))
+
+
+def bomb(pack: Callable[[bytes], bytes]) -> bytes:
+    return pack(bytes(50 << 20))
+
+
+@pytest.mark.parametrize("pack", [zlib.compress, gzip.compress])
+def test_bombs(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """Of a compressed file only the first bytes are unpacked."""
+    import tracemalloc
+
+    path = write(tmp_path, bomb(pack))
+    tracemalloc.start()
+    assert READER.recognise(reader_checks.source_of(path)) is not None
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_damage(tmp_path: Path) -> None:
+    """Whatever the bytes, recognition does not raise and reading refuses."""
+    for data in (
+        pickle.dumps(list(WORDS)[:200], 0),
+        pickle.dumps(WORDS, 4)[:2_000],
+        torch_zip(["archive/data.pkl"]),
+    ):
+        assert reader_checks.survives(READER, data, tmp_path, every=7, flips=300) == 0

@@ -1,0 +1,84 @@
+"""What commands on texts read and write: refused early, watched on the way, told of afterwards."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import click
+
+from vocabtool.errors import NotFound
+from vocabtool.telling import tell
+
+if TYPE_CHECKING:
+    from vocabtool.documents import Batch, Skipped
+
+# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
+SOURCE_FORMATS: Final = ("lines", "jsonl", "csv", "tsv", "parquet")
+ERRORS: Final = ("raise", "skip")
+REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
+SHOWN: Final = 3  # rows that were left out
+
+
+def check_files(file: str, html: str | None, output: str | None) -> None:
+    """Refuse what cannot be written before hours of reading, not after."""
+    if not file:
+        raise click.UsageError("-o wants the name of a file")
+    if html in ("", "-"):
+        raise click.UsageError("--html wants the name of a file")
+    if file == "-" and output == "parquet" and sys.stdout.isatty():
+        raise click.UsageError("parquet is not for a terminal; give a file with -o FILE")
+    for path in (file, html):
+        folder = Path(os.path.realpath(path)).parent if path and path != "-" else None
+        if folder is not None and not folder.is_dir():
+            raise NotFound(f"{folder}: no such folder to write in")
+
+
+def check_ending(file: str) -> None:
+    """Refuse a file whose ending promises what is not written."""
+    if Path(file).suffix.lower() not in (*REPORT_ENDINGS, "", ".txt"):
+        wanted = ", ".join(REPORT_ENDINGS)
+        raise click.UsageError(f"-o wants a file that ends in {wanted} or .txt, or --format")
+
+
+@contextmanager
+def standard_output() -> Iterator[BinaryIO]:
+    """Standard output, until its reader has what it wanted: that is no failure."""
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
+
+
+def tell_skipped(skipped: Skipped) -> None:
+    """How many rows of documents were left out, and the first of them."""
+    if skipped.count:
+        tell(f"{skipped.count:,} rows left out")
+        for skip in skipped.first[:SHOWN]:
+            tell(f"  {skip.place}: {skip.reason}")
+        if skipped.count > SHOWN:
+            tell("  ...")
+
+
+def watched(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches, with progress on standard error when a person is watching."""
+    if not sys.stderr.isatty():
+        yield from batches
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading")
+        count = size = 0
+        for batch in batches:
+            yield batch
+            count += len(batch)
+            size += batch.texts.nbytes
+            progress.update(task, description=f"{count:,} documents, {size / 1e6:,.0f} MB")

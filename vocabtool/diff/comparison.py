@@ -1,0 +1,367 @@
+"""Two vocabularies compared: the public ``diff`` and what it finds, :class:`Diff`.
+
+What kinds of entries there are is in ``kinds.py``, what folding would change in ``gains.py``,
+ranks are in ``ranks.py`` and corpora in ``use.py``; how it is shown in ``diff_report_files/``.
+Only stored entries are compared; a layer's own (Keras' mask and ``[UNK]``) are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.diff.characters import Bits, characters
+from vocabtool.diff.entries import arrow, take
+from vocabtool.diff.folding import Fold, checked, folded
+from vocabtool.diff.gains import Gain, gains, jaccard
+from vocabtool.diff.kinds import CODES, KINDS, Kind, kinds
+from vocabtool.diff.ranks import Order, Ranks, order_of
+from vocabtool.diff.union import Held, Union
+from vocabtool.diff.use import Use, UseCounter
+from vocabtool.documents import Sources, batches
+from vocabtool.extraction import pick
+from vocabtool.vocabulary import Kind as VocabularyKind
+from vocabtool.vocabulary import Marker, Vocabulary, decode
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+Part = Literal["common", "only_a", "only_b"]
+Comparable = Vocabulary | str | Path
+NONE: Final = 255  # in place of a kind, where a side does not hold an entry
+
+
+class Side(NamedTuple):
+    """One of the two. ``label``: what the caller called it.
+
+    ``size``: stored entries, of which ``duplicates`` repeat an earlier one and ``merged`` are equal
+    to an earlier one when folded; the ``distinct`` others are compared.
+    ``order``: what the order of its ids seems to be.
+    """
+
+    label: str
+    name: str
+    kind: VocabularyKind
+    marker: Marker | None
+    size: int
+    distinct: int
+    duplicates: int
+    merged: int
+    order: Order
+
+
+class KindCount(NamedTuple):
+    """How many entries of a kind there are: in A, in B, and in one of them only."""
+
+    kind: Kind
+    a: int
+    b: int
+    only_a: int
+    only_b: int
+
+
+@dataclass(frozen=True, eq=False)
+class Diff:
+    """What two vocabularies have in common, and what not.
+
+    ``fold``: the folds that were applied to the entries before they were compared, none unless
+    asked for; kinds are those of the entries as stored (of the first, where several are equal).
+    ``gains``: what each fold would make common of the entries as stored.
+    ``tokens``: large_binary, length u: every different entry, A's in id order, then those that
+    only B holds. Of these, each of shape (u,): ``in_a``, ``in_b``: bool; ``ids_a``, ``ids_b``:
+    int64, the first id, 0 where a side does not hold it; ``kinds_a``, ``kinds_b``: uint8, places
+    in ``KINDS``, ``NONE`` where it does not.
+    """
+
+    a: Side
+    b: Side
+    fold: tuple[Fold, ...]
+    gains: tuple[Gain, ...]
+    union: Union
+    ids_a: NDArray[np.int64]
+    ids_b: NDArray[np.int64]
+    kinds_a: NDArray[np.uint8]
+    kinds_b: NDArray[np.uint8]
+    use: Use | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<Diff: {self.common:,} common, {self.only_a:,} only in {self.a.label!r}, "
+            f"{self.only_b:,} only in {self.b.label!r}>"
+        )
+
+    @property
+    def tokens(self) -> pa.LargeBinaryArray:
+        """Every different entry."""
+        return self.union.tokens
+
+    @property
+    def in_a(self) -> NDArray[np.bool_]:
+        """Whether A holds it."""
+        return self.union.in_a
+
+    @property
+    def in_b(self) -> NDArray[np.bool_]:
+        """Whether B holds it."""
+        return self.union.in_b
+
+    @cached_property
+    def common(self) -> int:
+        """How many entries both hold."""
+        return int(np.count_nonzero(self.in_a & self.in_b))
+
+    @property
+    def only_a(self) -> int:
+        """How many only A holds."""
+        return self.a.distinct - self.common
+
+    @property
+    def only_b(self) -> int:
+        """How many only B holds."""
+        return self.b.distinct - self.common
+
+    @property
+    def jaccard(self) -> float:
+        """Common entries as a share of all, from 0 to 1."""
+        return jaccard(self.common, self.a.distinct, self.b.distinct)
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """The common words by rank."""
+        return Ranks(self.union)
+
+    @cached_property
+    def kinds(self) -> tuple[KindCount, ...]:
+        """How many entries of each kind there are, in the order of ``KINDS``."""
+        every = [
+            np.bincount(kinds, minlength=len(KINDS))
+            for kinds in (
+                self.kinds_a[self.in_a],
+                self.kinds_b[self.in_b],
+                self.kinds_a[self.in_a & ~self.in_b],
+                self.kinds_b[self.in_b & ~self.in_a],
+            )
+        ]
+        counts = (KindCount(kind, *map(int, row)) for kind, *row in zip(KINDS, *every, strict=True))
+        return tuple(count for count in counts if count.a or count.b)
+
+    def places(
+        self, part: Part, most: int | None = None, *, kind: Kind | None = None
+    ) -> NDArray[np.int64]:
+        """Where in ``tokens`` the entries of a part stand: by id, the lowest first.
+
+        For ``common`` these are ids and kinds of A. ``kind``: those of this kind only.
+        """
+        places = self._places[part]
+        if kind is not None:
+            of = self.kinds_b if part == "only_b" else self.kinds_a
+            places = places[np.flatnonzero(of[places] == CODES[kind])[:most]]
+        return places[:most]
+
+    @cached_property
+    def _places(self) -> dict[Part, NDArray[np.int64]]:
+        a, b = self.union.a.numbers, self.union.b.numbers
+        in_b = self.in_b[a]
+        return {"common": a[in_b], "only_a": a[~in_b], "only_b": b[~self.in_a[b]]}
+
+    def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[bytes]:
+        """The entries of a part that rank highest.
+
+        Special entries, which often come first and say little, are left out unless asked for.
+        """
+        special = CODES["special"]
+        if kind is not None:
+            places = self.places(part, most, kind=kind)
+        else:
+            places = self.places(part)
+            of = self.kinds_b if part == "only_b" else self.kinds_a
+            places = places[np.flatnonzero(of[places] != special)[:most]]
+        found: list[bytes] = take(self.tokens, places).to_pylist()
+        return found
+
+    def to_arrow(self, places: NDArray[np.int64] | None = None) -> pa.Table:
+        """A row for each different entry, or for those at ``places``.
+
+        Columns: ``token`` (large_binary); ``in_a``, ``in_b``; ``id_a``, ``id_b``; ``kind_a``,
+        ``kind_b`` (dictionary of string); ``rank_a``, ``rank_b``, ``shift``, those of
+        :class:`Ranks`. What a side does not have is null.
+        """
+        import pyarrow as pa
+
+        places = np.arange(len(self.tokens)) if places is None else places
+        in_a, in_b = self.in_a[places], self.in_b[places]
+        rank_a, rank_b, shift = (column[places] for column in self._rank_columns)
+        apart = ~(in_a & in_b)
+        return pa.table(
+            {
+                "token": take(self.tokens, places),
+                "in_a": in_a,
+                "in_b": in_b,
+                "id_a": pa.array(self.ids_a[places], mask=~in_a),
+                "id_b": pa.array(self.ids_b[places], mask=~in_b),
+                "kind_a": _kind_column(self.kinds_a[places]),
+                "kind_b": _kind_column(self.kinds_b[places]),
+                "rank_a": pa.array(rank_a, mask=apart),
+                "rank_b": pa.array(rank_b, mask=apart),
+                "shift": pa.array(shift, mask=apart),
+            }
+        )
+
+    @cached_property
+    def _rank_columns(self) -> tuple[NDArray[Any], ...]:
+        """Ranks in A and B, and shifts, of every token: 0 where it is not common."""
+        ranks = self.ranks
+        columns = []
+        for values in (ranks.a, ranks.b, ranks.shifts):
+            column = np.zeros(len(self.tokens), values.dtype)
+            column[ranks.numbers] = values
+            columns.append(column)
+        return tuple(columns)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same for pandas; tokens are ``str``, with ``surrogateescape`` where not UTF-8."""
+        import pandas as pd
+
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        # Of type object: pandas' own strings cannot hold what is not UTF-8.
+        frame["token"] = pd.Series(list(map(decode, frame["token"])), dtype=object)
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """The same for Polars; ``token`` is of its type ``Binary``, as not all need be UTF-8."""
+        import polars as pl
+
+        return cast(pl.DataFrame, pl.from_arrow(self.to_arrow()))
+
+
+def _kind_column(kinds: NDArray[np.uint8]) -> pa.DictionaryArray:
+    import pyarrow as pa
+
+    missing = kinds == NONE
+    codes = pa.array(np.where(missing, 0, kinds).astype(np.int8), mask=missing)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(KINDS))
+
+
+def diff(
+    a: Comparable,
+    b: Comparable,
+    *,
+    fold: Iterable[str] = (),
+    corpus: Sources | None = None,
+    rule: str | None = None,
+) -> Diff:
+    """Compare two vocabularies, or those of two files: a path, or ``FILE#NAME`` for one of several.
+
+    ``fold``: any of ``case``, ``nfkc`` and ``markers``, which entries are compared without; else
+    they are compared byte for byte. ``corpus``: documents as ``OovCounter`` takes them, by which
+    the difference is weighed; ``rule``: how they are cut into words, ``keras`` unless said.
+    Raises :class:`VocabtoolError` for what cannot be read, and ``ValueError`` for another fold.
+    """
+    folds = checked(fold)
+    one, other = vocabulary(a), vocabulary(b)
+    found = compare(one, other, folds, (label(a), label(b)))
+    if corpus is None:
+        return found
+    counter = UseCounter(one, other, rule=rule, folds=folds)
+    counter.count(batch.texts for batch in batches(corpus))
+    return weighed(found, counter.report())
+
+
+def vocabulary(source: Comparable) -> Vocabulary:
+    """What is to be compared."""
+    return source if isinstance(source, Vocabulary) else pick(source)
+
+
+def label(source: Comparable) -> str:
+    """What to call it."""
+    return source.name if isinstance(source, Vocabulary) else str(source)
+
+
+def weighed(found: Diff, use: Use) -> Diff:
+    """The same, with what a corpus makes of it."""
+    return replace(found, use=use)
+
+
+def compare(a: Vocabulary, b: Vocabulary, folds: tuple[Fold, ...], labels: tuple[str, str]) -> Diff:
+    """:func:`diff` of vocabularies that are at hand."""
+    entries = arrow(a.stored), arrow(b.stored)
+    orders = [order_of(each) for each in entries]
+    stored = Union.of(*entries)
+    bits = characters(stored.tokens)
+    union = _folded(stored, folds, (a.marker, b.marker)) if folds else stored
+    kinds_a, kinds_b = _kinds(stored, bits, a.marker, b.marker)
+    return Diff(
+        _side(labels[0], a, stored.a, union.a, orders[0]),
+        _side(labels[1], b, stored.b, union.b, orders[1]),
+        folds,
+        gains(stored, bits, a.marker, b.marker),
+        union,
+        _spread(a.id_array()[union.a.positions], union.a, len(union), 0),
+        _spread(b.id_array()[union.b.positions], union.b, len(union), 0),
+        _spread(kinds_a[_first(stored.a, union.a)], union.a, len(union), NONE),
+        _spread(kinds_b[_first(stored.b, union.b)], union.b, len(union), NONE),
+    )
+
+
+def _folded(stored: Union, folds: Collection[Fold], markers: Sequence[Marker | None]) -> Union:
+    """The union of folded entries; positions are those of the first that each form was made of."""
+    sides = (stored.a, stored.b)
+    union = Union.of(
+        *(
+            folded(take(stored.tokens, held.numbers), folds, marker)
+            for held, marker in zip(sides, markers, strict=True)
+        )
+    )
+    a, b = (
+        Held(forms.numbers, held.positions[forms.positions])
+        for forms, held in zip((union.a, union.b), sides, strict=True)
+    )
+    return Union(union.tokens, a, b)
+
+
+def _kinds(
+    union: Union, bits: Bits, marker_a: Marker | None, marker_b: Marker | None
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The kinds of each side's entries: of all together where both have the same marker."""
+    if marker_a == marker_b:
+        every = kinds(union.tokens, marker_a, bits)
+        return every[union.a.numbers], every[union.b.numbers]
+    return (
+        kinds(take(union.tokens, union.a.numbers), marker_a),
+        kinds(take(union.tokens, union.b.numbers), marker_b),
+    )
+
+
+def _first(stored: Held, forms: Held) -> NDArray[np.intp]:
+    """Which of the stored entries each form was made of first."""
+    return np.searchsorted(stored.positions, forms.positions)
+
+
+def _spread(values: NDArray[Any], held: Held, count: int, absent: int) -> NDArray[Any]:
+    """Values of a side's entries as values of all: shape (count,)."""
+    spread = np.full(count, absent, values.dtype)
+    spread[held.numbers] = values
+    return spread
+
+
+def _side(shown: str, vocabulary: Vocabulary, stored: Held, forms: Held, order: Order) -> Side:
+    size, different, distinct = len(vocabulary), len(stored.numbers), len(forms.numbers)
+    return Side(
+        shown,
+        vocabulary.name,
+        vocabulary.kind,
+        vocabulary.marker,
+        size,
+        distinct,
+        size - different,
+        different - distinct,
+        order,
+    )

@@ -1,0 +1,216 @@
+"""The difference of two vocabularies weighted by use: which tokens of a corpus each knows.
+
+Texts are cut by one rule for both, which is neither's own: two rules would make two lists of
+tokens, whose shares cannot be compared. A word is known where it is one entry; a vocabulary of
+pieces is asked for those that can be a whole word, without their mark (it may spell others, which
+``oov`` tells). Memory grows with the vocabularies, not with the corpus: words that neither knows
+are only counted together, so every figure is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.diff.characters import UPPER, characters
+from vocabtool.diff.entries import arrow, bools, integers, take
+from vocabtool.diff.folding import Fold, folded
+from vocabtool.diff.union import Union
+from vocabtool.errors import VocabtoolError
+from vocabtool.markers import marked, plain_strings
+from vocabtool.vocabulary import Marker, Vocabulary
+from vocabtool.words import named
+from vocabtool.words.cut import string_array
+from vocabtool.words.rule import Rule
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SideName = Literal["a", "b"]
+RULE: Final = "keras"  # unless another is named
+CARRYING: Final = 0.9  # of the tokens that one side alone knows: how many words make them up?
+TOGETHER: Final = 16 << 20  # bytes of words that are looked up together: some 80 MB of text
+MANY: Final = 50  # one entry with capitals in so many is told of, where the rule makes none
+# Marks that say of the entry which bears them that it is no whole word.
+PARTS: Final[frozenset[Marker]] = frozenset(("##", "@@"))
+
+
+class Carriers(NamedTuple):
+    """The commonest ``words`` of one side make up ``tokens``, the share ``share`` of its tokens."""
+
+    words: int
+    tokens: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """Which of a corpus's tokens are known: ``both + only_a + only_b + neither == tokens``.
+
+    ``words_a``: Arrow table, the words that only A knows and that stand in the corpus, the
+    commonest first, ties by bytes: ``word`` (large_binary), ``count`` (int64). ``words_b``: B's.
+    ``words_both``: how many different words both know. ``rule``: a line for each step.
+    """
+
+    rule: tuple[str, ...]
+    fingerprint: str
+    sources: tuple[str, ...]
+    documents: int
+    tokens: int
+    both: int
+    only_a: int
+    only_b: int
+    words_both: int
+    words_a: pa.Table
+    words_b: pa.Table
+    notes: tuple[str, ...] = ()
+
+    @property
+    def neither(self) -> int:
+        """Tokens that neither knows."""
+        return self.tokens - self.both - self.only_a - self.only_b
+
+    def share(self, tokens: int) -> float:
+        """So many tokens as a share of all, from 0 to 1."""
+        return tokens / self.tokens if self.tokens else 0.0
+
+    def words(self, side: SideName) -> pa.Table:
+        """The words that one side alone knows."""
+        return self.words_a if side == "a" else self.words_b
+
+    def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
+        """The fewest words that make up this share of what only one side knows."""
+        counts = self.words(side)["count"].to_numpy()
+        covered = np.cumsum(counts)
+        if not len(covered):
+            return Carriers(0, 0, 0.0)
+        every = int(covered[-1])
+        words = int(np.searchsorted(covered, ceil(round(share * every, 6)))) + 1
+        tokens = int(covered[words - 1])
+        return Carriers(words, tokens, tokens / every)
+
+
+class _Waiting(NamedTuple):
+    """Words that were counted and not looked up yet."""
+
+    words: pa.LargeBinaryArray
+    counts: NDArray[np.int64]
+
+
+class UseCounter:
+    """Counts the tokens of batches of texts; their order does not matter.
+
+    ``rule``: by its name, see ``words/named.py``. ``folds``: what entries and tokens are without;
+    marks are left out in any case. Raises :class:`VocabtoolError` for a rule that there is not.
+    """
+
+    def __init__(
+        self, a: Vocabulary, b: Vocabulary, *, rule: str | None = None, folds: Iterable[Fold] = ()
+    ) -> None:
+        self._rule = word_rule(rule or RULE)
+        self._folds = tuple(fold for fold in folds if fold != "markers")
+        words = [self._folded(whole_words(each)) for each in (a, b)]
+        self._words = Union.of(*words)
+        self._notes = tuple(self._never_made(*words)) if "case" not in self._folds else ()
+        self._counts = np.zeros(len(self._words), np.int64)
+        self._documents = self._tokens = 0
+        self._waiting: list[_Waiting] = []
+        self._bytes = 0
+
+    def count(self, batches: Iterable[pa.StringArray]) -> None:
+        """Count batches of texts."""
+        import pyarrow as pa
+
+        for texts in batches:
+            coded = self._rule.coded(texts)
+            counts = np.bincount(coded.codes, minlength=len(coded.distinct))
+            words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
+            self._documents += len(texts)
+            self._tokens += len(coded.codes)
+            self._waiting.append(_Waiting(words, counts))
+            self._bytes += words.nbytes
+            if self._bytes >= TOGETHER:
+                self._look_up()
+
+    def _look_up(self) -> None:
+        """Find the words that wait among the entries: these are read anew each time."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self._waiting:
+            return
+        words = self._folded(pa.concat_arrays([each.words for each in self._waiting]))
+        counts = np.concatenate([each.counts for each in self._waiting])
+        self._waiting, self._bytes = [], 0
+        found = pc.index_in(words, value_set=self._words.tokens)
+        held = bools(found.is_valid())
+        np.add.at(self._counts, integers(found.drop_null()), counts[held])
+
+    def _folded(self, words: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        return folded(words, self._folds, None)
+
+    def _never_made(self, *sides: pa.LargeBinaryArray) -> Iterator[str]:
+        """What to say where a vocabulary holds capitals and the rule makes none."""
+        if self._rule.cut(string_array(["A"])).values.to_pylist() == ["A"]:
+            return
+        for name, words in zip("AB", sides, strict=True):
+            capitals = np.count_nonzero(characters(words) & UPPER)
+            if capitals * MANY >= max(len(words), 1):
+                yield (
+                    f"{capitals:,} entries of {name} have capitals, and the rule makes no word "
+                    "with capitals: take another (--rule) or fold case"
+                )
+
+    def report(self, sources: tuple[str, ...] = ()) -> Use:
+        """What was counted so far. ``sources``: what to call the documents in it."""
+        self._look_up()
+        in_a, in_b = self._words.in_a, self._words.in_b
+        both = self._counts[in_a & in_b]
+        return Use(
+            self._rule.describe(),
+            self._rule.fingerprint,
+            sources,
+            self._documents,
+            self._tokens,
+            both=int(both.sum()),
+            only_a=int(self._counts[in_a & ~in_b].sum()),
+            only_b=int(self._counts[in_b & ~in_a].sum()),
+            words_both=int(np.count_nonzero(both)),
+            words_a=self._commonest(in_a & ~in_b),
+            words_b=self._commonest(in_b & ~in_a),
+            notes=self._notes,
+        )
+
+    def _commonest(self, where: NDArray[np.bool_]) -> pa.Table:
+        """The words there that were met, commonest first, ties by bytes."""
+        import pyarrow as pa
+
+        met = np.flatnonzero(where & (self._counts > 0))
+        columns = {"word": take(self._words.tokens, met), "count": self._counts[met]}
+        table = pa.table(columns)
+        return table.sort_by([("count", "descending"), ("word", "ascending")]).combine_chunks()
+
+
+def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
+    """The entries that can be a whole word, without their mark."""
+    marker, stored = vocabulary.marker, vocabulary.stored
+    if marker is None:
+        return arrow(stored)
+    bearing = marked(stored, marker)
+    wholes = ~bearing if marker in PARTS else bearing
+    return arrow(plain_strings(stored, marker).take(np.flatnonzero(wholes)))
+
+
+def word_rule(spec: str) -> Rule:
+    """A named rule that makes words. Raises :class:`VocabtoolError` for any other."""
+    if named.sentencepiece_file(spec) is not None:
+        raise VocabtoolError(
+            f"{spec}: makes pieces, and vocabularies are compared by whole words. Name a rule "
+            f"that makes words: {', '.join(named.NAMES)} or regex:PATTERN"
+        )
+    return Rule(named.parse_rule(spec))

@@ -1,0 +1,223 @@
+"""The command that compares vocabularies: ``diff``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import click
+
+from vocabtool.command_streams import (
+    ERRORS,
+    SOURCE_FORMATS,
+    check_ending,
+    check_files,
+    standard_output,
+    tell_skipped,
+    watched,
+)
+from vocabtool.telling import tell, width
+
+if TYPE_CHECKING:
+    from vocabtool.diff.comparison import Diff
+    from vocabtool.diff.use import Use
+    from vocabtool.documents import Format as SourceFormat
+    from vocabtool.documents import OnError
+
+DiffFormat = Literal["text", "json", "csv", "parquet"]
+FOLDS = ("case", "nfkc", "markers")  # held equal to diff.folding.FOLDS by a test
+RULES = "whitespace, lower, keras, ptb, regex:PATTERN"
+SIZE = 4 << 20  # bytes of text counted together
+
+HELP = """A and B are models or files of words, whatever `vocabtool extract` takes; FILE#NAME is one
+of several vocabularies in FILE, as inspect prints its name. Entries are compared byte for byte
+unless --fold says otherwise. More than two give a table of all pairs."""
+
+
+def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+    """``case,nfkc`` as names."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in FOLDS:
+            raise click.BadParameter(f"wanted some of {', '.join(FOLDS)}, got {name!r}")
+    return names
+
+
+def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
+    """A rule that makes words."""
+    if spec is not None:
+        from vocabtool.diff.use import word_rule
+        from vocabtool.errors import VocabtoolError
+
+        try:
+            word_rule(spec)
+        except VocabtoolError as error:
+            raise click.BadParameter(str(error)) from error
+    return spec
+
+
+@click.command("diff", epilog=HELP)
+@click.argument("vocabularies", nargs=-1, required=True, metavar="A B [C]...")
+@click.option(
+    "--fold",
+    callback=_folds,
+    default="",
+    metavar="FOLDS",
+    help=f"Compare entries without these: some of {','.join(FOLDS)}. [default: none; what each "
+    "would change is told in any case]",
+)
+@click.option(
+    "--corpus",
+    multiple=True,
+    metavar="FILE",
+    help="Weigh the difference by the words of these documents, as oov reads them; repeatable.",
+)
+@click.option("--field", help="Which field or column holds the text. [default: text, or the only]")
+@click.option(
+    "--input-format",
+    "source_format",
+    type=click.Choice(SOURCE_FORMATS),
+    help="Of the corpus. [default: each file's ending tells; else lines of text]",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(ERRORS),
+    default="raise",
+    show_default=True,
+    help="What becomes of a row of the corpus that is no document.",
+)
+@click.option(
+    "--rule",
+    callback=_rule,
+    help=f"How the corpus becomes words, the same for A and B: {RULES}. [default: keras]",
+)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(get_args(DiffFormat)),
+    help="Tables, or complete lists tab-separated where no terminal is (text); all of it (json); "
+    "complete lists (csv, parquet). [default: by the ending of -o, else text]",
+)
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False),
+    default="-",
+    help="FILE to write; it appears when it is complete. [default: standard output]",
+)
+@click.option("--html", type=click.Path(dir_okay=False), help="Also write a page with plots.")
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    metavar="N",
+    help="How many entries of each list, those with the lowest ids. [default: all; in tables and "
+    "pages a few]",
+)
+def diff_command(
+    vocabularies: tuple[str, ...],
+    fold: tuple[str, ...],
+    corpus: tuple[str, ...],
+    field: str | None,
+    source_format: SourceFormat | None,
+    on_error: OnError,
+    rule: str | None,
+    output: DiffFormat | None,
+    file: str,
+    html: str | None,
+    limit: int | None,
+) -> None:
+    """Compare the vocabularies of A and B: what both hold, and what one of them only."""
+    if len(vocabularies) < 2:
+        raise click.UsageError("wanted two vocabularies or more, got one")
+    if not corpus and (rule or field or source_format):
+        raise click.UsageError("--rule, --field and --input-format are for --corpus")
+    if output is None:
+        check_ending(file)
+    check_files(file, html, output)
+    import pyarrow as pa
+
+    # What the C library gives back fits the next array: less memory is touched for the first time.
+    pa.set_memory_pool(pa.system_memory_pool())
+    if len(vocabularies) > 2:
+        if corpus:
+            raise click.UsageError("--corpus weighs two vocabularies, not more")
+        _pairs(vocabularies, fold, file, html, output)
+        return
+    reading = {"field": field, "format": source_format, "on_error": on_error}
+    found = _compared(vocabularies, fold, corpus, rule, reading)
+    _write(found, file, html, output, limit)
+
+
+def _compared(
+    names: tuple[str, ...],
+    fold: tuple[str, ...],
+    corpus: tuple[str, ...],
+    rule: str | None,
+    reading: dict[str, Any],
+) -> Diff:
+    from vocabtool import documents
+    from vocabtool.diff import comparison
+    from vocabtool.diff.folding import checked
+    from vocabtool.diff.use import UseCounter
+
+    folds = checked(fold)
+    one, other = (comparison.vocabulary(name) for name in names)
+    found = comparison.compare(one, other, folds, (names[0], names[1]))
+    if not corpus:
+        return found
+    counter = UseCounter(one, other, rule=rule, folds=folds)
+    skipped = documents.Skipped()
+    batches = documents.batches(corpus, skipped=skipped, size=SIZE, **reading)
+    counter.count(batch.texts for batch in watched(batches))
+    tell_skipped(skipped)
+    return comparison.weighed(found, counter.report(corpus))
+
+
+def _write(
+    found: Diff, file: str, html: str | None, output: DiffFormat | None, limit: int | None
+) -> None:
+    from vocabtool import diff_report_files
+
+    if html is not None:
+        diff_report_files.save_diff(found, html, "html", most=limit)
+    if file != "-":
+        diff_report_files.save_diff(found, file, output, most=limit)
+    else:
+        with standard_output() as out:
+            diff_report_files.write(found, out, output or "text", width=width(), most=limit)
+    if file == "-" and output in (None, "text") and width() is not None:
+        return
+    tell(
+        f"{found.common:,} entries common, {found.only_a:,} only in {found.a.label}, "
+        f"{found.only_b:,} only in {found.b.label}"
+    )
+    if found.use is not None:
+        _tell_use(found.use)
+
+
+def _tell_use(use: Use) -> None:
+    from vocabtool.diff_report_files.plain_words import shares
+    from vocabtool.oov_report_files.plain_words import percent
+
+    known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in shares(use))
+    tell(f"of {use.tokens:,} tokens known to {known} (rule {use.fingerprint[:16]})")
+
+
+def _pairs(
+    names: tuple[str, ...],
+    fold: tuple[str, ...],
+    file: str,
+    html: str | None,
+    output: DiffFormat | None,
+) -> None:
+    from vocabtool.diff.pairwise import pairwise
+    from vocabtool.diff_report_files import pairs
+
+    found = pairwise(names, fold=fold)
+    if html is not None:
+        pairs.save_pairs(found, html, "html")
+    if file != "-":
+        pairs.save_pairs(found, file, output)
+    else:
+        with standard_output() as out:
+            pairs.write(found, out, output or "text", width=width())

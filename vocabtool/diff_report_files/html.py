@@ -1,0 +1,138 @@
+"""A comparison as one page with plots, for a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from vocabtool.diff.comparison import Diff, Part
+from vocabtool.diff.use import SideName, Use
+from vocabtool.diff_report_files import figures
+from vocabtool.diff_report_files.plain_words import (
+    FOLDS,
+    carried,
+    correlation,
+    described,
+    remarks,
+    shares,
+    shifted,
+)
+from vocabtool.oov_report_files.plain_words import percent
+from vocabtool.pages import data, facts, figure, page, small, table, text, word
+from vocabtool.pages import remarks as list_of
+
+SHOWN: Final = 24  # entries of each kind, where a reader has not said how many
+SHIFTS: Final = 20
+CARRIERS: Final = 40
+NUMBERS: Final = frozenset(
+    (
+        *("entries", "A", "B", "only in A", "only in B", "more of A", "more of B", "Jaccard"),
+        *("rank in A", "rank in B", "doublings", "count"),
+    )
+)
+
+
+def to_html(found: Diff, most: int | None = None) -> str:
+    """The page, with ``most`` entries of each kind."""
+    title = f"{text(found.a.label)} and {text(found.b.label)}"
+    return page(title, _sections(found, SHOWN if most is None else most))
+
+
+def _sections(found: Diff, most: int) -> Iterator[str]:
+    yield f'<div class="rates">{"".join(_overlap(found))}</div>'
+    yield figure(figures.overlap(found))
+    yield facts(list(described(found))[:3])
+    if found.use is not None:
+        yield from _use(found.use)
+    if found.kinds:
+        yield from _kinds(found)
+    yield from _gains(found)
+    if len(found.ranks):
+        yield from _ranks(found)
+    yield from _only(found, "only_a", most)
+    yield from _only(found, "only_b", most)
+    yield "<h2>What was compared, and how</h2>"
+    yield facts(described(found))
+    yield from list_of(remarks(found))
+
+
+def _overlap(found: Diff) -> Iterator[str]:
+    sides = (("common", found.common), ("only in A", found.only_a), ("only in B", found.only_b))
+    for name, entries in sides:
+        shown = data(entries, f"{entries:,}", name)
+        yield f'<div>{name}<b>{shown}</b><span class="small">entries</span></div>'
+    shown = data(found.jaccard, f"{found.jaccard:.4f}", "jaccard")
+    yield f'<div>Jaccard index<b>{shown}</b><span class="small">0 to 1</span></div>'
+
+
+def _use(use: Use) -> Iterator[str]:
+    yield "<h2>What that means for the corpus</h2>"
+    cards = (
+        f"<div>known to {name}<b>{data(use.share(tokens), percent(use.share(tokens)), name)}</b>"
+        f'<span class="small">{tokens:,} tokens</span></div>'
+        for name, tokens in shares(use)
+    )
+    yield f'<div class="rates">{"".join(cards)}</div>'
+    yield figure(figures.use(use))
+    sides: tuple[SideName, ...] = ("a", "b")
+    for side in sides:
+        yield f"<p>{text(carried(use, side))}</p>"
+        some = use.words(side).slice(0, CARRIERS).to_pylist()
+        rows = ((word(one["word"]), f"{one['count']:,}") for one in some)
+        if some:
+            yield table((f"only {side.upper()} knows", "count"), rows, NUMBERS)
+
+
+def _kinds(found: Diff) -> Iterator[str]:
+    yield "<h2>Kinds of entries</h2>"
+    yield figure(figures.kinds(found.kinds))
+    rows = ((kind, *(data(n, f"{n:,}", kind) for n in counts)) for kind, *counts in found.kinds)
+    yield table(("kind", "A", "B", "only in A", "only in B"), rows, NUMBERS)
+
+
+def _gains(found: Diff) -> Iterator[str]:
+    yield "<h2>What would become common</h2>"
+    rows = (
+        (
+            FOLDS[gain.fold],
+            f"{gain.entries_a:,}",
+            f"{gain.entries_b:,}",
+            f"{gain.jaccard:.4f}",
+            ", ".join(f"{word(a)} = {word(b)}" for a, b in gain.examples),
+        )
+        for gain in found.gains
+    )
+    columns = ("if without", "more of A", "more of B", "Jaccard", "for example")
+    yield table(columns, rows, NUMBERS)
+    yield small("Of the entries as they are stored; nothing is folded unless it is asked for.")
+
+
+def _ranks(found: Diff) -> Iterator[str]:
+    ranks = found.ranks
+    yield "<h2>Rank against rank</h2>"
+    yield figure(figures.ranks(ranks))
+    yield f"<p>{correlation(found)}.</p>"
+    rows = (
+        (
+            word(found.tokens[int(ranks.numbers[place])].as_py()),
+            f"{place + 1:,}",
+            f"{ranks.b[place]:,}",
+            shifted(ranks.shifts[place]),
+        )
+        for place in ranks.largest(SHIFTS).tolist()
+    )
+    yield table(("ranks apart most", "rank in A", "rank in B", "doublings"), rows, NUMBERS)
+
+
+def _only(found: Diff, part: Part, most: int) -> Iterator[str]:
+    if not getattr(found, part):
+        return
+    side = "A" if part == "only_a" else "B"
+    yield f"<h2>Only in {side}: {text((found.a if side == 'A' else found.b).label)}</h2>"
+    counts = [(getattr(count, part), count.kind) for count in found.kinds]
+    rows = (
+        (kind, f"{count:,}", ", ".join(map(word, found.sample(part, most, kind=kind))))
+        for count, kind in sorted(counts, key=lambda pair: -pair[0])
+        if count
+    )
+    yield table(("kind", "entries", "lowest ids first"), rows, NUMBERS)

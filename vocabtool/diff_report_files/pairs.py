@@ -1,0 +1,75 @@
+"""More than two vocabularies, written: their pairs as a table, in every format.
+
+``json``: ``labels``, ``fold`` and ``pairs``, each with the fields of ``Pair``; ``csv``,
+``parquet`` and text without a width: a row a pair.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import BinaryIO, Final, assert_never
+
+from vocabtool.diff.pairwise import COLUMNS, Pair, Pairs
+from vocabtool.diff_report_files import ENDINGS, PAGE, DiffFormat
+from vocabtool.pages import page, table, text
+from vocabtool.text_tables import drawn
+from vocabtool.vocabulary import encode, printable
+from vocabtool.whole_file import whole_file
+
+HEADS: Final = ("A", "B", "in A", "in B", "common", "only in A", "only in B", "Jaccard", "rho")
+NUMBERS: Final = frozenset(HEADS[2:])
+
+
+def write(found: Pairs, file: BinaryIO, format: DiffFormat, *, width: int | None = None) -> None:  # noqa: A002 - as the option is called
+    """Write the table to an open file."""
+    match format:
+        case "text":
+            file.write(_text(found, width).encode("utf-8", "backslashreplace"))
+        case "json":
+            shown = {**found._asdict(), "pairs": [pair._asdict() for pair in found.pairs]}
+            text_ = json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
+            file.write(text_.encode("utf-8", "backslashreplace"))
+        case "csv":
+            rows = io.StringIO(newline="")
+            csv.writer(rows, lineterminator="\r\n").writerows([COLUMNS, *found.pairs])
+            file.write(rows.getvalue().encode("utf-8", "backslashreplace"))
+        case "parquet":
+            import pyarrow.parquet as pq
+
+            pq.write_table(found.to_arrow(), file, compression="zstd")
+        case "html":
+            file.write(_page(found).encode("utf-8", "backslashreplace"))
+        case _:
+            assert_never(format)
+
+
+def save_pairs(found: Pairs, path: str | Path, format: DiffFormat | None = None) -> None:  # noqa: A002 - as the option is called
+    """Write a file wholly or not at all, as ``save_diff`` does."""
+    known = format or ENDINGS.get(Path(path).suffix.lower(), "text")
+    with whole_file(path) as file:
+        write(found, file, known, width=PAGE)
+
+
+def _cells(pair: Pair) -> tuple[str, ...]:
+    labels = (printable(encode(label)) for label in pair[:2])
+    rho = "" if pair.rho is None else f"{pair.rho:.3f}"
+    return (*labels, *(f"{count:,}" for count in pair[2:7]), f"{pair.jaccard:.4f}", rho)
+
+
+def _text(found: Pairs, width: int | None) -> str:
+    if width is not None:
+        return drawn(HEADS, map(_cells, found.pairs), width, NUMBERS)
+    rows = [COLUMNS, *((*_cells(pair)[:2], *map(_exact, pair[2:])) for pair in found.pairs)]
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def _exact(value: float | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _page(found: Pairs) -> str:
+    rows = ((text(pair.a), text(pair.b), *_cells(pair)[2:]) for pair in found.pairs)
+    return page("Vocabularies compared", [table(HEADS, rows, NUMBERS)])

@@ -1,0 +1,137 @@
+"""word2vec's binary format: ``n dim``, then a word, a blank and ``dim`` floats, ``n`` times.
+
+Layout: tmikolov/word2vec, word2vec.c, which writes a newline behind each vector; gensim writes
+none. Floats are 32 bits, little-endian. The vectors are skipped, ``word_vectors.py`` reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
+
+import numpy as np
+
+from vocabtool.byte_strings import ByteStrings
+from vocabtool.errors import InvalidFile
+from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.text_vectors import HEADER, Listed
+from vocabtool.vocabulary import Place, Vocabulary
+
+WINDOW: Final = 1 << 18  # bytes read at a time
+LONGEST: Final = 1 << 13  # bytes of a word; word2vec cuts them off at 100
+MAX_DIM: Final = 1 << 16
+FLOAT: Final = 4  # bytes
+
+OF_NUMBERS: Final = re.compile(rb"[0-9+\-.eEnaifNAIF \r\n]*")  # what numbers as text are made of
+
+
+class _Header(NamedTuple):
+    promised: int
+    dim: int
+    start: int  # where the first word lies
+
+
+def recognise(source: Source) -> str | None:
+    """Why a file is not word2vec's binary format; ``None`` where it is.
+
+    Its first vector must hold a byte that no number written as text has.
+    """
+    header = _header(source.head)
+    if header is None:
+        return "its first line is not two whole numbers (how many words, dimensions)"
+    blank = source.head.find(b" ", header.start, header.start + LONGEST)
+    if blank < 0:
+        return "no blank ends a first word behind its header line"
+    first = source.head[blank + 1 : blank + 1 + FLOAT * header.dim]
+    if OF_NUMBERS.fullmatch(first):
+        return "numbers as text follow its first word" if first else "it ends behind its first word"
+    return None
+
+
+def read(source: Source) -> Found:
+    """The words, in the order of the file."""
+    return Found((list_words(source).words,))
+
+
+def list_words(source: Source) -> Listed:
+    """The words and where their numbers lie.
+
+    Raises :class:`InvalidFile` where the file ends before or behind what its header promises.
+    """
+    header = _header(source.head)
+    if header is None:
+        raise InvalidFile("not word2vec's binary format: no header line", offset=0)
+    if not 0 < header.dim <= MAX_DIM or not header.promised:
+        raise InvalidFile(
+            f"{header.promised:,} vectors of {header.dim:,} dimensions, wanted some of "
+            f"1 to {MAX_DIM:,}",
+            offset=0,
+        )
+    least = header.start + header.promised * (1 + FLOAT * header.dim)
+    if least > source.size:
+        raise InvalidFile(
+            f"the header promises {header.promised:,} vectors of {header.dim:,} dimensions, at "
+            f"least {least:,} bytes; the file has {source.size:,}: fetch it again",
+            offset=0,
+        )
+    starts = array("q")
+    with source.file.open("rb") as file:
+        words = ByteStrings.of(_words(file, header, source.size, starts))
+    notes = (f"{header.dim:,} dimensions",)
+    places = (Place(source.name, "before each vector"),)
+    vocabulary = Vocabulary("words", "vectors", _undivided(words), places=places, notes=notes)
+    return Listed(vocabulary, header.dim, np.frombuffer(starts, np.int64))
+
+
+def _header(head: bytes) -> _Header | None:
+    match = HEADER.match(head)
+    return _Header(int(match[1]), int(match[2]), match.end()) if match else None
+
+
+def _words(file: BinaryIO, header: _Header, size: int, starts: array[int]) -> Iterator[bytes]:
+    """Every word, with the newline before it; ``starts`` gets where its vector begins."""
+    row = FLOAT * header.dim
+    file.seek(header.start)
+    window, at, pos = b"", header.start, 0  # ``at``: where in the file the window begins
+    for number in range(header.promised):
+        blank = window.find(b" ", pos, pos + LONGEST)
+        if blank < 0 or blank + 1 + row > len(window):
+            window = window[pos:] + file.read(WINDOW + LONGEST + row)
+            at, pos = at + pos, 0
+            blank = window.find(b" ", 0, LONGEST)
+        if blank < 0:
+            raise InvalidFile(
+                f"no blank within {LONGEST:,} bytes ends word {number + 1:,} "
+                f"of {header.promised:,}",
+                offset=at + pos,
+            )
+        if blank + 1 + row > len(window):
+            raise InvalidFile(
+                f"vector {number + 1:,} of {header.promised:,} is cut off: fetch the file again",
+                offset=at + pos,
+            )
+        yield window[pos:blank]
+        starts.append(at + blank + 1)
+        pos = blank + 1 + row
+    behind = size - at - pos
+    if behind and window[pos:] + file.read(1) != b"\n":
+        raise InvalidFile(
+            f"{behind:,} bytes lie behind the {header.promised:,} vectors that the header promises",
+            offset=at + pos,
+        )
+
+
+def _undivided(words: ByteStrings) -> ByteStrings:
+    """Without the newline that ends each vector, where one stands behind all of them."""
+    if len(words) < 2 or not words.data:
+        return words
+    starts, ends = words.starts.copy(), words.ends
+    newline = np.frombuffer(words.data, np.uint8).take(starts[1:], mode="clip") == ord("\n")
+    if bool((newline & (ends[1:] > starts[1:])).all()):
+        starts[1:] += 1
+    return ByteStrings(words.data, starts, ends)
+
+
+READER: Final = Reader("word2vec binary", recognise, read)

@@ -1,0 +1,326 @@
+"""``tokenizer.json``: the entries of a Hugging Face tokenizer, and the tokens added to them.
+
+Layout: huggingface/tokenizers, tokenizers/src/models/*/serialization.rs and
+tokenizers/src/tokenizer/{serialization,added_vocabulary}.rs. ``model.vocab`` is an object of
+entries and ids (WordLevel, WordPiece, BPE), or a list of [piece, score] whose ids are positions
+(Unigram). Scores, the merges themselves and how a text is cut are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import compress
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.byte_strings import ByteStrings
+from vocabtool.errors import InvalidFile
+from vocabtool.formats import json_values
+from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, in_id_order
+
+KINDS: Final[dict[str, Kind]] = {
+    "WordLevel": "table",
+    "WordPiece": "wordpiece",
+    "BPE": "bpe",
+    "Unigram": "unigram",
+}
+UNIGRAM: Final = "Unigram"
+# What may hold parts, and under which key a Sequence of them lists its own.
+PARTS: Final = ("normalizer", "pre_tokenizer", "decoder")
+SEQUENCES: Final = ("normalizers", "pretokenizers", "decoders")
+BYTE_LEVEL: Final[Marker] = "Ġ"
+META: Final[Marker] = "▁"
+ALSO_BYTE_LEVEL: Final = "byte-level: every byte is shown as a character"
+OWN_MARKS: Final[tuple[tuple[str, Marker], ...]] = (
+    ("end_of_word_suffix", "</w>"),
+    ("continuing_subword_prefix", "##"),
+)
+SHOWN: Final = 5  # tokens named in a note
+
+Json = dict[str, Any]
+
+
+class Entries(NamedTuple):
+    """The entries of the model in the order of the file, their ids, and where each stands.
+
+    ``id_of``: the model's own object; of a list of pieces, those that are added tokens too.
+    """
+
+    stored: ByteStrings
+    ids: NDArray[np.int64]
+    id_of: dict[str, int]
+
+
+class Token(NamedTuple):
+    """An added token as it is listed."""
+
+    content: str
+    id: int
+    special: bool
+
+
+class Added(NamedTuple):
+    """What the added tokens come to.
+
+    ``new``: those that are no entries of the model, with their ids. ``special``: the special
+    ones. ``misstated``: entries of the model that are listed with another id than its own, which
+    is given. ``renumbered``: new ones that the library gives another id, and which.
+    """
+
+    new: dict[str, int]
+    special: list[str]
+    misstated: list[tuple[Token, int]]
+    renumbered: list[tuple[Token, int]]
+
+
+def recognise(document: object) -> str | None:
+    """Whether there is an object ``model`` with a ``vocab``."""
+    if not isinstance(document, dict):
+        return f"{json_values.kind(document)}, wanted an object"
+    model = document.get("model")
+    if not isinstance(model, dict):
+        return "no object model in it"
+    if not isinstance(model.get("vocab"), dict | list):
+        return "no vocab in its model"
+    return None
+
+
+def read(document: Any, source: Source) -> Found:
+    """Read a tokenizer. Raises :class:`InvalidFile` where it contradicts the format."""
+    model = document["model"]
+    model_type = _type(model)
+    tokens = _tokens(document.get("added_tokens", []))
+    if model_type == UNIGRAM:
+        entries = _pieces(model["vocab"], {token.content for token in tokens})
+    else:
+        entries = _entries(model["vocab"])
+    added = _added(tokens, entries)
+    unknown, unknown_notes = _unknown(model, model_type, entries, added)
+    marker, marker_notes = _marker(document, model)
+    stored, first_id, ids = _joined(entries, added)
+    notes = (_model_note(model, model_type, marker), *marker_notes, *unknown_notes)
+    vocabulary = Vocabulary(
+        source.name,
+        KINDS[model_type],
+        stored,
+        first_id,
+        ids,
+        unknown,
+        places=(Place(source.name, "model.vocab" + " and added_tokens" * bool(added.new)),),
+        notes=(*notes, *_added_notes(added)),
+        marker=marker,
+    )
+    return Found((vocabulary,))
+
+
+READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, read)
+
+
+def _type(model: Json) -> str:
+    """The type of a model; old files do not say, and the library tries these in this order."""
+    model_type = model.get("type")
+    if model_type is None:
+        if isinstance(model["vocab"], list):
+            return UNIGRAM
+        if "merges" in model:
+            return "BPE"
+        return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
+    if not isinstance(model_type, str) or model_type not in KINDS:
+        text = isinstance(model_type, str)
+        got = repr(json_values.shown(model_type)) if text else json_values.kind(model_type)
+        raise InvalidFile(f"model.type is {got}, wanted one of {', '.join(KINDS)}")
+    return model_type
+
+
+def _entries(vocab: object) -> Entries:
+    if not isinstance(vocab, dict):
+        raise InvalidFile(f"model.vocab is {json_values.kind(vocab)}, wanted an object")
+    ids = json_values.ids(vocab, "model.vocab: the id")
+    return Entries(json_values.strings(vocab, "model.vocab: entry"), ids, vocab)
+
+
+def _pieces(vocab: object, looked_up: set[str]) -> Entries:
+    """The pieces of a Unigram model: a list of [piece, score]. Of equal ones the last counts."""
+    if not isinstance(vocab, list):
+        raise InvalidFile(f"model.vocab is {json_values.kind(vocab)}, wanted a list")
+    if not (set(map(type, vocab)) <= {list} and set(map(len, vocab)) <= {2}):
+        raise _no_piece(vocab)
+    pieces = list(map(itemgetter(0), vocab))
+    if not set(map(type, map(itemgetter(1), vocab))) <= {int, float}:
+        raise _no_piece(vocab)
+    stored = json_values.strings(pieces, "model.vocab: piece")
+    ids = np.arange(len(pieces), dtype=np.int64)
+    positions = compress(range(len(pieces)), map(looked_up.__contains__, pieces))
+    return Entries(stored, ids, {pieces[position]: position for position in positions})
+
+
+def _no_piece(vocab: list[Any]) -> InvalidFile:
+    for number, value in enumerate(vocab):
+        if not isinstance(value, list) or len(value) != 2:
+            return InvalidFile(f"model.vocab: item {number:,} is no list of a piece and its score")
+        if type(value[1]) not in (int, float):
+            got = json_values.kind(value[1])
+            return InvalidFile(f"model.vocab: the score of piece {number:,} is {got}")
+    raise AssertionError("every item is a piece")
+
+
+def _tokens(tokens: object) -> list[Token]:
+    """The added tokens as they are listed."""
+    if not isinstance(tokens, list):
+        raise InvalidFile(f"added_tokens is {json_values.kind(tokens)}, wanted a list")
+    return [_token(number, token) for number, token in enumerate(tokens)]
+
+
+def _token(number: int, token: object) -> Token:
+    what = f"added_tokens: item {number:,}"
+    if not isinstance(token, dict):
+        raise InvalidFile(f"{what} is {json_values.kind(token)}, wanted an object")
+    content, stated = token.get("content"), token.get("id")
+    if not isinstance(content, str):
+        raise InvalidFile(f"{what}: its content is {json_values.kind(content)}, wanted a text")
+    if not json_values.is_id(stated):
+        raise InvalidFile(
+            f"{what}, {json_values.shown(content)!r}: wanted an id from 0 to {json_values.MAX_ID:,}"
+        )
+    return Token(content, stated, token.get("special") is True)
+
+
+def _added(tokens: list[Token], entries: Entries) -> Added:
+    """Which added tokens are new, and where the file is at odds with the library.
+
+    A token that is an entry of the model has the model's id, any other the one that is stated.
+    (The library numbers the others itself, behind as many entries as the model has; how, changed
+    with its versions. What it wrote itself has these ids.) Of a token that is listed twice the
+    first counts, and an empty one does not.
+    """
+    added = Added({}, [], [], [])
+    seen = {""}
+    for token in tokens:
+        if token.content in seen:
+            continue
+        seen.add(token.content)
+        own = entries.id_of.get(token.content)
+        if token.special:
+            added.special.append(token.content)
+        if own is None:
+            given = len(entries.stored) + len(added.new)
+            added.new[token.content] = token.id
+            if token.id != given:
+                added.renumbered.append((token, given))
+        elif token.id != own:
+            added.misstated.append((token, own))
+    return added
+
+
+def _joined(entries: Entries, added: Added) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
+    """``stored``, ``first_id`` and ``ids`` of the entries and the new tokens together."""
+    if not added.new:
+        return in_id_order(entries.stored, entries.ids)
+    new = json_values.strings(added.new, "added_tokens: token")
+    data = entries.stored.data
+    stored = ByteStrings(
+        data + new.data,
+        np.concatenate([entries.stored.starts, new.starts + len(data)]),
+        np.concatenate([entries.stored.ends, new.ends + len(data)]),
+    )
+    new_ids = np.fromiter(added.new.values(), np.int64, len(added.new))
+    return in_id_order(stored, np.concatenate([entries.ids, new_ids]))
+
+
+def _unknown(
+    model: Json, model_type: str, entries: Entries, added: Added
+) -> tuple[Unknown | None, tuple[str, ...]]:
+    """Which entry stands for what the model does not know, and what is odd about it."""
+    if model_type == UNIGRAM:
+        unk_id = model.get("unk_id")
+        if unk_id is None:
+            return None, ()
+        if not json_values.is_id(unk_id) or unk_id >= len(entries.stored):
+            raise InvalidFile(f"model.unk_id is none of the ids of {len(entries.stored):,} pieces")
+        return Unknown(unk_id), ()
+    token = model.get("unk_token")
+    if token is None:
+        return None, ()
+    if not isinstance(token, str):
+        raise InvalidFile(f"model.unk_token is {json_values.kind(token)}, wanted a text")
+    found = entries.id_of.get(token, added.new.get(token))
+    if found is None:
+        return None, (f"the unknown token {json_values.shown(token)!r} is no entry",)
+    return Unknown(found), ()
+
+
+def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
+    """How pieces are marked, and what of it no :data:`Marker` says."""
+    parts = [part for name in PARTS for part in _parts(document.get(name))]
+    byte_level = any(part.get("type") == "ByteLevel" for part in parts)
+    for key, usual in OWN_MARKS:
+        mark = model.get(key)
+        if mark and isinstance(mark, str):
+            own = usual if mark == usual else None
+            other = () if own else (f"the {key} of pieces is {json_values.shown(mark)!r}",)
+            return own, other + (ALSO_BYTE_LEVEL,) * byte_level
+    if byte_level:
+        return BYTE_LEVEL, ()
+    blanks = dict.fromkeys(blank for part in parts if (blank := _blank(part)))
+    if not blanks or META in blanks:
+        return (META, ()) if blanks else (None, ())
+    return None, tuple(f"{json_values.shown(blank)!r} stands for a blank" for blank in blanks)
+
+
+def _parts(value: object) -> Iterator[Json]:
+    """A part and those inside it, where it is a Sequence."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, dict):
+            continue
+        yield part
+        for key in SEQUENCES:
+            inner = part.get(key)
+            waiting += inner if isinstance(inner, list) else []
+
+
+def _blank(part: Json) -> str | None:
+    """What a part puts in the place of a blank, or takes for one: Metaspace, or a replacement."""
+    if part.get("type") == "Metaspace":
+        replacement = part.get("replacement")
+        return replacement if isinstance(replacement, str) else META
+    pattern, content = part.get("pattern"), part.get("content")
+    replaced = pattern.get("String") if isinstance(pattern, dict) else None
+    if part.get("type") == "Replace" and {replaced, content} == {" ", META}:
+        return META
+    return None
+
+
+def _model_note(model: Json, model_type: str, marker: Marker | None) -> str:
+    note = "byte-level " * (marker == BYTE_LEVEL) + model_type
+    merges = model.get("merges")
+    if isinstance(merges, list):
+        note += f" with {len(merges):,} merges"
+    if model.get("byte_fallback") is True:
+        note += ", byte fallback: text that no piece covers becomes bytes, never unknown"
+    return note
+
+
+def _added_notes(added: Added) -> Iterator[str]:
+    if added.new:
+        yield f"{len(added.new):,} added tokens are no entries of the model"
+    if added.special:
+        yield f"{len(added.special):,} special: {_named(added.special)}"
+    for told, what in (
+        (added.misstated, "are listed with another id than the model's, which counts"),
+        (added.renumbered, "keep an id that the tokenizers library replaces"),
+    ):
+        if told:
+            token, other = told[0]
+            shown = json_values.shown(token.content)
+            yield f"{len(told):,} added tokens {what}: {shown!r} listed {token.id}, there {other}"
+
+
+def _named(tokens: list[str]) -> str:
+    shown = ", ".join(map(json_values.shown, tokens[:SHOWN]))
+    return shown + ", ..." * (len(tokens) > SHOWN)

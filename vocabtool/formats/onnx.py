@@ -1,0 +1,412 @@
+"""ONNX models: the lists of strings in nodes and initializers, and the ids that go with them.
+
+Layout: onnx/onnx, onnx/onnx.proto. ModelProto: 7 graph, 20 training_info, 25 functions; a graph or
+function has nodes, a node attributes, and an attribute may hold a graph again. Which operator takes
+which list is in onnx/onnx, docs/Operators-ml.md. Weights are not read, and no file beside the model
+is opened. How strings and integers lie in the file is in ``onnx_values.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from vocabtool.byte_strings import ByteStrings
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
+from vocabtool.formats import onnx_values, sentencepiece, sentencepiece_file, wire
+from vocabtool.formats.mapped import mapped
+from vocabtool.formats.onnx_values import Attribute, Integers
+from vocabtool.formats.reader import HEAD, Found, Reader, Source
+from vocabtool.formats.wire import LEN, VARINT, Buffer, Span
+from vocabtool.model import LEAST, PassedOver
+from vocabtool.vocabulary import Kind, Place, Unknown, Vocabulary, in_id_order, printable
+
+IR_VERSION: Final = 1
+MODEL_GRAPH: Final = 7
+OPSETS: Final = 8
+TRAINING: Final = 20
+FUNCTIONS: Final = 25
+# The fields of ModelProto and their wire types.
+MODEL_FIELDS: Final = {
+    **dict.fromkeys((IR_VERSION, 5), VARINT),
+    **dict.fromkeys((2, 3, 4, 6, MODEL_GRAPH, OPSETS, 14, TRAINING, FUNCTIONS, 26), LEN),
+}
+GRAPH_FIELDS: Final = frozenset((1, 2, 5, 10, 11, 12, 13, 14, 15, 16))  # all length-delimited
+GRAPH_NODES: Final = 1
+FUNCTION_NODES: Final = 7
+INITIALIZERS: Final = 5
+OUTPUT: Final = 2
+NAME: Final = 3
+OP: Final = 4
+ATTRIBUTES: Final = 5
+DOMAIN: Final = 7
+
+MAX_PARTS: Final = 1_000_000  # nodes, attributes, graphs and initializers
+MAX_DEPTH: Final = 16  # of graphs in nodes of graphs
+MAX_LISTS: Final = 10_000
+LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
+
+EXTENSIONS: Final = b"ai.onnx.contrib"  # onnxruntime-extensions
+NOT_FOUND: Final = -1  # what LabelEncoder and CategoryMapper give by default
+NO_WORDS: Final = {b"nodes_modes": "how the nodes of a tree compare, not words"}
+
+Attributes = dict[bytes, Attribute]
+Finding = Vocabulary | PassedOver
+
+
+def recognise(source: Source) -> str | None:
+    """``None`` for a ModelProto: only its fields, among them a version and a graph.
+
+    A SavedModel begins with the same two fields, but has no seventh; a GraphDef and a SentencePiece
+    model begin with bytes where a ModelProto has a number.
+    """
+    seen: set[int] = set()
+    head = source.head
+    try:
+        for number, wire_type, start in _outline(head, source.size):
+            if MODEL_FIELDS.get(number) != wire_type:
+                return f"field {number} of wire type {wire_type} is none of ONNX's ModelProto"
+            if number == MODEL_GRAPH and start < len(head) and not _begins_graph(head[start]):
+                return "its field 7 does not begin like a graph of ONNX"
+            seen.add(number)
+    except InvalidFile as error:
+        return f"not the framing of a protobuf: {error.what}"
+    if not seen & {IR_VERSION, OPSETS}:
+        return "no version of ONNX in its first fields"
+    return None if MODEL_GRAPH in seen else f"no graph in its first {HEAD:,} bytes"
+
+
+def _begins_graph(byte: int) -> bool:
+    return byte & 7 == LEN and byte >> 3 in GRAPH_FIELDS
+
+
+def _outline(head: bytes, size: int) -> Iterator[tuple[int, int, int]]:
+    """Number, wire type and start of each field that begins in ``head``."""
+    pos = 0
+    while pos < len(head):
+        try:
+            key, start = wire.varint(head, pos, len(head))
+            length, behind = wire.varint(head, start, len(head))
+        except InvalidFile:
+            if len(head) < size and pos > len(head) - 20:
+                return  # cut off with the head
+            raise
+        if key & 7 not in (LEN, VARINT):
+            raise InvalidFile(f"wire type {key & 7} is none of ONNX's ModelProto", offset=pos)
+        pos = behind + length if key & 7 == LEN else behind
+        if pos > size:
+            raise InvalidFile(f"field {key >> 3} runs past the end of the file", offset=start)
+        yield key >> 3, key & 7, behind if key & 7 == LEN else start
+
+
+def read(source: Source) -> Found:
+    """The vocabularies of every graph and function of a model."""
+    model = _Model(mapped(source.file), source.name)
+    vocabularies: list[Vocabulary] = []
+    passed_over: list[PassedOver] = []
+    for finding in model.findings():
+        if isinstance(finding, Vocabulary):
+            vocabularies.append(finding)
+        else:
+            passed_over.append(finding)
+        if len(vocabularies) + len(passed_over) >= MAX_LISTS:
+            model.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest not read")
+            break
+    return Found(tuple(vocabularies), tuple(passed_over), tuple(model.warnings))
+
+
+class _Model:
+    """One model, walked from its top; ``warnings``: what could not be read, and why."""
+
+    def __init__(self, buffer: Buffer, file: str) -> None:
+        self.buffer = buffer
+        self.file = file
+        self.warnings: list[str] = []
+        self._parts = 0
+
+    def findings(self) -> Iterator[Finding]:
+        """Every list of strings, as a vocabulary or passed over."""
+        for number, wire_type, start, end in wire.fields(self.buffer, 0, len(self.buffer)):
+            if wire_type != LEN:
+                continue
+            if number == MODEL_GRAPH:
+                yield from self._graph((start, end), "", 0)
+            elif number == TRAINING:
+                for field in (1, 2):  # initialization, algorithm
+                    for graph in wire.messages(self.buffer, (start, end), field):
+                        yield from self._graph(graph, "training, ", 0)
+            elif number == FUNCTIONS:
+                name = printable(wire.last_bytes(self.buffer, (start, end), 1)[:99])
+                yield from self._all_nodes((start, end), FUNCTION_NODES, f"function {name}, ", 0)
+
+    def _count(self) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} nodes and attributes")
+
+    def _graph(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
+        """``scope``: where the graph lies, for people."""
+        self._count()
+        for part in wire.messages(self.buffer, span, INITIALIZERS):
+            self._count()
+            try:
+                yield from self._tensor(part, f"{scope}initializer ", None)
+            except InvalidFile as error:
+                self.warnings.append(f"{scope}an initializer: {error}")
+        yield from self._all_nodes(span, GRAPH_NODES, scope, depth)
+
+    def _all_nodes(self, span: Span, field: int, scope: str, depth: int) -> Iterator[Finding]:
+        for node in wire.messages(self.buffer, span, field):
+            self._count()
+            yield from self._node(node, scope, depth)
+
+    def _node(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
+        words: dict[int, bytes] = {}
+        for number, wire_type, start, end in wire.fields(self.buffer, *span):
+            if number in (OUTPUT, NAME, OP, DOMAIN) and wire_type == LEN and start < end:
+                words[number] = self.buffer[start : min(end, start + onnx_values.MAX_NAME)]
+        op = words.get(OP, b"")
+        name = printable(words.get(NAME) or words.get(OUTPUT) or op)
+        place = f"{scope}node {name}"
+        known: Attributes = {}
+        wanted = WANTED.get(op, ())
+        for part in wire.messages(self.buffer, span, ATTRIBUTES):
+            self._count()
+            try:
+                attribute = onnx_values.attribute(self.buffer, part)
+                if attribute.name in wanted:
+                    known[attribute.name] = self._with_tensor(attribute, place)
+                elif not attribute.has_graph:
+                    yield from self._attribute(attribute, name, place, words.get(DOMAIN, b""))
+            except VocabtoolError as error:
+                self.warnings.append(f"{place}: {error}")
+                continue
+            if attribute.has_graph:
+                yield from self._subgraphs(part, f"{place}, ", depth + 1)
+        if op in OPERATORS and known:
+            try:
+                yield from OPERATORS[op](known, name, Place(self.file, f"{place} ({op.decode()})"))
+            except InvalidFile as error:
+                self.warnings.append(f"{place}: {error}: its words are not read")
+
+    def _subgraphs(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
+        if depth > MAX_DEPTH:
+            self.warnings.append(f"graphs in nodes, more than {MAX_DEPTH} deep: not read")
+            return
+        for field in (onnx_values.GRAPH, onnx_values.GRAPHS):
+            for graph in wire.messages(self.buffer, span, field):
+                yield from self._graph(graph, scope, depth)
+
+    def _with_tensor(self, attribute: Attribute, place: str) -> Attribute:
+        """The values of a tensor in place of a list, as newer versions of an operator have it."""
+        if attribute.tensor is None:
+            return attribute
+        tensor = onnx_values.tensor(self.buffer, attribute.tensor, integers=True)
+        if tensor.is_external and tensor.is_string:
+            self._warn_external(place)
+        return attribute._replace(strings=tensor.strings, integers=tensor.integers)
+
+    def _attribute(
+        self, attribute: Attribute, name: str, place: str, domain: bytes
+    ) -> Iterator[Finding]:
+        """A list of strings of which no operator says what it is for, or a whole tokenizer."""
+        shown = printable(attribute.name)
+        if attribute.tensor is not None:
+            yield from self._tensor(attribute.tensor, f"{place}: {shown} ", name)
+        if len(attribute.strings):
+            why = NO_WORDS.get(attribute.name)
+            where = Place(self.file, f"{place}: {shown}")
+            yield _list_of_strings(attribute.strings, f"{name}.{shown}", where, why)
+        if attribute.string is not None and attribute.string[1] - attribute.string[0] >= LARGE:
+            yield from self._large_string(attribute.string, name, f"{place}: {shown}", domain)
+
+    def _large_string(
+        self, span: Span, name: str, place: str, domain: bytes
+    ) -> Iterator[Vocabulary]:
+        start, end = span
+        if sentencepiece.recognise(self.buffer[start : min(end, start + HEAD)]):
+            yield sentencepiece_file.model(self.buffer[start:end], name, Place(self.file, place))
+        elif domain == EXTENSIONS:
+            self.warnings.append(f"{place}: a tokenizer's {end - start:,} bytes are not read")
+
+    def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
+        """The strings of a tensor; ``name``: its node's, where it is not an initializer."""
+        tensor = onnx_values.tensor(self.buffer, span)
+        own = printable(tensor.name)
+        where = f"{place}{own if name is None else ''}".strip()
+        if tensor.is_string and tensor.is_external:
+            self._warn_external(where)
+        elif len(tensor.strings):
+            name = name or own or "initializer"
+            yield _list_of_strings(tensor.strings, name, Place(self.file, where))
+
+    def _warn_external(self, place: str) -> None:
+        self.warnings.append(f"{place}: its strings are said to lie in another file: not opened")
+
+
+def _list_of_strings(
+    entries: ByteStrings, name: str, place: Place, why: str | None = None
+) -> Finding:
+    if why is None and len(entries) < LEAST:
+        why = f"fewer than {LEAST} strings that no operator looks words up in"
+    if why is not None:
+        return PassedOver(name, len(entries), place, why)
+    note = "nothing says what these strings are for"
+    return Vocabulary(name, "constant", entries, places=(place,), notes=(note,))
+
+
+def _table(
+    name: str,
+    place: Place,
+    entries: ByteStrings,
+    ids: Integers | None = None,
+    *,
+    unknown: Unknown | None = None,
+    notes: tuple[str, ...] = (),
+    kind: Kind = "table",
+) -> Vocabulary:
+    """Words and their ids. Raises :class:`InvalidFile` where there are not as many of each."""
+    if ids is not None and len(ids) != len(entries):
+        raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
+    stored, first_id, in_order = in_id_order(entries, ids)
+    return Vocabulary(
+        name=name,
+        kind=kind,
+        stored=stored,
+        first_id=first_id,
+        ids=in_order,
+        unknown=unknown,
+        places=(place,),
+        notes=notes,
+    )
+
+
+def _strings(known: Attributes, *names: bytes) -> ByteStrings:
+    """The strings of the first of these attributes that has any."""
+    found = (known[name].strings for name in names if name in known and len(known[name].strings))
+    return next(found, onnx_values.NO_STRINGS)
+
+
+def _integers(known: Attributes, *names: bytes) -> Integers | None:
+    """The integers of the first of these attributes that has any."""
+    found = (known[name].integers for name in names if name in known and len(known[name].integers))
+    return next(found, None)
+
+
+def _default(known: Attributes) -> Unknown:
+    """The id of words that are not found: an attribute's, else the operator's own default."""
+    in_tensor = _integers(known, b"default_tensor")
+    if in_tensor is not None:
+        return Unknown(int(in_tensor[0]))
+    value = known[b"default_int64"].integer if b"default_int64" in known else None
+    return Unknown(NOT_FOUND if value is None else value)
+
+
+def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
+    """Words to ids, ids to words, or words to something else."""
+    classes = _strings(known, b"classes_strings")
+    if len(classes):  # version 1: ids are positions
+        yield _table(name, place, classes, unknown=_default(known))
+    words, numbers = (
+        _strings(known, b"keys_strings", b"keys_tensor"),
+        _integers(known, b"keys_int64s", b"keys_tensor"),
+    )
+    labels, ids = (
+        _strings(known, b"values_strings", b"values_tensor"),
+        _integers(known, b"values_int64s", b"values_tensor"),
+    )
+    if len(words) and ids is not None:
+        yield _table(name, place, words, ids, unknown=_default(known))
+    elif len(words):
+        what = "other strings" if len(labels) else "numbers that are not whole"
+        note = f"gives {what} for these; the ids are their positions"
+        yield _table(name, place, words, notes=(note,))
+    if len(labels) and numbers is not None:
+        yield _table(name, place, labels, numbers, notes=("gives the entry of an id",))
+    elif len(labels):
+        yield _list_of_strings(labels, f"{name}.values", place)
+
+
+def _category_mapper(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
+    words, ids = _strings(known, b"cats_strings"), _integers(known, b"cats_int64s")
+    if len(words):
+        yield _table(name, place, words, ids, unknown=_default(known))
+
+
+def _dict_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
+    words = _strings(known, b"string_vocabulary", b"cats_strings")
+    if len(words):
+        yield _table(name, place, words)
+
+
+def _string_normalizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
+    words = _strings(known, b"stopwords")
+    if len(words):
+        note = "words that are dropped from a text"
+        yield _table(f"{name}.stopwords", place, words, notes=(note,), kind="list")
+
+
+def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
+    """One vocabulary for each length of n-gram: a pool holds the words of one after the other.
+
+    ``ngram_counts`` says where in the pool the n-grams of each length begin, ``ngram_indexes``
+    which id each n-gram has.
+    """
+    pool = _strings(known, b"pool_strings")
+    if not len(pool):
+        return
+    begins, ids = _integers(known, b"ngram_counts"), _integers(known, b"ngram_indexes")
+    if begins is None:
+        raise InvalidFile("a pool of n-grams without ngram_counts")
+    used = 0
+    bounds = [*begins.tolist(), len(pool)]
+    for length, (begin, end) in enumerate(pairwise(bounds), start=1):
+        if not 0 <= begin <= end <= len(pool) or (end - begin) % length:
+            raise InvalidFile(f"the {length}-grams are said to lie at {begin} to {end} of the pool")
+        count = (end - begin) // length
+        part = None if ids is None else ids[used : used + count]
+        used += count
+        if count:
+            words = pool.take(np.arange(begin, end))
+            yield _ngrams(words, part, length, name, place)
+    if ids is not None and used != len(ids):
+        raise InvalidFile(f"{used:,} n-grams, but {len(ids):,} ids")
+
+
+def _ngrams(
+    words: ByteStrings, ids: Integers | None, length: int, name: str, place: Place
+) -> Vocabulary:
+    if length == 1:
+        return _table(name, place, words, ids)
+    parts = iter(words)
+    entries = ByteStrings.of(map(b" ".join, zip(*[parts] * length, strict=True)))
+    note = f"each entry is {length} strings of the file, joined by a blank"
+    return _table(f"{name}.{length}-grams", place, entries, ids, notes=(note,))
+
+
+OPERATORS: Final[dict[bytes, Callable[[Attributes, str, Place], Iterator[Finding]]]] = {
+    b"LabelEncoder": _label_encoder,
+    b"CategoryMapper": _category_mapper,
+    b"DictVectorizer": _dict_vectorizer,
+    b"OneHotEncoder": _dict_vectorizer,
+    b"StringNormalizer": _string_normalizer,
+    b"TfIdfVectorizer": _tfidf_vectorizer,
+}
+_MAPS: Final = frozenset(
+    side + kind for side in (b"keys_", b"values_") for kind in (b"strings", b"int64s", b"tensor")
+)
+# The attributes that are read together; any other list of strings stands for itself.
+WANTED: Final[dict[bytes, frozenset[bytes]]] = {
+    b"LabelEncoder": _MAPS | {b"classes_strings", b"default_int64", b"default_tensor"},
+    b"CategoryMapper": frozenset((b"cats_strings", b"cats_int64s", b"default_int64")),
+    b"DictVectorizer": frozenset((b"string_vocabulary",)),
+    b"OneHotEncoder": frozenset((b"cats_strings",)),
+    b"StringNormalizer": frozenset((b"stopwords",)),
+    b"TfIdfVectorizer": frozenset((b"pool_strings", b"ngram_counts", b"ngram_indexes")),
+}
+
+
+READER: Final = Reader("ONNX", recognise, read)

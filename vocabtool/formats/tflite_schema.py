@@ -1,0 +1,180 @@
+"""The parts of a TFLite model: its graphs, their tensors and operators, the values of tensors.
+
+Layout: tensorflow/compiler/mlir/lite/schema/schema.fbs (Model, SubGraph, Tensor, Operator, Buffer)
+and tensorflow/lite/string_util.h (strings in a buffer). Weights are not read. What the tensors are
+for is in ``tflite_tables.py`` and ``tflite.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.byte_strings import ByteStrings
+from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.formats import flatbuffer
+from vocabtool.formats.flatbuffer import Table
+from vocabtool.formats.wire import Buffer
+from vocabtool.vocabulary import printable
+
+# The fields of Model, SubGraph, Tensor, Buffer, Operator and OperatorCode.
+MODEL_CODES: Final = 1
+MODEL_GRAPHS: Final = 2
+MODEL_BUFFERS: Final = 4
+GRAPH_TENSORS: Final = 0
+GRAPH_OPERATORS: Final = 3
+TENSOR_TYPE: Final = 1
+TENSOR_BUFFER: Final = 2
+TENSOR_NAME: Final = 3
+BUFFER_DATA: Final = 0
+BUFFER_OFFSET: Final = 1  # of data that lies behind the flatbuffer, in models over 2 GB
+OPERATOR_CODE: Final = 0
+OPERATOR_INPUTS: Final = 1
+OPERATOR_OUTPUTS: Final = 2
+OPERATOR_OPTIONS: Final = 4
+CODE_BUILTIN: Final = 3
+
+STRING: Final = 5  # a TensorType
+INTEGERS: Final = {2: "<i4", 4: "<i8"}  # INT32 and INT64
+
+MAX_PARTS: Final = 1_000_000  # tensors, operators and their codes of all graphs
+MAX_READ: Final = 4  # times the file's size: two buffers may lie at one place
+MAX_NAME: Final = 256  # bytes of a name that we keep
+
+
+class Tables:
+    """A vector of tables, each read when it is asked for; empty when the field is absent."""
+
+    def __init__(self, parent: Table, field: int) -> None:
+        self._buffer = parent.buffer
+        at = parent._at(field)
+        self._size, self._start = (0, 0) if at is None else parent._vector(at, 4)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int) -> Table:
+        if not 0 <= index < self._size:
+            raise InvalidFile(f"number {index:,} of {self._size:,} tables", offset=self._start)
+        at = self._start + 4 * index
+        return flatbuffer._table(self._buffer, at + flatbuffer._number(self._buffer, at, "<I"))
+
+    def __iter__(self) -> Iterator[Table]:
+        return (self[index] for index in range(self._size))
+
+
+class Tensor(NamedTuple):
+    """``type``: a TensorType; ``buffer``: the number of its value's buffer, 0 for none."""
+
+    name: str
+    type: int
+    buffer: int
+
+
+class Operator(NamedTuple):
+    """``code``: a BuiltinOperator; ``inputs``, ``outputs``: numbers of tensors of its graph."""
+
+    code: int
+    inputs: list[int]
+    outputs: list[int]
+    table: Table
+
+    def option(self, field: int) -> int:
+        """An integer of the operator's options."""
+        return self.table.table(OPERATOR_OPTIONS).integer(field)
+
+
+class Graph:
+    """One graph of a model. ``parts``: how much there is to look through."""
+
+    def __init__(self, model: Table, graph: Table) -> None:
+        self._codes = Tables(model, MODEL_CODES)
+        self._tensors = Tables(graph, GRAPH_TENSORS)
+        self._operators = Tables(graph, GRAPH_OPERATORS)
+        self.parts = len(self._codes) + len(self._tensors) + len(self._operators) + 1
+
+    def tensor(self, number: int) -> Tensor:
+        """The tensor of a number. Raises :class:`InvalidFile` where there is none."""
+        table = self._tensors[number]
+        name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
+        return Tensor(
+            name or f"tensor {number}", table.byte(TENSOR_TYPE), table.unsigned(TENSOR_BUFFER)
+        )
+
+    def string_tensors(self) -> Iterator[Tensor]:
+        """Those of strings that have a value: buffer 0 is empty by convention."""
+        for number, table in enumerate(self._tensors):
+            if table.byte(TENSOR_TYPE) == STRING and table.unsigned(TENSOR_BUFFER):
+                yield self.tensor(number)
+
+    def operators(self, codes: frozenset[int]) -> Iterator[Operator]:
+        """The operators of these codes, in order."""
+        numbers = {at for at, code in enumerate(self._codes) if code.integer(CODE_BUILTIN) in codes}
+        for table in self._operators:
+            number = table.unsigned(OPERATOR_CODE)
+            if number in numbers:
+                yield Operator(
+                    self._codes[number].integer(CODE_BUILTIN),
+                    table.vector(OPERATOR_INPUTS, "<i4")[:8].tolist(),
+                    table.vector(OPERATOR_OUTPUTS, "<i4")[:8].tolist(),
+                    table,
+                )
+
+
+class Model:
+    """A TFLite model, over the file's own bytes."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        table = flatbuffer.root(buffer)  # type: ignore[arg-type]  # an mmap does what bytes do
+        self._table = table
+        self._buffers = Tables(table, MODEL_BUFFERS)
+        self._left = MAX_READ * len(buffer)
+
+    def graphs(self) -> Iterator[Graph]:
+        """Every graph; those behind the first are for its control flow and initialisation."""
+        parts = 0
+        for table in Tables(self._table, MODEL_GRAPHS):
+            graph = Graph(self._table, table)
+            parts += graph.parts
+            if parts > MAX_PARTS:
+                raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} tensors and operators")
+            yield graph
+
+    def _value(self, tensor: Tensor) -> bytes:
+        holder = self._buffers[tensor.buffer]
+        if holder._at(BUFFER_OFFSET) is not None:
+            raise InvalidFile("its value lies behind the flatbuffer of the model: not read")
+        value = holder.vector(BUFFER_DATA, "u1")
+        self._left -= len(value)
+        if self._left < 0:
+            raise UnsupportedFormat("a model whose buffers lie on top of each other")
+        return value.tobytes()
+
+    def integers(self, tensor: Tensor) -> NDArray[np.int64] | None:
+        """The value of a tensor of whole numbers: shape (n,); ``None`` for another one."""
+        if tensor.type not in INTEGERS:
+            return None
+        value, item = self._value(tensor), np.dtype(INTEGERS[tensor.type])
+        if len(value) % item.itemsize:
+            raise InvalidFile(f"{len(value):,} bytes of numbers that take {item.itemsize} each")
+        return np.frombuffer(value, item).astype(np.int64)
+
+    def strings(self, tensor: Tensor) -> ByteStrings:
+        """The value of a string tensor: a count, where each begins, where the last ends, bytes."""
+        data = self._value(tensor)
+        if not data:
+            return ByteStrings.of(())
+        count = int.from_bytes(data[:4], "little", signed=True)
+        head = 4 * (count + 2)
+        if count < 0 or head > len(data):
+            raise InvalidFile(f"{count:,} strings in a buffer of {len(data):,} bytes")
+        bounds = np.frombuffer(data, "<i4", count + 1, 4).astype(np.int32)
+        if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
+            raise InvalidFile(
+                f"strings from byte {bounds[0]:,} to {bounds[-1]:,} of a buffer of "
+                f"{len(data):,}, wanted them in order from {head:,} on"
+            )
+        return ByteStrings(data, bounds[:-1], bounds[1:])

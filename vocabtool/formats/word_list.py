@@ -1,0 +1,144 @@
+"""Plain lists of words: an entry on each line, whose number is its id; BERT's ``vocab.txt`` too.
+
+Lines end as ``text_file.py`` reads them; a blank line is an entry, as it is in the files of Hugging
+Face. Any text might be such a list, so this comes last of all formats and refuses what is plainly
+something else: sentences, merge rules, JSON, markup. What words of a text are known is not asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from vocabtool.byte_strings import ByteStrings
+from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.formats import text_file
+from vocabtool.formats.reader import HEAD, Found, Reader, Source
+from vocabtool.markers import guess_marker
+from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, is_utf8, printable
+
+MAX_FILE: Final = 1 << 30
+MAX_LINE: Final = 1 << 20  # bytes
+
+CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+WORDS: Final = 4  # on a line: with as many it is a sentence
+
+# How texts begin that are no lists of words, and what they are.
+OTHER_TEXTS: Final = (
+    (b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS"),
+    (b"#version:", "merge rules of BPE: the words are in the vocab.json beside them"),
+    (b"#!", "a script"),
+    (b"<?xml", "XML"),
+    (b"<!DOCTYPE", "HTML"),
+    (b"<html", "HTML"),
+    (b"{", "JSON, or another text with braces"),
+)
+JSON_LIST: Final = re.compile(rb'\[\s*["{\[]')  # but BERT's list begins with [PAD]
+
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+CONTINUATION: Final = b"##"
+BERT_UNKNOWN: Final = b"[UNK]"
+UNKNOWNS: Final = (BERT_UNKNOWN, b"<unk>", b"<UNK>")
+
+
+def recognise(source: Source) -> str | None:
+    """``None`` for a text of lines that are mostly words; looks at the first lines only."""
+    return why_not_words(source.head, source.size)
+
+
+def why_not_words(head: bytes, size: int) -> str | None:
+    """Why a file of ``size`` bytes that begins so is no list of words; ``None`` if it is one."""
+    if not head:
+        return "an empty file"
+    if found := CONTROLS.search(head):
+        return f"not text: byte {found[0][0]:#04x} at {found.start():,}"
+    for beginning, what in OTHER_TEXTS:
+        if head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(beginning):
+            return what
+    if JSON_LIST.match(head.lstrip()):
+        return "a list in JSON"
+    lines = head.split(b"\n")
+    if size > len(head) or not lines[-1]:
+        del lines[-1]  # cut off with the head, or nothing behind the last newline
+    if not lines:
+        return f"no line ends in its first {HEAD:,} bytes"
+    if 2 * sum(map(is_utf8, lines)) < len(lines):
+        return "most of its lines are not UTF-8: convert it with iconv"
+    if 2 * sum(len(line.split(None, WORDS - 1)) == WORDS for line in lines) > len(lines):
+        return f"most of its lines have {WORDS} words and more: a text, not a list of words"
+    return None
+
+
+def read(source: Source) -> Found:
+    """The lines, by number."""
+    if source.size > MAX_FILE:
+        raise UnsupportedFormat(f"a list of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
+    name = source.name.rpartition("/")[2]
+    place = Place(source.name, "whole lines")
+    return Found((words(source.file.read_bytes(), name, place),))
+
+
+def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
+    """The lines of ``data``, as ``kind`` unless they are a WordPiece vocabulary.
+
+    Raises :class:`InvalidFile` where a line is too long for a word.
+    """
+    entries = text_file.read_lines(data)
+    longest = int(entries.lengths.max(initial=0))
+    if longest > MAX_LINE:
+        line = int(entries.lengths.argmax())
+        raise InvalidFile(
+            f"line {line + 1:,} has {longest:,} bytes, wanted words of at most {MAX_LINE:,}",
+            offset=int(entries.starts[line]),
+        )
+    marker = guess_marker(entries)
+    unknown = _unknown(entries)
+    is_wordpiece = marker == "##" and unknown is not None
+    return Vocabulary(
+        name=name,
+        kind="wordpiece" if is_wordpiece else kind,
+        stored=entries,
+        unknown=unknown,
+        places=(place,),
+        notes=tuple(_notes(entries, unknown, marker)),
+        marker=marker,
+    )
+
+
+def _unknown(entries: ByteStrings) -> Unknown | None:
+    for entry in UNKNOWNS:
+        found = np.flatnonzero(entries.equal_to(entry))
+        if len(found):
+            return Unknown(int(found[0]))
+    return None
+
+
+def _notes(entries: ByteStrings, unknown: Unknown | None, marker: Marker | None) -> Iterator[str]:
+    if unknown is not None:
+        yield f"{printable(entries[unknown.id])} is taken for the unknown entry, by its name"
+    if marker is not None:
+        yield f"pieces are marked with {marker!r}, as the entries look"
+    blank = int((entries.lengths == 0).sum())
+    if blank:
+        yield f"{blank:,} blank lines, kept as entries"
+    with_blanks = _holding(entries, b" ")
+    if 2 * with_blanks > len(entries):
+        yield f"{with_blanks:,} lines hold blanks: phrases rather than words"
+    with_tabs = _holding(entries, b"\t")
+    if with_tabs:
+        yield f"{with_tabs:,} lines hold tabs: columns are not cut apart"
+    if len(entries) and entries[0].startswith(BYTE_ORDER_MARK):
+        yield "the first entry begins with a byte order mark, kept as stored"
+
+
+def _holding(entries: ByteStrings, byte: bytes) -> int:
+    """How many entries hold a byte."""
+    if byte not in entries.data:
+        return 0
+    return sum(byte in entry for entry in entries)
+
+
+READER: Final = Reader("list of words", recognise, read)
