@@ -38,6 +38,20 @@ class New(NamedTuple):
     words: Named
 
 
+class _Found(NamedTuple):
+    """The m chunks of n texts. ``slots``: int32, shape (m,), of each one's word, or -1.
+
+    ``offsets``: int64, shape (n + 1,); the chunks of text ``i`` are those from ``offsets[i]`` to
+    ``offsets[i + 1]``. ``missing``: int64, where ``slots`` has -1, and ``which``: int32, which of
+    the distinct chunks that were looked at stands there.
+    """
+
+    slots: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    missing: NDArray[np.int64]
+    which: NDArray[np.int32]
+
+
 class _Looked(NamedTuple):
     """What was found out about the distinct chunks that the table does not hold.
 
@@ -71,8 +85,8 @@ class ChunkCounts:
         slots = self._chunks.find(*_bytes_of(pieces))
         missing = np.flatnonzero(slots < 0)
         encoded = as_bytes_encoded(pieces.take(missing))
-        looked = self._look(as_strings(encoded.dictionary))
-        return self._counted(slots, offsets, missing, encoded.indices.to_numpy(), looked)
+        found = _Found(slots, offsets, missing, encoded.indices.to_numpy())
+        return self._counted(found, self._look(as_strings(encoded.dictionary)))
 
     def remember(self, new: New, slots: NDArray[np.int64]) -> None:
         """Know these from now on. ``slots``: of all the batch's words, -1 where it is not held."""
@@ -87,38 +101,30 @@ class ChunkCounts:
         slots[others] = self._tally.slots_of(as_bytes(words.distinct.take(others)))
         return _Looked(distinct, words, slots)
 
-    def _counted(
-        self,
-        slots: NDArray[np.int32],
-        offsets: NDArray[np.int64],
-        missing: NDArray[np.int64],
-        which: NDArray[np.int32],
-        looked: _Looked,
-    ) -> tuple[BatchCounts, New]:
-        """``slots``: of each chunk; -1 at ``missing``: there it is ``looked`` at ``which``."""
+    def _counted(self, found: _Found, looked: _Looked) -> tuple[BatchCounts, New]:
         words, new = looked.words, np.flatnonzero(looked.slots < 0)
         first_new = len(self._tally.slots)
         numbers = looked.slots.copy()
         numbers[new] = np.arange(first_new, first_new + len(new))
-        known = self._known(first_new + len(new), numbers, words)
         coded = Coded(numbers[words.codes], words.offsets, words.distinct)
+        known = self._known(first_new + len(new), numbers, words)
+        occur = occurring(*_joined(found, coded), known)
+        before = len(occur.codes) - len(new)
         new_words = words.distinct.take(new)
-        found = occurring(*_joined(slots, offsets, missing, which, coded), known)
-        before = int(np.searchsorted(found.codes, first_new))
         counts = BatchCounts(
-            found.codes[:before],
+            occur.codes[:before],
             as_bytes(new_words),
             words.positions[new],
-            known[found.codes],
-            self._pieces(found.codes, numbers, words),
-            found.counts,
-            found.unknown,
+            known[occur.codes],
+            self._pieces(occur.codes, numbers, words),
+            occur.counts,
+            occur.unknown,
             subwords=words.pieces is not None,
         )
         single = np.flatnonzero(np.diff(words.offsets) == 1)
-        rows = np.searchsorted(found.codes, coded.codes[words.offsets[single]])
-        chunks_ = Named(looked.chunks.take(single), rows)
-        return counts, New(chunks_, Named(new_words, before + np.arange(len(new))))
+        rows = np.searchsorted(occur.codes, coded.codes[words.offsets[single]])
+        chunks_of_one = Named(looked.chunks.take(single), rows)
+        return counts, New(chunks_of_one, Named(new_words, before + np.arange(len(new))))
 
     def _known(self, count: int, numbers: NDArray[np.int32], words: Judged) -> NDArray[np.bool_]:
         """Of each number below ``count`` whether it is a known word's.
@@ -151,14 +157,12 @@ def _bytes_of(strings: pa.StringArray) -> tuple[NDArray[np.uint8], NDArray[np.in
     return data, text_bounds(strings).astype(np.int64)
 
 
-def _joined(
-    slots: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    missing: NDArray[np.int64],
-    which: NDArray[np.int32],
-    words: Coded,
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The words of all chunks in order, and where each text's begin; arguments as above."""
+def _joined(found: _Found, words: Coded) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The words of all chunks in order, and where each text's begin.
+
+    ``words``: of the distinct chunks that were looked at.
+    """
+    slots, offsets, missing, which = found
     lengths = np.diff(words.offsets)
     if bool((lengths == 1).all()):
         slots[missing] = words.codes[which]
@@ -166,10 +170,10 @@ def _joined(
     each = np.ones(len(slots), np.int64)
     each[missing] = lengths[which]
     ends = np.cumsum(each)
-    found = np.flatnonzero(slots >= 0)
-    is_found = np.zeros(int(ends[-1]), np.bool_)
-    is_found[ends[found] - 1] = True
-    tokens = np.empty(len(is_found), np.int32)
-    tokens[is_found] = slots[found]
-    tokens[~is_found] = unfolded(words, which, np.arange(len(which) + 1)).codes
+    remembered = np.flatnonzero(slots >= 0)
+    is_remembered = np.zeros(int(ends[-1]), np.bool_)
+    is_remembered[ends[remembered] - 1] = True
+    tokens = np.empty(len(is_remembered), np.int32)
+    tokens[is_remembered] = slots[remembered]
+    tokens[~is_remembered] = unfolded(words, which, np.arange(len(which) + 1)).codes
     return tokens, np.append(0, ends)[offsets]
