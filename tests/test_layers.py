@@ -77,8 +77,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("document_files.jsonl",),
     ("documents", "document_files.__init__"),
     ("oov.lookalikes", "oov.word_examples", "oov.word_sketches", "oov.batch_counts"),
-    ("oov.word_tally", "oov.report"),
-    ("oov.figures",),
+    ("oov.word_tally", "oov.report", "oov.chunk_table"),
+    ("oov.figures", "oov.chunk_counts"),
     ("oov.counts",),
     ("oov.counter", "oov.__init__"),
     (

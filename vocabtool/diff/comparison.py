@@ -23,8 +23,6 @@ from vocabtool.diff.gains import Gain, gains, jaccard
 from vocabtool.diff.kinds import CODES, KINDS, Kind, kinds
 from vocabtool.diff.ranks import Order, Ranks, order_of
 from vocabtool.diff.union import Held, Union
-from vocabtool.diff.use import Use, UseCounter
-from vocabtool.documents import Sources, batches
 from vocabtool.extraction import pick
 from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, Vocabulary, decode
@@ -33,6 +31,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
+    from vocabtool.diff.use import Use
+    from vocabtool.documents import Sources
 
 Part = Literal["common", "only_a", "only_b"]
 Comparable = Vocabulary | str | Path
@@ -270,6 +271,9 @@ def diff(
     found = compare(one, other, folds, (label(a), label(b)))
     if corpus is None:
         return found
+    from vocabtool.diff.use import UseCounter
+    from vocabtool.documents import batches
+
     counter = UseCounter(one, other, rule=rule, folds=folds)
     counter.count(batch.texts for batch in batches(corpus))
     return weighed(found, counter.report())
@@ -342,6 +346,8 @@ def _kinds(
 
 def _first(stored: Held, forms: Held) -> NDArray[np.intp]:
     """Which of the stored entries each form was made of first."""
+    if forms is stored:
+        return np.arange(len(stored.positions))
     return np.searchsorted(stored.positions, forms.positions)
 
 

@@ -71,13 +71,14 @@ def gains(
 ) -> tuple[Gain, ...]:
     """One for each of ``FOLDS``, and one for all of them. ``bits``: of the union's tokens."""
     case, nfkc, both, *of_marks = _of_text(union, bits, (marker_a, marker_b))
-    plain, every = [], []
-    for held, marker in ((union.a, marker_a), (union.b, marker_b)):
-        plain.append(held.numbers if marker is None else of_marks.pop(0))
-        every.append(both[held.numbers] if marker is None else of_marks.pop(0))
+    stored = _Forms(union.a.numbers, union.b.numbers)
+    plain, every = list(stored), [both[numbers] for numbers in stored]
+    for side, marker in enumerate((marker_a, marker_b)):
+        if marker is not None:
+            plain[side], every[side] = of_marks.pop(0), of_marks.pop(0)
     forms: dict[FoldOrAll, _Forms] = {
-        "case": _Forms(case[union.a.numbers], case[union.b.numbers]),
-        "nfkc": _Forms(nfkc[union.a.numbers], nfkc[union.b.numbers]),
+        "case": _Forms(case[stored.a], case[stored.b]),
+        "nfkc": _Forms(nfkc[stored.a], nfkc[stored.b]),
         "markers": _Forms(*plain),
         "all": _Forms(*every),
     }
@@ -125,6 +126,9 @@ def _numbered(tokens: pa.LargeBinaryArray, strings: Sequence[pa.LargeBinaryArray
 
 
 def _gain(union: Union, fold: FoldOrAll, forms: _Forms) -> Gain:
+    if forms.a is union.a.numbers and forms.b is union.b.numbers:  # nothing changes
+        common = int(np.count_nonzero(union.in_a & union.in_b))
+        return Gain(fold, 0, 0, len(forms.a), len(forms.b), common)
     count = int(max(forms.a.max(initial=-1), forms.b.max(initial=-1))) + 1
     in_a, in_b = membership(forms.a, count), membership(forms.b, count)
     new_a = np.flatnonzero(~union.in_b[union.a.numbers] & in_b[forms.a])

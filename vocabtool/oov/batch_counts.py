@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,51 +12,119 @@ from numpy.typing import NDArray
 from vocabtool.words.cut import as_bytes, as_strings
 from vocabtool.words.judged import Judged
 
+NO_SLOTS: Final = np.zeros(0, np.int64)
+CODE_BITS: Final = np.int64(32)
+CODE: Final = np.int64((1 << 32) - 1)
+
 
 class BatchCounts(NamedTuple):
     """The u words that stand in a batch; no two are equal, none stands nowhere.
 
-    ``known``: bool; ``pieces``: int32, 1 each for a model of whole words; ``counts``: int64;
-    ``positions``: int64, in the vocabulary, or -1. All of shape (u,).
-
-    The rest is told of the k ``unknown`` ones, by index, ascending:
-    ``documents``: int64, how many texts hold the word. ``rows``: int64, the first of them.
-    ``shares``: float64, how far into it the word stands first, from 0 to 1. All of shape (k,).
-    ``texts_unknown``: how many texts hold an unknown word.
+    Some may be known by their slot in the tally already; those come first. ``held``: their slots,
+    int64, shape (h,), ascending. ``words``: the other k. u = h + k.
+    ``positions``: int64, shape (k,), in the vocabulary, or -1.
+    ``known``: bool; ``pieces``: int32, 1 each for a model of whole words; ``counts``: int64. All
+    of shape (u,).
+    ``unknown``: where the unknown ones stand, and what is told of them.
+    ``subwords``: whether words are made of pieces.
     """
 
+    held: NDArray[np.int64]
     words: list[bytes]
+    positions: NDArray[np.int64]
     known: NDArray[np.bool_]
     pieces: NDArray[np.int32]
     counts: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    unknown: NDArray[np.int64]
-    documents: NDArray[np.int64]
+    unknown: Unknowns
+    subwords: bool
+
+
+class Unknowns(NamedTuple):
+    """The v unknown words of a batch. All of shape (v,), but for ``texts``.
+
+    ``rows``: int64, ascending, which of the u words they are. ``documents``: int64, how many texts
+    hold the word. ``first``: int64, the first of them. ``shares``: float64, how far into it the
+    word stands first, from 0 to 1. ``texts``: how many texts hold an unknown word.
+    """
+
     rows: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    first: NDArray[np.int64]
     shares: NDArray[np.float64]
-    texts_unknown: int
+    texts: int
+
+
+class Occurring(NamedTuple):
+    """Which of d words stand in a batch: ``codes``, int64, shape (u,), ascending.
+
+    A code is a word's place among the d. The rest as above.
+    """
+
+    codes: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    unknown: Unknowns
 
 
 def batch_counts(judged: Judged) -> BatchCounts:
     """Count; equal words that ``judged`` tells apart are one."""
-    judged, counts = _occurring(_unified(judged))
-    unknown = np.flatnonzero(~judged.known)
-    tokens = np.flatnonzero(~judged.known[judged.codes])
-    texts = np.repeat(np.arange(len(judged.offsets) - 1), np.diff(judged.offsets))[tokens]
-    documents, rows, shares = _in_texts(judged, unknown, tokens, texts)
+    judged = _unified(judged)
+    found = occurring(judged.codes, judged.offsets, judged.known)
+    kept = found.codes
+    whole = len(kept) == len(judged.distinct)
     pieces = judged.pieces
     return BatchCounts(
-        as_bytes(judged.distinct),
-        judged.known,
-        np.ones(len(counts), np.int32) if pieces is None else pieces,
-        counts,
-        judged.positions,
-        unknown,
-        documents,
-        rows,
-        shares,
-        texts_unknown=int(np.count_nonzero(np.diff(texts))) + bool(len(texts)),
+        NO_SLOTS,
+        as_bytes(judged.distinct if whole else judged.distinct.take(kept)),
+        judged.positions[kept],
+        judged.known[kept],
+        np.ones(len(kept), np.int32) if pieces is None else pieces[kept],
+        found.counts,
+        found.unknown,
+        subwords=pieces is not None,
     )
+
+
+def occurring(
+    codes: NDArray[np.integer[Any]], offsets: NDArray[np.int64], known: NDArray[np.bool_]
+) -> Occurring:
+    """Count m words of n texts: ``codes`` of shape (m,), ``offsets`` of shape (n + 1,).
+
+    ``known``: shape (d,), of each code.
+    """
+    codes = codes.astype(np.intp, copy=False)  # what indexing wants: once, not each time
+    counts = np.bincount(codes, minlength=len(known))
+    kept = np.flatnonzero(counts)
+    rows = np.flatnonzero(~known[kept])
+    missing = ~known.take(codes)
+    tokens = np.flatnonzero(missing)
+    per_text = np.diff(np.append(0, np.cumsum(missing))[offsets])
+    among = np.zeros(len(known), np.int64)
+    among[kept[rows]] = np.arange(len(rows))
+    unknown = _unknowns(rows, tokens, among.take(codes.take(tokens)), per_text, offsets)
+    return Occurring(kept, counts[kept], unknown)
+
+
+def _unknowns(
+    rows: NDArray[np.int64],
+    tokens: NDArray[np.int64],
+    which: NDArray[np.int64],
+    per_text: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+) -> Unknowns:
+    """``tokens``: where unknown words stand, ``which`` of ``rows`` each is: of shape (t,).
+
+    ``per_text``: how many of them each text has, shape (n,).
+    """
+    texts = np.repeat(np.arange(len(per_text)), per_text)
+    pairs = np.sort(texts << CODE_BITS | which)
+    pairs = pairs[np.diff(pairs, prepend=-1) != 0]
+    documents = np.bincount(pairs & CODE, minlength=len(rows))
+    first = np.zeros(len(rows), np.int64)
+    first[which[::-1]] = np.arange(len(which))[::-1]  # of equal indices the last one stays
+    where = texts[first]
+    starts, ends = offsets[where], offsets[where + 1]
+    shares = (tokens[first] - starts) / (ends - starts)
+    return Unknowns(rows, documents, where, shares, int(np.count_nonzero(per_text)))
 
 
 def joined(batches: Sequence[Judged]) -> Judged:
@@ -95,47 +163,11 @@ def _unified(judged: Judged) -> Judged:
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     one = np.zeros(len(encoded.dictionary), np.int64)
     one[codes] = np.arange(len(codes))
-    return _recoded(judged, codes, one)._replace(distinct=as_strings(encoded.dictionary))
-
-
-def _occurring(judged: Judged) -> tuple[Judged, NDArray[np.int64]]:
-    """Without words that stand nowhere; how often the others do."""
-    counts = np.bincount(judged.codes, minlength=len(judged.distinct))
-    if counts.all():
-        return judged, counts
-    kept = np.flatnonzero(counts)
-    codes = np.cumsum(counts > 0) - 1
-    return _recoded(judged, codes.astype(np.int32), kept), counts[kept]
-
-
-def _recoded(judged: Judged, codes: NDArray[np.int32], kept: NDArray[np.int64]) -> Judged:
-    """With ``codes[code]`` for each code, and the words at ``kept``."""
     return judged._replace(
         codes=codes[judged.codes],
-        distinct=judged.distinct.take(kept),
-        known=judged.known[kept],
-        ids=judged.ids[kept],
-        positions=judged.positions[kept],
-        pieces=None if judged.pieces is None else judged.pieces[kept],
+        distinct=as_strings(encoded.dictionary),
+        known=judged.known[one],
+        ids=judged.ids[one],
+        positions=judged.positions[one],
+        pieces=None if judged.pieces is None else judged.pieces[one],
     )
-
-
-def _in_texts(
-    judged: Judged,
-    unknown: NDArray[np.int64],
-    tokens: NDArray[np.int64],
-    texts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """``documents``, ``rows`` and ``shares``; ``tokens``: where unknown words stand, ``texts``:
-    in which text, both of shape (t,)."""
-    among = np.zeros(len(judged.known), np.int64)
-    among[unknown] = np.arange(len(unknown))
-    codes = among[judged.codes[tokens]]
-    pairs = np.sort(texts * len(unknown) + codes)
-    pairs = pairs[np.diff(pairs, prepend=-1) != 0]
-    documents = np.bincount(pairs % max(len(unknown), 1), minlength=len(unknown))
-    first = np.zeros(len(unknown), np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal indices the last one stays
-    rows = texts[first]
-    starts, ends = judged.offsets[rows], judged.offsets[rows + 1]
-    return documents, rows, (tokens[first] - starts) / (ends - starts)

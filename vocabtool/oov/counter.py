@@ -10,13 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from vocabtool.oov.batch_counts import BatchCounts, batch_counts
+from vocabtool.oov.chunk_counts import ChunkCounts, New
 from vocabtool.oov.counts import BUDGET, OovCounts
 from vocabtool.oov.report import Header, OovReport
-from vocabtool.words.cut import string_array, text_bytes
-from vocabtool.words.judged import Judged
+from vocabtool.words.cut import string_array, text_bytes, texts_array
+from vocabtool.words.judging import RuleJudge
 from vocabtool.words.model_words import Words
 
 if TYPE_CHECKING:
@@ -49,14 +50,14 @@ class OovCounter:
 
     def __init__(self, words: Words, *, budget: int = BUDGET) -> None:
         self.words = words
-        self._all = (words, *words.others)
-        self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
+        self._all = tuple(_Counting(each, budget) for each in (words, *words.others))
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts, several at a time, in order."""
-        for texts, found in _in_threads(self._counted, batches, threads):
-            for counts, (batch, subwords) in zip(self._counts, found, strict=True):
-                counts.add_counted(batch, texts, subwords=subwords)
+        arrays = map(texts_array, batches)
+        for texts, found in _in_threads(self._counted, arrays, threads):
+            for each, counted in zip(self._all, found, strict=True):
+                each.add_counted(counted, texts)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Pass documents on unchanged and count them on the way.
@@ -73,30 +74,54 @@ class OovCounter:
                     yield document
             finally:
                 texts = string_array(_text(document) for document in batch[:passed])
-                self._add(self._judge(texts), texts)
+                for each in self._all:
+                    each.counts.add(each.words.judge(texts), texts)
 
     def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
         """What was counted so far. ``model`` and ``sources``: what to call them in it."""
         others = tuple(
-            counts.report(_header(words, model, sources), words.vocabulary)
-            for words, counts in zip(self._all[1:], self._counts[1:], strict=True)
+            each.counts.report(_header(each.words, model, sources), each.words.vocabulary)
+            for each in self._all[1:]
         )
         header = _header(self.words, model, sources)
-        totals = self._counts[0].totals
-        notes = self.words.notes
+        counts, notes = self._all[0].counts, self.words.notes
+        totals = counts.totals
         if totals.tokens >= FEW and totals.tokens_unknown > totals.tokens // 2:
             notes += (MOSTLY_UNKNOWN,)
-        return self._counts[0].report(header, self.words.vocabulary, notes=notes, others=others)
+        return counts.report(header, self.words.vocabulary, notes=notes, others=others)
 
-    def _judge(self, texts: pa.StringArray) -> list[Judged]:
-        return [words.judge(texts) for words in self._all]
+    def _counted(self, texts: pa.StringArray) -> list[_Counted]:
+        return [each.counted(texts) for each in self._all]
 
-    def _counted(self, texts: pa.StringArray) -> list[tuple[BatchCounts, bool]]:
-        return [(batch_counts(each), each.pieces is not None) for each in self._judge(texts)]
 
-    def _add(self, found: Iterable[Judged], texts: pa.StringArray) -> None:
-        for counts, judged in zip(self._counts, found, strict=True):
-            counts.add(judged, texts)
+class _Counted(NamedTuple):
+    """A batch counted by itself; ``new``: what to remember when the tally has its words."""
+
+    batch: BatchCounts
+    new: New | None = None
+
+
+class _Counting:
+    """One way to words, and the counts of them."""
+
+    def __init__(self, words: Words, budget: int) -> None:
+        self.words = words
+        self.counts = OovCounts(len(words.vocabulary), budget=budget)
+        self._chunks: ChunkCounts | None = None
+        if isinstance(words.judge_, RuleJudge):
+            self._chunks = ChunkCounts(words.judge_, self.counts.tally)
+
+    def counted(self, texts: pa.StringArray) -> _Counted:
+        """Count a batch by itself; may be called by several threads."""
+        if self._chunks is not None:
+            return _Counted(*self._chunks.count(texts))
+        return _Counted(batch_counts(self.words.judge(texts)))
+
+    def add_counted(self, counted: _Counted, texts: pa.StringArray) -> None:
+        """Add the next batch of the stream."""
+        slots = self.counts.add_counted(counted.batch, texts)
+        if self._chunks is not None and counted.new is not None:
+            self._chunks.remember(counted.new, slots)
 
 
 def _header(words: Words, model: str, sources: tuple[str, ...]) -> Header:
@@ -142,7 +167,7 @@ def _in_threads(
     with ThreadPoolExecutor(threads) as pool:
         for batch in batches:
             waiting.append((batch, pool.submit(work, batch)))
-            if len(waiting) >= threads:
+            if len(waiting) > threads:
                 done, result = waiting.popleft()
                 yield done, result.result()
         for done, result in waiting:

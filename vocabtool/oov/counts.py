@@ -47,13 +47,15 @@ class OovCounts:
     words may take, about; examples may take a quarter as much beside it. Past it, words not
     held yet are estimated, and the report says so.
 
+    ``tally``: the words counted so far, to be read only.
+
     Counters of parts of a stream are put together by :meth:`merge`; they can be pickled.
     """
 
     def __init__(self, vocabulary_size: int, *, budget: int = BUDGET) -> None:
         self._totals = Totals()
         self._used = np.zeros(vocabulary_size, np.bool_)
-        self._tally = WordTally(budget)
+        self.tally = WordTally(budget)
         self._examples: dict[int, bytes] = {}
         self._examples_left = budget // EXAMPLES_SHARE
         self._histogram: NDArray[np.int64] | None = None
@@ -101,32 +103,32 @@ class OovCounts:
         self, judged: Judged, texts: pa.StringArray, numbers: NDArray[np.int64]
     ) -> None:
         """``numbers``: those of the texts in the stream, shape (n,)."""
-        self._count_counted(batch_counts(judged), texts, numbers, judged.pieces is not None)
+        self._count_counted(batch_counts(judged), texts, numbers)
 
-    def add_counted(self, batch: BatchCounts, texts: pa.StringArray, *, subwords: bool) -> None:
-        """:meth:`add` for a batch that is counted already, by another thread.
+    def add_counted(self, batch: BatchCounts, texts: pa.StringArray) -> NDArray[np.int64]:
+        """:meth:`add` for the next batch of the stream, which is counted already.
 
-        ``subwords``: whether its words are made of pieces.
+        Returns the slot in :attr:`tally` of each of its words, -1 where it is not held.
         """
         self._count()
         numbers = np.arange(self._documents, self._documents + len(texts))
         self._documents += len(texts)
-        self._count_counted(batch, texts, numbers, subwords)
+        return self._count_counted(batch, texts, numbers)
 
     def _count_counted(
         self,
         batch: BatchCounts,
         texts: pa.StringArray,
         numbers: NDArray[np.int64],
-        subwords: bool,
-    ) -> None:
+    ) -> NDArray[np.int64]:
         tallied = _figures(batch, numbers)
         self._totals = _sum(self._totals, _totals(batch, len(texts)))
         self._used[batch.positions[batch.positions >= 0]] = True
-        if subwords:
+        if batch.subwords:
             self._note_pieces(_histogram(batch))
-        slots = self._tally.add(batch.words, tallied)
-        self._note_batch_examples(batch, texts, slots[batch.unknown], tallied.first[batch.unknown])
+        slots = self.tally.add(batch.words, tallied, batch.held)
+        self._note_batch_examples(batch, texts, slots, tallied.first)
+        return slots
 
     def __getstate__(self) -> dict[str, Any]:
         self._count()
@@ -142,14 +144,21 @@ class OovCounts:
         slots: NDArray[np.int64],
         first: NDArray[np.int64],
     ) -> None:
-        """Examples for the unknown words whose first document is in this batch."""
-        held = self._tally.held.first
-        wanted = np.flatnonzero(slots >= 0)
-        wanted = wanted[held[slots[wanted]] == first[wanted]]
-        wanted = wanted[: max(self._examples_left // EXAMPLE_COST, 0)]
-        words = [batch.words[i] for i in batch.unknown[wanted].tolist()]
-        found = examples(texts, words, batch.rows[wanted], batch.shares[wanted])
-        self._keep_examples(dict(zip(slots[wanted].tolist(), found, strict=True)))
+        """Examples for the unknown words whose first document is in this batch.
+
+        ``slots`` and ``first``: of all the words. One that the batch knew by its slot was met in
+        an earlier document.
+        """
+        unknown, before = batch.unknown, len(batch.held)
+        rows = unknown.rows
+        wanted = np.flatnonzero((rows >= before) & (slots[rows] >= 0))
+        rows = rows[wanted]
+        met_first = self.tally.held.first[slots[rows]] == first[rows]
+        room = max(self._examples_left // EXAMPLE_COST, 0)
+        wanted, rows = wanted[met_first][:room], rows[met_first][:room]
+        words = [batch.words[row - before] for row in rows.tolist()]
+        found = examples(texts, words, unknown.first[wanted], unknown.shares[wanted])
+        self._keep_examples(dict(zip(slots[rows].tolist(), found, strict=True)))
 
     def _keep_examples(self, examples: dict[int, bytes]) -> None:
         """Examples by slot, in place of others."""
@@ -176,12 +185,12 @@ class OovCounts:
         self._merge_words(other)
 
     def _merge_words(self, other: OovCounts) -> None:
-        before = self._tally.held.first.copy()
-        slots = self._tally.merge(other._tally)
+        before = self.tally.held.first.copy()
+        slots = self.tally.merge(other.tally)
         earlier = np.full(len(slots), NEVER)
         both = (slots >= 0) & (slots < len(before))
         earlier[both] = before[slots[both]]
-        better = (slots >= 0) & (other._tally.held.first < earlier)
+        better = (slots >= 0) & (other.tally.held.first < earlier)
         kept = {int(slots[at]): example for at, example in other._examples.items() if better[at]}
         room = max(self._examples_left // EXAMPLE_COST, 0)
         self._keep_examples(dict(islice(kept.items(), room)))
@@ -199,7 +208,7 @@ class OovCounts:
         ``vocabulary``: to tell what unknown words look like, and to name entries never used.
         ``notes``: further facts for a person; ``others``: reports on further tables.
         """
-        totals, tally = self.totals, self._tally
+        totals, tally = self.totals, self.tally
         words = figures.word_table(tally, self._examples)
         unknown = figures.unknown_table(words)
         kinds: tuple[KindShare, ...] = ()
@@ -239,7 +248,7 @@ class OovCounts:
 
     def _notes(self, unknown: int, listed: int) -> Iterator[str]:
         """What a reader of the report must know of its limits."""
-        if self._tally.sketches is not None:
+        if self.tally.sketches is not None:
             yield (
                 f"more distinct words than fit the budget: of about {unknown:,} unknown ones "
                 f"{listed:,} are listed"
@@ -255,19 +264,20 @@ def _size(judged: Judged, texts: pa.StringArray) -> int:
 
 def _figures(batch: BatchCounts, numbers: NDArray[np.int64]) -> Tallied:
     """The figures of all the words of a batch, whose texts have such ``numbers``."""
-    documents = np.zeros(len(batch.words), np.int64)
-    documents[batch.unknown] = batch.documents
-    first = np.full(len(batch.words), NEVER)
-    first[batch.unknown] = numbers[batch.rows]
+    unknown = batch.unknown
+    documents = np.zeros(len(batch.counts), np.int64)
+    documents[unknown.rows] = unknown.documents
+    first = np.full(len(batch.counts), NEVER)
+    first[unknown.rows] = numbers[unknown.first]
     return Tallied(batch.known, batch.pieces, batch.counts, documents, first)
 
 
 def _totals(batch: BatchCounts, texts: int) -> Totals:
     return Totals(
         texts,
-        batch.texts_unknown,
+        batch.unknown.texts,
         int(batch.counts.sum()),
-        int(batch.counts[batch.unknown].sum()),
+        int(batch.counts[batch.unknown.rows].sum()),
         int(batch.counts @ batch.pieces),
     )
 

@@ -6,12 +6,14 @@ given to sketches, and those already held stay exact.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import compress, count, islice, repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.oov.batch_counts import NO_SLOTS
 from vocabtool.oov.word_sketches import LateWord, WordSketches
 
 if TYPE_CHECKING:
@@ -74,31 +76,42 @@ class WordTally:
         """The figures of the words held, a row for each slot; not to be kept."""
         return Tallied._make(column[: len(self.slots)] for column in self._columns)
 
-    def add(self, words: list[bytes], figures: Tallied) -> NDArray[np.int64]:
-        """Count words, no two of them equal; returns the slot of each, -1 where it is not held."""
-        slots = self._slots_of(words)
+    def slots_of(self, words: Iterable[bytes]) -> NDArray[np.int64]:
+        """The slot of each word, -1 where it is not held; may be asked by another thread."""
+        return np.fromiter(map(self.slots.get, words, repeat(-1)), np.int64)
+
+    def add(
+        self, words: list[bytes], figures: Tallied, held: NDArray[np.int64] = NO_SLOTS
+    ) -> NDArray[np.int64]:
+        """Count words, no two of them equal; returns the slot of each, -1 where it is not held.
+
+        ``held``: slots of words that stand before ``words`` in ``figures`` and the answer.
+        """
+        slots = np.concatenate((held, self._slots_of(words)))
         self._grow()
         late = slots < 0
         if not late.any():
             self._add_held(slots, figures)
             return slots
-        held = ~late
-        self._add_held(slots[held], Tallied._make(column[held] for column in figures))
-        self._add_late(list(compress(words, late.tolist())), figures, late)
+        kept = ~late
+        self._add_held(slots[kept], Tallied._make(column[kept] for column in figures))
+        late_words = compress(words, late[len(held) :].tolist())
+        self._add_late(list(late_words), figures, late)
         return slots
 
     def _slots_of(self, words: list[bytes]) -> NDArray[np.int64]:
         slots = self._found(words)
-        for at in range(0, len(words), CHUNK):
+        new = np.flatnonzero(slots < 0)
+        for at in range(0, len(new), CHUNK):
             if self.sketches is None and self.cost <= self.budget:
-                self._hold(words[at : at + CHUNK], slots[at : at + CHUNK])
+                chunk = new[at : at + CHUNK]
+                slots[chunk] = self._hold([words[i] for i in chunk.tolist()])
         return slots
 
     def _found(self, words: list[bytes]) -> NDArray[np.int64]:
         """The slot of each word, -1 where it is not held."""
         if min(len(words), len(self.slots)) < MANY:
-            held = map(self.slots.get, words, repeat(-1))
-            return np.fromiter(held, np.int64, len(words))
+            return self.slots_of(words)
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -116,13 +129,12 @@ class WordTally:
             self._list = new if self._list is None else pa.concat_arrays([self._list, new])
         return self._list
 
-    def _hold(self, words: list[bytes], slots: NDArray[np.int64]) -> None:
-        """Put slots in place of each -1: those words are held from now on."""
-        missing = slots < 0
-        new = list(compress(words, missing.tolist()))
-        slots[missing] = np.arange(len(self.slots), len(self.slots) + len(new))
-        self.slots.update(zip(new, count(len(self.slots)), strict=False))
-        self._length += sum(map(len, new))
+    def _hold(self, words: list[bytes]) -> NDArray[np.int64]:
+        """Slots for words that are held from now on."""
+        first = len(self.slots)
+        self.slots.update(zip(words, count(first), strict=False))
+        self._length += sum(map(len, words))
+        return np.arange(first, len(self.slots))
 
     def _grow(self) -> None:
         """A row for each slot, and room for more."""

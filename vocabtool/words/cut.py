@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.errors import VocabtoolError
 from vocabtool.vocabulary import encode
 
 if TYPE_CHECKING:
@@ -55,6 +56,26 @@ def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
     import pyarrow as pa
 
     return as_strings(pa.array(list(map(text_bytes, texts)), pa.binary()))
+
+
+def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
+    """Texts, which may lie in an Arrow array of another type of strings.
+
+    Raises :class:`VocabtoolError` where one is null, ``TypeError`` for what holds no texts.
+    """
+    import pyarrow as pa
+
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    if not isinstance(texts, pa.Array):
+        if isinstance(texts, str | bytes):
+            raise TypeError("wanted several texts, got one: put it in a list")
+        return string_array(texts)
+    if texts.null_count:
+        raise VocabtoolError("a text that is null is not a text: fill or drop it first")
+    if pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type):
+        texts = texts.cast(pa.binary())
+    return as_strings(texts)
 
 
 def text_bytes(text: str | bytes) -> bytes:

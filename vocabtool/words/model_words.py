@@ -20,7 +20,7 @@ from vocabtool.extraction import choose as choose_vocabulary
 from vocabtool.formats import detect, graph_files, sentencepiece, sentencepiece_file
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
 from vocabtool.words import named, readings
-from vocabtool.words.cut import as_bytes, as_strings, string_array
+from vocabtool.words.cut import as_bytes, texts_array
 from vocabtool.words.judged import Judged
 from vocabtool.words.judging import Judge, RuleJudge
 from vocabtool.words.lexicon import TableLexicon
@@ -92,7 +92,7 @@ class Words:
 
     def judge(self, texts: pa.Array | Iterable[str | bytes]) -> Judged:
         """The words of many texts as arrays, known and unknown."""
-        return self.judge_.judge(_strings(texts))
+        return self.judge_.judge(texts_array(texts))
 
     def split(self, texts: pa.Array | Iterable[str | bytes]) -> pa.ListArray:
         """The words of each text: an Arrow list of structs ``word``, ``id``, ``known``, ``pieces``.
@@ -133,22 +133,6 @@ class Words:
     def fingerprint(self) -> str:
         """Hexadecimal sha256 of the way from text to words."""
         return self.judge_.fingerprint
-
-
-def _strings(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
-    import pyarrow as pa
-
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-    if not isinstance(texts, pa.Array):
-        if isinstance(texts, str | bytes):
-            raise TypeError("wanted several texts, got one: put it in a list")
-        return string_array(texts)
-    if texts.null_count:
-        raise VocabtoolError("a text that is null is not a text: fill or drop it first")
-    if pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type):
-        texts = texts.cast(pa.binary())
-    return as_strings(texts)
 
 
 def _of_its_own(file: Path, name: str | None) -> Words:

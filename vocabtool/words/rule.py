@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 from vocabtool.errors import VocabtoolError
 from vocabtool.words.cut import Cut, Step, as_strings, per_text, string_array, whole
 from vocabtool.words.ngrams import NGrams
-from vocabtool.words.strings import WHITESPACE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_GROWTH: Final = 64  # times as many bytes as the texts have
 ROOM: Final = 1 << 20
-SPACE: Final = 32  # no byte of ASCII whitespace is higher
-BLANK_BYTES: Final = np.isin(np.arange(256), list(WHITESPACE))
+SPACE, TAB, RETURN = (np.uint8(ord(blank)) for blank in " \t\r")
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 
@@ -53,16 +51,20 @@ class Rule:
 
     def coded(self, texts: pa.StringArray) -> Coded:
         """The same words, each distinct piece of text looked at once where that is the same."""
-        steps, ngrams = self._parts
+        ngrams = self._parts[1]
         if not self.works_between_blanks(texts):
             return encoded(self.cut(texts))
         pieces, offsets = chunks(texts)
         pieces = as_bytes_encoded(pieces)
-        words = encoded(_apply(steps, whole(as_strings(pieces.dictionary))))
-        codes = _unfolded(words, pieces.indices.to_numpy(), offsets)
+        words = self.of_chunks(as_strings(pieces.dictionary))
+        codes = unfolded(words, pieces.indices.to_numpy(), offsets)
         if not ngrams:
             return codes
         return encoded(_apply(ngrams, Cut(codes.distinct.take(codes.codes), codes.offsets)))
+
+    def of_chunks(self, chunks: pa.StringArray) -> Coded:
+        """The words of chunks of text, where the rule works between blanks; before any n-grams."""
+        return encoded(_apply(self._parts[0], whole(chunks)))
 
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
         """Whether the words of texts are those of what stands between blanks, one by one.
@@ -127,7 +129,7 @@ def encoded(cut: Cut) -> Coded:
     return Coded(values.indices.to_numpy(), cut.offsets, as_strings(values.dictionary))
 
 
-def _unfolded(words: Coded, pieces: NDArray[np.int32], offsets: NDArray[np.int64]) -> Coded:
+def unfolded(words: Coded, pieces: NDArray[np.int32], offsets: NDArray[np.int64]) -> Coded:
     """The words of texts, from those of each distinct piece and the pieces of each text."""
     counts = np.diff(words.offsets)
     if bool((counts == 1).all()):
@@ -150,25 +152,14 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int64]]:
     bounds = text_bounds(texts)
     first = int(bounds[0])
     data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[first : int(bounds[-1])]
-    low = np.flatnonzero(data <= SPACE)  # far fewer than all: only these are looked at one by one
-    blank = BLANK_BYTES[data[low]]
-    ends = (low if blank.all() else low[blank]).astype(np.int32)
-    ends += 1
-    cuts, offsets = _inserted(ends, bounds - first)
-    places = pa.py_buffer(cuts + np.int32(first))
-    pieces = pa.StringArray.from_buffers(len(cuts) - 1, places, texts.buffers()[2])
-    return pieces, offsets.astype(np.int64)
-
-
-def _inserted(
-    cuts: NDArray[np.int32], bounds: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Ascending places with those of ``bounds`` among them; and where these stand then."""
-    places, which = np.unique(bounds, return_inverse=True)
-    at = np.searchsorted(cuts, places)
-    missing = np.append(cuts, -1)[at] != places
-    before = np.cumsum(missing) - missing
-    return np.insert(cuts, at[missing], places[missing]), (at + before)[which]
+    is_last = data == SPACE
+    is_last |= data - TAB <= RETURN - TAB
+    ends = bounds[1:] - 1 - first
+    is_last[ends[ends >= 0]] = True
+    cuts = np.append(0, np.flatnonzero(is_last) + 1)
+    offsets = np.searchsorted(cuts, bounds - first)
+    places = pa.py_buffer((cuts + first).astype(np.int32))
+    return pa.StringArray.from_buffers(len(cuts) - 1, places, texts.buffers()[2]), offsets
 
 
 def text_bounds(texts: pa.StringArray) -> NDArray[np.int32]:
