@@ -8,6 +8,9 @@ vocabtool must be installed beside this Python. What is read is made on first us
 ``vectors``: a GloVe-like text of 1 GB, 400,000 words with 300 numbers each, some words with blanks
 in them. vocabtool lists the words, ``wc -l`` counts the lines.
 
+``diff``: two lists of a million words, half of them common. ``vocabtool diff`` compares them and
+writes all its figures; a Python script makes sets of both and takes them apart.
+
 Whole processes, from start to exit, contenders in turn, on a warm cache. Memory is the peak
 resident set. 1 MB is 1,000,000 bytes.
 """
@@ -17,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -33,6 +37,19 @@ DIM: Final = 300
 TAILS: Final = 4_001  # different vectors; the words repeat them in turn
 SLOWER: Final = 8  # times wc -l at most
 MOST_MEMORY: Final = 150_000_000
+ENTRIES: Final = 1_000_000  # of each list
+COMMON: Final = 500_000
+MOST_SECONDS: Final = 2.0
+MOST_DIFF_MEMORY: Final = 600_000_000
+SETS: Final = """
+import json, sys
+a, b = (open(path, encoding="utf-8").read().split("\\n")[:-1] for path in sys.argv[1:3])
+in_a, in_b = set(a), set(b)
+common = in_a & in_b
+only_a = [word for word in a if word not in in_b]
+only_b = [word for word in b if word not in in_a]
+print(json.dumps({"common": len(common), "only_a": len(only_a), "only_b": len(only_b)}))
+"""
 
 
 # What is read.
@@ -52,6 +69,48 @@ def glove(path: str) -> None:
     with Path(path).open("wb") as file:
         for number in range(WORDS):
             file.write(glove_word(number) + b" " + tails[number % TAILS] + b"\n")
+
+
+def entry(generator: random.Random) -> str:
+    """A word, a name, a number, an identifier, or a word in another script."""
+    vowels, consonants = "aeiou", "bcdfghjklmnpqrstvwz"
+    length = generator.choices((1, 2, 3, 4, 5), (8, 35, 35, 15, 7))[0]
+    word = "".join(generator.choice(consonants) + generator.choice(vowels) for _ in range(length))
+    kind = generator.random()
+    if kind < 0.60:
+        return word + generator.choice(("", "n", "s", "r", "th"))
+    if kind < 0.80:
+        return word.upper() if kind < 0.64 else word.capitalize()
+    if kind < 0.86:
+        return f"{generator.randrange(10**6) / generator.choice((1, 10)):g}"
+    if kind < 0.91:
+        return f"{word}_{generator.randrange(1000)}"
+    if kind < 0.96:
+        return word[:2] + generator.choice("àéèüöñçß\ufb01") + word[2:]
+    letters = "абвгдежзиклмнопрст" if kind < 0.98 else "一丁七万三上下不与世中主久义之乐也习"
+    return "".join(generator.choice(letters) for _ in range(generator.randrange(3, 9)))
+
+
+def two_lists() -> tuple[list[str], list[str]]:
+    """Two lists of different words that share some; in another order in each."""
+    generator = random.Random(5)
+    found = {"the": None}
+    while len(found) < 2 * ENTRIES - COMMON:
+        found[entry(generator)] = None
+    words = list(found)
+    other = ["of", *words[ENTRIES - COMMON + 1 :]]
+    generator.shuffle(other)
+    return words[:ENTRIES], ["the", *other[:-1]]
+
+
+def list_a(path: str) -> None:
+    """The first of two lists."""
+    Path(path).write_text("\n".join(two_lists()[0]) + "\n", "utf-8")
+
+
+def list_b(path: str) -> None:
+    """The second."""
+    Path(path).write_text("\n".join(two_lists()[1]) + "\n", "utf-8")
 
 
 def made(work: Path, name: str) -> Path:
@@ -163,12 +222,46 @@ def list_vectors(path: str) -> None:
     print(json.dumps({"words": len(vocabulary), "blanks": blanks}))
 
 
+def diff(work: Path, runs: int) -> Iterator[str]:
+    """Our comparison with all its figures against Python's sets."""
+    files = [str(made(work, name)) for name in ("list_a", "list_b")]
+    commands = {
+        "sets": [sys.executable, "-c", SETS, *files],
+        "vocabtool": [*job("compare"), *files],
+    }
+    results = in_turn(commands, runs)
+    expected = json.loads(results["sets"][0].said)
+    found = json.loads(results["vocabtool"][0].said)
+    if {name: found[name] for name in expected} != expected:
+        raise SystemExit(f"sets find {expected}, vocabtool something else")
+    for name, each in results.items():
+        memory = max(r.memory for r in each) / 1e6
+        yield f"{name:12} {seconds_of(each):7.2f} s {memory:5.0f} MB"
+    seconds, most = seconds_of(results["vocabtool"]), seconds_of(results["sets"])
+    yield f"below {MOST_SECONDS:.0f} s: {yes_no(seconds < MOST_SECONDS)} ({seconds:.2f} s)"
+    yield f"at most the time of sets: {yes_no(seconds <= most)} ({seconds / most:.2f}x)"
+    memory = max(r.memory for r in results["vocabtool"])
+    yield f"memory below {MOST_DIFF_MEMORY / 1e6:.0f} MB: {yes_no(memory < MOST_DIFF_MEMORY)}"
+
+
+def compare(*files: str) -> None:
+    """``vocabtool diff`` with every figure, and the first 20 entries of each list."""
+    from vocabtool.diff_command import diff_command
+
+    options = ["--format", "json", "--limit", "20"]
+    diff_command.main([*files, *options], standalone_mode=False)
+
+
 QUESTIONS: Final[dict[str, Callable[[Path, int], Iterator[str]]]] = {
     "vectors": vectors,
+    "diff": diff,
 }
 JOBS: Final[dict[str, Callable[..., None]]] = {
     "glove": glove,
     "list_vectors": list_vectors,
+    "list_a": list_a,
+    "list_b": list_b,
+    "compare": compare,
 }
 
 

@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.byte_strings import ByteStrings
-from vocabtool.diff.comparison import Diff, KindCount, diff
-from vocabtool.diff.entries import arrow
-from vocabtool.diff.gains import Gain
-from vocabtool.diff.pairwise import Pair, pairwise
-from vocabtool.diff.ranks import order_of
-from vocabtool.diff.use import Carriers, Use, UseCounter
+from vocabtool.comparison.diff import Diff, KindCount, diff
+from vocabtool.comparison.entries import arrow
+from vocabtool.comparison.gains import Gain
+from vocabtool.comparison.pairwise import Pair, pairwise
+from vocabtool.comparison.ranks import order_of
+from vocabtool.comparison.use import Carriers, Use, UseCounter
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.vocabulary import Marker, Vocabulary, encode
 from vocabtool.words.cut import string_array
@@ -261,7 +261,7 @@ def test_only_whole_words_of_pieces_are_known(marker: Marker, entries: list[str]
 
 def test_words_that_wait_are_looked_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded by looking words up before all were read: the figures stay the same."""
-    from vocabtool.diff import use as module
+    from vocabtool.comparison import use as module
 
     texts = [f"the w{i} cat dog" for i in range(200)]
     expected = used(made(A), made(B), texts)

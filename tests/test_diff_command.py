@@ -13,7 +13,7 @@ import pytest
 
 from tests.test_text_commands import on_terminal, run
 from vocabtool import command_streams, diff_command, documents
-from vocabtool.diff.folding import FOLDS
+from vocabtool.comparison.folding import FOLDS
 
 ONE = "the\nof\nParis\n287.9\ncat\nlove\n"
 TWO = "of\nthe\nparis\ndog\n"

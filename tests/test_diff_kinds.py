@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.byte_strings import ByteStrings
-from vocabtool.diff import characters
-from vocabtool.diff.entries import arrow
-from vocabtool.diff.kinds import KINDS, Kind, kinds
+from vocabtool.comparison import characters
+from vocabtool.comparison.entries import arrow
+from vocabtool.comparison.kinds import KINDS, Kind, kinds
 from vocabtool.oov.lookalikes import main_script
 from vocabtool.vocabulary import Marker, encode, is_utf8
 

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from vocabtool.byte_strings import ByteStrings
-from vocabtool.diff.comparison import Diff, compare, weighed
-from vocabtool.diff.folding import FOLDS, Fold
-from vocabtool.diff.pairwise import Pairs, pairwise
-from vocabtool.diff.ranks import Order
-from vocabtool.diff.use import UseCounter
+from vocabtool.comparison.diff import Diff, compare, weighed
+from vocabtool.comparison.folding import FOLDS, Fold
+from vocabtool.comparison.pairwise import Pairs, pairwise
+from vocabtool.comparison.ranks import Order
+from vocabtool.comparison.use import UseCounter
 from vocabtool.diff_report_files import ENDINGS, PAGE, DiffFormat, pairs, save_diff, write
 from vocabtool.diff_report_files.json_file import facts
 from vocabtool.diff_report_files.plain_words import FOLDS as FOLD_NAMES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, assert_never
 
-from vocabtool.diff.comparison import Diff
+from vocabtool.comparison.diff import Diff
 from vocabtool.whole_file import whole_file
 
 DiffFormat = Literal["text", "json", "csv", "parquet", "html"]

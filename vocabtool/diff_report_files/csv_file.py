@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import BinaryIO, Final
 
-from vocabtool.diff.comparison import Diff
+from vocabtool.comparison.diff import Diff
 from vocabtool.diff_report_files.rows import CHUNK, PARTS, Row, rows
 
 COLUMNS: Final = ("token", "base64", *Row._fields[1:])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from vocabtool.diff.comparison import Diff, KindCount
-from vocabtool.diff.ranks import Ranks
-from vocabtool.diff.use import Use
+from vocabtool.comparison.diff import Diff, KindCount
+from vocabtool.comparison.ranks import Ranks
+from vocabtool.comparison.use import Use
 from vocabtool.diff_report_files.plain_words import shares
 from vocabtool.plots import BLUE, GREY, INK, ORANGE, bare, svg
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from vocabtool.diff.comparison import Diff, Part
-from vocabtool.diff.use import SideName, Use
+from vocabtool.comparison.diff import Diff, Part
 from vocabtool.diff_report_files import figures
 from vocabtool.diff_report_files.plain_words import (
     FOLDS,
@@ -20,6 +19,10 @@ from vocabtool.diff_report_files.plain_words import (
 from vocabtool.oov_report_files.plain_words import percent
 from vocabtool.pages import data, facts, figure, page, small, table, text, word
 from vocabtool.pages import remarks as list_of
+
+if TYPE_CHECKING:
+    from vocabtool.comparison.use import SideName, Use
+
 
 SHOWN: Final = 24  # entries of each kind, where a reader has not said how many
 SHIFTS: Final = 20

@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from vocabtool.diff.comparison import Diff
-from vocabtool.diff.gains import Gain
-from vocabtool.diff.use import SideName, Use
+from vocabtool.comparison.diff import Diff
+from vocabtool.comparison.gains import Gain
 from vocabtool.diff_report_files.plain_words import remarks
 from vocabtool.diff_report_files.rows import PARTS, Row, rows
 from vocabtool.vocabulary import is_utf8
+
+if TYPE_CHECKING:
+    from vocabtool.comparison.use import SideName, Use
+
 
 LARGEST: Final = 100  # shifts of rank
 COMMONEST: Final = 1_000  # words of a corpus that one side alone knows

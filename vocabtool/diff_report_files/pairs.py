@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import BinaryIO, Final, assert_never
 
-from vocabtool.diff.pairwise import COLUMNS, Pair, Pairs
+from vocabtool.comparison.pairwise import COLUMNS, Pair, Pairs
 from vocabtool.diff_report_files import ENDINGS, PAGE, DiffFormat
 from vocabtool.pages import page, table, text
 from vocabtool.text_tables import drawn

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from vocabtool.diff.comparison import Diff
+from vocabtool.comparison.diff import Diff
 from vocabtool.diff_report_files.json_file import facts
 from vocabtool.diff_report_files.rows import PARTS, chunks
 from vocabtool.vocabulary import is_utf8

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from vocabtool.diff.comparison import Diff, Side
-from vocabtool.diff.gains import FoldOrAll
-from vocabtool.diff.ranks import Order
-from vocabtool.diff.use import CARRYING, SideName, Use
+from vocabtool.comparison.diff import Diff, Side
+from vocabtool.comparison.gains import FoldOrAll
+from vocabtool.comparison.ranks import Order
+
+if TYPE_CHECKING:
+    from vocabtool.comparison.use import SideName, Use
 
 FOLDS: Final[dict[FoldOrAll, str]] = {
     "case": "case",
@@ -75,6 +77,8 @@ def correlation(found: Diff) -> str:
 
 def carried(use: Use, side: SideName) -> str:
     """How few words make up what one side alone knows."""
+    from vocabtool.comparison.use import CARRYING
+
     knows, misses = ("A", "B") if side == "a" else ("B", "A")
     found = use.carriers(side)
     if not found.words:

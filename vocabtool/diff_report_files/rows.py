@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, get_args
 
-from vocabtool.diff.comparison import Diff, Part
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.comparison.diff import Diff, Part
+from vocabtool.comparison.entries import take
+from vocabtool.comparison.kinds import KINDS
 
 CHUNK: Final = 1 << 14
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
@@ -34,7 +39,27 @@ def rows(found: Diff, part: Part, most: int | None = None) -> Iterator[Row]:
 
 def chunks(found: Diff, part: Part, most: int | None = None) -> Iterator[list[list[Any]]]:
     """The same by columns, as many rows at a time as are worked on together."""
+    names = np.array([*KINDS, ""], object)
+    rank_a, rank_b, shift = found.rank_columns
     places = found.places(part, most)
     for at in range(0, len(places), CHUNK):
-        table = found.to_arrow(places[at : at + CHUNK])
-        yield [column.to_pylist() for column in table.columns]
+        some = places[at : at + CHUNK]
+        in_a, in_b = found.in_a[some], found.in_b[some]
+        yield [
+            take(found.tokens, some).to_pylist(),
+            in_a.tolist(),
+            in_b.tolist(),
+            _where(in_a, found.ids_a[some]),
+            _where(in_b, found.ids_b[some]),
+            _where(in_a, names[np.minimum(found.kinds_a[some], len(KINDS))]),
+            _where(in_b, names[np.minimum(found.kinds_b[some], len(KINDS))]),
+            *(_where(in_a & in_b, column[some]) for column in (rank_a, rank_b, shift)),
+        ]
+
+
+def _where(held: NDArray[np.bool_], values: NDArray[Any]) -> list[Any]:
+    """The values, ``None`` where there are none."""
+    shown = values.astype(object)
+    shown[~held] = None
+    found: list[Any] = shown.tolist()
+    return found

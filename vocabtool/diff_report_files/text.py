@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from vocabtool.diff.comparison import Diff, Part
-from vocabtool.diff.use import SideName, Use
+from vocabtool.comparison.diff import Diff, Part
 from vocabtool.diff_report_files.plain_words import (
     FOLDS,
     carried,
@@ -20,6 +19,10 @@ from vocabtool.diff_report_files.rows import PARTS, Row, rows
 from vocabtool.oov_report_files.plain_words import percent
 from vocabtool.text_tables import drawn, listed, short
 from vocabtool.vocabulary import printable
+
+if TYPE_CHECKING:
+    from vocabtool.comparison.use import SideName, Use
+
 
 SHOWN: Final = 8  # entries of each list, where a reader has not said how many
 COLUMNS: Final = ("token", "id_a", "id_b", "kind_a", "kind_b", "rank_a", "rank_b", "shift")

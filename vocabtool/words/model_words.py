@@ -19,7 +19,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.extraction import choose as choose_vocabulary
 from vocabtool.formats import detect, graph_files, sentencepiece, sentencepiece_file
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
-from vocabtool.words import named, readings
+from vocabtool.words import hf_tokenizer_judge, named, readings
 from vocabtool.words.cut import as_bytes, texts_array
 from vocabtool.words.judged import Judged
 from vocabtool.words.judging import Judge, RuleJudge
@@ -87,7 +87,7 @@ class Words:
             found = detect.open_model(model, small=name is not None)
             return _by_rule(choose_vocabulary(found, name), rule)
         if not detect.has_graphs(model):
-            return _of_its_own(Path(model), name)
+            return _of_its_own(model, name)
         return _recovered(model, name)
 
     def judge(self, texts: pa.Array | Iterable[str | bytes]) -> Judged:
@@ -135,19 +135,32 @@ class Words:
         return self.judge_.fingerprint
 
 
-def _of_its_own(file: Path, name: str | None) -> Words:
-    """The words of what holds no graphs: only a SentencePiece model is known to cut texts."""
-    found = detect.open_model(file, small=name is not None)
+def _of_its_own(model: str | Path, name: str | None) -> Words:
+    """The words of what holds no graphs: a SentencePiece model or a tokenizer.json cuts texts."""
+    found = detect.open_model(model, small=name is not None)
     vocabulary = choose_vocabulary(found, name)
+    file = graph_files.path_of(model)
     if found.format == sentencepiece_file.READER.format:
         tokenizer = SentencePieces(read_model(file))
         return Words(vocabulary, "recovered", SentencePieceJudge(Rule(()), tokenizer, vocabulary))
+    for path in _files_of(vocabulary, file):
+        judge = hf_tokenizer_judge.judge_of(path, vocabulary)
+        if judge is not None:
+            return Words(vocabulary, "recovered", judge)
     if vocabulary.kind not in SUBWORDS:
         raise VocabtoolError(f"{file}: {LIST}")
     raise VocabtoolError(
         f"{file}: how texts are cut into these pieces is not read from it, and it cannot be run. "
         f"{RULES}"
     )
+
+
+def _files_of(vocabulary: Vocabulary, path: Path) -> list[Path]:
+    """The files that a vocabulary was found in: the model itself, or files of its folder."""
+    if not path.is_dir():
+        return [path]
+    names = {place.file: None for place in vocabulary.places if "/" not in place.file}
+    return [path / name for name in names if (path / name).is_file()]
 
 
 def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:

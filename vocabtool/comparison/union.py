@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.diff.entries import buffers, integers, take
+from vocabtool.comparison.entries import buffers, integers, take
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,13 +47,17 @@ class Union:
         """Entries in id order; those that repeat an earlier one of the same side are left out."""
         import pyarrow as pa
 
-        entries = pa.concat_arrays([a, b])
+        return cls.of_joined(pa.concat_arrays([a, b]), len(a))
+
+    @classmethod
+    def of_joined(cls, entries: pa.LargeBinaryArray, size_a: int) -> Union:
+        """The same of A's entries and B's one behind the other; ``size_a``: how many are A's."""
         first = first_places(entries)
         new = first == np.arange(len(entries))
         numbers = (np.cumsum(new) - 1)[first]
         tokens = take(entries, np.flatnonzero(new))
         count = len(tokens)
-        return cls(tokens, _held(numbers[: len(a)], count), _held(numbers[len(a) :], count))
+        return cls(tokens, _held(numbers[:size_a], count), _held(numbers[size_a:], count))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -67,6 +71,22 @@ class Union:
     def in_b(self) -> NDArray[np.bool_]:
         """Whether B does."""
         return membership(self.b.numbers, len(self))
+
+    @cached_property
+    def order_a(self) -> NDArray[np.int64]:
+        """Where each token stands among A's different entries; 0 where A does not hold it."""
+        return _order(self.a, len(self))
+
+    @cached_property
+    def order_b(self) -> NDArray[np.int64]:
+        """The same of B."""
+        return _order(self.b, len(self))
+
+
+def _order(held: Held, count: int) -> NDArray[np.int64]:
+    order = np.zeros(count, np.int64)
+    order[held.numbers] = np.arange(len(held.numbers))
+    return order
 
 
 def membership(numbers: NDArray[np.int64], count: int) -> NDArray[np.bool_]:

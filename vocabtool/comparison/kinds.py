@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.diff.characters import (
+from vocabtool.comparison.characters import (
     BROKEN,
     FOREIGN,
     JOINER,
@@ -40,8 +40,8 @@ from vocabtool.diff.characters import (
     Bits,
     characters,
 )
-from vocabtool.diff.entries import bools, buffers, byte_strings, take
-from vocabtool.diff.folding import without_marks
+from vocabtool.comparison.entries import bools, buffers, byte_strings, take
+from vocabtool.comparison.folding import without_marks
 from vocabtool.markers import marked
 from vocabtool.oov.lookalikes import main_script
 from vocabtool.vocabulary import Marker

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.diff.characters import UPPER, characters
-from vocabtool.diff.entries import arrow, bools, integers, take
-from vocabtool.diff.folding import Fold, folded
-from vocabtool.diff.union import Union
+from vocabtool.comparison.characters import UPPER, characters
+from vocabtool.comparison.entries import arrow, bools, integers, take
+from vocabtool.comparison.folding import Fold, folded
+from vocabtool.comparison.union import Union
 from vocabtool.errors import VocabtoolError
 from vocabtool.markers import marked, plain_strings
 from vocabtool.vocabulary import Marker, Vocabulary

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.byte_strings import ByteStrings
-from vocabtool.diff.characters import CASED, COMPOSED, WIDE, Bits, characters
-from vocabtool.diff.entries import arrow, byte_strings, take
+from vocabtool.comparison.characters import CASED, COMPOSED, WIDE, Bits, characters
+from vocabtool.comparison.entries import arrow, byte_strings, take
 from vocabtool.markers import plain_strings
 from vocabtool.vocabulary import Marker
 

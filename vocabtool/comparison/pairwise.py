@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vocabtool.diff.comparison import Comparable, label, vocabulary
-from vocabtool.diff.entries import arrow
-from vocabtool.diff.folding import checked, folded
-from vocabtool.diff.gains import jaccard
-from vocabtool.diff.ranks import Ranks
-from vocabtool.diff.union import Union
+from vocabtool.comparison.diff import Comparable, label, vocabulary
+from vocabtool.comparison.entries import arrow
+from vocabtool.comparison.folding import checked, folded
+from vocabtool.comparison.gains import jaccard
+from vocabtool.comparison.ranks import Ranks
+from vocabtool.comparison.union import Union
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
+from vocabtool.byte_strings import CHUNK, ByteStrings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
-    """Byte strings as an array."""
+def arrow(*parts: ByteStrings) -> pa.LargeBinaryArray:
+    """Byte strings as an array; several one behind the other."""
     import pyarrow as pa
 
-    offsets = np.zeros(len(entries) + 1, np.int64)
-    np.cumsum(entries.lengths, out=offsets[1:])
-    held = [None, pa.py_buffer(offsets), pa.py_buffer(_closed_up(entries))]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(entries), held)
+    lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
+    offsets = np.cumsum(lengths, out=lengths)
+    data = b"".join(piece for part in parts for piece in _closed_up(part))
+    held = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, held)
 
 
-def _closed_up(entries: ByteStrings) -> bytes | NDArray[np.uint8]:
+def _closed_up(entries: ByteStrings) -> Iterator[bytes]:
     """The bytes of all entries; quickly for lines, each one byte behind the one before."""
     starts, ends = entries.starts, entries.ends
     if not len(entries) or not np.array_equal(starts[1:], ends[:-1] + 1):
-        return b"".join(entries.pieces(b""))
-    first = int(starts[0])
-    kept = np.ones(int(ends[-1]) - first, np.bool_)
-    kept[ends[:-1] - first] = False
-    return np.frombuffer(entries.data, np.uint8)[first : int(ends[-1])][kept]
+        yield from entries.pieces(b"")
+        return
+    data = np.frombuffer(entries.data, np.uint8)
+    for at in range(0, len(entries), CHUNK):
+        stops = ends[at : at + CHUNK]
+        first, last = int(starts[at]), int(stops[-1])
+        kept = np.ones(last - first, np.bool_)
+        kept[stops[:-1] - first] = False
+        yield data[first:last].compress(kept).tobytes()
 
 
 def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.diff.entries import buffers
-from vocabtool.diff.union import Held, Union
+from vocabtool.comparison.entries import buffers
+from vocabtool.comparison.union import Held, Union
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +72,7 @@ class Ranks:
         if count < 2:
             return None
         apart = (self.b - self.a).astype(np.float64)
-        return 1 - 6 * float(apart @ apart) / (count * (count * count - 1))
+        return 1 - 6 * float(np.square(apart).sum()) / (count * (count * count - 1))
 
     def largest(self, most: int) -> NDArray[np.intp]:
         """Places of the words that shift most, up or down; the first of A among equals."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.diff.characters import Bits, characters
-from vocabtool.diff.entries import arrow, take
-from vocabtool.diff.folding import Fold, checked, folded
-from vocabtool.diff.gains import Gain, gains, jaccard
-from vocabtool.diff.kinds import CODES, KINDS, Kind, kinds
-from vocabtool.diff.ranks import Order, Ranks, order_of
-from vocabtool.diff.union import Held, Union
+from vocabtool.comparison.characters import Bits, characters
+from vocabtool.comparison.entries import arrow, take
+from vocabtool.comparison.folding import Fold, checked, folded
+from vocabtool.comparison.gains import Gain, gains, jaccard
+from vocabtool.comparison.kinds import CODES, KINDS, Kind, kinds
+from vocabtool.comparison.ranks import Order, Ranks, order_of
+from vocabtool.comparison.union import Held, Union
 from vocabtool.extraction import pick
 from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, Vocabulary, decode
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from vocabtool.diff.use import Use
+    from vocabtool.comparison.use import Use
     from vocabtool.documents import Sources
 
 Part = Literal["common", "only_a", "only_b"]
@@ -199,7 +199,7 @@ class Diff:
 
         places = np.arange(len(self.tokens)) if places is None else places
         in_a, in_b = self.in_a[places], self.in_b[places]
-        rank_a, rank_b, shift = (column[places] for column in self._rank_columns)
+        rank_a, rank_b, shift = (column[places] for column in self.rank_columns)
         apart = ~(in_a & in_b)
         return pa.table(
             {
@@ -217,8 +217,8 @@ class Diff:
         )
 
     @cached_property
-    def _rank_columns(self) -> tuple[NDArray[Any], ...]:
-        """Ranks in A and B, and shifts, of every token: 0 where it is not common."""
+    def rank_columns(self) -> tuple[NDArray[Any], ...]:
+        """Ranks in A and B, and shifts, of every token: 0 where it is not common; shape (u,)."""
         ranks = self.ranks
         columns = []
         for values in (ranks.a, ranks.b, ranks.shifts):
@@ -271,7 +271,7 @@ def diff(
     found = compare(one, other, folds, (label(a), label(b)))
     if corpus is None:
         return found
-    from vocabtool.diff.use import UseCounter
+    from vocabtool.comparison.use import UseCounter
     from vocabtool.documents import batches
 
     counter = UseCounter(one, other, rule=rule, folds=folds)
@@ -296,9 +296,9 @@ def weighed(found: Diff, use: Use) -> Diff:
 
 def compare(a: Vocabulary, b: Vocabulary, folds: tuple[Fold, ...], labels: tuple[str, str]) -> Diff:
     """:func:`diff` of vocabularies that are at hand."""
-    entries = arrow(a.stored), arrow(b.stored)
-    orders = [order_of(each) for each in entries]
-    stored = Union.of(*entries)
+    entries = arrow(a.stored, b.stored)
+    orders = [order_of(part) for part in (entries.slice(0, len(a)), entries.slice(len(a)))]
+    stored = Union.of_joined(entries, len(a))
     bits = characters(stored.tokens)
     union = _folded(stored, folds, (a.marker, b.marker)) if folds else stored
     kinds_a, kinds_b = _kinds(stored, bits, a.marker, b.marker)

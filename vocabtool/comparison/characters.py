@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.diff.entries import buffers
+from vocabtool.comparison.entries import buffers
 from vocabtool.vocabulary import is_utf8
 
 if TYPE_CHECKING:

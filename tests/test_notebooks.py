@@ -1,0 +1,182 @@
+"""The notebooks: they run, show what is stored in them, and use only what is public."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vocabtool
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "notebooks"
+NEEDS = {
+    "vocabulary_diff": ("nbclient", "ipykernel", "matplotlib", "pandas"),
+    "out_of_vocabulary": ("nbclient", "ipykernel", "matplotlib", "pandas", "tensorflow"),
+}
+PLOTS = {"vocabulary_diff": 6, "out_of_vocabulary": 4}
+FIGURES = {
+    "vocabulary_diff": (
+        "680 common, 1,320 only in '../data/sentence_encoder', 2,524 only in",
+        "with decimals: 287.9      0  176 ",
+        "['why', '287', '.', '9', '?']",
+        "Not counted: universal-sentence-encoder_4 and glove.6B.50d.txt are not both here.",
+    ),
+    "out_of_vocabulary": (
+        "equal, number by number: True\ncosine: 1.0000",
+        "84 of 709 words are unknown: 11.8%\n57 of 80 texts hold one: 71.2%",
+        "80 different texts, 60 different vectors",
+        "20 pairs of texts have the same vector",
+    ),
+}
+NAMES = pytest.mark.parametrize("name", sorted(NEEDS))
+
+
+def load(file: Path) -> Any:
+    return json.loads(file.read_text("utf-8"))
+
+
+def code_cells(notebook: Any) -> Iterator[tuple[str, list[Any]]]:
+    """The code and the outputs of each cell."""
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            yield "".join(cell["source"]), cell["outputs"]
+
+
+def shown(output: Any) -> str:
+    """The text of an output; of an image, that it is one."""
+    data = output.get("data", {})
+    if "image/png" in data:
+        return "an image"
+    return "".join(output.get("text") or data["text/plain"])
+
+
+def texts(notebook: Any) -> list[list[str]]:
+    """What each code cell shows."""
+    return [[shown(output) for output in outputs] for _, outputs in code_cells(notebook)]
+
+
+@pytest.fixture
+def execute(tmp_path: Path) -> Callable[[str], Any]:
+    """Runs a notebook in a folder of its own by the documented command."""
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    (tmp_path / "data").symlink_to(ROOT / "data")
+
+    def run(name: str) -> Any:
+        missing = [need for need in NEEDS[name] if importlib.util.find_spec(need) is None]
+        if missing:
+            pytest.skip(f"{name} needs {', '.join(missing)}: pip install 'vocabtool[dev]'")
+        file = folder / f"{name}.ipynb"
+        shutil.copyfile(FOLDER / file.name, file)
+        environ = os.environ | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, str(FOLDER / "execute.py"), str(file)]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return load(file)
+
+    return run
+
+
+def test_every_notebook_is_tested() -> None:
+    """Those that are there are those that are tested, and the README names each."""
+    assert sorted(file.stem for file in FOLDER.glob("*.ipynb")) == sorted(NEEDS)
+    readme = (FOLDER / "README.md").read_text("utf-8")
+    assert [name for name in NEEDS if f"{name}.ipynb" not in readme] == []
+
+
+@NAMES
+def test_a_fresh_run_shows_what_is_stored(execute: Callable[[str], Any], name: str) -> None:
+    """Outputs are not stale: all texts are equal, and images are where images were."""
+    fresh, stored = execute(name), load(FOLDER / f"{name}.ipynb")
+    assert texts(fresh) == texts(stored)
+    assert [fresh["metadata"], *(cell["metadata"] for cell in fresh["cells"])] == [
+        stored["metadata"],
+        *(cell["metadata"] for cell in stored["cells"]),
+    ]
+
+
+@NAMES
+def test_stored_outputs(name: str) -> None:
+    """Every cell was run in order, none failed, and the figures of the story are there."""
+    notebook = load(FOLDER / f"{name}.ipynb")
+    counts = [cell["execution_count"] for cell in notebook["cells"] if "outputs" in cell]
+    assert counts == list(range(1, len(counts) + 1))
+    types = {output["output_type"] for _, outputs in code_cells(notebook) for output in outputs}
+    assert types == {"stream", "display_data", "execute_result"}
+    every = [text for cell in texts(notebook) for text in cell]
+    assert every.count("an image") == PLOTS[name]
+    together = "\n".join(every)
+    assert [figure for figure in FIGURES[name] if figure not in together] == []
+
+
+def test_figures_are_those_of_the_library() -> None:
+    """What the notebooks print is what vocabtool finds, asked without them."""
+    model, questions = ROOT / "data" / "sentence_encoder", ROOT / "data" / "questions.txt"
+    diff = vocabtool.diff(model, ROOT / "data" / "small_glove.txt")
+    assert (diff.common, diff.only_a, diff.only_b) == (680, 1_320, 2_524)
+    counter = vocabtool.OovCounter(vocabtool.Words.of(model))
+    seen = list(counter.watch(questions.read_text("utf-8").splitlines()))
+    report = counter.report()
+    assert (len(seen), report.documents_unknown) == (80, 57)
+    assert (report.tokens, report.tokens_unknown) == (709, 84)
+
+
+def test_the_askers_comparison_runs_where_the_files_are(
+    execute: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """With a model and vectors under the names of USE and GloVe, all is about these."""
+    data, here = tmp_path / "data", tmp_path / "notebooks"
+    (here / "universal-sentence-encoder_4").symlink_to(data / "sentence_encoder")
+    lines = (data / "small_glove.txt").read_text("utf-8").splitlines(keepends=True)
+    (here / "glove.6B.50d.txt").write_text("".join(lines[:1_000]), "utf-8")
+    shown = texts(execute("vocabulary_diff"))
+    known = {line.split(" ")[0] for line in lines[:1_000]}
+    alone = [word for word in vocabtool.extract(data / "sentence_encoder") if word not in known]
+    assert shown[-1][0].startswith(
+        f"entries of USE that are not in GloVe: {len(alone):,} (the asker counted 281,150)\n"
+    )
+    assert "only in 'universal-sentence-encoder_4'" in shown[2][0]
+
+
+@NAMES
+def test_only_public_names_are_used(name: str) -> None:
+    """Of vocabtool only what it exports, of nothing what begins with an underscore."""
+    for source, _ in code_cells(load(FOLDER / f"{name}.ipynb")):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("vocabtool.") for alias in node.names)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vocabtool"):
+                assert node.module == "vocabtool"
+                assert {alias.name for alias in node.names} <= set(vocabtool.__all__)
+            if isinstance(node, ast.Attribute):
+                assert not node.attr.startswith("_"), ast.unparse(node)
+                if isinstance(node.value, ast.Name) and node.value.id == "vocabtool":
+                    assert node.attr in vocabtool.__all__
+
+
+@NAMES
+def test_nothing_tells_of_the_machine(name: str) -> None:
+    """No path of a computer, no kernel's name or time of a run, and a small file."""
+    file = FOLDER / f"{name}.ipynb"
+    notebook = load(file)
+    assert notebook["metadata"] == {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    assert [cell["metadata"] for cell in notebook["cells"] if cell["metadata"]] == []
+    every = "\n".join(text for cell in texts(notebook) for text in cell)
+    assert re.findall(r"(?<![\w.])(?:/[\w.-]+){2,}|[A-Z]:\\", every) == []
+    streams = [out.get("name") for _, outputs in code_cells(notebook) for out in outputs]
+    assert "stderr" not in streams
+    assert file.stat().st_size < 400_000
