@@ -25,7 +25,7 @@ import pytest
 
 from tests import saved_model_bytes as b
 from tests.conftest import ROOT
-from vocabtool import documents, mask, oov_report_files, text_commands
+from vocabtool import command_streams, documents, mask, oov_report_files, text_commands
 from vocabtool.words import named
 from vocabtool.words.rule import Rule
 from vocabtool.words.strings import Lower, SplitWhitespace
@@ -622,9 +622,9 @@ def test_choices_are_those_of_the_parts() -> None:
     assert set(text_commands.REPORT_FORMATS) == {*get_args(oov_report_files.ReportFormat)} - {
         "html"
     }
-    assert get_args(Format) == text_commands.SOURCE_FORMATS
+    assert get_args(Format) == command_streams.SOURCE_FORMATS
     assert get_args(mask.Mode) == text_commands.MASKS
-    assert get_args(documents.OnError) == text_commands.ERRORS
+    assert get_args(documents.OnError) == command_streams.ERRORS
     assert {*text_commands.RULES.split(", ")} == {*named.RULE_NAMES}
 
 

@@ -14,7 +14,7 @@ from typing import NoReturn, TextIO
 import click
 
 import vocabtool
-from vocabtool import model_commands, text_commands
+from vocabtool import diff_command, model_commands, text_commands
 from vocabtool.errors import VocabtoolError
 from vocabtool.telling import tell
 
@@ -30,6 +30,7 @@ for command in (
     model_commands.extract_command,
     text_commands.words_command,
     text_commands.oov_command,
+    diff_command.diff_command,
 ):
     cli.add_command(command)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,12 +11,20 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, TypeVar, get_args
 
 import click
 
-from vocabtool.errors import NotFound
+from vocabtool.command_streams import (
+    ERRORS,
+    SOURCE_FORMATS,
+    check_ending,
+    check_files,
+    standard_output,
+    tell_skipped,
+    watched,
+)
 from vocabtool.model_commands import InspectFormat
 from vocabtool.telling import tell, width
 
 if TYPE_CHECKING:
-    from vocabtool.documents import Batch, OnError, Skipped
+    from vocabtool.documents import Batch, OnError
     from vocabtool.documents import Format as SourceFormat
     from vocabtool.mask import Mode
     from vocabtool.oov.report import OovReport
@@ -25,14 +32,10 @@ if TYPE_CHECKING:
 
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 REPORT_FORMATS = ("table", "json", "csv", "parquet")
-REPORT_ENDINGS = (".json", ".csv", ".parquet", ".html")
-SOURCE_FORMATS = ("lines", "jsonl", "csv", "tsv", "parquet")
 MASKS = ("known", "unknown")
-ERRORS = ("raise", "skip")
 RULES = "whitespace, lower, keras, ptb, sentencepiece:FILE, regex:PATTERN"
 
 Command = TypeVar("Command", bound=Callable[..., object])
-SHOWN = 3  # rows that were left out
 SIZE = 4 << 20  # bytes of text counted together: larger batches hold fewer distinct words
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
@@ -124,7 +127,7 @@ def words_command(
 
     _check_rule(rule, exact)
     words = Words.of(model, name=name, rule=rule, exact=exact, trust=trust)
-    with _standard_output() as out:
+    with standard_output() as out:
         if output == "json":
             shown = words_report.to_json(words, texts)
             out.write(shown.encode("utf-8", "backslashreplace") + b"\n")
@@ -221,10 +224,10 @@ def oov_command(
 
     _check_rule(rule, exact)
     if mask is None and output is None:
-        _check_ending(file)
+        check_ending(file)
     if mask is not None and (output or html or fail_over is not None):
         raise click.UsageError("--mask prints lines: not with --format, --html or --fail-over")
-    _check_files(file, html, output)
+    check_files(file, html, output)
     words = Words.of(model, name=name, rule=rule, exact=exact, trust=trust)
     if mask is not None or not _tells_the_rule(output, file):
         tell(words_report.rule_line(words))
@@ -239,7 +242,7 @@ def oov_command(
     )
     if mask is not None:
         _print_masked(words, batches, mask, file)
-        _tell_skipped(skipped)
+        tell_skipped(skipped)
         return None
     report = _count(words, batches, model, files, budget, 1 if exact else threads)
     _write(report, file, output, html)
@@ -248,7 +251,7 @@ def oov_command(
         tell(f"{unknown:,} of {tokens:,} tokens are unknown ({report.token_rate:.2%})")
     for note in words.notes:
         tell(note)
-    _tell_skipped(skipped)
+    tell_skipped(skipped)
     if not report.tokens:
         tell("no words were counted: nothing can be said of these documents")
         return None if fail_over is None else 1
@@ -261,27 +264,6 @@ def oov_command(
 def _check_rule(rule: str | None, exact: bool) -> None:
     if exact and rule is not None:
         raise click.UsageError("--exact-words are the model's own: not with --rule")
-
-
-def _check_files(file: str, html: str | None, output: ReportFormat | None) -> None:
-    """Refuse what cannot be written before hours of reading, not after."""
-    if not file:
-        raise click.UsageError("-o wants the name of a file")
-    if html in ("", "-"):
-        raise click.UsageError("--html wants the name of a file")
-    if file == "-" and output == "parquet" and sys.stdout.isatty():
-        raise click.UsageError("parquet is not for a terminal; give a file with -o FILE")
-    for path in (file, html):
-        folder = Path(os.path.realpath(path)).parent if path and path != "-" else None
-        if folder is not None and not folder.is_dir():
-            raise NotFound(f"{folder}: no such folder to write in")
-
-
-def _check_ending(file: str) -> None:
-    """Refuse a file whose ending promises what is not written."""
-    if Path(file).suffix.lower() not in (*REPORT_ENDINGS, "", ".txt"):
-        wanted = ", ".join(REPORT_ENDINGS)
-        raise click.UsageError(f"-o wants a file that ends in {wanted} or .txt, or --format")
 
 
 def _tells_the_rule(output: ReportFormat | None, file: str) -> bool:
@@ -308,7 +290,7 @@ def _count(
     # fifth lower than with Arrow's own allocator.
     pa.set_memory_pool(pa.system_memory_pool())
     counter = OovCounter(words, budget=budget << 20)
-    counter.count((batch.texts for batch in _watched(batches)), threads=threads)
+    counter.count((batch.texts for batch in watched(batches)), threads=threads)
     return counter.report(model=model, sources=sources)
 
 
@@ -318,7 +300,7 @@ def _write(report: OovReport, file: str, output: ReportFormat | None, html: str 
     if html is not None:
         oov_report_files.save_report(report, html, "html")
     if file == "-":
-        with _standard_output() as out:
+        with standard_output() as out:
             oov_report_files.write(report, out, output or "table", width=width())
     else:
         oov_report_files.save_report(report, file, output)
@@ -330,12 +312,12 @@ def _print_masked(words: Words, batches: Iterator[Batch], mode: Mode, file: str)
     from vocabtool.words.cut import as_bytes
 
     totals = masks.Totals()
-    lines = (decode(text) for batch in _watched(batches) for text in as_bytes(batch.texts))
+    lines = (decode(text) for batch in watched(batches) for text in as_bytes(batch.texts))
     with _opened(file) as out:
-        watched = file == "-" and width() is not None  # a terminal obeys what it is shown
+        shown = file == "-" and width() is not None  # a terminal obeys what it is shown
         for masked in masks.mask(lines, words.judge, mode, totals):
             line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
-            out.write((printable(line).encode() if watched else line) + b"\n")
+            out.write((printable(line).encode() if shown else line) + b"\n")
     if totals.exact < totals.lines:
         tell(
             f"{totals.lines - totals.exact:,} of {totals.lines:,} lines were aligned word by "
@@ -348,48 +330,10 @@ def _print_masked(words: Words, batches: Iterator[Batch], mode: Mode, file: str)
 def _opened(file: str) -> Iterator[BinaryIO]:
     """A file that appears when it is whole, or standard output."""
     if file == "-":
-        with _standard_output() as out:
+        with standard_output() as out:
             yield out
         return
     from vocabtool.whole_file import whole_file
 
     with whole_file(file) as opened:
         yield opened
-
-
-@contextmanager
-def _standard_output() -> Iterator[BinaryIO]:
-    """Standard output, until its reader has what it wanted: that is no failure."""
-    try:
-        yield sys.stdout.buffer
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
-
-
-def _tell_skipped(skipped: Skipped) -> None:
-    if skipped.count:
-        tell(f"{skipped.count:,} rows left out")
-        for skip in skipped.first[:SHOWN]:
-            tell(f"  {skip.place}: {skip.reason}")
-        if skipped.count > SHOWN:
-            tell("  ...")
-
-
-def _watched(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The batches, with progress on standard error when a person is watching."""
-    if not sys.stderr.isatty():
-        yield from batches
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading")
-        count = size = 0
-        for batch in batches:
-            yield batch
-            count += len(batch)
-            size += batch.texts.nbytes
-            progress.update(task, description=f"{count:,} documents, {size / 1e6:,.0f} MB")

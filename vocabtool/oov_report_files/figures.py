@@ -1,42 +1,19 @@
-"""The plots of a report, as SVG to stand inside a page; the same report gives the same bytes.
-
-Text stays text, in the reader's fonts and colour: plots suit light and dark pages. Nothing that
-comes from documents or models is drawn here.
-"""
+"""The plots of a report: coverage, kinds, pieces."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from vocabtool.oov.report import CurvePoint, KindShare, Pieces
 from vocabtool.oov_report_files.plain_words import KINDS
+from vocabtool.plots import BLUE, INK, ORANGE, bare, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-INK: Final = "#010203"  # stands for the colour of the text around, put in place below
-KNOWN: Final = "#3d85c6"
-UNKNOWN: Final = "#d9722e"
-INCHES: Final = 5.6  # of width, at 72 points each; the page scales it
-STYLE: Final[Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "vocabtool",
-    "font.family": "sans-serif",
-    "font.size": 11,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-}
-_IDS: Final = re.compile(r'(\bid="|href="#|url\(#)')
+KNOWN: Final = BLUE
+UNKNOWN: Final = ORANGE
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
@@ -57,7 +34,7 @@ def coverage(curve: Sequence[CurvePoint]) -> str:
         axes.grid(color=INK, alpha=0.15)
         axes.legend(loc="upper left")
 
-    return _svg("coverage", draw, 3.0)
+    return svg("coverage", draw, 3.0)
 
 
 def kinds(shares: Sequence[KindShare]) -> str:
@@ -68,9 +45,10 @@ def kinds(shares: Sequence[KindShare]) -> str:
         bars = axes.barh(names, [share.tokens for share in shares], color=UNKNOWN, height=0.6)
         axes.bar_label(bars, [f"{share.tokens:,}" for share in shares], padding=4)
         axes.invert_yaxis()
-        _plain(axes)
+        bare(axes)
+        axes.margins(x=0.18)
 
-    return _svg("kinds", draw, 0.3 + 0.27 * len(shares))
+    return svg("kinds", draw, 0.3 + 0.27 * len(shares))
 
 
 def pieces(found: Pieces) -> str:
@@ -87,35 +65,4 @@ def pieces(found: Pieces) -> str:
         axes.grid(axis="y", color=INK, alpha=0.15)
         axes.set_axisbelow(True)
 
-    return _svg("pieces", draw, 2.4)
-
-
-def _plain(axes: Axes) -> None:
-    """Bars that carry their number need no axis for it."""
-    axes.xaxis.set_visible(False)
-    axes.spines["bottom"].set_visible(False)
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-    axes.margins(x=0.18)
-
-
-def _svg(name: str, draw: Any, height: float) -> str:
-    from matplotlib.figure import Figure
-    from matplotlib.style import context
-
-    with context(["default", STYLE]):  # whatever the user has set for other plots
-        figure = Figure(figsize=(INCHES, height), layout="constrained")
-        draw(figure.add_subplot())
-        return _inline(figure, name)
-
-
-def _inline(figure: Figure, name: str) -> str:
-    """The ``svg`` element alone; its ids are told apart from those of other plots by ``name``."""
-    file = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(file, format="svg", transparent=True, metadata=nothing)
-    text = file.getvalue()
-    text = text[text.index("<svg") :].replace(INK, "currentColor")
-    text = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"| height="[\d.]+pt"', "", text, count=2)
-    text = text.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
-    return _IDS.sub(rf"\g<1>{name}-", text)
+    return svg("pieces", draw, 2.4)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vocabtool.oov.report import OovReport, UnknownWord
 from vocabtool.oov.word_examples import clipped
 from vocabtool.oov_report_files.plain_words import KINDS, described, percent, rates, remarks
+from vocabtool.text_tables import Row, drawn, listed, short
 from vocabtool.vocabulary import printable
 
 SHOWN: Final = 25  # unknown words on a terminal
@@ -19,7 +20,6 @@ COLUMNS: Final = ("word", "count", "documents", "error", "kind", "like", "exampl
 NUMBERS: Final = frozenset(
     ("count", "documents", "unknown", "of", "rate", "words", "tokens", "covered", "known", "pieces")
 )
-Row = tuple[str, ...]
 
 
 def to_text(report: OovReport, width: int | None = None) -> str:
@@ -31,7 +31,7 @@ def to_text(report: OovReport, width: int | None = None) -> str:
         return "".join(
             "\t".join(row) + "\n" for row in (COLUMNS, *map(_tabbed, report.commonest()))
         )
-    parts = ["".join(_pairs(described(report.header))), _rates(report, width)]
+    parts = ["".join(listed(described(report.header))), _rates(report, width)]
     parts += [_words(report, width), _kinds(report, width), _pieces(report, width)]
     parts += [_coverage(report, width), "".join(f"{remark}\n" for remark in _remarks(report))]
     parts += [to_text(other, width) for other in report.others]
@@ -44,12 +44,6 @@ def _tabbed(word: UnknownWord) -> Row:
     return (printable(word.word), *numbers, word.kind or "", like, printable(word.example))
 
 
-def _pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    rows = [(name, printable(text.encode("utf-8", "surrogateescape"))) for name, text in pairs]
-    margin = max(len(name) for name, _ in rows)
-    return (f"{name:<{margin}}  {text}\n" for name, text in rows)
-
-
 def _rates(report: OovReport, width: int) -> str:
     rows = (
         (
@@ -60,13 +54,13 @@ def _rates(report: OovReport, width: int) -> str:
         )
         for rate in rates(report)
     )
-    return _drawn(("", "unknown", "of", "rate"), rows, width)
+    return drawn(("", "unknown", "of", "rate"), rows, width, NUMBERS)
 
 
 def _words(report: OovReport, width: int) -> str:
     rows = [
         (
-            _short(word.word),
+            short(word.word),
             _number(word.count, about=word.error > 0),
             _number(word.documents, about=word.error > 0),
             _likeness(word),
@@ -74,7 +68,7 @@ def _words(report: OovReport, width: int) -> str:
         )
         for word in report.commonest(SHOWN)
     ]
-    return _drawn(WORD_COLUMNS, rows, width) if rows else ""
+    return drawn(WORD_COLUMNS, rows, width, NUMBERS) if rows else ""
 
 
 def _number(number: int, *, about: bool = False) -> str:
@@ -84,7 +78,7 @@ def _number(number: int, *, about: bool = False) -> str:
 def _likeness(word: UnknownWord) -> str:
     if word.like is not None:
         how = "form of" if word.kind == "form" else "near"
-        return f"{how} {_short(word.like)}"
+        return f"{how} {short(word.like)}"
     return KINDS[word.kind] if word.kind else ""
 
 
@@ -95,33 +89,28 @@ def _example(word: UnknownWord) -> str:
     return printable(clipped(line, 0, len(line), at + len(word.word) // 2, EXAMPLE_WIDTH))
 
 
-def _short(entry: bytes, most: int = 24) -> str:
-    text = printable(entry)
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _kinds(report: OovReport, width: int) -> str:
     if not report.kinds:
         return ""
     rows = ((KINDS[kind], _number(words), _number(tokens)) for kind, words, tokens in report.kinds)
-    return _drawn(("what unknown words look like", "words", "tokens"), rows, width)
+    return drawn(("what unknown words look like", "words", "tokens"), rows, width, NUMBERS)
 
 
 def _pieces(report: OovReport, width: int) -> str:
     if report.pieces is None:
         return ""
     rows = (
-        (_short(word.word), f"{word.pieces:,}", f"{word.count:,}") for word in report.pieces.most
+        (short(word.word), f"{word.pieces:,}", f"{word.count:,}") for word in report.pieces.most
     )
     mean = f"{report.pieces.mean:.2f} pieces per token\n"
-    return mean + _drawn(("split most", "pieces", "count"), rows, width)
+    return mean + drawn(("split most", "pieces", "count"), rows, width, NUMBERS)
 
 
 def _coverage(report: OovReport, width: int) -> str:
     curve = report.curve
     points = [point for point in curve[:-1] if point.words in SHOWN_POINTS] + [*curve[-1:]]
     rows = ((f"{words:,}", percent(covered), percent(known)) for words, covered, known in points)
-    return _drawn(("commonest", "covered", "known"), rows, width) if points else ""
+    return drawn(("commonest", "covered", "known"), rows, width, NUMBERS) if points else ""
 
 
 def _remarks(report: OovReport) -> Iterator[str]:
@@ -133,24 +122,5 @@ def _remarks(report: OovReport) -> Iterator[str]:
 
 
 def _entries(entries: Sequence[bytes]) -> str:
-    shown = [_short(entry) for entry in entries[:SHOWN_ENTRIES]]
+    shown = [short(entry) for entry in entries[:SHOWN_ENTRIES]]
     return " ".join([*shown, *["…"] * (len(entries) > SHOWN_ENTRIES)])
-
-
-def _drawn(columns: Row, rows: Iterable[Row], width: int) -> str:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        right = column in NUMBERS
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console = Console(width=width, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    lines = [line.rstrip() for line in capture.get().split("\n")]
-    return "".join(f"{line}\n" for line in lines if line)
