@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vocabtool.byte_strings import ByteStrings
+from vocabtool.oov.chunk_counts import ChunkCounts
 from vocabtool.oov.chunk_table import LONGEST, ChunkTable
 from vocabtool.oov.counter import OovCounter
+from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import OovReport
 from vocabtool.vocabulary import Unknown, Vocabulary
 from vocabtool.words.cut import string_array
@@ -141,12 +143,15 @@ def test_memory_changes_no_figure(way: str, threads: int) -> None:
 
 def test_what_was_met_is_found() -> None:
     """A second look at the same texts finds every chunk of one word, in any case of the first."""
-    words = ways()["keras"]
-    counter = OovCounter(words)
+    counts = OovCounts(len(KNOWN))
+    judge = ways()["keras"].judge_
+    assert isinstance(judge, RuleJudge)
+    chunks = ChunkCounts(judge, counts.tally)
     texts = string_array(["The cat, it's a DOG!", " " * 20])
-    counter.count([texts])
-    chunks = counter._all[0]._chunks
-    assert chunks is not None
+    batch, new = chunks.count(texts)
+    assert sorted(batch.words) == [b"a", b"cat", b"dog", b"its", b"the"]
+    assert new is not None
+    chunks.remember(new, counts.add_counted(batch, texts))
     batch, new = chunks.count(texts)
     assert (batch.words, batch.counts.tolist()) == ([], [1, 1, 1, 1, 1])
     assert new is not None

@@ -33,7 +33,7 @@ RULES = "whitespace, lower, keras, ptb, sentencepiece:FILE, regex:PATTERN"
 
 Command = TypeVar("Command", bound=Callable[..., object])
 SHOWN = 3  # rows that were left out
-SIZE = 4 << 20  # bytes of text counted together: larger batches hold fewer distinct words
+SIZE = 2 << 20  # bytes of text counted together: larger batches hold fewer distinct words
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
 MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle

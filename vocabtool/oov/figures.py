@@ -55,11 +55,11 @@ def distinct(tally: WordTally) -> Distinct:
     return Distinct(max(held, every.words), max(unknown, some.words), bounds)
 
 
-def word_table(tally: WordTally, examples: Mapping[int, bytes]) -> pa.Table:
-    """Every word that is held or tracked, and its figures, in no order.
+def word_table(tally: WordTally) -> pa.Table:
+    """Every word that is held, by slot, then every one that is tracked, and their figures.
 
     Columns: ``word``, ``known``, ``pieces``, ``count`` (never too low), ``documents``, ``error``
-    (by how much ``count`` is too high at most), ``example``.
+    (by how much ``count`` is too high at most).
     """
     import pyarrow as pa
 
@@ -70,7 +70,6 @@ def word_table(tally: WordTally, examples: Mapping[int, bytes]) -> pa.Table:
     errors = np.full(len(words) + len(late), error, np.int64)
     if not tally.blurred:
         errors[: len(words)] = 0
-    shown = [examples.get(slot, b"") for slot in range(len(words))] + [b""] * len(late)
     columns = {
         "word": pa.array(words + list(more[0]), pa.large_binary()),
         "known": _joined(held.known, more[1]),
@@ -78,7 +77,6 @@ def word_table(tally: WordTally, examples: Mapping[int, bytes]) -> pa.Table:
         "count": _joined(counts, more[3]),
         "documents": _joined(documents, more[4]),
         "error": errors,
-        "example": pa.array(shown, pa.large_binary()),
     }
     return pa.table(columns)
 
@@ -110,13 +108,20 @@ def _late(
     return late, error
 
 
-def unknown_table(words: pa.Table) -> pa.Table:
-    """The unknown ones, commonest first, ties by bytes; ``kind`` and ``like`` are null."""
+def unknown_table(words: pa.Table, examples: Mapping[int, bytes]) -> pa.Table:
+    """The unknown ones, commonest first, ties by bytes; ``kind`` and ``like`` are null.
+
+    ``examples``: by slot.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    unknown = words.filter(pc.invert(words["known"]))
-    unknown = unknown.sort_by([("count", "descending"), ("word", "ascending")])
+    rows = pc.indices_nonzero(pc.invert(words["known"]))
+    keys = words.select(["count", "word"]).take(rows)  # only these are copied twice
+    order = pc.sort_indices(keys, [("count", "descending"), ("word", "ascending")])
+    rows = rows.take(order)
+    shown = [examples.get(slot, b"") for slot in rows.to_pylist()]
+    unknown = words.take(rows).append_column("example", pa.array(shown, pa.large_binary()))
     for name, kind in (("kind", pa.string()), ("like", pa.large_binary())):
         unknown = unknown.append_column(name, pa.nulls(len(unknown), kind))
     return unknown.select(COLUMNS).combine_chunks()
