@@ -334,6 +334,7 @@ from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import Header
 from vocabtool.words.judged import Judged
 from vocabtool.words.cut import as_strings
+pa.set_memory_pool(pa.system_memory_pool())  # as the command does
 counter = OovCounts(1, budget=int(sys.argv[1]) << 20)
 d = 100_000
 def peak():
