@@ -60,7 +60,7 @@ def packed(chunks: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
 )
 def test_a_table_is_a_dict_that_may_forget(batches: list[dict[bytes, int]]) -> None:
     """What is found is the number that was given first; so few chunks are all found."""
-    table = ChunkTable()
+    table = ChunkTable(20)
     held: dict[bytes, int] = {}
     for batch in batches:
         table.add(*packed(list(batch)), np.array(list(batch.values()), np.int32))
@@ -76,7 +76,7 @@ def test_a_table_is_a_dict_that_may_forget(batches: list[dict[bytes, int]]) -> N
 def test_a_table_that_grows_keeps_nearly_all() -> None:
     """Half a million numbers: none is wrong, and 19 of 20 are there."""
     chunks = [b"chunk %d" % n for n in range(500_000)]
-    table = ChunkTable()
+    table = ChunkTable(20)
     for at in range(0, len(chunks), 50_000):
         part = chunks[at : at + 50_000]
         table.add(*packed(part), np.arange(at, at + len(part), dtype=np.int32))
@@ -88,7 +88,7 @@ def test_a_table_that_grows_keeps_nearly_all() -> None:
 
 def test_the_end_of_a_buffer_is_not_read() -> None:
     """Chunks with fewer than sixteen bytes behind their start are not found, and harm nothing."""
-    table = ChunkTable()
+    table = ChunkTable(20)
     table.add(*packed([b"ab"]), np.array([7], np.int32))
     assert table.find(*packed([b"ab", b"ab", b" " * 14])).tolist() == [7, 7, -1]
     assert table.find(*packed([b"ab", b"ab", b" " * 13])).tolist() == [7, -1, -1]

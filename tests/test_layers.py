@@ -15,7 +15,7 @@ PACKAGE = ROOT / "vocabtool"
 
 # From the core to the edges. Files in one row may not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "telling"),
+    ("errors", "telling", "allocation"),
     ("byte_strings", "whole_file"),
     ("vocabulary",),
     ("model", "vocabulary_files.facts"),

@@ -300,13 +300,10 @@ def _count(
     budget: int,
     threads: int,
 ) -> OovReport:
-    import pyarrow as pa
-
+    from vocabtool.allocation import share_one_heap
     from vocabtool.oov.counter import OovCounter
 
-    # Batches are all alike: what the C library gives back fits the next one, and the peak is a
-    # fifth lower than with Arrow's own allocator.
-    pa.set_memory_pool(pa.system_memory_pool())
+    share_one_heap()
     counter = OovCounter(words, budget=budget << 20)
     counter.count((batch.texts for batch in _watched(batches)), threads=threads)
     return counter.report(model=model, sources=sources)
