@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vocabtool.byte_strings import ByteStrings
+from vocabtool.oov.chunk_counts import ChunkCounts
 from vocabtool.oov.chunk_table import LONGEST, ChunkTable
 from vocabtool.oov.counter import OovCounter
+from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import OovReport
 from vocabtool.vocabulary import Unknown, Vocabulary
 from vocabtool.words.cut import string_array
@@ -58,7 +60,7 @@ def packed(chunks: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
 )
 def test_a_table_is_a_dict_that_may_forget(batches: list[dict[bytes, int]]) -> None:
     """What is found is the number that was given first; so few chunks are all found."""
-    table = ChunkTable()
+    table = ChunkTable(20)
     held: dict[bytes, int] = {}
     for batch in batches:
         table.add(*packed(list(batch)), np.array(list(batch.values()), np.int32))
@@ -74,7 +76,7 @@ def test_a_table_is_a_dict_that_may_forget(batches: list[dict[bytes, int]]) -> N
 def test_a_table_that_grows_keeps_nearly_all() -> None:
     """Half a million numbers: none is wrong, and 19 of 20 are there."""
     chunks = [b"chunk %d" % n for n in range(500_000)]
-    table = ChunkTable()
+    table = ChunkTable(20)
     for at in range(0, len(chunks), 50_000):
         part = chunks[at : at + 50_000]
         table.add(*packed(part), np.arange(at, at + len(part), dtype=np.int32))
@@ -86,7 +88,7 @@ def test_a_table_that_grows_keeps_nearly_all() -> None:
 
 def test_the_end_of_a_buffer_is_not_read() -> None:
     """Chunks with fewer than sixteen bytes behind their start are not found, and harm nothing."""
-    table = ChunkTable()
+    table = ChunkTable(20)
     table.add(*packed([b"ab"]), np.array([7], np.int32))
     assert table.find(*packed([b"ab", b"ab", b" " * 14])).tolist() == [7, 7, -1]
     assert table.find(*packed([b"ab", b"ab", b" " * 13])).tolist() == [7, -1, -1]
@@ -141,12 +143,15 @@ def test_memory_changes_no_figure(way: str, threads: int) -> None:
 
 def test_what_was_met_is_found() -> None:
     """A second look at the same texts finds every chunk of one word, in any case of the first."""
-    words = ways()["keras"]
-    counter = OovCounter(words)
+    counts = OovCounts(len(KNOWN))
+    judge = ways()["keras"].judge_
+    assert isinstance(judge, RuleJudge)
+    chunks = ChunkCounts(judge, counts.tally)
     texts = string_array(["The cat, it's a DOG!", " " * 20])
-    counter.count([texts])
-    chunks = counter._all[0]._chunks
-    assert chunks is not None
+    batch, new = chunks.count(texts)
+    assert sorted(batch.words) == [b"a", b"cat", b"dog", b"its", b"the"]
+    assert new is not None
+    chunks.remember(new, counts.add_counted(batch, texts))
     batch, new = chunks.count(texts)
     assert (batch.words, batch.counts.tolist()) == ([], [1, 1, 1, 1, 1])
     assert new is not None

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "vocabtool"
 
 # From the core to the edges. Files in one row may not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "telling"),
+    ("errors", "telling", "allocation"),
     ("byte_strings", "whole_file"),
     ("vocabulary",),
     ("model", "markers", "vocabulary_files.facts", "pages", "plots", "text_tables"),
@@ -60,11 +60,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("words.tokenizing", "words.sentencepieces", "words.named"),
     ("words.bert", "words.alignment", "words.trail"),
     ("words.rule", "words.lexicon", "words.op", "words.sites"),
-    ("words.slices",),
-    ("words.op_steps",),
-    ("words.recovery",),
+    ("words.slices", "words.hf_tokenizer_chunks"),
+    ("words.op_steps", "words.hf_tokenizer_steps"),
+    ("words.recovery", "words.hf_tokenizers"),
     ("words.judging", "words.sentencepiece_judge", "words.readings", "words.trust"),
-    ("words.subwords", "words.graph_taps", "words.tap_alignment"),
+    ("words.subwords", "words.graph_taps", "words.tap_alignment", "words.hf_tokenizer_judge"),
     ("words.tap_model", "words.tap_words"),
     ("words.tap_reports",),
     ("words.tap",),
@@ -90,17 +90,22 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("oov_report_files.html",),
     ("oov_report_files.__init__",),
     # Vocabularies compared.
-    ("diff.entries",),
-    ("diff.characters", "diff.union"),
-    ("diff.folding", "diff.ranks"),
-    ("diff.gains", "diff.kinds", "diff.use"),
-    ("diff.comparison",),
-    ("diff.pairwise", "diff.__init__"),
-    ("diff_report_files.plain_words", "diff_report_files.rows", "diff_report_files.pairs"),
-    ("diff_report_files.json_file", "diff_report_files.csv_file", "diff_report_files.text"),
-    ("diff_report_files.parquet_file", "diff_report_files.figures"),
-    ("diff_report_files.html",),
+    ("comparison.entries",),
+    ("comparison.characters", "comparison.union"),
+    ("comparison.folding", "comparison.ranks"),
+    ("comparison.gains", "comparison.kinds", "comparison.use"),
+    ("comparison.diff",),
+    ("comparison.pairwise", "comparison.__init__"),
+    ("diff_report_files.plain_words", "diff_report_files.rows"),
+    (
+        "diff_report_files.json_file",
+        "diff_report_files.csv_file",
+        "diff_report_files.text",
+        "diff_report_files.figures",
+    ),
+    ("diff_report_files.parquet_file", "diff_report_files.html"),
     ("diff_report_files.__init__",),
+    ("diff_report_files.pairs",),
     ("__init__", "formats.__init__"),
     ("model_commands", "command_streams"),
     ("text_commands", "diff_command"),
@@ -109,7 +114,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 HEAVY = (
     *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),
-    *("datasketches", "sentencepiece", "re2", "regex", "unicodedataplus"),
+    *("datasketches", "sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas"),
 )
 
 

@@ -330,10 +330,12 @@ def test_a_tally_holds_no_more_than_its_budget() -> None:
 MILLIONS = """
 import resource, sys
 import numpy as np, pyarrow as pa, datasketches
+from vocabtool.allocation import share_one_heap
 from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import Header
 from vocabtool.words.judged import Judged
 from vocabtool.words.cut import as_strings
+share_one_heap()
 counter = OovCounts(1, budget=int(sys.argv[1]) << 20)
 d = 100_000
 def peak():

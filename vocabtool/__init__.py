@@ -20,6 +20,9 @@ from vocabtool.errors import (
 )
 
 if TYPE_CHECKING:
+    from vocabtool.comparison.diff import Diff, diff
+    from vocabtool.comparison.pairwise import pairwise
+    from vocabtool.diff_report_files import save_diff
     from vocabtool.documents import Document
     from vocabtool.extraction import extract, inspect, vocabularies
     from vocabtool.model import Model, PassedOver
@@ -28,11 +31,13 @@ if TYPE_CHECKING:
     from vocabtool.oov_report_files import save_report
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
     from vocabtool.vocabulary_files import read, save
+    from vocabtool.word_vectors import WordVectors
     from vocabtool.words.model_words import Words
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Diff",
     "Document",
     "InvalidFile",
     "Model",
@@ -48,11 +53,15 @@ __all__ = [
     "UnsupportedFormat",
     "VocabtoolError",
     "Vocabulary",
+    "WordVectors",
     "Words",
+    "diff",
     "extract",
     "inspect",
+    "pairwise",
     "read",
     "save",
+    "save_diff",
     "save_report",
     "vocabularies",
 ]
@@ -61,6 +70,10 @@ _HOMES = {
     **dict.fromkeys(("extract", "inspect", "vocabularies"), "vocabtool.extraction"),
     **dict.fromkeys(("read", "save"), "vocabtool.vocabulary_files"),
     **dict.fromkeys(("Model", "PassedOver"), "vocabtool.model"),
+    **dict.fromkeys(("diff", "Diff"), "vocabtool.comparison.diff"),
+    "pairwise": "vocabtool.comparison.pairwise",
+    "save_diff": "vocabtool.diff_report_files",
+    "WordVectors": "vocabtool.word_vectors",
     "Document": "vocabtool.documents",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
@@ -28,9 +27,6 @@ DiffFormat = Literal["text", "json", "csv", "parquet"]
 FOLDS = ("case", "nfkc", "markers")  # held equal to comparison.folding.FOLDS by a test
 RULES = "whitespace, lower, keras, ptb, regex:PATTERN"
 SIZE = 4 << 20  # bytes of text counted together
-# Of mallopt(3): from how many bytes on memory is mapped apart, and given back.
-MMAP_THRESHOLD = (-3, 1 << 30)
-TRIM_THRESHOLD = (-1, 1 << 30)
 
 HELP = """A and B are models or files of words, whatever `vocabtool extract` takes; FILE#NAME is one
 of several vocabularies in FILE, as inspect prints its name. Entries are compared byte for byte
@@ -138,7 +134,9 @@ def diff_command(
     if output is None:
         check_ending(file)
     check_files(file, html, output)
-    _reuse_memory()
+    from vocabtool.allocation import keep_what_is_freed
+
+    keep_what_is_freed()
     if len(vocabularies) > 2:
         if corpus:
             raise click.UsageError("--corpus weighs two vocabularies, not more")
@@ -147,20 +145,6 @@ def diff_command(
     reading = {"field": field, "format": source_format, "on_error": on_error}
     found = _compared(vocabularies, fold, corpus, rule, reading)
     _write(found, file, html, output, limit)
-
-
-def _reuse_memory() -> None:
-    """Have the C library keep what is freed for the next array: pages touched for the first time
-    are a tenth of the run. Only glibc can be told; elsewhere nothing changes."""
-    import ctypes
-
-    import pyarrow as pa
-
-    pa.set_memory_pool(pa.system_memory_pool())
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if library is not None and hasattr(library, "mallopt"):
-        for option, most in (MMAP_THRESHOLD, TRIM_THRESHOLD):
-            library.mallopt(option, most)
 
 
 def _compared(

@@ -36,7 +36,7 @@ MASKS = ("known", "unknown")
 RULES = "whitespace, lower, keras, ptb, sentencepiece:FILE, regex:PATTERN"
 
 Command = TypeVar("Command", bound=Callable[..., object])
-SIZE = 4 << 20  # bytes of text counted together: larger batches hold fewer distinct words
+SIZE = 2 << 20  # bytes of text counted together: larger batches hold fewer distinct words
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
 MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
@@ -282,13 +282,10 @@ def _count(
     budget: int,
     threads: int,
 ) -> OovReport:
-    import pyarrow as pa
-
+    from vocabtool.allocation import share_one_heap
     from vocabtool.oov.counter import OovCounter
 
-    # Batches are all alike: what the C library gives back fits the next one, and the peak is a
-    # fifth lower than with Arrow's own allocator.
-    pa.set_memory_pool(pa.system_memory_pool())
+    share_one_heap()
     counter = OovCounter(words, budget=budget << 20)
     counter.count((batch.texts for batch in watched(batches)), threads=threads)
     return counter.report(model=model, sources=sources)

@@ -7,7 +7,7 @@ several words, or of none, is looked at each time. Counting itself is in ``batch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from vocabtool.words.rule import Coded, as_bytes_encoded, chunks, text_bounds, u
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+CHUNK_BITS: Final = 20  # 21 MB
+WORD_BITS: Final = 19  # 10 MB
 
 
 class Named(NamedTuple):
@@ -73,8 +76,8 @@ class ChunkCounts:
     def __init__(self, judge: RuleJudge, tally: WordTally) -> None:
         self._judge = judge
         self._tally = tally
-        self._chunks = ChunkTable()
-        self._words = ChunkTable()
+        self._chunks = ChunkTable(CHUNK_BITS)
+        self._words = ChunkTable(WORD_BITS)
 
     def count(self, texts: pa.StringArray) -> tuple[BatchCounts, New | None]:
         """Count some texts; and what may be remembered of them."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 LONGEST: Final = 15  # bytes of a chunk: with its length they fill a key
 KEY_BYTES: Final = 16
 FIRST_BITS: Final = 14
-MOST_BITS: Final = 20  # places: 21 MB
 BLOCK: Final = 1 << 14  # chunks asked for at a time: what is made of them stays in the cache
 WAYS: Final = 4  # places of a key
 NONE: Final = -1
@@ -52,13 +51,14 @@ class _Places(NamedTuple):
 
 
 class ChunkTable:
-    """Holds a number for each chunk, about two million at most.
+    """Holds a number for each of at most ``2 ** most_bits`` chunks, in 20 bytes a place.
 
     One thread may add while others find: a number is written behind its key, and never changed.
     Chunks hold no NUL.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_bits: int) -> None:
+        self._most_bits = most_bits
         self._places = _Places.empty(FIRST_BITS)
         self._held = 0
 
@@ -95,7 +95,7 @@ class ChunkTable:
 
     def _grow(self, wanted: int) -> None:
         """At least four times as many places as are wanted, or as many as there may be."""
-        bits = min(wanted.bit_length() + 2, MOST_BITS)
+        bits = min(wanted.bit_length() + 2, self._most_bits)
         if bits <= self._places.bits:
             return
         old, places = self._places, _Places.empty(bits)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
@@ -50,14 +51,17 @@ class OovCounter:
 
     def __init__(self, words: Words, *, budget: int = BUDGET) -> None:
         self.words = words
-        self._all = tuple(_Counting(each, budget) for each in (words, *words.others))
+        self._all = (words, *words.others)
+        self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts, several at a time, in order."""
+        pairs = zip(self._all, self._counts, strict=True)
+        counting = [_Counting(words, counts) for words, counts in pairs]
         arrays = map(texts_array, batches)
-        for texts, found in _in_threads(self._counted, arrays, threads):
-            for each, counted in zip(self._all, found, strict=True):
-                each.add_counted(counted, texts)
+        for texts, found in _in_threads(partial(_each_counted, counting), arrays, threads):
+            for each, counted in zip(counting, found, strict=True):
+                each.add(counted, texts)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Pass documents on unchanged and count them on the way.
@@ -74,24 +78,21 @@ class OovCounter:
                     yield document
             finally:
                 texts = string_array(_text(document) for document in batch[:passed])
-                for each in self._all:
-                    each.counts.add(each.words.judge(texts), texts)
+                for words, counts in zip(self._all, self._counts, strict=True):
+                    counts.add(words.judge(texts), texts)
 
     def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
         """What was counted so far. ``model`` and ``sources``: what to call them in it."""
         others = tuple(
-            each.counts.report(_header(each.words, model, sources), each.words.vocabulary)
-            for each in self._all[1:]
+            counts.report(_header(words, model, sources), words.vocabulary)
+            for words, counts in zip(self._all[1:], self._counts[1:], strict=True)
         )
         header = _header(self.words, model, sources)
-        counts, notes = self._all[0].counts, self.words.notes
+        counts, notes = self._counts[0], self.words.notes
         totals = counts.totals
         if totals.tokens >= FEW and totals.tokens_unknown > totals.tokens // 2:
             notes += (MOSTLY_UNKNOWN,)
         return counts.report(header, self.words.vocabulary, notes=notes, others=others)
-
-    def _counted(self, texts: pa.StringArray) -> list[_Counted]:
-        return [each.counted(texts) for each in self._all]
 
 
 class _Counted(NamedTuple):
@@ -102,26 +103,30 @@ class _Counted(NamedTuple):
 
 
 class _Counting:
-    """One way to words, and the counts of them."""
+    """One way to words while batches are counted; what it remembers of them goes with it."""
 
-    def __init__(self, words: Words, budget: int) -> None:
-        self.words = words
-        self.counts = OovCounts(len(words.vocabulary), budget=budget)
+    def __init__(self, words: Words, counts: OovCounts) -> None:
+        self._words = words
+        self._counts = counts
         self._chunks: ChunkCounts | None = None
         if isinstance(words.judge_, RuleJudge):
-            self._chunks = ChunkCounts(words.judge_, self.counts.tally)
+            self._chunks = ChunkCounts(words.judge_, counts.tally)
 
     def counted(self, texts: pa.StringArray) -> _Counted:
         """Count a batch by itself; may be called by several threads."""
         if self._chunks is not None:
             return _Counted(*self._chunks.count(texts))
-        return _Counted(batch_counts(self.words.judge(texts)))
+        return _Counted(batch_counts(self._words.judge(texts)))
 
-    def add_counted(self, counted: _Counted, texts: pa.StringArray) -> None:
+    def add(self, counted: _Counted, texts: pa.StringArray) -> None:
         """Add the next batch of the stream."""
-        slots = self.counts.add_counted(counted.batch, texts)
+        slots = self._counts.add_counted(counted.batch, texts)
         if self._chunks is not None and counted.new is not None:
             self._chunks.remember(counted.new, slots)
+
+
+def _each_counted(counting: list[_Counting], texts: pa.StringArray) -> list[_Counted]:
+    return [each.counted(texts) for each in counting]
 
 
 def _header(words: Words, model: str, sources: tuple[str, ...]) -> Header:
@@ -167,7 +172,7 @@ def _in_threads(
     with ThreadPoolExecutor(threads) as pool:
         for batch in batches:
             waiting.append((batch, pool.submit(work, batch)))
-            if len(waiting) > threads:
+            if len(waiting) >= threads:
                 done, result = waiting.popleft()
                 yield done, result.result()
         for done, result in waiting:

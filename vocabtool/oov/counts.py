@@ -209,8 +209,8 @@ class OovCounts:
         ``notes``: further facts for a person; ``others``: reports on further tables.
         """
         totals, tally = self.totals, self.tally
-        words = figures.word_table(tally, self._examples)
-        unknown = figures.unknown_table(words)
+        words = figures.word_table(tally)
+        unknown = figures.unknown_table(words, self._examples)
         kinds: tuple[KindShare, ...] = ()
         if vocabulary is not None:
             unknown, kinds = figures.with_kinds(unknown, vocabulary)

@@ -55,11 +55,11 @@ def distinct(tally: WordTally) -> Distinct:
     return Distinct(max(held, every.words), max(unknown, some.words), bounds)
 
 
-def word_table(tally: WordTally, examples: Mapping[int, bytes]) -> pa.Table:
-    """Every word that is held or tracked, and its figures, in no order.
+def word_table(tally: WordTally) -> pa.Table:
+    """Every word that is held, by slot, then every one that is tracked, and their figures.
 
     Columns: ``word``, ``known``, ``pieces``, ``count`` (never too low), ``documents``, ``error``
-    (by how much ``count`` is too high at most), ``example``.
+    (by how much ``count`` is too high at most).
     """
     import pyarrow as pa
 
@@ -70,7 +70,6 @@ def word_table(tally: WordTally, examples: Mapping[int, bytes]) -> pa.Table:
     errors = np.full(len(words) + len(late), error, np.int64)
     if not tally.blurred:
         errors[: len(words)] = 0
-    shown = [examples.get(slot, b"") for slot in range(len(words))] + [b""] * len(late)
     columns = {
         "word": pa.array(words + list(more[0]), pa.large_binary()),
         "known": _joined(held.known, more[1]),
@@ -78,7 +77,6 @@ def word_table(tally: WordTally, examples: Mapping[int, bytes]) -> pa.Table:
         "count": _joined(counts, more[3]),
         "documents": _joined(documents, more[4]),
         "error": errors,
-        "example": pa.array(shown, pa.large_binary()),
     }
     return pa.table(columns)
 
@@ -110,16 +108,30 @@ def _late(
     return late, error
 
 
-def unknown_table(words: pa.Table) -> pa.Table:
-    """The unknown ones, commonest first, ties by bytes; ``kind`` and ``like`` are null."""
+def unknown_table(words: pa.Table, examples: Mapping[int, bytes]) -> pa.Table:
+    """The unknown ones, commonest first, ties by bytes; ``kind`` and ``like`` are null.
+
+    ``examples``: by slot.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    unknown = words.filter(pc.invert(words["known"]))
-    unknown = unknown.sort_by([("count", "descending"), ("word", "ascending")])
+    keys = [("known", "ascending"), ("count", "descending"), ("word", "ascending")]
+    rows = pc.sort_indices(words, keys)[: pc.sum(pc.invert(words["known"])).as_py() or 0]
+    shown = _by_slot(examples, len(words)).take(rows)
+    unknown = words.take(rows).append_column("example", shown)
     for name, kind in (("kind", pa.string()), ("like", pa.large_binary())):
         unknown = unknown.append_column(name, pa.nulls(len(unknown), kind))
     return unknown.select(COLUMNS).combine_chunks()
+
+
+def _by_slot(examples: Mapping[int, bytes], count: int) -> pa.LargeBinaryArray:
+    """The example of each of so many words, empty where there is none."""
+    import pyarrow as pa
+
+    places = np.full(count, len(examples), np.int32)
+    places[np.fromiter(examples, np.int64)] = np.arange(len(examples))
+    return pa.array([*examples.values(), b""], pa.large_binary()).take(pa.array(places))
 
 
 def with_kinds(unknown: pa.Table, vocabulary: Vocabulary) -> tuple[pa.Table, tuple[KindShare, ...]]:
@@ -154,15 +166,17 @@ def coverage(words: pa.Table, totals: Totals, distinct_words: int) -> tuple[Curv
 
     Counts that may be too high are taken at their lowest.
     """
+    import pyarrow.compute as pc
+
     tokens, tokens_known = totals.tokens, totals.tokens - totals.tokens_unknown
     if not tokens:
         return ()
     low = np.subtract(words["count"].to_numpy(), words["error"].to_numpy())
-    table = words.select(["word", "known"]).append_column("low", [low])
-    table = table.sort_by([("low", "descending"), ("word", "ascending")])
-    counts = table["low"].to_numpy()
+    keys = words.select(["word"]).append_column("low", [low])
+    order = pc.sort_indices(keys, [("low", "descending"), ("word", "ascending")]).to_numpy()
+    counts = low[order]
     covered = np.cumsum(counts)
-    known = np.cumsum(np.where(table["known"].to_numpy(), counts, 0))
+    known = np.cumsum(np.where(words["known"].to_numpy()[order], counts, 0))
     points = [
         CurvePoint(k, int(covered[k - 1]) / tokens, int(known[k - 1]) / tokens)
         for k in _one_two_five(min(len(counts), distinct_words - 1))

@@ -7,8 +7,8 @@ given to sketches, and those already held stay exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import compress, count, islice, repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import compress, count, repeat
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,7 @@ from numpy.typing import NDArray
 from vocabtool.oov.batch_counts import NO_SLOTS
 from vocabtool.oov.word_sketches import LateWord, WordSketches
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 WORD_COST: Final = 176  # bytes that a word takes besides its own: in the dict and the columns
-MANY: Final = 1 << 14  # words that Arrow finds faster among as many than Python does
 CHUNK: Final = 1 << 14  # words between two looks at the budget
 NEVER: Final = np.iinfo(np.int64).max
 
@@ -62,7 +58,6 @@ class WordTally:
         self.slots: dict[bytes, int] = {}  # a number for each word, from 0 on
         self.sketches: WordSketches | None = None
         self.blurred = False
-        self._list: pa.BinaryArray | None = None
         self._columns = Tallied.none(0)
         self._length = 0  # of the words held, in bytes
 
@@ -100,34 +95,13 @@ class WordTally:
         return slots
 
     def _slots_of(self, words: list[bytes]) -> NDArray[np.int64]:
-        slots = self._found(words)
+        slots = self.slots_of(words)
         new = np.flatnonzero(slots < 0)
         for at in range(0, len(new), CHUNK):
             if self.sketches is None and self.cost <= self.budget:
                 chunk = new[at : at + CHUNK]
                 slots[chunk] = self._hold([words[i] for i in chunk.tolist()])
         return slots
-
-    def _found(self, words: list[bytes]) -> NDArray[np.int64]:
-        """The slot of each word, -1 where it is not held."""
-        if min(len(words), len(self.slots)) < MANY:
-            return self.slots_of(words)
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        found = pc.index_in(pa.array(words, pa.binary()), value_set=self._listed())
-        slots: NDArray[np.int64] = found.fill_null(-1).to_numpy().astype(np.int64)
-        return slots
-
-    def _listed(self) -> pa.BinaryArray:
-        """The words held, by slot, for Arrow to look among."""
-        import pyarrow as pa
-
-        if self._list is None or len(self._list) < len(self.slots):
-            more = islice(self.slots, 0 if self._list is None else len(self._list), None)
-            new = pa.array(list(more), pa.binary())
-            self._list = new if self._list is None else pa.concat_arrays([self._list, new])
-        return self._list
 
     def _hold(self, words: list[bytes]) -> NDArray[np.int64]:
         """Slots for words that are held from now on."""
