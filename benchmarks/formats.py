@@ -11,7 +11,11 @@ in them. vocabtool lists the words, ``wc -l`` counts the lines.
 ``diff``: two lists of a million words, half of them common. ``vocabtool diff`` compares them and
 writes all its figures; a Python script makes sets of both and takes them apart.
 
-Whole processes, from start to exit, contenders in turn, on a warm cache. Memory is the peak
+``json``: two ``tokenizer.json`` of 250,000 entries, BPE with as many merges, and scored pieces.
+``vocabtool.vocabularies`` reads one, ``json.loads`` parses its text; both in turn in one process
+that has imported all, file read included.
+
+Else whole processes, from start to exit, contenders in turn, on a warm cache. Memory is the peak
 resident set. 1 MB is 1,000,000 bytes.
 """
 
@@ -41,6 +45,9 @@ ENTRIES: Final = 1_000_000  # of each list
 COMMON: Final = 500_000
 MOST_SECONDS: Final = 2.0
 MOST_DIFF_MEMORY: Final = 600_000_000
+PIECES: Final = 250_000  # of each tokenizer.json
+SLOWER_THAN_LOADS: Final = 1.5
+TOKENIZERS: Final = ("bpe.json", "unigram.json")
 SETS: Final = """
 import json, sys
 a, b = (open(path, encoding="utf-8").read().split("\\n")[:-1] for path in sys.argv[1:3])
@@ -252,9 +259,62 @@ def compare(*files: str) -> None:
     diff_command.main([*files, *options], standalone_mode=False)
 
 
+def tokenizer(path: str, model: dict[str, object]) -> None:
+    """A ``tokenizer.json`` with that model."""
+    document: dict[str, object] = {
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": None,
+        "model": model,
+    }
+    Path(path).write_text(json.dumps(document, ensure_ascii=False), "utf-8")
+
+
+def bpe(path: str) -> None:
+    """Words of letters, and for each the two parts that it was merged from."""
+    words = [f"{number:x}q{number % 977:x}" for number in range(PIECES)]
+    vocabulary = {word: number for number, word in enumerate(words)}
+    merges = [f"{word[:1]} {word[1:]}" for word in words]
+    tokenizer(path, {"type": "BPE", "vocab": vocabulary, "merges": merges})
+
+
+def unigram(path: str) -> None:
+    """Pieces with scores."""
+    pieces = [[f"▁{number:x}", -number / 1000] for number in range(PIECES)]
+    tokenizer(path, {"type": "Unigram", "unk_id": 0, "vocab": pieces})
+
+
+def parsing(work: Path, runs: int) -> Iterator[str]:
+    """Our reader against ``json.loads``."""
+    for name in TOKENIZERS:
+        done = run([*job("read_both"), str(made(work, name)), str(runs)])
+        ours, theirs, words = json.loads(done.said)
+        if words != PIECES:
+            raise SystemExit(f"{name}: wanted {PIECES:,} entries, got {words:,}")
+        ratio = ours / theirs
+        yield f"{name:14} json.loads {theirs:.3f} s, vocabtool {ours:.3f} s"
+        yield f"within {SLOWER_THAN_LOADS}x: {yes_no(ratio <= SLOWER_THAN_LOADS)} ({ratio:.2f}x)"
+
+
+def read_both(path: str, runs: str) -> None:
+    """Both in turn, after one round that does not count; medians, and how many entries."""
+    import vocabtool
+
+    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(2 * int(runs) + 1):
+        start = time.perf_counter()
+        (vocabulary,) = vocabtool.vocabularies(path)
+        middle = time.perf_counter()
+        json.loads(Path(path).read_text("utf-8"))
+        seconds["ours"].append(middle - start)
+        seconds["theirs"].append(time.perf_counter() - middle)
+    print(json.dumps([*(median(each[1:]) for each in seconds.values()), len(vocabulary)]))
+
+
 QUESTIONS: Final[dict[str, Callable[[Path, int], Iterator[str]]]] = {
     "vectors": vectors,
     "diff": diff,
+    "json": parsing,
 }
 JOBS: Final[dict[str, Callable[..., None]]] = {
     "glove": glove,
@@ -262,6 +322,9 @@ JOBS: Final[dict[str, Callable[..., None]]] = {
     "list_a": list_a,
     "list_b": list_b,
     "compare": compare,
+    "bpe.json": bpe,
+    "unigram.json": unigram,
+    "read_both": read_both,
 }
 
 
