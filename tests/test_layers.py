@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -31,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.wire", "formats.saved_model_schema", "formats.string_chains"),
     ("formats.zip_archive", "formats.numpy_array", "formats.json_values", "formats.keras_layers"),
     ("formats.wire_arrays", "formats.flatbuffer", "formats.double_array", "formats.pieces"),
-    ("formats.mapped",),
+    ("formats.mapped", "formats.named_files"),
     ("formats.tensors", "formats.text_file", "formats.text_format", "formats.hub_cache"),
     ("formats.onnx_values", "formats.tflite_schema", "formats.tfjs_weights", "formats.vector_rows"),
     ("formats.leveldb_table", "formats.sentencepiece", "formats.text_tokenizers"),
@@ -118,6 +119,7 @@ HEAVY = (
 )
 
 
+@cache
 def files() -> dict[str, ast.Module]:
     found = {}
     for path in PACKAGE.rglob("*.py"):
