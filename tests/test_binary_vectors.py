@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import vocabtool
 from tests import reader_checks
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import binary_vectors, text_vectors
@@ -145,6 +146,15 @@ def test_text_or_binary(tmp_path: Path, dim: int) -> None:
         assert (READER.recognise(source) is None) == is_binary
         as_text = text_vectors.READER.recognise(source) is None
         assert as_text == (not is_binary and dim >= text_vectors.LEAST)
+
+
+@pytest.mark.parametrize("first", [b"1 2", b"10 20", b"365 24"])
+def test_phrases_are_no_vectors(tmp_path: Path, first: bytes) -> None:
+    """A list of phrases whose first is two numbers, as a header line is."""
+    data = first + b"".join(b"\n1 april%d" % number for number in range(20_000))
+    source = reader_checks.source_of(written(tmp_path, data))
+    assert READER.recognise(source) == "text follows its header line"
+    assert vocabtool.extract(source.file).size == 20_001
 
 
 def test_other_formats(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.byte_strings import ByteStrings
-from vocabtool.comparison.diff import Diff, KindCount, diff
+from vocabtool.comparison.diff import Diff, KindCount, Shift, diff
 from vocabtool.comparison.entries import arrow
 from vocabtool.comparison.gains import Gain
 from vocabtool.comparison.pairwise import Pair, pairwise
@@ -200,6 +200,38 @@ def test_orders_are_told() -> None:
     assert order_of(arrow(made(["a", "b"]).stored)) == "unclear"
 
 
+def test_the_largest_shifts_leave_special_entries_out() -> None:
+    """``<s>`` may stand first or last, which says nothing of words; ranks count it all the same."""
+    found = diff(made(["<s>", "the", "of", "cat"]), made(["cat", "the", "of", "<s>"]))
+    assert found.shifts(9) == [
+        Shift(b"cat", 4, 1, -2.0),
+    ]
+    assert found.shifts(0) == []
+    assert len(found.ranks.largest(9)) == 2
+
+
+def test_notes_of_files(tmp_path: Path) -> None:
+    """What could not be read is known to a comparison and to a table of pairs, in that order."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
+        (tmp_path / name / "broken.tflite").write_bytes(b"\x1c\0\0\0TFL3" + b"\xff" * 64)
+    a, b = tmp_path / "a", tmp_path / "b"
+    first, second = diff(a, b).notes
+    assert first.startswith(f"{a}: incomplete: broken.tflite")
+    assert second.startswith(f"{b}: incomplete: broken.tflite")
+    assert pairwise([b, made(["x"]), a]).notes == (second, first)
+
+
+def test_the_order_of_many_entries_is_told_by_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours from everywhere: an alphabet that ends half way is none."""
+    monkeypatch.setattr("vocabtool.comparison.ranks.NEIGHBOURS", 70)
+    alphabet = [f"w{i:04}" for i in range(1000)]
+    assert order_of(arrow(made(alphabet).stored)) == "alphabet"
+    half = alphabet[:500] + alphabet[:499:-1]
+    assert order_of(arrow(made(half).stored)) == "unclear"
+
+
 TEXTS = ["The dog of Paris loves running.", "A cat, the dog, the the"]
 
 
@@ -221,7 +253,8 @@ def test_use_by_hand() -> None:
     assert use.carriers("b", 0.5) == Carriers(1, 2, 2 / 3)
     assert use.carriers("b") == Carriers(2, 3, 1.0)
     assert use.share(use.both) == 0.5
-    assert use.rule[0] == "lower-case A to Z"
+    assert (use.rule_name, use.rule[0]) == ("keras", "lower-case A to Z")
+    assert (use.known_a, use.known_b) == (7, 9)
     assert "2 entries of A have capitals" in use.notes[0]
 
 
@@ -235,6 +268,7 @@ def test_use_with_folds() -> None:
 def test_use_by_another_rule() -> None:
     """By blanks alone ``Paris`` stays as it is, and ``dog,`` is another word."""
     use = used(made(A), made(B), rule="whitespace")
+    assert (use.rule_name, use.rule) == ("whitespace", ("split at whitespace",))
     assert (use.both, use.only_a, use.only_b, use.neither) == (4, 1, 1, 6)
     with pytest.raises(VocabtoolError, match="makes pieces"):
         used(made(A), made(B), rule="sentencepiece:x.model")
@@ -280,7 +314,7 @@ def test_a_corpus_of_files(tmp_path: Path) -> None:
     path.write_text("\n".join(TEXTS), "utf-8")
     use = diff(made(A), made(B), corpus=path).use
     assert use is not None
-    assert (use.tokens, use.only_b) == (12, 3)
+    assert (use.tokens, use.only_b, use.sources) == (12, 3, (str(path),))
     empty = diff(made([]), made([]), corpus=iter(())).use
     assert empty is not None
     assert (empty.tokens, empty.share(empty.both), empty.carriers("a")) == (

@@ -62,7 +62,8 @@ def test_a_terminal_gets_tables(here: Path) -> None:
     for line in (
         "A one.txt: 6 entries",
         "entries compared as they are stored",
-        "rule lower-case A to Z",
+        "rule for both keras",
+        "lower-case A to Z",
         "common 2 33.33% 50.00%",
         "only in A 4 66.67%",
         "Jaccard index 0.2500",
@@ -72,11 +73,13 @@ def test_a_terminal_gets_tables(here: Path) -> None:
         "the 1 2 +1.0",
         "word 2 cat love",
         "word 2 paris dog",
+        "A 3 50.00%",
+        "B 4 66.67%",
         "both 2 33.33%",
         "only A 1 16.67%",
         "only B 2 33.33%",
         "neither 1 16.67%",
-        "this word is all of what A misses and B knows",
+        "one word is all of what A misses and B knows, 2 of 6 tokens",
         "dog 2",
     ):
         assert line in lines
@@ -116,8 +119,8 @@ def test_use_is_told_beside_rows(here: Path) -> None:
         "dog",
     ]
     assert (
-        "vocabtool: of 12 tokens known to only A 16.67%, both 33.33%, only B 33.33%, "
-        "neither 16.67% (rule "
+        "vocabtool: of 12 tokens known to A 50.00%, B 66.67%, both 33.33%, neither 16.67% "
+        "(rule for both: keras)\n"
     ) in done.stderr.decode()
 
 
@@ -205,3 +208,20 @@ def test_choices_are_those_of_the_library() -> None:
     assert diff_command.FOLDS == FOLDS
     assert get_args(documents.Format) == command_streams.SOURCE_FORMATS
     assert get_args(documents.OnError) == command_streams.ERRORS
+
+
+def test_what_the_files_say_of_themselves_is_told(here: Path, tmp_path: Path) -> None:
+    """What could not be read, and which of several was taken: beside the output and inside it."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
+    (folder / "words.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
+    (folder / "broken.onnx.tflite").write_bytes(b"\x1c\0\0\0TFL3" + b"\xff" * 64)
+    done = run("diff", "one.txt", str(folder), "--format", "json", cwd=here)
+    told = [line.removeprefix("vocabtool: ") for line in done.stderr.decode().splitlines()]
+    incomplete, taken, _ = told
+    assert incomplete.startswith(f"{folder}: incomplete: broken.onnx.tflite")
+    assert taken.startswith(f"{folder}: took vocab.txt, one of 2 vocabularies")
+    assert json.loads(done.stdout)["notes"][:2] == [incomplete, taken]
+    done = run("diff", f"{folder}#words", "one.txt", "two.txt", cwd=here)
+    assert done.stderr.decode() == f"vocabtool: {incomplete}\n"

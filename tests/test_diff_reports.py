@@ -132,7 +132,10 @@ def test_json_by_hand() -> None:
     assert first == {"token": "the", "rank_a": 1, "rank_b": 2, "shift": 1.0}
     assert second == {"token": "of", "rank_a": 2, "rank_b": 1, "shift": -1.0}
     use = document["use"]
-    assert use["tokens"] == {"all": 9, "both": 2, "only_a": 2, "only_b": 3, "neither": 2}
+    assert use["tokens"] == {
+        "all": 9,
+        **{"a": 4, "b": 5, "both": 2, "only_a": 2, "only_b": 3, "neither": 2},
+    }
     assert use["shares"]["neither"] == 2 / 9
     assert use["sources"] == ["<u>.txt", "b.txt"]
     assert use["only_b"] == {
@@ -231,7 +234,8 @@ A                   a: 4 entries
 B                   b: 3 entries
 entries compared    as they are stored
 corpus              c.txt
-rule                split at whitespace
+rule for both       whitespace
+                    split at whitespace
 rule's fingerprint  {fingerprint}
 
              entries     of A     of B
@@ -271,12 +275,14 @@ Spearman's rho -1.000 over the ranks of 2 common entries
 
  known to   tokens    share
  ──────────────────────────
+ A               2   50.00%
+ B               1   25.00%
  only A          1   25.00%
  both            1   25.00%
  only B          0    0.00%
  neither         2   50.00%
 
-this word is all of what B misses and A knows
+one word is all of what B misses and A knows, 1 of 4 tokens
  only A knows   count
  ────────────────────
  Paris              1
@@ -319,6 +325,22 @@ def test_what_a_reader_must_know_is_said() -> None:
     for shown in (to_text(found, 200), page):
         assert "without case" in shown
         assert "pieces marked with '▁'" in shown
+
+
+def test_a_corpus_of_nothing_is_said() -> None:
+    """Shares of no words say nothing, and the report does not pretend that they do."""
+    a, b = made([b"the"], "a"), made([b"of"], "b")
+    found = weighed(compare(a, b, (), ("a", "b")), UseCounter(a, b).report())
+    assert "the corpus holds no words: its shares say nothing" in facts(found)["notes"]
+    assert "holds no words" not in str(facts(sample())["notes"])
+
+
+def test_the_page_tells_look_alikes_apart() -> None:
+    """A ligature and a decomposed letter look like what NFKC makes of them: so their numbers."""
+    a, b = made([b"find", "né".encode()], "a"), made(["\ufb01nd".encode(), b"ne\xcc\x81"], "b")
+    page = written(compare(a, b, (), ("a", "b")), "html").decode()
+    assert '= <bdi>\ufb01nd</bdi> <span class="small">\\ufb01nd</span>' in page
+    assert '<bdi>né</bdi> = <bdi>ne\u0301</bdi> <span class="small">ne\\u0301</span>' in page
 
 
 def test_every_fold_and_order_has_words() -> None:
@@ -396,6 +418,8 @@ def test_the_page_says_what_json_says() -> None:
     assert numbers["only in A"] == [document["only_a"]]
     assert numbers["jaccard"] == [document["jaccard"]]
     shares = document["use"]["shares"]
+    assert numbers["A"] == [shares["a"]]
+    assert numbers["B"] == [shares["b"]]
     assert numbers["both"] == [shares["both"]]
     assert numbers["neither"] == [shares["neither"]]
     for kind in document["kinds"]:
@@ -405,7 +429,7 @@ def test_the_page_says_what_json_says() -> None:
 def test_plots_hold_the_figures() -> None:
     """Each has its axes or its legend, and the colour of ink is put in place."""
     text = written(sample(), "html").decode()
-    for label in ("% of entries", "rank in A", "rank in B", "of it common", "neither"):
+    for label in ("% of entries", "rank in A", "rank in B", "common to both", "neither"):
         assert label in text
     assert "#010203" not in text
 
@@ -435,6 +459,6 @@ def test_pairs_in_every_format(tmp_path: Path) -> None:
     table = pq.read_table(io.BytesIO(shown("parquet"))).to_pylist()
     assert table == document["pairs"]
     page = Page(shown("html").decode())
-    assert "<b>" in page.text
+    assert {"1", "2", "3", "<b>", "as they are stored"} <= set(page.text)
     pairs.save_pairs(found, tmp_path / "pairs.json")
     assert (tmp_path / "pairs.json").read_bytes() == shown("json")

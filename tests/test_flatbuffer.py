@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import flatbuffer
+from vocabtool.formats.mapped import mapped
 
 # A table with all that a field can be. Field 3 is absent, and so is every field from 8 on.
 BUFFER = b"".join(
@@ -75,6 +77,9 @@ def test_absent_fields() -> None:
         assert table.integer(absent, -1) == -1
         assert table.vector(absent, "<u4").tolist() == []
         assert list(table.strings(absent)) == []
+        assert list(table.tables(absent)) == []
+        assert not table.has(absent)
+    assert table.has(0)
 
 
 def test_required_fields() -> None:
@@ -97,6 +102,34 @@ def test_nested_table() -> None:
         )
     )
     assert flatbuffer.root(buffer).table(0).integer(0) == 42
+
+
+def test_vector_of_tables(tmp_path: Path) -> None:
+    """Each table is reached by its own distance, in a mapped file as in memory."""
+    buffer = b"".join(
+        (
+            b"\x0c\x00\x00\x00\x06\x00\x08\x00\x04\x00\x00\x00",  # vtable at 4, table at 12
+            b"\x08\x00\x00\x00\x04\x00\x00\x00",  # 12: field 0 lies at 16, its vector at 20
+            b"\x02\x00\x00\x00\x10\x00\x00\x00\x14\x00\x00\x00",  # 20: tables at 40 and 48
+            b"\x06\x00\x08\x00\x04\x00\x00\x00",  # 32: their vtable
+            b"\x08\x00\x00\x00\x2a\x00\x00\x00",  # 40
+            b"\x10\x00\x00\x00\x2b\x00\x00\x00",  # 48
+        )
+    )
+    (tmp_path / "buffer").write_bytes(buffer)
+    for held in (buffer, mapped(tmp_path / "buffer")):
+        tables = flatbuffer.root(held).tables(0)
+        assert [table.integer(0) for table in tables] == [42, 43]
+        assert len(tables) == 2
+        with pytest.raises(InvalidFile, match=r"^number 2 of 2 tables \(at byte 24\)$"):
+            tables[2]
+
+
+def test_strings_of_a_mapped_file(tmp_path: Path) -> None:
+    """The same strings."""
+    (tmp_path / "buffer").write_bytes(BUFFER)
+    table = flatbuffer.root(mapped(tmp_path / "buffer"))
+    assert (table.string(5), list(table.strings(7))) == ("naïve".encode(), [b"no", b"", b"\n"])
 
 
 def test_unaligned_strings() -> None:

@@ -495,6 +495,19 @@ def test_folder(tmp_path: Path) -> None:
         Words.of(tmp_path)
 
 
+def test_the_vocabulary_that_says_how(tmp_path: Path) -> None:
+    """Of several the one that cuts texts is taken, though another is larger; and that is said."""
+    word_piece().save(str(tmp_path / "tokenizer.json"))
+    longer = {f"w{number}": number for number in range(5_000)}
+    (tmp_path / "vocab.json").write_text(json.dumps(longer), "utf-8")
+    words = Words.of(tmp_path)
+    assert words.vocabulary.name == "tokenizer.json"
+    assert words.notes == ("not looked at, --name takes another: vocab.json",)
+    assert Words.of(tmp_path, name="tokenizer.json").notes == ()
+    with pytest.raises(VocabtoolError, match="does not say how a text is cut"):
+        Words.of(tmp_path, name="vocab.json")
+
+
 def test_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named, and what works without it."""
     file = tmp_path / "tokenizer.json"

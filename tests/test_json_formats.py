@@ -11,6 +11,7 @@ import struct
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+import vocabtool
 from tests.reader_checks import found_in, recognised, source_of, survives
 from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat
 from vocabtool.formats import hf_vocab_json, json_text, json_values, spacy_strings, tfjs
@@ -35,7 +37,7 @@ def found(data: bytes, folder: Path, name: str = "file.json") -> Found:
 
 def only(data: bytes, folder: Path, name: str = "file.json") -> Vocabulary:
     """The one vocabulary of a file of which everything is understood."""
-    (vocabulary,), passed_over, warnings = found(data, folder, name)
+    (vocabulary,), passed_over, warnings = found(data, folder, name)[:3]
     assert (passed_over, warnings) == ((), ())
     assert vocabulary.name == name
     return vocabulary
@@ -127,15 +129,16 @@ def test_no_format_fits(tmp_path: Path) -> None:
     assert caught.value.tried == (
         "Hugging Face tokenizer.json: no object model in it",
         "TensorFlow.js model.json: neither modelTopology nor weightsManifest in it",
-        "Hugging Face vocab.json: the id of 'layers' is a text, wanted a whole number from 0 to "
-        "4,294,967,295",
-        "spaCy strings.json: an object, wanted a list of texts",
+        "JSON object of ids (Hugging Face vocab.json): the id of 'layers' is a text, "
+        "wanted a whole number from 0 to 4,294,967,295",
+        "JSON list of texts (spaCy strings.json): an object, wanted a list of texts",
     )
     with pytest.raises(UnknownFormat) as caught:
         found(b"[[1, 2]]", tmp_path)
     assert caught.value.tried[2:] == (
-        "Hugging Face vocab.json: a list, wanted an object of entries and their ids",
-        "spaCy strings.json: item 0 is a list, wanted a text",
+        "JSON object of ids (Hugging Face vocab.json): a list, wanted an object of entries "
+        "and their ids",
+        "JSON list of texts (spaCy strings.json): item 0 is a list, wanted a text",
     )
 
 
@@ -198,6 +201,36 @@ def test_vocab_without_merges(tmp_path: Path) -> None:
     assert vocabulary.notes == ("3 ids up to 7: these may be counts of words",)
 
 
+def test_added_tokens(tmp_path: Path) -> None:
+    """A file of its own, which has no merges and no counts; the vocabulary names it."""
+    tokenizer = trained()
+    tokenizer.model.save(str(tmp_path))
+    (tmp_path / "added_tokens.json").write_bytes(b'{"<pad>": 50257, "<sep>": 50258}')
+    (entries,) = found_in(json_text.READER, tmp_path / "vocab.json").vocabularies
+    assert (entries.kind, entries.notes[1:]) == ("bpe", ("more tokens stand in added_tokens.json",))
+    (added,) = found_in(json_text.READER, tmp_path / "added_tokens.json").vocabularies
+    assert (added.tokens, added.id_array().tolist()) == (["<pad>", "<sep>"], [50257, 50258])
+    assert added.kind == "table"
+    assert added.notes == (
+        "tokens that were added to another vocabulary: that of the files beside it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "format_"),
+    [
+        (b'{"the": 0}', "JSON object of ids (Hugging Face vocab.json)"),
+        (b'["the"]', "JSON list of texts (spaCy strings.json)"),
+        (b'{"modelTopology": {}}', "TensorFlow.js model.json"),
+        (b'{"model": {"type": "BPE", "vocab": {"a": 0}}}', "Hugging Face tokenizer.json"),
+    ],
+)
+def test_the_format_is_named(data: bytes, format_: str, tmp_path: Path) -> None:
+    """``inspect`` says which of the formats that are JSON a file has."""
+    assert found(data, tmp_path).format == format_
+    assert vocabtool.inspect(tmp_path / "file.json").format == format_
+
+
 def test_a_key_twice(tmp_path: Path) -> None:
     """Of a key that repeats the last id counts, as in the library."""
     vocabulary = only(b'{"a": 0, "b": 1, "a": 2}', tmp_path)
@@ -232,7 +265,7 @@ def test_no_vocab_json(document: object, reason: str) -> None:
 def test_odd_merges(merges: bytes, warning: str, tmp_path: Path) -> None:
     """Merges that cannot be counted are told; the entries are there all the same."""
     (tmp_path / "merges.txt").write_bytes(merges)
-    (vocabulary,), _, warnings = found(b'{"a": 0}', tmp_path)
+    (vocabulary,), _, warnings = found(b'{"a": 0}', tmp_path)[:3]
     assert (vocabulary.kind, vocabulary.notes) == ("bpe", ())
     assert len(warnings) == 1
     assert warnings[0].startswith(warning)
@@ -346,7 +379,7 @@ def write(document: object, folder: Path) -> Path:
 def test_a_table_in_the_weights(cut: int, tmp_path: Path) -> None:
     """Keys, ids and the default of a table, from weights that two files share."""
     file = write(tfjs_model(tmp_path, cut=cut), tmp_path)
-    (vocabulary,), passed_over, warnings = found_in(json_text.READER, file)
+    (vocabulary,), passed_over, warnings = found_in(json_text.READER, file)[:3]
     assert (passed_over, warnings) == ((), ())
     assert tuple(vocabulary) == WORDS
     assert (vocabulary.name, vocabulary.kind, vocabulary.first_id) == ("table", "table", 2)
@@ -385,7 +418,7 @@ def test_constants_of_no_table(tmp_path: Path) -> None:
         node("float", "Const", dtype="DT_FLOAT", floatVal=[0.5]),
     ]
     file = write({"modelTopology": {"node": nodes}}, tmp_path)
-    (vocabulary,), passed_over, warnings = found_in(json_text.READER, file)
+    (vocabulary,), passed_over, warnings = found_in(json_text.READER, file)[:3]
     assert (vocabulary.name, vocabulary.kind, tuple(vocabulary)) == ("many", "constant", WORDS)
     assert warnings == ()
     assert [(other.name, other.size, other.why) for other in passed_over] == [
@@ -413,11 +446,11 @@ def test_no_path_is_opened(name: str, tmp_path: Path) -> None:
     folder.mkdir()
     (tmp_path / "a.bin").write_bytes(strings_weight(WORDS))
     document = {"weightsManifest": [{"paths": [name], "weights": [weight("w", "string", 12)]}]}
-    vocabularies, _, warnings = found_in(json_text.READER, write(document, folder))
+    vocabularies, _, warnings = found_in(json_text.READER, write(document, folder))[:3]
     assert vocabularies == ()
     assert len(warnings) == 1
     assert "weights 'w': " in warnings[0]
-    assert "a path, wanted a bare name: it is not opened" in warnings[0]
+    assert "a path: it is not opened" in warnings[0]
 
 
 def test_no_link_is_followed(tmp_path: Path) -> None:
@@ -427,16 +460,43 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(strings_weight(WORDS))
     (folder / "a.bin").symlink_to(tmp_path / "a.bin")
     document = {"weightsManifest": [{"paths": ["a.bin"], "weights": [weight("w", "string", 12)]}]}
-    vocabularies, _, (warning,) = found_in(json_text.READER, write(document, folder))
+    vocabularies, _, (warning,) = found_in(json_text.READER, write(document, folder))[:3]
     assert vocabularies == ()
     assert "a.bin: a symbolic link: it is not opened" in warning
+
+
+def test_no_strings_in_no_file(tmp_path: Path) -> None:
+    """A group without a file may have a weight without a value."""
+    document = {"weightsManifest": [{"paths": [], "weights": [weight("w", "string", 0)]}]}
+    (passed_over,) = found_in(json_text.READER, write(document, tmp_path)).passed_over
+    assert passed_over[:3] == ("w", 0, ("model.json", "weight w"))
+
+
+def test_many_groups(tmp_path: Path) -> None:
+    """Each weight is looked at once, not once for every group."""
+    none: dict[str, Any] = {"paths": [], "weights": []}
+    floats = {"paths": [], "weights": [weight("w", "float32", 1)] * 20_000}
+    document = {"weightsManifest": [none] * 40_000 + [floats]}
+    began = perf_counter()
+    assert found_in(json_text.READER, write(document, tmp_path)).vocabularies == ()
+    assert perf_counter() - began < 10
+
+
+@pytest.mark.parametrize("op", [[], {}, 1, None])
+def test_an_op_that_is_no_text(op: object, tmp_path: Path) -> None:
+    """No operation that is known."""
+    document = {
+        "modelTopology": {"node": [{"name": "a", "op": op, "input": ["b", "c", "d"]}]},
+        "weightsManifest": [],
+    }
+    assert found_in(json_text.READER, write(document, tmp_path)).vocabularies == ()
 
 
 def test_files_are_opened_only_for_strings(tmp_path: Path) -> None:
     """A file that holds nothing but numbers may be missing."""
     floats = weight("w", "float32", 1)
     document = {"weightsManifest": [{"paths": ["none.bin"], "weights": [floats]}]}
-    assert found_in(json_text.READER, write(document, tmp_path)) == Found(())
+    assert found_in(json_text.READER, write(document, tmp_path)).vocabularies == ()
 
 
 UNREADABLE: dict[str, tuple[list[dict[str, Any]], bytes, str]] = {
@@ -479,7 +539,7 @@ def test_unreadable_weights(case: str, tmp_path: Path) -> None:
         "modelTopology": {"node": [node("many", "Const", **string_tensor(WORDS))]},
         "weightsManifest": [{"paths": ["a.bin"], "weights": weights}],
     }
-    (vocabulary,), _, (warning,) = found_in(json_text.READER, write(document, tmp_path))
+    (vocabulary,), _, (warning,) = found_in(json_text.READER, write(document, tmp_path))[:3]
     assert vocabulary.name == "many"
     assert message in warning
 
@@ -488,6 +548,10 @@ BROKEN_MANIFESTS: dict[str, tuple[object, str]] = {
     "no list": ({}, "weightsManifest is an object, wanted a list"),
     "group": ([1], "weightsManifest: group 0 is a whole number, wanted an object"),
     "paths": ([{"weights": []}], "weightsManifest: group 0: paths is null, wanted a list"),
+    "a huge shape": (
+        [{"paths": [], "weights": [weight("w", "string", *[1 << 62] * 254)]}],
+        "a shape that no tensor has",
+    ),
     "path": ([{"paths": [1], "weights": []}], "group 0: a path that is no text"),
     "twice": ([{"paths": ["a", "a"], "weights": []}], "a file is named twice"),
     "weights": ([{"paths": []}], "group 0: weights is null, wanted a list"),
@@ -536,7 +600,7 @@ def test_lying_constants(case: str, tmp_path: Path) -> None:
     """A constant that contradicts itself is named in a warning."""
     tensor, message = LYING[case]
     file = write({"modelTopology": {"node": [node("lying", "Const", **tensor)]}}, tmp_path)
-    vocabularies, _, (warning,) = found_in(json_text.READER, file)
+    vocabularies, _, (warning,) = found_in(json_text.READER, file)[:3]
     assert vocabularies == ()
     assert warning.startswith("modelTopology node lying: ")
     assert message in warning
@@ -559,7 +623,7 @@ def test_tables_that_do_not_fit(tmp_path: Path) -> None:
         node("i5", "LookupTableImportV2", "e"),
     ]
     file = write({"modelTopology": {"node": nodes}}, tmp_path)
-    (vocabulary,), _, warnings = found_in(json_text.READER, file)
+    (vocabulary,), _, warnings = found_in(json_text.READER, file)[:3]
     assert (vocabulary.name, tuple(vocabulary)) == ("b", WORDS)
     assert warnings == (
         "table a: 12 words and 11 ids",

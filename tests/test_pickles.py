@@ -9,16 +9,20 @@ import pickle
 import pickletools
 import zipfile
 import zlib
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests import reader_checks
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.formats.pickles import READER, TORCH_LEGACY
+from vocabtool.formats.reader import HEAD, Source
 
 WORDS = {f"word{number}": number for number in range(5_000)}
 
@@ -229,6 +233,42 @@ def test_words_are_no_pickles(tmp_path: Path, data: bytes) -> None:
     source = reader_checks.source_of(write(tmp_path, data))
     reason = "no pickle, and no file of PyTorch, joblib, safetensors, HDF5 or NumPy"
     assert READER.recognise(source) == reason
+
+
+WORD = st.text(
+    st.characters(exclude_categories=["C", "Z"], exclude_characters="()"), min_size=1, max_size=12
+)
+
+
+@given(
+    first=st.sampled_from([*map(chr, range(33, 127)), "Vienna", "cat", "I1", "p0", "lp0", "S'a'"]),
+    words=st.lists(
+        WORD | st.sampled_from(["p0", "q", "queen", "Vaduz", "I1", "a", "."]), max_size=9
+    ),
+    repeated=st.sampled_from([1, 9_000]),
+)
+def test_no_plain_words_are_a_pickle(first: str, words: list[str], repeated: int) -> None:
+    """Whatever the first letter of a list is, and however long the list."""
+    data = "\n".join([first, *words * repeated]).encode()
+    source = Source(Path("words.txt"), "words.txt", data[:HEAD], len(data))
+    assert READER.recognise(source) is not None
+
+
+@pytest.mark.parametrize("letter", sorted(set(map(chr, range(33, 127)))))
+def test_words_of_one_letter_are_no_pickle(letter: str) -> None:
+    """A file sorted by the alphabet, longer than its head, with words that are numbers."""
+    data = "\n".join(f"{letter}{number}" for number in range(20_000)).encode()
+    source = Source(Path("words.txt"), "words.txt", data[:HEAD], len(data))
+    assert READER.recognise(source) is not None
+
+
+@pytest.mark.parametrize("protocol", [0, 1])
+@pytest.mark.parametrize(
+    "value", [{"a", "b"}, Counter("abc"), OrderedDict(a=1), np.arange(9_000), (("a",),)]
+)
+def test_pickles_of_classes_in_old_protocols(tmp_path: Path, protocol: int, value: Any) -> None:
+    """They begin with the name of a class; an array's one long value is cut off with the head."""
+    assert refusal(write(tmp_path, pickle.dumps(value, protocol))).startswith("a pickle, ")
 
 
 def test_every_message_says_what_to_do(tmp_path: Path) -> None:

@@ -71,3 +71,13 @@ def test_buckets_of_real_models(shared: Path) -> None:
         (90471, 1),
         (4299, 1),
     }
+
+
+def test_marks_of_real_models(shared: Path) -> None:
+    """Pieces inside a SavedModel bear the same mark as in their own file."""
+    lite = vocabtool.extract(shared / "models" / "use_lite_2")
+    alone = vocabtool.extract(
+        shared / "models" / "use_lite_2" / "assets" / "universal_encoder_8k_spm.model"
+    )
+    assert (lite.marker, alone.marker) == ("▁", "▁")
+    assert vocabtool.diff(lite, alone).only_a == 0

@@ -118,7 +118,7 @@ def test_words_for_programs(here: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     title, how, *lines = done.stdout.decode().splitlines(keepends=True)
     assert title == "words: 5 entries; unknown words get id -1\n"
-    assert "read off its graph" in how
+    assert "read off its files" in how
     assert "".join(lines) == (
         "  1. lower-case A to Z\n"
         "  2. split at whitespace\n"

@@ -58,7 +58,7 @@ def standard_output() -> Iterator[BinaryIO]:
 def tell_skipped(skipped: Skipped) -> None:
     """How many rows of documents were left out, and the first of them."""
     if skipped.count:
-        tell(f"{skipped.count:,} rows left out")
+        tell(f"{skipped.count:,} {'row' if skipped.count == 1 else 'rows'} left out")
         for skip in skipped.first[:SHOWN]:
             tell(f"  {skip.place}: {skip.reason}")
         if skipped.count > SHOWN:

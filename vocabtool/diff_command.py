@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
@@ -158,8 +159,9 @@ def _compared(
     from vocabtool.comparison.folding import checked
 
     folds = checked(fold)
-    one, other = (diff.vocabulary(name) for name in names)
-    found = diff.compare(one, other, folds, (names[0], names[1]))
+    (one, notes_a), (other, notes_b) = (diff.taken(name) for name in names)
+    found = diff.compare(one, other, folds, (names[0], names[1]), notes_a + notes_b)
+    _tell_notes(found.notes)
     if not corpus:
         return found
     from vocabtool import documents
@@ -195,12 +197,20 @@ def _write(
         _tell_use(found.use)
 
 
+def _tell_notes(notes: Iterable[str]) -> None:
+    """What files say of themselves holds names of strangers: it is made printable."""
+    from vocabtool.vocabulary import encode, printable
+
+    for note in notes:
+        tell(printable(encode(note)))
+
+
 def _tell_use(use: Use) -> None:
-    from vocabtool.diff_report_files.plain_words import shares
+    from vocabtool.diff_report_files.plain_words import knowing
     from vocabtool.oov_report_files.plain_words import percent
 
-    known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in shares(use))
-    tell(f"of {use.tokens:,} tokens known to {known} (rule {use.fingerprint[:16]})")
+    known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in knowing(use))
+    tell(f"of {use.tokens:,} tokens known to {known} (rule for both: {use.rule_name})")
 
 
 def _pairs(
@@ -214,6 +224,7 @@ def _pairs(
     from vocabtool.diff_report_files import pairs
 
     found = pairwise(names, fold=fold)
+    _tell_notes(found.notes)
     if html is not None:
         pairs.save_pairs(found, html, "html")
     if file != "-":

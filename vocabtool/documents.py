@@ -87,7 +87,7 @@ def batches(
     :class:`NotFound`; :class:`UnsupportedFormat`.
     """
     counter = _counter(on_error, skipped, size)
-    names = _names(sources)
+    names = names_of(sources)
     if names is None:
         request = _request(ITERABLE, field, size, False, counter)
         yield from _batched(_rows_of_items(cast(Iterable[Item], sources), request), size)
@@ -113,7 +113,7 @@ def documents(
     ``id_field`` (a string or whole number, else the row is bad), or the place: ``corpus.jsonl:17``.
     """
     counter = _counter(on_error, skipped, size)
-    names = _names(sources)
+    names = names_of(sources)
     if names is None:
         request = _request(ITERABLE, field, size, True, counter)
         yield from _named(_rows_of_items(cast(Iterable[Item], sources), request), id_field, request)
@@ -143,7 +143,7 @@ def _counter(on_error: OnError, skipped: Skipped | None, size: int) -> Skipped |
     return skipped if on_error == "skip" else None
 
 
-def _names(sources: Sources) -> list[str] | None:
+def names_of(sources: Sources) -> list[str] | None:
     """The names in ``sources``; ``None`` where it holds the documents themselves."""
     if isinstance(sources, str | PathLike):
         return [fspath(sources)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from vocabtool.errors import NoVocabulary
 from vocabtool.formats.detect import open_model
@@ -16,6 +16,13 @@ from vocabtool.vocabulary import Vocabulary
 
 MAX_NAMED: Final = 3
 MARK: Final = "#"  # before the name of a vocabulary
+
+
+class Picked(NamedTuple):
+    """What :func:`pick` takes. ``notes``: what was not read, which others there are."""
+
+    vocabulary: Vocabulary
+    notes: tuple[str, ...] = ()
 
 
 def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
@@ -46,8 +53,8 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     return choose(open_model(model, small=name is not None), name)
 
 
-def pick(spec: str | Path) -> Vocabulary:
-    """The vocabulary that ``PATH`` or ``PATH#NAME`` means, as :func:`extract` takes it.
+def pick(spec: str | Path) -> Picked:
+    """The vocabulary that ``PATH`` or ``PATH#NAME`` means: the one that :func:`extract` takes.
 
     A path that holds a ``#`` itself is tried as a whole first, then the longest part of it
     that is there. Raises what :func:`extract` raises.
@@ -55,12 +62,22 @@ def pick(spec: str | Path) -> Vocabulary:
     whole = str(spec)
     cuts = [at for at in range(len(whole) - 1, 0, -1) if whole[at] == MARK]
     if isinstance(spec, Path) or not cuts or os.path.lexists(whole):
-        return extract(spec)
+        return _picked(spec)
     for at in cuts:
         path, name = whole[:at], whole[at + 1 :]
         if os.path.lexists(path) or "://" in path:
-            return extract(path, name)
-    return extract(whole)
+            return _picked(path, name)
+    return _picked(whole)
+
+
+def _picked(path: str | Path, name: str | None = None) -> Picked:
+    model = open_model(path, small=name is not None)
+    vocabulary, among = choose(model, name), len(model.vocabularies)
+    notes = [f"{path}: incomplete: {warning}" for warning in model.warnings]
+    if name is None and among > 1:
+        taken = f"took {vocabulary.name}, one of {among} vocabularies"
+        notes.append(f"{path}: {taken}: {path}{MARK}NAME takes another")
+    return Picked(vocabulary, tuple(notes))
 
 
 def choose(model: Model, name: str | None = None) -> Vocabulary:

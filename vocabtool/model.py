@@ -108,6 +108,7 @@ def _merged(a: Vocabulary, b: Vocabulary) -> Vocabulary:
         a,
         unknown=a.unknown or b.unknown,
         specials=a.specials or b.specials,
+        marker=a.marker or b.marker,
         places=a.places + tuple(place for place in b.places if place not in a.places),
         notes=notes,
     )

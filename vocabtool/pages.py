@@ -22,7 +22,8 @@ h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 .rates div { flex: 1 1 9rem; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem; }
 .rates b { display: block; font-size: 1.7rem; line-height: 1.2; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .5rem .3rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0; }
+th:last-child, td:last-child { padding-right: 0; }
 th { font-weight: 600; border-bottom: 1px solid var(--line); }
 td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }

@@ -40,8 +40,9 @@ SIZE = 2 << 20  # bytes of text counted together: larger batches hold fewer dist
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
 MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
-(https://...) that is in the local cache, a SentencePiece model, or any other file or folder that
-`vocabtool extract` reads, for which --rule must say how texts are cut into words."""
+(https://...) that is in the local cache, a SentencePiece model, or a Hugging Face tokenizer.json:
+these say themselves how texts are cut into words. It may be any other file or folder that
+`vocabtool extract` reads, where --rule must say so."""
 
 
 def _share(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
@@ -248,8 +249,9 @@ def oov_command(
     _write(report, file, output, html)
     if fail_over is not None or not _tells_the_rule(output, file):
         unknown, tokens = report.tokens_unknown, report.tokens
-        tell(f"{unknown:,} of {tokens:,} tokens are unknown ({report.token_rate:.2%})")
-    for note in words.notes:
+        be = "is" if unknown == 1 else "are"
+        tell(f"{unknown:,} of {tokens:,} tokens {be} unknown ({report.token_rate:.2%})")
+    for note in report.notes:
         tell(note)
     tell_skipped(skipped)
     if not report.tokens:
@@ -316,11 +318,18 @@ def _print_masked(words: Words, batches: Iterator[Batch], mode: Mode, file: str)
             line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
             out.write((printable(line).encode() if shown else line) + b"\n")
     if totals.exact < totals.lines:
+        aligned, strange = totals.lines - totals.exact, totals.unaligned
         tell(
-            f"{totals.lines - totals.exact:,} of {totals.lines:,} lines were aligned word by "
-            f"word from the left; {totals.unaligned:,} unknown words, not found in their line, "
-            "are printed as the model makes them"
+            f"{aligned:,} of {totals.lines:,} lines {'was' if aligned == 1 else 'were'} aligned "
+            f"word by word from the left; {strange:,} unknown {_words_are(strange)} printed as the "
+            "model makes them"
         )
+
+
+def _words_are(count: int) -> str:
+    if count == 1:
+        return "word, not found in its line, is"
+    return "words, not found in their line, are"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vocabtool.words.model_words import Words
 
 SOURCES: Final = {
-    "recovered": "the model's own rule, read off its graph",
+    "recovered": "the model's own rule, read off its files",
     "named": "a rule that you named",
     "exact": "the model itself, which is run",
 }

@@ -23,7 +23,7 @@ from vocabtool.comparison.gains import Gain, gains, jaccard
 from vocabtool.comparison.kinds import CODES, KINDS, Kind, kinds
 from vocabtool.comparison.ranks import Order, Ranks, order_of
 from vocabtool.comparison.union import Held, Union
-from vocabtool.extraction import pick
+from vocabtool.extraction import Picked, pick
 from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, Vocabulary, decode
 
@@ -69,6 +69,15 @@ class KindCount(NamedTuple):
     only_b: int
 
 
+class Shift(NamedTuple):
+    """A common entry by rank. ``shift``: by how many doublings it ranks lower in B than in A."""
+
+    token: bytes
+    rank_a: int
+    rank_b: int
+    shift: float
+
+
 @dataclass(frozen=True, eq=False)
 class Diff:
     """What two vocabularies have in common, and what not.
@@ -80,6 +89,8 @@ class Diff:
     only B holds. Of these, each of shape (u,): ``in_a``, ``in_b``: bool; ``ids_a``, ``ids_b``:
     int64, the first id, 0 where a side does not hold it; ``kinds_a``, ``kinds_b``: uint8, places
     in ``KINDS``, ``NONE`` where it does not.
+    ``notes``: what the files said of themselves: what could not be read, which vocabulary of
+    several was taken.
     """
 
     a: Side
@@ -92,6 +103,7 @@ class Diff:
     kinds_a: NDArray[np.uint8]
     kinds_b: NDArray[np.uint8]
     use: Use | None = None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -188,6 +200,15 @@ class Diff:
         found: list[bytes] = take(self.tokens, places).to_pylist()
         return found
 
+    def shifts(self, most: int) -> list[Shift]:
+        """The common entries whose ranks differ most; special ones are left out."""
+        ranks = self.ranks
+        told = self.kinds_a[ranks.numbers] != CODES["special"]
+        places = ranks.largest(most, told)
+        tokens = take(self.tokens, ranks.numbers[places]).to_pylist()
+        columns = (ranks.a[places], ranks.b[places], ranks.shifts[places])
+        return list(map(Shift, tokens, *(column.tolist() for column in columns)))
+
     def to_arrow(self, places: NDArray[np.int64] | None = None) -> pa.Table:
         """A row for each different entry, or for those at ``places``.
 
@@ -267,21 +288,21 @@ def diff(
     Raises :class:`VocabtoolError` for what cannot be read, and ``ValueError`` for another fold.
     """
     folds = checked(fold)
-    one, other = vocabulary(a), vocabulary(b)
-    found = compare(one, other, folds, (label(a), label(b)))
+    (one, notes_a), (other, notes_b) = taken(a), taken(b)
+    found = compare(one, other, folds, (label(a), label(b)), notes_a + notes_b)
     if corpus is None:
         return found
     from vocabtool.comparison.use import UseCounter
-    from vocabtool.documents import batches
+    from vocabtool.documents import batches, names_of
 
     counter = UseCounter(one, other, rule=rule, folds=folds)
     counter.count(batch.texts for batch in batches(corpus))
-    return weighed(found, counter.report())
+    return weighed(found, counter.report(tuple(names_of(corpus) or ())))
 
 
-def vocabulary(source: Comparable) -> Vocabulary:
+def taken(source: Comparable) -> Picked:
     """What is to be compared."""
-    return source if isinstance(source, Vocabulary) else pick(source)
+    return Picked(source) if isinstance(source, Vocabulary) else pick(source)
 
 
 def label(source: Comparable) -> str:
@@ -294,7 +315,13 @@ def weighed(found: Diff, use: Use) -> Diff:
     return replace(found, use=use)
 
 
-def compare(a: Vocabulary, b: Vocabulary, folds: tuple[Fold, ...], labels: tuple[str, str]) -> Diff:
+def compare(
+    a: Vocabulary,
+    b: Vocabulary,
+    folds: tuple[Fold, ...],
+    labels: tuple[str, str],
+    notes: tuple[str, ...] = (),
+) -> Diff:
     """:func:`diff` of vocabularies that are at hand."""
     entries = arrow(a.stored, b.stored)
     orders = [order_of(part) for part in (entries.slice(0, len(a)), entries.slice(len(a)))]
@@ -312,6 +339,7 @@ def compare(a: Vocabulary, b: Vocabulary, folds: tuple[Fold, ...], labels: tuple
         _spread(b.id_array()[union.b.positions], union.b, len(union), 0),
         _spread(kinds_a[_first(stored.a, union.a)], union.a, len(union), NONE),
         _spread(kinds_b[_first(stored.b, union.b)], union.b, len(union), NONE),
+        notes=notes,
     )
 
 

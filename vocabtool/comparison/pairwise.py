@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vocabtool.comparison.diff import Comparable, label, vocabulary
+from vocabtool.comparison.diff import Comparable, label, taken
 from vocabtool.comparison.entries import arrow
-from vocabtool.comparison.folding import checked, folded
+from vocabtool.comparison.folding import Fold, checked, folded
 from vocabtool.comparison.gains import jaccard
 from vocabtool.comparison.ranks import Ranks
 from vocabtool.comparison.union import Union
@@ -37,11 +37,12 @@ class Pair(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """What was compared, and each pair, in the order of what was given."""
+    """What was compared, and each pair, in the order of what was given; ``notes`` as of a diff."""
 
     labels: tuple[str, ...]
-    fold: tuple[str, ...]
+    fold: tuple[Fold, ...]
     pairs: tuple[Pair, ...]
+    notes: tuple[str, ...] = ()
 
     def to_arrow(self) -> pa.Table:
         """A row for each pair, with the fields of :class:`Pair`."""
@@ -54,14 +55,16 @@ class Pairs(NamedTuple):
 def pairwise(sources: Sequence[Comparable], *, fold: Iterable[str] = ()) -> Pairs:
     """Compare several vocabularies two by two; arguments as those of ``diff``."""
     folds = checked(fold)
-    found = [vocabulary(source) for source in sources]
+    every = [taken(source) for source in sources]
+    found = [each.vocabulary for each in every]
+    notes = tuple(note for each in every for note in each.notes)
     entries = [folded(arrow(each.stored), folds, each.marker) for each in found]
     labels = tuple(map(label, sources))
     pairs = tuple(
         _pair((labels[i], labels[j]), Union.of(entries[i], entries[j]))
         for i, j in combinations(range(len(found)), 2)
     )
-    return Pairs(labels, folds, pairs)
+    return Pairs(labels, folds, pairs, notes)
 
 
 def _pair(labels: tuple[str, str], union: Union) -> Pair:

@@ -54,9 +54,11 @@ class Use:
 
     ``words_a``: Arrow table, the words that only A knows and that stand in the corpus, the
     commonest first, ties by bytes: ``word`` (large_binary), ``count`` (int64). ``words_b``: B's.
-    ``words_both``: how many different words both know. ``rule``: a line for each step.
+    ``words_both``: how many different words both know. ``rule_name``: as it was asked for;
+    ``rule``: a line for each step.
     """
 
+    rule_name: str
     rule: tuple[str, ...]
     fingerprint: str
     sources: tuple[str, ...]
@@ -69,6 +71,16 @@ class Use:
     words_a: pa.Table
     words_b: pa.Table
     notes: tuple[str, ...] = ()
+
+    @property
+    def known_a(self) -> int:
+        """Tokens that A knows, whether B does or not."""
+        return self.both + self.only_a
+
+    @property
+    def known_b(self) -> int:
+        """Tokens that B knows, whether A does or not."""
+        return self.both + self.only_b
 
     @property
     def neither(self) -> int:
@@ -112,7 +124,8 @@ class UseCounter:
     def __init__(
         self, a: Vocabulary, b: Vocabulary, *, rule: str | None = None, folds: Iterable[Fold] = ()
     ) -> None:
-        self._rule = word_rule(rule or RULE)
+        self._rule_name = rule or RULE
+        self._rule = word_rule(self._rule_name)
         self._folds = tuple(fold for fold in folds if fold != "markers")
         words = [self._folded(whole_words(each)) for each in (a, b)]
         self._words = Union.of(*words)
@@ -172,6 +185,7 @@ class UseCounter:
         in_a, in_b = self._words.in_a, self._words.in_b
         both = self._counts[in_a & in_b]
         return Use(
+            self._rule_name,
             self._rule.describe(),
             self._rule.fingerprint,
             sources,

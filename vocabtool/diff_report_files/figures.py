@@ -61,7 +61,7 @@ def kinds(counts: Sequence[KindCount]) -> str:
             percent = 100 / max(sum(every), 1)
             axes.barh(places + shift, np.multiply(every, percent), 0.36, color=colour, label=name)
             axes.barh(places + shift, np.multiply(common, percent), 0.36, color=GREY)
-        axes.barh(0, 0, color=GREY, label="of it common")
+        axes.barh(0, 0, color=GREY, label="common to both")
         axes.set_yticks(places, [count.kind for count in counts])
         axes.set_xlabel("% of entries")
         axes.invert_yaxis()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -12,13 +13,15 @@ from vocabtool.diff_report_files.plain_words import (
     carried,
     correlation,
     described,
+    knowing,
+    orders,
     remarks,
-    shares,
     shifted,
 )
 from vocabtool.oov_report_files.plain_words import percent
 from vocabtool.pages import data, facts, figure, page, small, table, text, word
 from vocabtool.pages import remarks as list_of
+from vocabtool.vocabulary import decode, is_utf8
 
 if TYPE_CHECKING:
     from vocabtool.comparison.use import SideName, Use
@@ -73,10 +76,12 @@ def _use(use: Use) -> Iterator[str]:
     cards = (
         f"<div>known to {name}<b>{data(use.share(tokens), percent(use.share(tokens)), name)}</b>"
         f'<span class="small">{tokens:,} tokens</span></div>'
-        for name, tokens in shares(use)
+        for name, tokens in knowing(use)
     )
     yield f'<div class="rates">{"".join(cards)}</div>'
     yield figure(figures.use(use))
+    steps = "; ".join(use.rule)
+    yield small(text(f"Words are cut by one rule for both, {use.rule_name}: {steps}."))
     sides: tuple[SideName, ...] = ("a", "b")
     for side in sides:
         yield f"<p>{text(carried(use, side))}</p>"
@@ -101,7 +106,7 @@ def _gains(found: Diff) -> Iterator[str]:
             f"{gain.entries_a:,}",
             f"{gain.entries_b:,}",
             f"{gain.jaccard:.4f}",
-            ", ".join(f"{word(a)} = {word(b)}" for a, b in gain.examples),
+            ", ".join(f"{_spelt(a)} = {_spelt(b)}" for a, b in gain.examples),
         )
         for gain in found.gains
     )
@@ -110,19 +115,23 @@ def _gains(found: Diff) -> Iterator[str]:
     yield small("Of the entries as they are stored; nothing is folded unless it is asked for.")
 
 
+def _spelt(entry: bytes) -> str:
+    """A word, and its characters' numbers where it may look like its own normal form."""
+    shown = decode(entry)
+    if not is_utf8(entry) or unicodedata.is_normalized("NFKC", shown):
+        return word(entry)
+    points = text(shown.encode("ascii", "backslashreplace"))
+    return f'{word(entry)} <span class="small">{points}</span>'
+
+
 def _ranks(found: Diff) -> Iterator[str]:
-    ranks = found.ranks
     yield "<h2>Rank against rank</h2>"
-    yield figure(figures.ranks(ranks))
+    yield figure(figures.ranks(found.ranks))
     yield f"<p>{correlation(found)}.</p>"
+    yield small(text("; ".join(orders(found)) + "."))
     rows = (
-        (
-            word(found.tokens[int(ranks.numbers[place])].as_py()),
-            f"{place + 1:,}",
-            f"{ranks.b[place]:,}",
-            shifted(ranks.shifts[place]),
-        )
-        for place in ranks.largest(SHIFTS).tolist()
+        (word(token), f"{rank_a:,}", f"{rank_b:,}", shifted(shift))
+        for token, rank_a, rank_b, shift in found.shifts(SHIFTS)
     )
     yield table(("ranks apart most", "rank in A", "rank in B", "doublings"), rows, NUMBERS)
 

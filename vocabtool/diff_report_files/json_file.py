@@ -73,28 +73,25 @@ def _gain(gain: Gain) -> dict[str, Any]:
 
 
 def _ranks(found: Diff) -> dict[str, Any]:
-    ranks = found.ranks
-    largest = [
-        {
-            "token": _text(found.tokens[int(ranks.numbers[place])].as_py()),
-            "rank_a": place + 1,
-            "rank_b": int(ranks.b[place]),
-            "shift": float(ranks.shifts[place]),
-        }
-        for place in ranks.largest(LARGEST).tolist()
-    ]
-    return {"words": len(ranks), "rho": ranks.rho, "largest": largest}
+    largest = [{**shift._asdict(), "token": _text(shift.token)} for shift in found.shifts(LARGEST)]
+    return {"words": len(found.ranks), "rho": found.ranks.rho, "largest": largest}
 
 
 def _use(use: Use) -> dict[str, Any]:
     known = {
+        "a": use.known_a,
+        "b": use.known_b,
         "both": use.both,
         "only_a": use.only_a,
         "only_b": use.only_b,
         "neither": use.neither,
     }
     return {
-        "rule": {"steps": list(use.rule), "fingerprint": use.fingerprint},
+        "rule": {
+            "name": use.rule_name,
+            "steps": list(use.rule),
+            "fingerprint": use.fingerprint,
+        },
         "sources": list(use.sources),
         "documents": use.documents,
         "tokens": {"all": use.tokens, **known},

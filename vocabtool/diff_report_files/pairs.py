@@ -1,6 +1,6 @@
 """More than two vocabularies, written: their pairs as a table, in every format.
 
-``json``: ``labels``, ``fold`` and ``pairs``, each with the fields of ``Pair``; ``csv``,
+``json``: ``labels``, ``fold``, ``pairs``, each with the fields of ``Pair``, and ``notes``; ``csv``,
 ``parquet`` and text without a width: a row a pair.
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from itertools import combinations
 from pathlib import Path
 from typing import BinaryIO, Final, assert_never
 
 from vocabtool.comparison.pairwise import COLUMNS, Pair, Pairs
 from vocabtool.diff_report_files import ENDINGS, PAGE, DiffFormat
-from vocabtool.pages import page, table, text
+from vocabtool.diff_report_files.plain_words import FOLDS
+from vocabtool.pages import facts, page, remarks, table
 from vocabtool.text_tables import drawn
 from vocabtool.vocabulary import encode, printable
 from vocabtool.whole_file import whole_file
@@ -71,5 +73,11 @@ def _exact(value: float | None) -> str:
 
 
 def _page(found: Pairs) -> str:
-    rows = ((text(pair.a), text(pair.b), *_cells(pair)[2:]) for pair in found.pairs)
-    return page("Vocabularies compared", [table(HEADS, rows, NUMBERS)])
+    """Names are long: they stand above the table once, and in it their numbers."""
+    named = [(str(number), label) for number, label in enumerate(found.labels, 1)]
+    folded = ", ".join(FOLDS[fold] for fold in found.fold)
+    how = ("entries compared", f"without {folded}" if folded else "as they are stored")
+    numbers = combinations([number for number, _ in named], 2)
+    rows = ((*pair, *_cells(each)[2:]) for pair, each in zip(numbers, found.pairs, strict=True))
+    body = (facts([*named, how]), table(HEADS, rows, NUMBERS), *remarks(found.notes))
+    return page("Vocabularies compared", body)

@@ -44,27 +44,35 @@ def _named(side: Side) -> str:
 def _corpus(use: Use) -> Iterator[tuple[str, str]]:
     for number, source in enumerate(use.sources):
         yield "corpus" if number == 0 else "", source
-    for number, step in enumerate(use.rule):
-        yield "rule" if number == 0 else "", step
+    yield "rule for both", use.rule_name
+    yield from (("", step) for step in use.rule)
     yield "rule's fingerprint", use.fingerprint
 
 
 def remarks(found: Diff) -> Iterator[str]:
     """What a reader should know, a sentence each."""
+    yield from found.notes
     for name, side in (("A", found.a), ("B", found.b)):
         if side.duplicates:
             yield f"repeated entries of {name}, which count once: {side.duplicates:,}"
         if side.merged:
             yield f"entries of {name} that folding made equal to an earlier one: {side.merged:,}"
-    for name, side in (("A", found.a), ("B", found.b)):
-        yield f"the ids of {name} {ORDERS[side.order]}"
+    yield from orders(found)
     if found.use is not None:
+        if not found.use.tokens:
+            yield "the corpus holds no words: its shares say nothing"
         if found.a.marker or found.b.marker:
             yield (
                 "of pieces, only those that can be a whole word were looked up in the corpus, "
                 "without their mark: other words may still be spelt in pieces"
             )
         yield from found.use.notes
+
+
+def orders(found: Diff) -> Iterator[str]:
+    """Whether ranks say anything of use, a sentence for each side."""
+    for name, side in (("A", found.a), ("B", found.b)):
+        yield f"the ids of {name} {ORDERS[side.order]}"
 
 
 def correlation(found: Diff) -> str:
@@ -84,8 +92,20 @@ def carried(use: Use, side: SideName) -> str:
     if not found.words:
         return f"{misses} misses nothing of this corpus that {knows} knows"
     least = f"{CARRYING:.0%}" if found.share < 1 else "all"
-    words = "this word is" if found.words == 1 else f"these {found.words:,} words are"
-    return f"{words} {least} of what {misses} misses and {knows} knows"
+    words = "one word is" if found.words == 1 else f"the {found.words:,} commonest words are"
+    every = use.only_a if side == "a" else use.only_b
+    tokens = f"{every:,} of {use.tokens:,} tokens"
+    return f"{words} {least} of what {misses} misses and {knows} knows, {tokens}"
+
+
+def knowing(use: Use) -> tuple[tuple[str, int], ...]:
+    """The tokens that each side knows, that both do, and that neither does."""
+    return (
+        ("A", use.known_a),
+        ("B", use.known_b),
+        ("both", use.both),
+        ("neither", use.neither),
+    )
 
 
 def shares(use: Use) -> tuple[tuple[str, int], ...]:

@@ -11,6 +11,7 @@ from vocabtool.diff_report_files.plain_words import (
     carried,
     correlation,
     described,
+    knowing,
     remarks,
     shares,
     shifted,
@@ -18,7 +19,7 @@ from vocabtool.diff_report_files.plain_words import (
 from vocabtool.diff_report_files.rows import PARTS, Row, rows
 from vocabtool.oov_report_files.plain_words import percent
 from vocabtool.text_tables import drawn, listed, short
-from vocabtool.vocabulary import printable
+from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:
     from vocabtool.comparison.use import SideName, Use
@@ -46,7 +47,7 @@ def to_text(found: Diff, width: int, most: int | None = None) -> str:
         _only(found, "only_a", width, most),
         _only(found, "only_b", width, most),
         "" if found.use is None else _use(found.use, width, most),
-        "".join(f"{remark}\n" for remark in remarks(found)),
+        "".join(f"{printable(encode(remark))}\n" for remark in remarks(found)),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -104,14 +105,12 @@ def _gains(found: Diff, width: int) -> str:
 
 
 def _ranks(found: Diff, width: int, most: int) -> str:
-    ranks = found.ranks
-    if not len(ranks):
+    if not len(found.ranks):
         return ""
-    lines = []
-    for place in ranks.largest(most).tolist():
-        token = found.tokens[int(ranks.numbers[place])].as_py()
-        numbers = f"{place + 1:,}", f"{ranks.b[place]:,}", shifted(ranks.shifts[place])
-        lines.append((short(token), *numbers))
+    lines = (
+        (short(token), f"{rank_a:,}", f"{rank_b:,}", shifted(shift))
+        for token, rank_a, rank_b, shift in found.shifts(most)
+    )
     columns = ("ranks apart most", "rank in A", "rank in B", "doublings")
     return f"{correlation(found)}\n" + drawn(columns, lines, width, NUMBERS)
 
@@ -130,7 +129,8 @@ def _only(found: Diff, part: Part, width: int, most: int) -> str:
 
 
 def _use(use: Use, width: int, most: int) -> str:
-    lines = ((name, f"{tokens:,}", percent(use.share(tokens))) for name, tokens in shares(use))
+    known = (*knowing(use)[:2], *shares(use))
+    lines = ((name, f"{tokens:,}", percent(use.share(tokens))) for name, tokens in known)
     table = drawn(("known to", "tokens", "share"), lines, width, NUMBERS)
     return table + "".join(_carriers(use, side, width, most) for side in ("a", "b"))
 

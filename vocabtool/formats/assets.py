@@ -1,6 +1,5 @@
 """The files in ``assets/`` of a SavedModel, opened by a bare name and never through a link.
 
-A model may name ``../../etc/passwd`` as its vocabulary, or hold a link to it: neither is opened.
 Assets that no table reads are told apart here: a SentencePiece model, a list of words, or neither.
 """
 
@@ -11,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading, refuse_pointer
+from vocabtool.errors import NotFound, UnsupportedFormat, reading, refuse_pointer
 from vocabtool.formats import text_file
 from vocabtool.formats.graph_tokenizers import vocabulary
+from vocabtool.formats.named_files import named_file, refuse_link
 from vocabtool.model import PassedOver
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
@@ -36,10 +36,7 @@ class AssetFolder:
 
         Raises :class:`InvalidFile` where the name is a path, and as :func:`read_file` does.
         """
-        if not _is_bare(name):
-            shown = printable(name)
-            raise InvalidFile(f"the model names the asset {shown!r}, a path: it is not opened")
-        path = self._folder / name.decode()
+        path = named_file(self._folder, name)
         self.read_names.add(path.name)
         with reading("assets"):
             refuse_link(self._folder)
@@ -59,21 +56,6 @@ class AssetFolder:
             for path in paths:
                 if path.name not in self.read_names and (path.is_symlink() or path.is_file()):
                     yield path
-
-
-def _is_bare(name: bytes) -> bool:
-    """Whether a name stays in its folder, on any system."""
-    try:
-        text = name.decode()
-    except UnicodeDecodeError:
-        return False
-    return text not in ("", ".", "..") and not any(c in text for c in "/\\:\0")
-
-
-def refuse_link(path: Path) -> None:
-    """Raise :class:`InvalidFile` where ``path`` is a symbolic link."""
-    if path.is_symlink():
-        raise InvalidFile("a symbolic link: it is not opened; put what it points to in its place")
 
 
 def read_file(path: Path, file: str) -> bytes:

@@ -26,6 +26,8 @@ FLOAT: Final = 4  # bytes
 
 OF_NUMBERS: Final = re.compile(rb"[0-9+\-.eEnaifNAIF \r\n]*")  # what numbers as text are made of
 
+NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # one byte in ten of floats
+
 
 class _Header(NamedTuple):
     promised: int
@@ -36,7 +38,8 @@ class _Header(NamedTuple):
 def recognise(source: Source) -> str | None:
     """Why a file is not word2vec's binary format; ``None`` where it is.
 
-    Its first vector must hold a byte that no number written as text has.
+    Its first vector must hold a byte that no number written as text has, and what is looked at
+    one that no text has: a list of phrases may begin with two numbers.
     """
     header = _header(source.head)
     if header is None:
@@ -47,7 +50,7 @@ def recognise(source: Source) -> str | None:
     first = source.head[blank + 1 : blank + 1 + FLOAT * header.dim]
     if OF_NUMBERS.fullmatch(first):
         return "numbers as text follow its first word" if first else "it ends behind its first word"
-    return None
+    return None if NOT_TEXT.search(source.head) else "text follows its header line"
 
 
 def read(source: Source) -> Found:

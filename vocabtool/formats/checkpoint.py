@@ -39,6 +39,7 @@ from vocabtool.formats.leveldb_table import (
     shown,
     uint32,
 )
+from vocabtool.formats.named_files import refuse_link
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span, fields, messages, signed, varint
 from vocabtool.formats.wire_arrays import INTEGER_BYTES, varint_run
 
@@ -160,8 +161,8 @@ class Checkpoint:
 
 
 def _file_size(path: Path) -> int:
-    if path.is_symlink() or path.parent.is_symlink():
-        raise InvalidFile("a symbolic link: it is not opened; put what it points to in its place")
+    refuse_link(path.parent)
+    refuse_link(path)
     if not path.is_file():
         raise NotFound(f"{path}: no such file; is the checkpoint complete?")
     return path.stat().st_size

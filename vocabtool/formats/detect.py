@@ -62,7 +62,8 @@ def _open_file(file: Path, *, small: bool) -> Model:
     except UnknownFormat as error:
         raise UnknownFormat(error.what, error.tried + readers.reasons(source)) from error
     vocabularies = distinct(found.vocabularies)
-    return Model(str(file), reader.format, vocabularies, found.passed_over, found.warnings)
+    format_ = found.format or reader.format
+    return Model(str(file), format_, vocabularies, found.passed_over, found.warnings)
 
 
 def _in_graphs(opened: Opened, *, small: bool) -> Model:

@@ -9,6 +9,7 @@ the field. Which field means what is the caller's; unions and nested vectors are
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
+from vocabtool.formats.wire import Buffer
 
 MAX_BUFFER: Final = 1 << 30  # bytes; 30,000 wordpieces take 1.5 MB
 STRING_OVERHEAD: Final = 9  # bytes of one string in a vector: its distance, its length, a zero
@@ -26,7 +28,7 @@ STRING_OVERHEAD: Final = 9  # bytes of one string in a vector: its distance, its
 class Table:
     """One table: fields are numbered from 0 as in its schema. An absent field has its default."""
 
-    buffer: bytes
+    buffer: Buffer
     position: int
     vtable: int
     vtable_size: int
@@ -64,7 +66,7 @@ class Table:
         return self.buffer[start : start + length]
 
     def strings(self, field: int) -> ByteStrings:
-        """A vector of strings, over the buffer itself; empty when absent."""
+        """A vector of strings, over the buffer itself (a copy, if mapped); empty when absent."""
         at = self._at(field)
         if at is None:
             return ByteStrings.of(())
@@ -78,6 +80,16 @@ class Table:
         if at is None:
             raise InvalidFile(f"field {field} is missing, wanted a table", offset=self.position)
         return _table(self.buffer, at + _number(self.buffer, at, "<I"))
+
+    def tables(self, field: int) -> Tables:
+        """A vector of tables; empty when absent."""
+        at = self._at(field)
+        count, start = (0, 0) if at is None else self._vector(at, 4)
+        return Tables(self.buffer, count, start)
+
+    def has(self, field: int) -> bool:
+        """Whether a field is there."""
+        return self._at(field) is not None
 
     def _at(self, field: int) -> int | None:
         """Where a field lies, or ``None`` when it is absent."""
@@ -99,14 +111,36 @@ class Table:
         return count, start + 4
 
 
-def root(buffer: bytes) -> Table:
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """A vector of ``count`` tables from ``start`` on, each read when it is asked for."""
+
+    buffer: Buffer
+    count: int
+    start: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Table:
+        """Raises :class:`InvalidFile` where there is none of that number."""
+        if not 0 <= index < self.count:
+            raise InvalidFile(f"number {index:,} of {self.count:,} tables", offset=self.start)
+        at = self.start + 4 * index
+        return _table(self.buffer, at + _number(self.buffer, at, "<I"))
+
+    def __iter__(self) -> Iterator[Table]:
+        return (self[index] for index in range(self.count))
+
+
+def root(buffer: Buffer) -> Table:
     """The table that a buffer is about. Raises :class:`InvalidFile` when there is none."""
     if len(buffer) > MAX_BUFFER:
         raise InvalidFile(f"a flatbuffer of {len(buffer):,} bytes, wanted at most {MAX_BUFFER:,}")
     return _table(buffer, _number(buffer, 0, "<I"))
 
 
-def _table(buffer: bytes, position: int) -> Table:
+def _table(buffer: Buffer, position: int) -> Table:
     vtable = position - _number(buffer, position, "<i")
     size = _number(buffer, vtable, "<H")
     if size < 4 or vtable + size > len(buffer):
@@ -116,7 +150,7 @@ def _table(buffer: bytes, position: int) -> Table:
     return Table(buffer, position, vtable, size)
 
 
-def _number(buffer: bytes, position: int, layout: str) -> int:
+def _number(buffer: Buffer, position: int, layout: str) -> int:
     """Read one integer. The only place where a position is used, so the only check of one."""
     if not 0 <= position <= len(buffer) - struct.calcsize(layout):
         raise InvalidFile(
@@ -126,7 +160,7 @@ def _number(buffer: bytes, position: int, layout: str) -> int:
     return number
 
 
-def _strings(buffer: bytes, start: int, distances: NDArray[np.uint32]) -> ByteStrings:
+def _strings(buffer: Buffer, start: int, distances: NDArray[np.uint32]) -> ByteStrings:
     """The strings that ``distances``, the items of the vector at ``start``, refer to."""
     heads = np.arange(len(distances), dtype=np.int64)
     heads *= 4
@@ -146,10 +180,10 @@ def _strings(buffer: bytes, start: int, distances: NDArray[np.uint32]) -> ByteSt
     ends = starts + lengths
     if len(ends) and int(ends.max()) > len(buffer):
         raise InvalidFile("a string runs past the end of the buffer", offset=int(ends.max()))
-    return ByteStrings(buffer, starts.astype(np.int32), ends.astype(np.int32))
+    return ByteStrings(bytes(buffer), starts.astype(np.int32), ends.astype(np.int32))
 
 
-def _numbers(buffer: bytes, positions: NDArray[np.int64]) -> NDArray[np.uint32]:
+def _numbers(buffer: Buffer, positions: NDArray[np.int64]) -> NDArray[np.uint32]:
     """The uint32 at each position, aligned or not, shape (n,)."""
     if not len(positions):
         return np.zeros(0, np.uint32)

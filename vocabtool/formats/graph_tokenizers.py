@@ -14,7 +14,7 @@ from vocabtool.formats import tensors
 from vocabtool.formats.graph import PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.linking import Linker
 from vocabtool.formats.tensors import DT_INT8, DT_UINT8
-from vocabtool.vocabulary import Kind, Place, Unknown, Vocabulary, numbering, printable
+from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, numbering, printable
 
 if TYPE_CHECKING:
     from vocabtool.formats.pieces import Pieces
@@ -28,6 +28,7 @@ KINDS: Final[dict[bytes, Kind]] = {
     b"PhraseTokenize": "phrase",
     b"TFText>PhraseTokenize": "phrase",
 }
+MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
 
 
 def read_tokenizers(linker: Linker, warnings: list[str]) -> Iterator[Vocabulary]:
@@ -58,6 +59,7 @@ def vocabulary(pieces: Pieces, name: str, kind: Kind, place: Place) -> Vocabular
         unknown=None if pieces.unknown_id is None else Unknown(pieces.unknown_id),
         places=(place,),
         notes=pieces.notes,
+        marker=MARKERS.get(kind),
     )
 
 

@@ -3,10 +3,13 @@
 Layout: ``save_vocabulary`` of the tokenizers in huggingface/transformers, and ``BPE::read_file``
 in huggingface/tokenizers, tokenizers/src/models/bpe/model.rs: a line of ``merges.txt`` is two
 pieces with a blank between; one that begins with ``#version`` is none. Merges are only counted.
+``added_tokens.json`` is such an object too: the tokens that were added to the vocabulary beside it,
+which is read apart from them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +23,7 @@ from vocabtool.markers import guess_marker
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order
 
 MERGES: Final = "merges.txt"
+ADDED: Final = "added_tokens.json"
 MAX_MERGES_FILE: Final = 1 << 28
 VERSION: Final = b"#version"
 BLANK: Final = b" "
@@ -52,7 +56,7 @@ def read(document: Any, source: Source) -> Found:
     """Read an object of ids. Raises :class:`InvalidFile` for half a surrogate pair in a key."""
     ids = json_values.ids(document, "the id")
     stored, first_id, uneven = in_id_order(json_values.strings(document, "key"), ids)
-    merges = _merges(source.file.with_name(MERGES))
+    merges = None if source.file.name == ADDED else _merges(source.file.with_name(MERGES))
     vocabulary = Vocabulary(
         source.name,
         "bpe" if merges else "table",
@@ -60,22 +64,25 @@ def read(document: Any, source: Source) -> Found:
         first_id,
         uneven,
         places=(Place(source.name, "whole object"),),
-        notes=_notes(merges, ids),
+        notes=tuple(_notes(merges, ids, source.file)),
         marker=guess_marker(stored),
     )
     return Found((vocabulary,), warnings=(merges.warning,) if merges and merges.warning else ())
 
 
-READER: Final = JsonReader("Hugging Face vocab.json", recognise, read)
+READER: Final = JsonReader("JSON object of ids (Hugging Face vocab.json)", recognise, read)
 
 
-def _notes(merges: Merges | None, ids: NDArray[np.int64]) -> tuple[str, ...]:
-    notes = []
+def _notes(merges: Merges | None, ids: NDArray[np.int64], file: Path) -> Iterator[str]:
+    if file.name == ADDED:
+        yield "tokens that were added to another vocabulary: that of the files beside it"
+        return
     if merges and not merges.warning:
-        notes.append(f"BPE with {merges.number:,} merges in {MERGES}")
+        yield f"BPE with {merges.number:,} merges in {MERGES}"
+    if file.with_name(ADDED).is_file():
+        yield f"more tokens stand in {ADDED}"
     if int(ids.max()) + 1 > DENSE * len(ids):
-        notes.append(f"{len(ids):,} ids up to {ids.max():,}: these may be counts of words")
-    return tuple(notes)
+        yield f"{len(ids):,} ids up to {ids.max():,}: these may be counts of words"
 
 
 def _merges(file: Path) -> Merges | None:

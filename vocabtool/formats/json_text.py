@@ -54,7 +54,7 @@ def read(source: Source) -> Found:
     for reader in READERS:
         reason = reader.recognise(document)
         if reason is None:
-            return reader.read(document, source)
+            return reader.read(document, source)._replace(format=reader.format)
         reasons.append(f"{reader.format}: {reason}")
     raise UnknownFormat(f"{source.name}: JSON, but of no format that vocabtool reads", reasons)
 

@@ -109,7 +109,7 @@ class _Folder:
                 raise
             self._pass_over(source.file, error.what)
             return
-        self.formats.append(reader.format)
+        self.formats.append(found.format or reader.format)
         self.vocabularies += found.vocabularies
         self.passed_over += found.passed_over
         self.warnings += (f"{source.name}: {warning}" for warning in found.warnings)

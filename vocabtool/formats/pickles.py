@@ -9,6 +9,7 @@ README; NumPy, numpy/lib/format.py.
 from __future__ import annotations
 
 import bz2
+import io
 import lzma
 import pickletools
 import re
@@ -85,7 +86,9 @@ MAX_SAFETENSORS_HEADER: Final = 100_000_000  # bytes, by its specification
 PROTOCOLS: Final = b"\x02\x03\x04\x05"
 OPCODES: Final = 64  # of a pickle that are looked at
 LEAST_OPCODES: Final = 3
-PUTS: Final = frozenset(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"))
+ARGUMENTS: Final = (["MARK"], ["EMPTY_TUPLE"])
+CONTAINERS: Final = (["MARK"], ["EMPTY_LIST"], ["EMPTY_DICT"])
+PUTS: Final = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))  # of protocols 0 and 1
 
 UNPACKED: Final = 64  # bytes that a compressed head is unpacked to
 MAX_MEMORY: Final = 1 << 26  # of LZMA, whose file asks for as much as it likes
@@ -149,26 +152,31 @@ def _pickle(head: bytes) -> _Refused:
 
 
 def _is_pickle(head: bytes, *, whole: bool) -> bool:
-    """Whether opcodes of a pickle stand here; nothing is done that they say.
-
-    Protocols 0 and 1 have no mark at their head, and any letter may be an opcode: a container that
-    is numbered for later use, as ``Pickler`` numbers each, must come first, and the end last.
-    """
-    has_mark = head[:1] == b"\x80" and head[1:2] in PROTOCOLS and len(head) > 2
-    names: list[str] = []
-    at_end = False
+    """Whether opcodes of a pickle stand here; nothing is done that they say."""
+    file = io.BytesIO(head)
+    opcodes: list[tuple[str, object]] = []
     try:
-        for opcode, _, position in islice(pickletools.genops(head), OPCODES):
-            names.append(opcode.name)
-            at_end = opcode.name == "STOP" and position == len(head) - 1
+        for opcode, argument, _ in islice(pickletools.genops(file), OPCODES):
+            opcodes.append((opcode.name, argument))
+        sound = len(opcodes) == OPCODES or file.tell() == len(head)
     except Exception:  # noqa: BLE001 - what it raises on other bytes is not documented
-        if whole and not has_mark:
-            return False
-    if has_mark:
-        return len(names) >= LEAST_OPCODES
-    complete = at_end or len(names) == OPCODES or not whole
-    numbered = names[0] not in PUTS and bool(PUTS & set(names[1:5])) if names else False
-    return complete and numbered
+        sound = not whole and file.tell() == len(head)  # cut off with the head
+    if head[:1] == b"\x80" and head[1:2] in PROTOCOLS:
+        return len(opcodes) >= LEAST_OPCODES
+    return sound and _begins_old_pickle(opcodes)
+
+
+def _begins_old_pickle(opcodes: list[tuple[str, object]]) -> bool:
+    """Whether ``Pickler`` begins so in protocols 0 and 1, which have no mark at their head.
+
+    Any letter may be an opcode, and lines of words many of them. But what comes first is a
+    container, or a class and its arguments; and the first object is stored as number 0 (1 in
+    Python 2), which no list of words says there.
+    """
+    names = [name for name, _ in opcodes[:3]]
+    is_class = names[:1] == ["GLOBAL"] and names[2:] in ARGUMENTS
+    begins = is_class or names[:1] in CONTAINERS
+    return begins and any(name in PUTS and put in (0, 1) for name, put in opcodes[1:5])
 
 
 def _is_compressed_pickle(head: bytes) -> bool:

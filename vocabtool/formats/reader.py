@@ -25,11 +25,15 @@ class Source(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a reader found; ``warnings``: what could not be read, and why."""
+    """What a reader found; ``warnings``: what could not be read, and why.
+
+    ``format``: what the file is for people, where the reader knows several formats.
+    """
 
     vocabularies: tuple[Vocabulary, ...]
     passed_over: tuple[PassedOver, ...] = ()
     warnings: tuple[str, ...] = ()
+    format: str | None = None
 
 
 class Reader(NamedTuple):

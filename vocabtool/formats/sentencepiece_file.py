@@ -5,7 +5,6 @@ What the model holds is read by ``sentencepiece.py``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from vocabtool.errors import UnsupportedFormat
@@ -37,8 +36,7 @@ def read(source: Source) -> Found:
 
 def model(data: bytes, name: str, place: Place) -> Vocabulary:
     """The pieces of a whole model, wherever it lies."""
-    found = vocabulary(sentencepiece.read(data), name, "sentencepiece", place)
-    return replace(found, marker="▁")
+    return vocabulary(sentencepiece.read(data), name, "sentencepiece", place)
 
 
 READER: Final = Reader("SentencePiece", recognise, read)

@@ -35,4 +35,4 @@ def read(document: Any, source: Source) -> Found:
     return Found((Vocabulary(source.name, "list", stored, places=(place,), notes=(NOTE,)),))
 
 
-READER: Final = JsonReader("spaCy strings.json", recognise, read)
+READER: Final = JsonReader("JSON list of texts (spaCy strings.json)", recognise, read)

@@ -20,13 +20,14 @@ from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_values, tfjs_weights
 from vocabtool.formats.reader import Found, JsonReader, Source
 from vocabtool.model import LEAST, PassedOver
-from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order
+from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order, printable
 
 GRAPHS: Final = ("modelTopology", "modelInitializer")
 FILLS: Final = frozenset(("LookupTableImport", "LookupTableImportV2", "InitializeTableV2"))
 FINDS: Final = frozenset(("LookupTableFind", "LookupTableFindV2"))
 COPIES: Final = frozenset(("Identity", "Cast", "Reshape"))
 MAX_COPIES: Final = 20
+MAX_NAME: Final = 256  # characters of a function's name that we keep
 NUMBER_FIELDS: Final = {"DT_INT32": ("intVal", "<i4"), "DT_INT64": ("int64Val", "<i8")}
 INT64: Final = range(-(2**63), 2**63)
 WEIGHTS: Final = ""
@@ -99,7 +100,8 @@ def _graphs(document: Json) -> Iterator[tuple[str, Graph]]:
         for function in _objects(functions):
             signature = function.get("signature")
             name = signature.get("name") if isinstance(signature, dict) else None
-            yield f"{key} function {name}", _by_name(function.get("nodeDef"))
+            shown = printable(str(name)[:MAX_NAME].encode("utf-8", "backslashreplace"))
+            yield f"{key} function {shown}", _by_name(function.get("nodeDef"))
 
 
 def _objects(value: object) -> list[Json]:
@@ -110,12 +112,17 @@ def _by_name(nodes: object) -> Graph:
     return {node["name"]: node for node in _objects(nodes) if isinstance(node.get("name"), str)}
 
 
+def _op(node: Json) -> str:
+    op = node.get("op")
+    return op if isinstance(op, str) else ""
+
+
 def _tensor(node: Json) -> Json | None:
     """The tensor of a constant."""
     attributes = node.get("attr")
     value = attributes.get("value") if isinstance(attributes, dict) else None
     tensor = value.get("tensor") if isinstance(value, dict) else None
-    return tensor if isinstance(tensor, dict) and node.get("op") == "Const" else None
+    return tensor if isinstance(tensor, dict) and _op(node) == "Const" else None
 
 
 def _add_constants(
@@ -206,14 +213,15 @@ def _add_weights(
         _bare(name)
         for graph in graphs.values()
         for node in graph.values()
-        if node.get("op") in FILLS | FINDS | COPIES
+        if _op(node) in FILLS | FINDS | COPIES
         for name in _inputs(node)
     }
     folder = source.file.parent
     for weight, strings, numbers in tfjs_weights.read_weights(manifest, folder, used, warnings):
         key = WEIGHTS, weight.name
+        files = manifest.files[weight.group]
         if strings is not None:
-            first = json_values.shown(manifest.files[weight.group][0])
+            first = json_values.shown(files[0]) if files else source.name
             file = str(PurePosixPath(source.name).with_name(first))
             place = Place(file, f"weight {json_values.shown(weight.name)}")
             values.strings[key] = Constant(strings, weight.shape, place)
@@ -258,7 +266,7 @@ def _sides(
 ) -> tuple[str, tuple[Key, Key] | None]:
     """The table that a node fills, and the constants of its words and its ids, either way round."""
     inputs = _inputs(node)
-    if node.get("op") not in FILLS or len(inputs) < 3:
+    if _op(node) not in FILLS or len(inputs) < 3:
         return "", None
     table = json_values.shown(_bare(inputs[0]))
     for words, numbers in ((inputs[1], inputs[2]), (inputs[2], inputs[1])):
@@ -282,7 +290,7 @@ def _defaults(graphs: dict[str, Graph], values: Values) -> dict[str, Unknown]:
     for name, graph in graphs.items():
         for node in graph.values():
             inputs = _inputs(node)
-            if node.get("op") not in FINDS or len(inputs) < 3:
+            if _op(node) not in FINDS or len(inputs) < 3:
                 continue
             key = _constant_key(name, graph, inputs[2], values.numbers)
             if key is not None and len(values.numbers[key]) == 1:
@@ -300,7 +308,7 @@ def _constant_key(name: str, graph: Graph, used: str, values: Mapping[Key, objec
                 return key
         node = graph.get(used, {})
         inputs = _inputs(node)
-        if node.get("op") not in COPIES or not inputs:
+        if _op(node) not in COPIES or not inputs:
             return None
         used = inputs[0]
     return None

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,8 +21,9 @@ from numpy.typing import NDArray
 
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading, refuse_pointer
-from vocabtool.formats.json_values import encoded, kind, shown
+from vocabtool.formats.json_values import kind, shown
 from vocabtool.formats.mapped import mapped
+from vocabtool.formats.named_files import named_file, refuse_link
 from vocabtool.formats.wire import Buffer
 
 STRING: Final = "string"
@@ -37,7 +40,7 @@ SIZES: Final[dict[str, int]] = {  # bytes of one number
 LENGTH: Final = struct.Struct("<I")
 MAX_FILES: Final = 10_000  # of 4 MB each: 40 GB
 MAX_RANK: Final = 254  # TensorFlow's own limit
-MAX_LENGTH: Final = (1 << 63) - 1
+MAX_ELEMENTS: Final = (1 << 63) - 1
 WINDOW: Final = 1 << 18  # bytes of strings read at a time
 
 
@@ -99,7 +102,8 @@ def _weight(value: object, group: int, where: str) -> Weight:
         raise InvalidFile(f"{where}: the name of a weight is {kind(name)}, wanted a text")
     where = f"{where}: weight {shown(name)!r}"
     shape = _list(value.get("shape"), f"{where}: shape")
-    if len(shape) > MAX_RANK or not all(type(n) is int and 0 <= n <= MAX_LENGTH for n in shape):
+    lengths = len(shape) <= MAX_RANK and all(type(n) is int and n >= 0 for n in shape)
+    if not lengths or math.prod(shape) > MAX_ELEMENTS:
         raise InvalidFile(f"{where}: a shape that no tensor has")
     stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype
     if not isinstance(stored, str) or not isinstance(dtype, str):
@@ -127,12 +131,8 @@ class Run:
 
 def _opened(folder: Path, name: str) -> Buffer:
     with reading(shown(name)):
-        odd = name in ("", ".", "..") or any(c in name for c in "/\\:\0")
-        if odd or encoded(name) is None:
-            raise InvalidFile("a path, wanted a bare name: it is not opened")
-        file = folder / name
-        if file.is_symlink():
-            raise InvalidFile("a symbolic link: it is not opened; put what it points to there")
+        file = named_file(folder, name.encode("utf-8", "surrogatepass"))
+        refuse_link(file)
         if not file.is_file():
             raise NotFound(f"{shown(name)}: model.json names this file, and it is not beside it")
         buffer = mapped(file)
@@ -155,8 +155,9 @@ def read_weights(
 
     What cannot be read is said in ``warnings``; files are opened only where something is read.
     """
-    for group, names in enumerate(found.files):
-        weights = [weight for weight in found.weights if weight.group == group]
+    by_group = groupby(found.weights, key=attrgetter("group"))  # one after the other, as listed
+    for group, listed in by_group:
+        names, weights = found.files[group], list(listed)
         read = [w for w in weights if w.dtype == STRING or (w.dtype == INT32 and w.name in wanted)]
         if not read:
             continue

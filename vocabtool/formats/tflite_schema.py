@@ -45,27 +45,6 @@ MAX_READ: Final = 4  # times the file's size: two buffers may lie at one place
 MAX_NAME: Final = 256  # bytes of a name that we keep
 
 
-class Tables:
-    """A vector of tables, each read when it is asked for; empty when the field is absent."""
-
-    def __init__(self, parent: Table, field: int) -> None:
-        self._buffer = parent.buffer
-        at = parent._at(field)
-        self._size, self._start = (0, 0) if at is None else parent._vector(at, 4)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, index: int) -> Table:
-        if not 0 <= index < self._size:
-            raise InvalidFile(f"number {index:,} of {self._size:,} tables", offset=self._start)
-        at = self._start + 4 * index
-        return flatbuffer._table(self._buffer, at + flatbuffer._number(self._buffer, at, "<I"))
-
-    def __iter__(self) -> Iterator[Table]:
-        return (self[index] for index in range(self._size))
-
-
 class Tensor(NamedTuple):
     """``type``: a TensorType; ``buffer``: the number of its value's buffer, 0 for none."""
 
@@ -91,9 +70,9 @@ class Graph:
     """One graph of a model. ``parts``: how much there is to look through."""
 
     def __init__(self, model: Table, graph: Table) -> None:
-        self._codes = Tables(model, MODEL_CODES)
-        self._tensors = Tables(graph, GRAPH_TENSORS)
-        self._operators = Tables(graph, GRAPH_OPERATORS)
+        self._codes = model.tables(MODEL_CODES)
+        self._tensors = graph.tables(GRAPH_TENSORS)
+        self._operators = graph.tables(GRAPH_OPERATORS)
         self.parts = len(self._codes) + len(self._tensors) + len(self._operators) + 1
 
     def tensor(self, number: int) -> Tensor:
@@ -128,15 +107,15 @@ class Model:
     """A TFLite model, over the file's own bytes."""
 
     def __init__(self, buffer: Buffer) -> None:
-        table = flatbuffer.root(buffer)  # type: ignore[arg-type]  # an mmap does what bytes do
+        table = flatbuffer.root(buffer)
         self._table = table
-        self._buffers = Tables(table, MODEL_BUFFERS)
+        self._buffers = table.tables(MODEL_BUFFERS)
         self._left = MAX_READ * len(buffer)
 
     def graphs(self) -> Iterator[Graph]:
         """Every graph; those behind the first are for its control flow and initialisation."""
         parts = 0
-        for table in Tables(self._table, MODEL_GRAPHS):
+        for table in self._table.tables(MODEL_GRAPHS):
             graph = Graph(self._table, table)
             parts += graph.parts
             if parts > MAX_PARTS:
@@ -145,7 +124,7 @@ class Model:
 
     def _value(self, tensor: Tensor) -> bytes:
         holder = self._buffers[tensor.buffer]
-        if holder._at(BUFFER_OFFSET) is not None:
+        if holder.has(BUFFER_OFFSET):
             raise InvalidFile("its value lies behind the flatbuffer of the model: not read")
         value = holder.vector(BUFFER_DATA, "u1")
         self._left -= len(value)

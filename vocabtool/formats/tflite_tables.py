@@ -41,7 +41,10 @@ def filled_tables(model: Model) -> list[Filled]:
                     imported.append((table, keys, values))
                 elif table is not None:
                     defaults |= _default(model, graph, operator, table)
-    return [Filled(keys, values, defaults.get(table or 0)) for table, keys, values in imported]
+    return [
+        Filled(keys, values, None if table is None else defaults.get(table))
+        for table, keys, values in imported
+    ]
 
 
 def _default(model: Model, graph: Graph, operator: Operator, table: int) -> dict[int, int]:

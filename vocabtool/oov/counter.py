@@ -17,7 +17,8 @@ from vocabtool.oov.batch_counts import BatchCounts, batch_counts
 from vocabtool.oov.chunk_counts import ChunkCounts, New
 from vocabtool.oov.counts import BUDGET, OovCounts
 from vocabtool.oov.report import Header, OovReport
-from vocabtool.words.cut import string_array, text_bytes, texts_array
+from vocabtool.vocabulary import is_utf8
+from vocabtool.words.cut import as_bytes, string_array, text_bytes, texts_array
 from vocabtool.words.judging import RuleJudge
 from vocabtool.words.model_words import Words
 
@@ -30,6 +31,7 @@ MOSTLY_UNKNOWN: Final = (
     "most tokens are unknown: perhaps the texts are in another language, or a step outside the "
     "model's files (a stemmer, say) makes its words"
 )
+NOT_UTF8: Final = "not UTF-8: perhaps another encoding, or no text"
 WATCHED: Final = 1024  # documents that are looked at together
 WATCHED_BYTES: Final = 1 << 20
 
@@ -53,6 +55,7 @@ class OovCounter:
         self.words = words
         self._all = (words, *words.others)
         self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
+        self._not_utf8 = 0
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts, several at a time, in order."""
@@ -60,7 +63,8 @@ class OovCounter:
         counting = [_Counting(words, counts) for words, counts in pairs]
         arrays = map(texts_array, batches)
         for texts, found in _in_threads(partial(_each_counted, counting), arrays, threads):
-            for each, counted in zip(counting, found, strict=True):
+            self._not_utf8 += found.not_utf8
+            for each, counted in zip(counting, found.ways, strict=True):
                 each.add(counted, texts)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
@@ -78,6 +82,7 @@ class OovCounter:
                     yield document
             finally:
                 texts = string_array(_text(document) for document in batch[:passed])
+                self._not_utf8 += _not_utf8(texts)
                 for words, counts in zip(self._all, self._counts, strict=True):
                     counts.add(words.judge(texts), texts)
 
@@ -92,6 +97,9 @@ class OovCounter:
         totals = counts.totals
         if totals.tokens >= FEW and totals.tokens_unknown > totals.tokens // 2:
             notes += (MOSTLY_UNKNOWN,)
+        if self._not_utf8:
+            be = "is" if self._not_utf8 == 1 else "are"
+            notes += (f"{self._not_utf8:,} of {totals.documents:,} documents {be} {NOT_UTF8}",)
         return counts.report(header, self.words.vocabulary, notes=notes, others=others)
 
 
@@ -100,6 +108,13 @@ class _Counted(NamedTuple):
 
     batch: BatchCounts
     new: New | None = None
+
+
+class _EachCounted(NamedTuple):
+    """A batch counted in each way; ``not_utf8``: how many of its texts are not UTF-8."""
+
+    ways: list[_Counted]
+    not_utf8: int
 
 
 class _Counting:
@@ -125,8 +140,19 @@ class _Counting:
             self._chunks.remember(counted.new, slots)
 
 
-def _each_counted(counting: list[_Counting], texts: pa.StringArray) -> list[_Counted]:
-    return [each.counted(texts) for each in counting]
+def _each_counted(counting: list[_Counting], texts: pa.StringArray) -> _EachCounted:
+    return _EachCounted([each.counted(texts) for each in counting], _not_utf8(texts))
+
+
+def _not_utf8(texts: pa.StringArray) -> int:
+    """How many texts are not UTF-8; where all are, Arrow says so at 2 GB/s and more."""
+    import pyarrow as pa
+
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return sum(not is_utf8(text) for text in as_bytes(texts))
+    return 0
 
 
 def _header(words: Words, model: str, sources: tuple[str, ...]) -> Header:

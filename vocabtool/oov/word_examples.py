@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 WIDTH: Final = 120  # bytes of an example, without the signs that it was cut
 SEARCHED: Final = 1_024  # bytes on either side of where a word should be
 CUT: Final = "…".encode()
+LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
+GOES_ON: Final = b"\xff"  # a letter here, and in no UTF-8: stands for what is not looked at
 
 
 def examples(
@@ -26,8 +28,8 @@ def examples(
     """For each of k words its text, or a part of it where it is longer than ``WIDTH``.
 
     ``rows``: shape (k,), the text; ``shares``: shape (k,), how far into it the word stands, from
-    0 to 1. It is looked for around there, in any ASCII case; where the model's rule has changed
-    it too much to be found, the part is taken from there.
+    0 to 1. It is looked for around there as :func:`find_word` does; where the model's rule has
+    changed it too much to be found, the part is taken from there.
     """
     if not words:
         return []
@@ -60,12 +62,40 @@ def _lines(texts: pa.StringArray, rows: NDArray[np.int64]) -> list[bytes]:
 def _around(data: memoryview, word: bytes, start: int, end: int, guess: int) -> bytes:
     """A part of ``data[start:end]`` with the word that should be at ``guess``."""
     low, high = max(start, guess - SEARCHED), min(end, guess + SEARCHED)
-    window = bytes(data[low:high])
-    at = window.find(word)
-    if at < 0:
-        at = window.lower().find(word.lower())
-    middle = low + at + len(word) // 2 if at >= 0 else guess
+    before = GOES_ON * (low > start)
+    at = find_word(before + bytes(data[low:high]) + GOES_ON * (high < end), word)
+    middle = low - len(before) + at + len(word) // 2 if at >= 0 else guess
     return clipped(data, start, end, middle)
+
+
+def find_word(text: bytes, word: bytes) -> int:
+    """Where a word stands in a text; -1: nowhere.
+
+    Where it stands by itself comes before where it is a part of another word; then its own case
+    before any other of ASCII's.
+    """
+    at = _by_itself(text, word)
+    if at >= 0:
+        return at
+    lower, folded = text.lower(), word.lower()
+    at = _by_itself(lower, folded)
+    if at < 0:
+        at = text.find(word)
+    return at if at >= 0 else lower.find(folded)
+
+
+def _by_itself(text: bytes, word: bytes) -> int:
+    """The first place of a word with no letter or digit on either side; any byte from 0x80 is one.
+
+    A text ends like a word does.
+    """
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not LETTERS.intersection(text[max(at - 1, 0) : at] + text[end : end + 1]):
+            return at
+        at = text.find(word, at + 1)
+    return at
 
 
 def clipped(

@@ -7,10 +7,17 @@ from typing import Final
 
 from vocabtool.oov.report import MOST_PIECES, OovReport, UnknownWord
 from vocabtool.oov_report_files import figures
-from vocabtool.oov_report_files.plain_words import KINDS, Rate, described, percent, rates, remarks
-from vocabtool.pages import data, facts, figure, page, small, table, text
+from vocabtool.oov_report_files.plain_words import (
+    KINDS,
+    Rate,
+    beginning,
+    described,
+    percent,
+    rates,
+    remarks,
+)
+from vocabtool.pages import data, facts, figure, page, small, table, text, word
 from vocabtool.pages import remarks as sentences
-from vocabtool.pages import word as shown
 
 SHOWN: Final = 40  # unknown words
 NUMBERS: Final = frozenset(("count", "documents", "pieces"))  # columns
@@ -50,37 +57,42 @@ def _rate(rate: Rate) -> str:
 
 def _words(report: OovReport) -> str:
     words = list(report.commonest(SHOWN))
-    most = max(word.count for word in words)
-    rows = (_word_row(word, word.count / most) for word in words)
+    most = max(unknown.count for unknown in words)
+    rows = (_word_row(unknown, unknown.count / most) for unknown in words)
     return table(("word", "count", "documents", "looks like"), rows, NUMBERS)
 
 
-def _word_row(word: UnknownWord, share: float) -> tuple[str, ...]:
-    mark = "~" * (word.error > 0)
+def _word_row(unknown: UnknownWord, share: float) -> tuple[str, ...]:
+    mark = "~" * (unknown.error > 0)
     bar = f'<span class="bar" style="width:{100 * share:.1f}%"></span>'
-    example = f'<span class="example"><bdi>{text(word.example)}</bdi></span>'
-    count = data(word.count, f"{mark}{word.count:,}", "count")
+    example = f'<span class="example"><bdi>{text(beginning(unknown.example))}</bdi></span>'
+    count = data(unknown.count, f"{mark}{unknown.count:,}", "count")
     return (
-        f"<b>{shown(word.word)}</b>{bar}{example * bool(word.example)}",
+        f"<b>{_shown(unknown.word)}</b>{bar}{example * bool(unknown.example)}",
         count,
-        f"{mark}{word.documents:,}",
-        _likeness(word),
+        f"{mark}{unknown.documents:,}",
+        _likeness(unknown),
     )
 
 
-def _likeness(word: UnknownWord) -> str:
-    if word.like is not None:
-        return f"{'a form of' if word.kind == 'form' else 'near'} {shown(word.like)}"
-    return KINDS[word.kind] if word.kind else ""
+def _shown(entry: bytes) -> str:
+    return word(beginning(entry))
+
+
+def _likeness(unknown: UnknownWord) -> str:
+    if unknown.like is not None:
+        return f"{'a form of' if unknown.kind == 'form' else 'near'} {_shown(unknown.like)}"
+    return KINDS[unknown.kind] if unknown.kind else ""
 
 
 def _kinds(report: OovReport) -> Iterator[str]:
     tokens = sum(share.tokens for share in report.kinds)
     yield "<h2>What they look like</h2>"
     yield figure(figures.kinds(report.kinds))
+    one = report.classified == 1
     yield small(
-        f"Tokens, of the {report.classified:,} commonest unknown words "
-        f"({tokens:,} tokens). A word counts once, as the first that fits of: "
+        f"Tokens, of the {'one' if one else f'{report.classified:,}'} commonest unknown "
+        f"word{'' if one else 's'} ({tokens:,} token{'' if tokens == 1 else 's'}). A word counts once, as the first that fits of: "
         f"{', '.join(KINDS.values())}."
     )
 
@@ -94,7 +106,7 @@ def _pieces(report: OovReport) -> Iterator[str]:
     yield figure(figures.pieces(pieces))
     if len(pieces.histogram) > MOST_PIECES:
         yield small(f"The last bar: words in {MOST_PIECES} pieces or more.")
-    rows = ((shown(word.word), f"{word.pieces:,}", f"{word.count:,}") for word in pieces.most)
+    rows = ((_shown(cut.word), f"{cut.pieces:,}", f"{cut.count:,}") for cut in pieces.most)
     yield table(("most fragmented", "pieces", "count"), rows, NUMBERS)
 
 
@@ -103,7 +115,7 @@ def _remarks(report: OovReport) -> Iterator[str]:
     yield facts(described(report.header))
     yield from sentences(remarks(report))
     if report.never_used:
-        entries = ", ".join(map(shown, report.never_used))
+        entries = ", ".join(map(_shown, report.never_used))
         yield f"<p>The first entries never used: {entries}.</p>"
 
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from vocabtool.oov.lookalikes import Kind
 from vocabtool.oov.report import Estimate, Figure, Header, OovReport
+from vocabtool.oov.word_examples import clipped
 
 KINDS: Final[dict[Kind, str]] = {
     "form": "known in another case or Unicode form",
@@ -25,6 +26,7 @@ FIGURES: Final[dict[Figure, str]] = {
     "documents": "document counts of words that came late",
     "curve": "the coverage curve",
 }
+MOST_SHOWN: Final = 200  # bytes of a word that a person is shown; a word may be a whole file
 
 
 class Rate(NamedTuple):
@@ -59,10 +61,16 @@ def percent(share: float) -> str:
     return ">99.99%" if shown == "100.00%" and share < 1 else shown
 
 
+def beginning(word: bytes) -> bytes:
+    """A word or an example as far as it is shown, with a sign where it goes on."""
+    return clipped(word, 0, len(word), 0, MOST_SHOWN)
+
+
 def described(header: Header) -> Iterator[tuple[str, str]]:
     """What the report is on; the rule a step a line."""
     yield "model", header.model
-    yield "vocabulary", f"{header.vocabulary}: {header.vocabulary_size:,} entries"
+    entries = "entry" if header.vocabulary_size == 1 else "entries"
+    yield "vocabulary", f"{header.vocabulary}: {header.vocabulary_size:,} {entries}"
     for number, step in enumerate(header.rule):
         yield "rule" if number == 0 else "", step
     if header.fingerprint:
@@ -75,7 +83,8 @@ def remarks(report: OovReport) -> Iterator[str]:
     """Entries never used, error bounds and notes, a sentence each."""
     if report.used is not None:
         never = report.header.vocabulary_size - report.used
-        yield f"{never:,} of {report.header.vocabulary_size:,} entries were never used"
+        were = "was" if never == 1 else "were"
+        yield f"{never:,} of {report.header.vocabulary_size:,} entries {were} never used"
     yield from map(_bound, report.estimated)
     yield from report.notes
 

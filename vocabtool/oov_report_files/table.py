@@ -6,9 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vocabtool.oov.report import OovReport, UnknownWord
-from vocabtool.oov.word_examples import clipped
-from vocabtool.oov_report_files.plain_words import KINDS, described, percent, rates, remarks
-from vocabtool.text_tables import Row, drawn, listed, short
+from vocabtool.oov.word_examples import clipped, find_word
+from vocabtool.oov_report_files.plain_words import (
+    KINDS,
+    beginning,
+    described,
+    percent,
+    rates,
+    remarks,
+)
+from vocabtool.text_tables import Row, drawn, listed
+from vocabtool.text_tables import short as shortened
 from vocabtool.vocabulary import printable
 
 SHOWN: Final = 25  # unknown words on a terminal
@@ -25,7 +33,8 @@ NUMBERS: Final = frozenset(
 def to_text(report: OovReport, width: int | None = None) -> str:
     """Tables ``width`` columns wide for a person; ``None``: a tab-separated row per unknown word.
 
-    The latter has the columns of ``COLUMNS``; words are escaped where they are not printable.
+    The latter has the columns of ``COLUMNS``; words are escaped where they are not printable, and
+    cut where they are very long (CSV has them whole).
     """
     if width is None:
         return "".join(
@@ -40,8 +49,17 @@ def to_text(report: OovReport, width: int | None = None) -> str:
 
 def _tabbed(word: UnknownWord) -> Row:
     numbers = map(str, (word.count, word.documents, word.error))
-    like = printable(word.like) if word.like is not None else ""
-    return (printable(word.word), *numbers, word.kind or "", like, printable(word.example))
+    like = _whole_or_cut(word.like) if word.like is not None else ""
+    return (_whole_or_cut(word.word), *numbers, word.kind or "", like, _whole_or_cut(word.example))
+
+
+def _whole_or_cut(entry: bytes) -> str:
+    return printable(beginning(entry))
+
+
+def _short(entry: bytes) -> str:
+    """An entry for a column; of one of many MB the end is not even looked at."""
+    return shortened(beginning(entry))
 
 
 def _rates(report: OovReport, width: int) -> str:
@@ -60,7 +78,7 @@ def _rates(report: OovReport, width: int) -> str:
 def _words(report: OovReport, width: int) -> str:
     rows = [
         (
-            short(word.word),
+            _short(word.word),
             _number(word.count, about=word.error > 0),
             _number(word.documents, about=word.error > 0),
             _likeness(word),
@@ -78,14 +96,14 @@ def _number(number: int, *, about: bool = False) -> str:
 def _likeness(word: UnknownWord) -> str:
     if word.like is not None:
         how = "form of" if word.kind == "form" else "near"
-        return f"{how} {short(word.like)}"
+        return f"{how} {_short(word.like)}"
     return KINDS[word.kind] if word.kind else ""
 
 
 def _example(word: UnknownWord) -> str:
     """A part of the example that the word stands in."""
     line = word.example.strip()
-    at = max(line.lower().find(word.word.lower()), 0)
+    at = max(find_word(line, word.word), 0)
     return printable(clipped(line, 0, len(line), at + len(word.word) // 2, EXAMPLE_WIDTH))
 
 
@@ -100,7 +118,7 @@ def _pieces(report: OovReport, width: int) -> str:
     if report.pieces is None:
         return ""
     rows = (
-        (short(word.word), f"{word.pieces:,}", f"{word.count:,}") for word in report.pieces.most
+        (_short(word.word), f"{word.pieces:,}", f"{word.count:,}") for word in report.pieces.most
     )
     mean = f"{report.pieces.mean:.2f} pieces per token\n"
     return mean + drawn(("split most", "pieces", "count"), rows, width, NUMBERS)
@@ -122,5 +140,5 @@ def _remarks(report: OovReport) -> Iterator[str]:
 
 
 def _entries(entries: Sequence[bytes]) -> str:
-    shown = [short(entry) for entry in entries[:SHOWN_ENTRIES]]
+    shown = [_short(entry) for entry in entries[:SHOWN_ENTRIES]]
     return " ".join([*shown, *["…"] * (len(entries) > SHOWN_ENTRIES)])

@@ -18,6 +18,8 @@ from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import VocabtoolError
 from vocabtool.extraction import choose as choose_vocabulary
 from vocabtool.formats import detect, graph_files, sentencepiece, sentencepiece_file
+from vocabtool.formats.readers import source_of
+from vocabtool.model import Model
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
 from vocabtool.words import hf_tokenizer_judge, named, readings
 from vocabtool.words.cut import as_bytes, texts_array
@@ -136,23 +138,44 @@ class Words:
 
 
 def _of_its_own(model: str | Path, name: str | None) -> Words:
-    """The words of what holds no graphs: a SentencePiece model or a tokenizer.json cuts texts."""
+    """The words of what holds no graphs: a SentencePiece model or a tokenizer.json cuts texts.
+
+    Of several vocabularies the first that says how, unless ``name`` tells which is meant.
+    """
     found = detect.open_model(model, small=name is not None)
-    vocabulary = choose_vocabulary(found, name)
-    file = graph_files.path_of(model)
-    if found.format == sentencepiece_file.READER.format:
-        tokenizer = SentencePieces(read_model(file))
-        return Words(vocabulary, "recovered", SentencePieceJudge(Rule(()), tokenizer, vocabulary))
-    for path in _files_of(vocabulary, file):
-        judge = hf_tokenizer_judge.judge_of(path, vocabulary)
+    chosen = choose_vocabulary(found, name)
+    path = graph_files.path_of(model)
+    others = [other for other in found.vocabularies if other is not chosen and name is None]
+    for vocabulary in (chosen, *others):
+        judge = _own_judge(vocabulary, path)
         if judge is not None:
-            return Words(vocabulary, "recovered", judge)
-    if vocabulary.kind not in SUBWORDS:
-        raise VocabtoolError(f"{file}: {LIST}")
+            return Words(vocabulary, "recovered", judge, notes=_left_out(found, vocabulary, name))
+    if chosen.kind not in SUBWORDS:
+        raise VocabtoolError(f"{path}: {LIST}")
     raise VocabtoolError(
-        f"{file}: how texts are cut into these pieces is not read from it, and it cannot be run. "
+        f"{path}: how texts are cut into these pieces is not read from it, and it cannot be run. "
         f"{RULES}"
     )
+
+
+def _left_out(found: Model, taken: Vocabulary, name: str | None) -> tuple[str, ...]:
+    """What a person should know who did not say which vocabulary is meant."""
+    names = [other.name for other in found.vocabularies if other is not taken]
+    if name is not None or not names:
+        return found.warnings
+    return (*found.warnings, f"not looked at, --name takes another: {', '.join(names)}")
+
+
+def _own_judge(vocabulary: Vocabulary, path: Path) -> Judge | None:
+    """Cuts texts as the file does that holds the vocabulary; ``None`` where it does not say how."""
+    for file in _files_of(vocabulary, path):
+        if sentencepiece_file.READER.recognise(source_of(file)) is None:
+            tokenizer = SentencePieces(read_model(file))
+            return SentencePieceJudge(Rule(()), tokenizer, vocabulary)
+        judge = hf_tokenizer_judge.judge_of(file, vocabulary)
+        if judge is not None:
+            return judge
+    return None
 
 
 def _files_of(vocabulary: Vocabulary, path: Path) -> list[Path]:
