@@ -26,6 +26,7 @@ def execute(file: Path) -> None:
         timeout=600,
         kernel_name=KERNEL["name"],
         record_timing=False,
+        coalesce_streams=True,  # else how a busy machine cut them would be kept
         resources={"metadata": {"path": str(file.parent)}},
     ).execute()
     plain(notebook)

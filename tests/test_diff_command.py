@@ -134,7 +134,7 @@ def test_rows_of_a_corpus(here: Path, tmp_path: Path) -> None:
     assert b"rows.jsonl:2" in done.stderr
     done = run("diff", "one.txt", "two.txt", *arguments, "--on-error", "skip", cwd=here)
     assert json.loads(done.stdout)["use"]["tokens"]["all"] == 2
-    assert b"1 rows left out" in done.stderr
+    assert b"1 row left out" in done.stderr
 
 
 def test_files_are_written(here: Path, tmp_path: Path) -> None:

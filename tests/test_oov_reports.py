@@ -332,6 +332,51 @@ def test_the_table_for_a_terminal() -> None:
     assert file.getvalue().decode() == SHOWN
 
 
+@pytest.mark.parametrize("size", [199, 200, 201, 1_000_000])
+def test_people_see_the_beginning_of_a_giant_word(size: int) -> None:
+    """A page and a table stay small and say that they cut; the other formats hold all of it."""
+    word = b"\xc3\xa9" + b"x" * (size - 2)
+    pieces = {word: 40}
+    counter = OovCounts(1)
+    counter.add(judged([[word], [b"the"]], {b"the": 0}, pieces), lines([[word], [b"the"]]))
+    vocabulary = Vocabulary("v", "table", ByteStrings.of([b"the"]))
+    report = replace(counter.report(HEADER, vocabulary), never_used=(word,))
+    shown = word.decode() if size <= 200 else word[:200].decode() + "…"
+    for text in (to_text(report), written(report, "html").decode()):
+        assert shown in text
+        assert "x" * 200 not in text
+        assert len(text) < 100_000
+    assert "é" + "x" * 22 + "…" in to_text(report, 100)
+    assert "x" * 50 not in to_text(report, 100)
+    assert words_of(json.loads(written(report, "json"))) == [word]
+    for form in ("csv", "parquet"):
+        path = io.BytesIO(written(report, form))
+        rows = pq.read_table(path)["word"].to_pylist() if form == "parquet" else None
+        assert rows == [word.decode()] if rows else word in path.getvalue()
+
+
+def test_one_is_no_plural() -> None:
+    """A vocabulary of one entry that was not used, and one unknown word."""
+    counter = OovCounts(1)
+    counter.add(judged([[b"dog"]], {}), lines([[b"dog"]]))
+    vocabulary = Vocabulary("v", "table", ByteStrings.of([b"the"]))
+    report = counter.report(Header("m", "words", 1), vocabulary)
+    shown = to_text(report, 80)
+    assert "words: 1 entry\n" in shown
+    assert "\n1 of 1 entries was never used: the\n" in shown
+    assert "Tokens, of the unknown word (1 token)." in written(report, "html").decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "at"), [(b"was applied; of p", "of p"), (b"x" * 90 + b" p up", " p up")]
+)
+def test_the_table_shows_the_word_by_itself(text: bytes, at: str) -> None:
+    """Where an example is cut again for a column, it is cut around the word, not around a part."""
+    counter = OovCounts(0)
+    counter.add(judged([[b"p"]], {}), lines([[text]]))
+    assert at in to_text(counter.report(Header("", "", 0)), 120)
+
+
 def test_estimates_are_marked() -> None:
     """On a terminal and on the page, with their bounds; in JSON as numbers."""
     bounds = tuple(Estimate(figure, 0.5, certain=False) for figure in FIGURES)

@@ -172,7 +172,7 @@ def test_a_terminal_gets_tables(here: Path) -> None:
         "cat, 1 1 near cat the Cat, naïve",
         "one edit from a known word 2 2",
         "8 100.00% 63.64%",
-        "1 of 5 entries were never used: mat",
+        "1 of 5 entries was never used: mat",
     ):
         assert line in lines
 
@@ -391,6 +391,40 @@ def test_bad_rows_raise_or_are_skipped(extra: list[str], here: Path, tmp_path: P
     assert f"{file}:2: no field 'text'" in done.stderr.decode()
     assert f"{file}:3: not JSON" in done.stderr.decode()
     assert done.stdout.splitlines()[-1].split(b"\t")[0] == (b"[UNK]" if extra else b"dog")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "note"),
+    [
+        (b"the cat\nna\xefve\n", "1 of 2 documents is"),
+        (b"\x89PNG\r\n\x1a\n\xff\xd8 the\n\xc3\n\xa9\n", "4 of 5 documents are"),
+        (b"the cat\n\n" * 3 + "naïve\n".encode(), None),
+    ],
+)
+def test_what_is_not_utf8_is_told(
+    corpus: bytes, note: str | None, here: Path, tmp_path: Path
+) -> None:
+    """How many documents, in the report, on the page, and on standard error; else not a word."""
+    page = tmp_path / "page.html"
+    done = run("oov", "model", "-", "--html", page, cwd=here, given=corpus)
+    found = json.loads(oov(here, "-", "--format", "json", given=corpus))
+    if note is None:
+        assert not [told for told in found["notes"] if "UTF-8" in told]
+        assert b"UTF-8" not in done.stderr
+        return
+    whole = f"{note} not UTF-8: perhaps another encoding, or no text"
+    assert whole in found["notes"]
+    assert f"vocabtool: {whole}\n" in done.stderr.decode()
+    assert whole in page.read_text()
+
+
+def test_one_row_left_out(here: Path) -> None:
+    """One row is no rows, one token is no tokens."""
+    options = ("--input-format", "jsonl", "--on-error", "skip")
+    given = b'{"text": "the dog"}\n{"a": 1}\n'
+    done = run("oov", "model", "-", *options, cwd=here, given=given)
+    assert b"vocabtool: 1 row left out\n" in done.stderr
+    assert b"vocabtool: 1 of 2 tokens is unknown (50.00%)\n" in done.stderr
 
 
 def test_nothing_to_read(here: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.oov.word_examples import CUT, SEARCHED, WIDTH, clipped, examples
+from vocabtool.oov.word_examples import CUT, SEARCHED, WIDTH, clipped, examples, find_word
 from vocabtool.words.cut import string_array
 
 
@@ -39,6 +39,41 @@ def test_a_word_that_is_not_found_is_where_it_should_be() -> None:
     text = b"".join(b"%03d " % number for number in range(1_000))
     assert b" 500 " in one(text, b"gone", 0.5)
     assert one(text, b"gone", 1.0) == CUT + text[-WIDTH:]
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "at"),
+    [
+        (b"was applied to p", b"p", 15),
+        (b"p was applied", b"p", 0),
+        (b"applied (P) up", b"p", 9),  # by itself in another case, not as a part
+        (b"Cat cat", b"cat", 4),
+        (b"concat CAT", b"cat", 7),
+        (b"cats concat", b"cat", 0),  # nowhere by itself
+        (b"CONCAT", b"cat", 3),
+        ("ép p".encode(), b"p", 4),
+        (b"p1 1p p-1", b"p", 6),
+        (b"it's 's", b"'s", 5),
+        (b"dogs, cats", b",", 4),
+        (b"dog", b"cat", -1),
+        (b"", b"cat", -1),
+        (b"dog", b"", 0),
+    ],
+)
+def test_a_word_by_itself_comes_first(text: bytes, word: bytes, at: int) -> None:
+    """Then as a part of another; each in its own case before any other. Bytes from 0x80 join."""
+    assert find_word(text, word) == at
+
+
+def test_the_example_shows_the_word_by_itself() -> None:
+    """A part of another word that comes before is passed by, also one cut at the search's edge."""
+    text = b"was applied " + b"a" * 300 + b" p " + b"b" * 300
+    assert b"a p b" in one(text, b"p", 0.1)
+    cut = b"a" * 3 * SEARCHED + b"p" + b"a" * (SEARCHED - 1) + b" " + b"b" * 500 + b" p b"
+    share = (4 * SEARCHED) / len(cut)
+    guess = int(share * len(cut))
+    assert cut[guess - SEARCHED : guess - SEARCHED + 1] == b"p"
+    assert b"b p b" in one(cut, b"p", share)
 
 
 def test_a_giant_text_is_not_searched() -> None:

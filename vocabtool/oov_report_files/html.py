@@ -90,10 +90,10 @@ def _kinds(report: OovReport) -> Iterator[str]:
     yield "<h2>What they look like</h2>"
     yield figure(figures.kinds(report.kinds))
     one = report.classified == 1
+    words = "unknown word" if one else f"{report.classified:,} commonest unknown words"
     yield small(
-        f"Tokens, of the {'one' if one else f'{report.classified:,}'} commonest unknown "
-        f"word{'' if one else 's'} ({tokens:,} token{'' if tokens == 1 else 's'}). A word counts once, as the first that fits of: "
-        f"{', '.join(KINDS.values())}."
+        f"Tokens, of the {words} ({tokens:,} token{'' if tokens == 1 else 's'}). A word counts "
+        f"once, as the first that fits of: {', '.join(KINDS.values())}."
     )
 
 

@@ -49,11 +49,11 @@ def to_text(report: OovReport, width: int | None = None) -> str:
 
 def _tabbed(word: UnknownWord) -> Row:
     numbers = map(str, (word.count, word.documents, word.error))
-    like = _whole_or_cut(word.like) if word.like is not None else ""
-    return (_whole_or_cut(word.word), *numbers, word.kind or "", like, _whole_or_cut(word.example))
+    like = _cell(word.like) if word.like is not None else ""
+    return (_cell(word.word), *numbers, word.kind or "", like, _cell(word.example))
 
 
-def _whole_or_cut(entry: bytes) -> str:
+def _cell(entry: bytes) -> str:
     return printable(beginning(entry))
 
 
