@@ -157,7 +157,9 @@ def repaired(step: Step, texts: Texts) -> Texts:
     return texts
 
 
-@pytest.mark.parametrize(("step", "oracle"), STEPS, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("step", "oracle"), STEPS, ids=lambda value: "oracle" if callable(value) else str(value)[:30]
+)
 def test_every_character_of_unicode_12(step: Step, oracle: Oracle) -> None:
     """Each assigned character alone, and inside a word: what the op makes of it."""
     texts = repaired(step, all_texts())
@@ -166,7 +168,11 @@ def test_every_character_of_unicode_12(step: Step, oracle: Oracle) -> None:
     assert different == []
 
 
-@pytest.mark.parametrize(("step", "oracle"), [*STEPS, *MORE], ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("step", "oracle"),
+    [*STEPS, *MORE],
+    ids=lambda value: "oracle" if callable(value) else str(value)[:40],
+)
 @settings(max_examples=30)
 @given(texts=TEXTS)
 def test_any_text(step: Step, oracle: Oracle, texts: Texts) -> None:

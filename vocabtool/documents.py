@@ -44,6 +44,7 @@ __all__ = [
 
 OnError = Literal["raise", "skip"]
 
+WHAT_NEXT: Final = "mend or cut it, or leave it out with --on-error skip"
 ITERABLE: Final = "texts"  # what an iterable is called in ids and messages
 
 
@@ -168,7 +169,7 @@ def _request(
     def refuse(number: int, reason: str) -> None:
         place = f"{source}:{number}"
         if skipped is None:
-            raise InvalidFile(reason, file=place)
+            raise InvalidFile(f"{reason} ({WHAT_NEXT})", file=place)
         skipped.add(place, reason)
 
     return Request(source, field, size, whole, refuse)

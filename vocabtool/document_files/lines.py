@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LONGEST: Final = 64 << 20  # bytes in a line with its end; a longer one is a bad row
-WHAT_NEXT: Final = ": cut it into several, or leave it out (--on-error skip)"
 NEWLINE: Final = 10
 RETURN: Final = 13
 
@@ -92,7 +91,7 @@ def blocks(file: Readable, request: Request) -> Iterator[Block]:
             first += len(block.ends)
             have = _move(buffer, end, have)
         elif have == LONGEST:
-            request.refuse(first, f"a line of more than {LONGEST:,} bytes{WHAT_NEXT}")
+            request.refuse(first, f"a line of more than {LONGEST:,} bytes")
             have, first = _drop_line(file, buffer), first + 1
         if have == len(buffer):
             buffer = buffer + bytes(min(have, LONGEST - have))
