@@ -22,6 +22,7 @@ from tests import saved_model_bytes as b
 from tests.conftest import ROOT
 from vocabtool import model_commands, vocabulary_files
 from vocabtool.byte_strings import ByteStrings
+from vocabtool.extraction import split_name
 from vocabtool.vocabulary_files import json_file
 
 if TYPE_CHECKING:
@@ -417,3 +418,31 @@ def test_the_same_input_gives_the_same_bytes(model: Path) -> None:
     """Output is stable."""
     for arguments in (["inspect", str(model)], ["extract", str(model), "--format", "parquet"]):
         assert run(*arguments).stdout == run(*arguments).stdout
+
+
+def test_a_name_behind_the_path(model: Path) -> None:
+    """``MODEL#NAME`` is what ``--name`` says, for inspect too; both together are wrong usage."""
+    named = f"{model}#labels"
+    assert run("extract", named).stdout == b"yes\nno\n"
+    rows = run("inspect", named).stdout.decode().splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["name", "labels"]
+    shown = json.loads(run("inspect", named, "--format", "json").stdout)
+    assert [found["name"] for found in shown["vocabularies"]] == ["labels"]
+    for command in ("inspect", "extract"):
+        done = run(command, f"{model}#nothing")
+        assert (done.returncode, done.stdout) == (3, b"")
+        assert "no vocabulary named 'nothing'" in done.stderr.decode()
+    done = run("extract", named, "--name", "labels")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert "--name is the name of a vocabulary, and so is what follows #" in done.stderr.decode()
+
+
+def test_a_path_with_the_mark_is_a_path(tmp_path: Path) -> None:
+    """A file whose own name holds ``#`` is that file; behind the longest path comes the name."""
+    for name in ("words", "words#one"):
+        (tmp_path / name).write_text("the\nof\n", "utf-8")
+    assert split_name(str(tmp_path / "words#one")) == (str(tmp_path / "words#one"), None)
+    assert split_name(str(tmp_path / "words#one#a#b")) == (str(tmp_path / "words#one"), "a#b")
+    assert split_name(str(tmp_path / "words#two")) == (str(tmp_path / "words"), "two")
+    assert split_name("https://tfhub.dev/a/1#two") == ("https://tfhub.dev/a/1", "two")
+    assert split_name(str(tmp_path / "none#two")) == (str(tmp_path / "none#two"), None)

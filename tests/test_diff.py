@@ -5,6 +5,7 @@ The oracles are Python's sets, ``unicodedata``, and Spearman's rho from its defi
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -131,6 +132,15 @@ def test_folds_in_one_order() -> None:
         diff(made(A), made(B), fold=["stem"])
 
 
+def test_folds_as_one_text() -> None:
+    """As the command line has them: names with commas between."""
+    found = diff(made(["The"]), made(["the"]), fold="nfkc, case")
+    assert (found.fold, found.common) == (("case", "nfkc"), 1)
+    assert diff(made(A), made(B), fold="").fold == ()
+    with pytest.raises(ValueError, match="wanted some of case, nfkc, markers, got 'stem'"):
+        diff(made(A), made(B), fold="case,stem")
+
+
 def test_rows() -> None:
     """Arrow's row for a common word; ids with gaps, ranks among common words only."""
     a = Vocabulary("a", "list", ByteStrings.of([b"x", b"y", b"z"]), ids=np.array([3, 7, 7]))
@@ -157,6 +167,15 @@ def test_pandas_and_polars() -> None:
     assert frame["kind_a"].tolist() == ["other", "word"]
     pytest.importorskip("polars")
     assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_library_that_is_missing(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vocabtool needs neither: the message says what to install."""
+    monkeypatch.setitem(sys.modules, library, None)
+    found = diff(made(A), made(B))
+    with pytest.raises(VocabtoolError, match=f"the table needs {library}: pip install {library}"):
+        getattr(found, f"to_{library}")()
 
 
 def test_samples() -> None:

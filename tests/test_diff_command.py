@@ -14,6 +14,7 @@ import pytest
 from tests.test_text_commands import on_terminal, run
 from vocabtool import command_streams, diff_command, documents
 from vocabtool.comparison.folding import FOLDS
+from vocabtool.diff_report_files.rows import HELD_BY, Only
 
 ONE = "the\nof\nParis\n287.9\ncat\nlove\n"
 TWO = "of\nthe\nparis\ndog\n"
@@ -96,6 +97,25 @@ def test_limits(here: Path) -> None:
     assert "love" not in shown
 
 
+@pytest.mark.parametrize(("only", "lines"), [("both", (1, 3)), ("a", (3, 7)), ("b", (7, 9))])
+def test_one_list_alone(only: str, lines: tuple[int, int], here: Path, tmp_path: Path) -> None:
+    """``--only`` gives the list of one part, in every format that is a list, on a terminal too."""
+    heading, *rows = ROWS.splitlines()
+    rows = rows[lines[0] - 1 : lines[1] - 1]
+    tokens = [row.split("\t")[0] for row in rows]
+    assert diff(here, "--only", only).splitlines() == [heading, *rows]
+    assert diff(here, "--only", only, "--limit", "1").splitlines() == [heading, rows[0]]
+    shown = diff(here, "--only", only, "--format", "csv")
+    assert [row["token"] for row in csv.DictReader(io.StringIO(shown, newline=""))] == tokens
+    diff(here, "--only", only, "-o", tmp_path / "one.parquet")
+    assert pq.read_table(tmp_path / "one.parquet")["token"].to_pylist() == tokens
+    diff(here, "--only", only, "-o", tmp_path / "one.txt")
+    assert (tmp_path / "one.txt").read_text("utf-8").splitlines() == [heading, *rows]
+    terminal = on_terminal(here, "diff", "one.txt", "two.txt", "--only", only)
+    assert "Jaccard" not in terminal
+    assert [token for token in tokens if token not in terminal] == []
+
+
 def test_folds(here: Path) -> None:
     """Applied when they are named, in any order; another name is wrong usage."""
     document = json.loads(diff(here, "--fold", "markers, case", "--format", "json"))
@@ -176,6 +196,12 @@ def test_more_than_two_make_pairs(here: Path, tmp_path: Path) -> None:
         (["one.txt", "two.txt", "one.txt", "--corpus", "x"], "weighs two vocabularies, not more"),
         (["one.txt", "two.txt", "-o", "diff.xml"], "-o wants a file that ends in"),
         (["one.txt", "two.txt", "-o", ""], "-o wants the name of a file"),
+        (["one.txt", "two.txt", "--only", "c"], "is not one of 'a', 'b', 'both'"),
+        (["one.txt", "two.txt", "--only", "a", "--format", "json"], "not for JSON and pages"),
+        (["one.txt", "two.txt", "--only", "a", "-o", "diff.json"], "not for JSON and pages"),
+        (["one.txt", "two.txt", "--only", "a", "-o", "diff.html"], "not for JSON and pages"),
+        (["one.txt", "two.txt", "--only", "a", "--html", "diff.html"], "not for JSON and pages"),
+        (["one.txt", "two.txt", "one.txt", "--only", "a"], "--only wants two vocabularies"),
         (["one.txt", "two.txt", "--limit", "-1"], "is not in the range"),
     ],
 )
@@ -206,6 +232,7 @@ def test_bad_input(arguments: list[str], message: str, here: Path) -> None:
 def test_choices_are_those_of_the_library() -> None:
     """What is repeated for a quick ``--help`` is what the library knows."""
     assert diff_command.FOLDS == FOLDS
+    assert tuple(HELD_BY) == get_args(Only) == diff_command.ONLY
     assert get_args(documents.Format) == command_streams.SOURCE_FORMATS
     assert get_args(documents.OnError) == command_streams.ERRORS
 

@@ -219,6 +219,13 @@ def test_parquet_holds_the_other_figures() -> None:
     assert json.loads(schema.metadata[b"vocabtool"]) == json.loads(json.dumps(facts(sample())))
 
 
+@pytest.mark.parametrize("format", ["json", "html"])
+def test_whole_comparisons_are_no_list(format: DiffFormat) -> None:  # noqa: A002
+    """``only`` is for lists of entries: JSON and the page refuse it."""
+    with pytest.raises(ValueError, match=f"only: {format} holds the whole comparison"):
+        write(sample(), io.BytesIO(), format, only="a")
+
+
 def test_the_tab_separated_rows() -> None:
     """A line an entry, each with as many fields as the first; nothing unprintable."""
     rows = [line.rstrip("\n").split("\t") for line in to_rows(sample())]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from tests.judged_words import Texts, judged, lines
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.oov import counts as oov
+from vocabtool.oov.counter import OovCounter
 from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import (
     MOST_PIECES,
@@ -31,6 +33,8 @@ from vocabtool.oov.report import (
 from vocabtool.oov.word_sketches import LONGEST, LateWord, WordSketches
 from vocabtool.oov.word_tally import Tallied, WordTally
 from vocabtool.vocabulary import Vocabulary
+from vocabtool.words.cut import string_array
+from vocabtool.words.model_words import Words
 
 HEADER = Header("a model", "words", 3)
 VOCABULARY = {b"the": 0, b"cat": 1, b"sat": 2}
@@ -388,3 +392,16 @@ def test_a_figure_that_is_exact_has_no_estimate() -> None:
     bound = Estimate("count", 3, certain=True)
     estimated = OovReport(HEADER, 0, 0, 0, 0, 0, 0, report.unknown, estimated=(bound,))
     assert estimated.estimate("count") == bound
+
+
+def test_texts_that_are_not_utf8_are_counted(tmp_path: Path) -> None:
+    """Exactly, shown one by one or in batches; a character cut between two texts is in neither."""
+    (tmp_path / "words.txt").write_bytes(b"the\ncat\n")
+    words = Words.of(str(tmp_path / "words.txt"), rule="whitespace")
+    texts = [b"the", b"\xff", b"", b"the \xc3", b"\xa9 cat", "né".encode()]
+    watching, counting = OovCounter(words), OovCounter(words)
+    assert list(watching.watch(texts)) == texts
+    counting.count([string_array(texts)[:2], string_array(texts)[2:], string_array([])])
+    note = "3 of 6 documents are not UTF-8: perhaps another encoding, or no text"
+    assert note in watching.report().notes
+    assert note in counting.report().notes

@@ -34,6 +34,7 @@ COMMAND = [sys.executable, "-c", "from vocabtool.cli import main; main()"]
 WORDS = (b"the", b"cat", b"sat", "naïve".encode(), b"mat")
 # 11 tokens: the cat sat. | a dog sat | | the cat, naïve | the cat; of 8 words 4 are unknown.
 CORPUS = "The cat sat.\nA dog sat\n\nthe  Cat, naïve\nthe cat\n".encode()
+PACKED = gzip.compress(b'{"n": [1], "body": "dog"}', mtime=0)
 FINGERPRINT = Rule((Lower(), SplitWhitespace())).fingerprint
 ROWS = [
     # word, count, documents, error, kind, like, example
@@ -795,3 +796,19 @@ def test_a_full_disk(here: Path) -> None:
         assert done.returncode == 3
         assert b"No space left on device" in done.stderr
         assert b"Traceback" not in done.stderr
+
+
+def test_a_name_behind_the_path(tmp_path: Path) -> None:
+    """``MODEL#NAME`` is what ``--name`` says; both together are wrong usage."""
+    (tmp_path / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
+    (tmp_path / "words.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
+    (tmp_path / "text.txt").write_text("to be\n", "utf-8")
+    named = f"{tmp_path}#words"
+    done = run("words", named, "to be", "--rule", "lower", "--format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["vocabulary"]["name"] == "words"
+    done = run("oov", named, "text.txt", "--rule", "lower", "--mask", "known", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"be\n")
+    for command in ("words", "oov"):
+        done = run(command, named, "text.txt", "--name", "words", "--rule", "lower", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"--name is the name of a vocabulary" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
@@ -21,12 +22,15 @@ from vocabtool.telling import tell, width
 if TYPE_CHECKING:
     from vocabtool.comparison.diff import Diff
     from vocabtool.comparison.use import Use
+    from vocabtool.diff_report_files.rows import Only
     from vocabtool.documents import Format as SourceFormat
     from vocabtool.documents import OnError
 
 DiffFormat = Literal["text", "json", "csv", "parquet"]
 FOLDS = ("case", "nfkc", "markers")  # held equal to comparison.folding.FOLDS by a test
+ONLY = ("a", "b", "both")  # as diff_report_files.rows.Only, by a test too
 RULES = "whitespace, lower, keras, ptb, regex:PATTERN"
+WHOLE = (".json", ".html")  # endings of files that hold the whole comparison
 SIZE = 4 << 20  # bytes of text counted together
 
 HELP = """A and B are models or files of words, whatever `vocabtool extract` takes; FILE#NAME is one
@@ -114,6 +118,12 @@ def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> 
     help="How many entries of each list, those with the lowest ids. [default: all; in tables and "
     "pages a few]",
 )
+@click.option(
+    "--only",
+    type=click.Choice(ONLY),
+    help="Just the complete list of what only A holds, only B, or both: text, csv, parquet. "
+    "[default: all three]",
+)
 def diff_command(
     vocabularies: tuple[str, ...],
     fold: tuple[str, ...],
@@ -126,6 +136,7 @@ def diff_command(
     file: str,
     html: str | None,
     limit: int | None,
+    only: Only | None,
 ) -> None:
     """Compare the vocabularies of A and B: what both hold, and what one of them only."""
     if len(vocabularies) < 2:
@@ -135,6 +146,8 @@ def diff_command(
     if output is None:
         check_ending(file)
     check_files(file, html, output)
+    if only is not None:
+        _check_only(vocabularies, file, html, output)
     from vocabtool.allocation import keep_what_is_freed
 
     keep_what_is_freed()
@@ -145,7 +158,9 @@ def diff_command(
         return
     reading = {"field": field, "format": source_format, "on_error": on_error}
     found = _compared(vocabularies, fold, corpus, rule, reading)
-    _write(found, file, html, output, limit)
+    if html is not None:
+        _write_page(found, html, limit)
+    _write(found, file, output, limit, only)
 
 
 def _compared(
@@ -175,19 +190,36 @@ def _compared(
     return diff.weighed(found, counter.report(corpus))
 
 
+def _check_only(
+    names: tuple[str, ...], file: str, html: str | None, output: DiffFormat | None
+) -> None:
+    """``--only`` restricts lists of entries, and nothing else holds just these."""
+    whole = output == "json" or (output is None and Path(file).suffix.lower() in WHOLE)
+    if whole or html is not None:
+        raise click.UsageError("--only is for text, csv and parquet: not for JSON and pages")
+    if len(names) > 2:
+        raise click.UsageError("--only wants two vocabularies, not more")
+
+
+def _write_page(found: Diff, html: str, limit: int | None) -> None:
+    from vocabtool import diff_report_files
+
+    diff_report_files.save_diff(found, html, "html", most=limit)
+
+
 def _write(
-    found: Diff, file: str, html: str | None, output: DiffFormat | None, limit: int | None
+    found: Diff, file: str, output: DiffFormat | None, limit: int | None, only: Only | None
 ) -> None:
     from vocabtool import diff_report_files
 
-    if html is not None:
-        diff_report_files.save_diff(found, html, "html", most=limit)
     if file != "-":
-        diff_report_files.save_diff(found, file, output, most=limit)
+        diff_report_files.save_diff(found, file, output, most=limit, only=only)
     else:
         with standard_output() as out:
-            diff_report_files.write(found, out, output or "text", width=width(), most=limit)
-    if file == "-" and output in (None, "text") and width() is not None:
+            diff_report_files.write(
+                found, out, output or "text", width=width(), most=limit, only=only
+            )
+    if file == "-" and output in (None, "text") and only is None and width() is not None:
         return
     tell(
         f"{found.common:,} entries common, {found.only_a:,} only in {found.a.label}, "

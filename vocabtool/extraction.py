@@ -1,6 +1,6 @@
 """The public verbs: ``vocabularies`` lists what a model holds, ``extract`` takes one of them.
 
-``pick`` takes the one that a single argument of a command means.
+``split_name`` tells which one ``FILE#NAME`` means, ``pick`` takes it.
 """
 
 from __future__ import annotations
@@ -54,20 +54,26 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
 
 
 def pick(spec: str | Path) -> Picked:
-    """The vocabulary that ``PATH`` or ``PATH#NAME`` means: the one that :func:`extract` takes.
+    """The vocabulary that ``FILE`` or ``FILE#NAME`` means: the one that :func:`extract` takes.
+
+    Raises what :func:`extract` raises.
+    """
+    return _picked(spec) if isinstance(spec, Path) else _picked(*split_name(spec))
+
+
+def split_name(model: str) -> tuple[str, str | None]:
+    """``FILE#NAME`` as a path and the name of a vocabulary in it, ``None`` where none is named.
 
     A path that holds a ``#`` itself is tried as a whole first, then the longest part of it
-    that is there. Raises what :func:`extract` raises.
+    that is there.
     """
-    whole = str(spec)
-    cuts = [at for at in range(len(whole) - 1, 0, -1) if whole[at] == MARK]
-    if isinstance(spec, Path) or not cuts or os.path.lexists(whole):
-        return _picked(spec)
-    for at in cuts:
-        path, name = whole[:at], whole[at + 1 :]
-        if os.path.lexists(path) or "://" in path:
-            return _picked(path, name)
-    return _picked(whole)
+    if os.path.lexists(model):
+        return model, None
+    for at in range(len(model) - 1, 0, -1):
+        path = model[:at]
+        if model[at] == MARK and (os.path.lexists(path) or "://" in path):
+            return path, model[at + 1 :]
+    return model, None
 
 
 def _picked(path: str | Path, name: str | None = None) -> Picked:

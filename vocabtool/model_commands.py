@@ -23,8 +23,18 @@ MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a Ten
 (https://...) that is in the local cache, or whatever else holds a vocabulary: a .keras archive, a
 tokenizer.json, vocab.json or vocab.txt, a SentencePiece model, tiktoken ranks, GGUF, ONNX, TFLite,
 TensorFlow.js, word vectors (GloVe, word2vec, fastText), a list of words, what extract wrote, or a
-folder of such files. What a file is, its content tells. Nothing of it is run, and TensorFlow is
-not needed."""
+folder of such files. What a file is, its content tells. MODEL#NAME is one of several vocabularies
+in it. Nothing of it is run, and TensorFlow is not needed."""
+
+
+def meant(model: str, name: str | None) -> tuple[str, str | None]:
+    """The path of MODEL, and which vocabulary is meant: by ``#NAME`` or by ``--name``."""
+    from vocabtool.extraction import split_name
+
+    path, own = split_name(model)
+    if own is not None and name is not None:
+        raise click.UsageError("--name is the name of a vocabulary, and so is what follows #")
+    return path, name if own is None else own
 
 
 @click.command("inspect", epilog=MODEL_HELP)
@@ -46,8 +56,12 @@ not needed."""
 def inspect_command(model: str, show_all: bool, output: InspectFormat) -> None:
     """List every vocabulary in MODEL: name, kind, size, ids, where it hides."""
     from vocabtool import inspection
+    from vocabtool.extraction import choose
 
-    found = vocabtool.inspect(model, small=show_all)
+    path, name = meant(model, None)
+    found = vocabtool.inspect(path, small=show_all or name is not None)
+    if name is not None:
+        found = found._replace(vocabularies=(choose(found, name),))
     if output == "json":
         shown = inspection.to_json(found, passed_over=show_all)
         sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace") + b"\n")
@@ -92,7 +106,8 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         raise click.UsageError("-o wants the name of a file")
     if file == "-" and output == "parquet" and sys.stdout.isatty():
         raise click.UsageError("parquet is not for a terminal; give a file with -o FILE")
-    found = vocabtool.inspect(model, small=name is not None)
+    path, name = meant(model, name)
+    found = vocabtool.inspect(path, small=name is not None)
     vocabulary = choose(found, name)
     for warning in found.warnings:
         tell(f"incomplete: {warning}")

@@ -20,7 +20,7 @@ from vocabtool.command_streams import (
     tell_skipped,
     watched,
 )
-from vocabtool.model_commands import InspectFormat
+from vocabtool.model_commands import InspectFormat, meant
 from vocabtool.telling import tell, width
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ ReportFormat = Literal["table", "json", "csv", "parquet"]
 MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
 (https://...) that is in the local cache, a SentencePiece model, or a Hugging Face tokenizer.json:
 these say themselves how texts are cut into words. It may be any other file or folder that
-`vocabtool extract` reads, where --rule must say so."""
+`vocabtool extract` reads, where --rule must say so. MODEL#NAME is the same as --name NAME."""
 
 
 def _share(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
@@ -127,7 +127,8 @@ def words_command(
     from vocabtool.words.model_words import Words
 
     _check_rule(rule, exact)
-    words = Words.of(model, name=name, rule=rule, exact=exact, trust=trust)
+    path, name = meant(model, name)
+    words = Words.of(path, name=name, rule=rule, exact=exact, trust=trust)
     with standard_output() as out:
         if output == "json":
             shown = words_report.to_json(words, texts)
@@ -229,7 +230,8 @@ def oov_command(
     if mask is not None and (output or html or fail_over is not None):
         raise click.UsageError("--mask prints lines: not with --format, --html or --fail-over")
     check_files(file, html, output)
-    words = Words.of(model, name=name, rule=rule, exact=exact, trust=trust)
+    path, name = meant(model, name)
+    words = Words.of(path, name=name, rule=rule, exact=exact, trust=trust)
     if mask is not None or not _tells_the_rule(output, file):
         tell(words_report.rule_line(words))
     skipped = documents.Skipped()

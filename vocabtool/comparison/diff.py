@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
@@ -23,6 +24,7 @@ from vocabtool.comparison.gains import Gain, gains, jaccard
 from vocabtool.comparison.kinds import CODES, KINDS, Kind, kinds
 from vocabtool.comparison.ranks import Order, Ranks, order_of
 from vocabtool.comparison.union import Held, Union
+from vocabtool.errors import VocabtoolError
 from vocabtool.extraction import Picked, pick
 from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, Vocabulary, decode
@@ -250,18 +252,23 @@ class Diff:
 
     def to_pandas(self) -> pd.DataFrame:
         """The same for pandas; tokens are ``str``, with ``surrogateescape`` where not UTF-8."""
-        import pandas as pd
-
+        pandas = _imported("pandas")
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         # Of type object: pandas' own strings cannot hold what is not UTF-8.
-        frame["token"] = pd.Series(list(map(decode, frame["token"])), dtype=object)
+        frame["token"] = pandas.Series(list(map(decode, frame["token"])), dtype=object)
         return frame
 
     def to_polars(self) -> pl.DataFrame:
         """The same for Polars; ``token`` is of its type ``Binary``, as not all need be UTF-8."""
-        import polars as pl
+        return cast("pl.DataFrame", _imported("polars").from_arrow(self.to_arrow()))
 
-        return cast(pl.DataFrame, pl.from_arrow(self.to_arrow()))
+
+def _imported(library: Literal["pandas", "polars"]) -> Any:
+    """A library that vocabtool itself does without."""
+    try:
+        return import_module(library)
+    except ImportError as error:
+        raise VocabtoolError(f"the table needs {library}: pip install {library}") from error
 
 
 def _kind_column(kinds: NDArray[np.uint8]) -> pa.DictionaryArray:
@@ -276,15 +283,16 @@ def diff(
     a: Comparable,
     b: Comparable,
     *,
-    fold: Iterable[str] = (),
+    fold: str | Iterable[str] = (),
     corpus: Sources | None = None,
     rule: str | None = None,
 ) -> Diff:
     """Compare two vocabularies, or those of two files: a path, or ``FILE#NAME`` for one of several.
 
-    ``fold``: any of ``case``, ``nfkc`` and ``markers``, which entries are compared without; else
-    they are compared byte for byte. ``corpus``: documents as ``OovCounter`` takes them, by which
-    the difference is weighed; ``rule``: how they are cut into words, ``keras`` unless said.
+    ``fold``: any of ``case``, ``nfkc`` and ``markers``, which entries are compared without, as
+    names or as one text (``"case,nfkc"``); else they are compared byte for byte. ``corpus``:
+    documents as ``OovCounter`` takes them, by which the difference is weighed; ``rule``: how they
+    are cut into words, ``keras`` unless said.
     Raises :class:`VocabtoolError` for what cannot be read, and ``ValueError`` for another fold.
     """
     folds = checked(fold)

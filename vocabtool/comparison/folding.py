@@ -29,9 +29,13 @@ Fold = Literal["case", "nfkc", "markers"]
 FOLDS: Final[tuple[Fold, ...]] = get_args(Fold)
 
 
-def checked(folds: Iterable[str]) -> tuple[Fold, ...]:
-    """Folds in the order of :data:`FOLDS`, each once. Raises ``ValueError`` for another name."""
-    wanted = set(folds)
+def checked(folds: str | Iterable[str]) -> tuple[Fold, ...]:
+    """Folds in the order of :data:`FOLDS`, each once; a text is names with commas between.
+
+    Raises ``ValueError`` for another name.
+    """
+    names = folds.split(",") if isinstance(folds, str) else folds
+    wanted = {name.strip() for name in names} - {""}
     if unknown := sorted(wanted.difference(FOLDS)):
         raise ValueError(f"fold: wanted some of {', '.join(FOLDS)}, got {unknown[0]!r}")
     return tuple(fold for fold in FOLDS if fold in wanted)

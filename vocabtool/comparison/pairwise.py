@@ -52,7 +52,7 @@ class Pairs(NamedTuple):
         return pa.table(dict(zip(COLUMNS, map(pa.array, columns), strict=True)))
 
 
-def pairwise(sources: Sequence[Comparable], *, fold: Iterable[str] = ()) -> Pairs:
+def pairwise(sources: Sequence[Comparable], *, fold: str | Iterable[str] = ()) -> Pairs:
     """Compare several vocabularies two by two; arguments as those of ``diff``."""
     folds = checked(fold)
     every = [taken(source) for source in sources]

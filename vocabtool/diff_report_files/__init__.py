@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, assert_never
 
 from vocabtool.comparison.diff import Diff
+from vocabtool.diff_report_files.rows import Only
 from vocabtool.whole_file import whole_file
 
 DiffFormat = Literal["text", "json", "csv", "parquet", "html"]
@@ -26,18 +28,26 @@ def write(
     *,
     width: int | None = None,
     most: int | None = None,
+    only: Only | None = None,
 ) -> None:
     """Write a comparison to an open file. The same one always gives the same bytes.
 
     ``most``: how many entries of each list. Without it, ``json``, ``csv`` and ``parquet`` hold all
     of them, and so does ``text`` without a ``width``, tab-separated; ``text`` of ``width`` columns
-    and ``html`` a few.
+    and ``html`` a few. ``only``: a complete list (``text`` too, whatever its ``width``) of the
+    entries that only A holds (``a``), only B (``b``), or ``both``. Raises ``ValueError`` for it
+    with ``json`` or ``html``, which hold the whole comparison.
     """
+    if only is not None and format in ("json", "html"):
+        raise ValueError(f"only: {format} holds the whole comparison")
     match format:
         case "text":
             from vocabtool.diff_report_files import text
 
-            lines = [text.to_text(found, width, most)] if width else text.to_rows(found, most)
+            if width and only is None:
+                lines: Iterable[str] = [text.to_text(found, width, most)]
+            else:
+                lines = text.to_rows(found, most, only)
             file.writelines(line.encode("utf-8", "backslashreplace") for line in lines)
         case "json":
             from vocabtool.diff_report_files import json_file
@@ -46,11 +56,11 @@ def write(
         case "csv":
             from vocabtool.diff_report_files import csv_file
 
-            csv_file.write(found, file, most)
+            csv_file.write(found, file, most, only)
         case "parquet":
             from vocabtool.diff_report_files import parquet_file
 
-            parquet_file.write(found, file, most)
+            parquet_file.write(found, file, most, only)
         case "html":
             from vocabtool.diff_report_files import html
 
@@ -65,6 +75,7 @@ def save_diff(
     format: DiffFormat | None = None,  # noqa: A002 - as the option is called
     *,
     most: int | None = None,
+    only: Only | None = None,
 ) -> None:
     """Write a file wholly or not at all. Raises :class:`NotFound` without a folder to write in.
 
@@ -72,4 +83,4 @@ def save_diff(
     """
     known = format or ENDINGS.get(Path(path).suffix.lower(), "text")
     with whole_file(path) as file:
-        write(found, file, known, width=PAGE, most=most)
+        write(found, file, known, width=PAGE, most=most, only=only)

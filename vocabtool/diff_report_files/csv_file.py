@@ -15,15 +15,15 @@ from itertools import islice
 from typing import BinaryIO, Final
 
 from vocabtool.comparison.diff import Diff
-from vocabtool.diff_report_files.rows import CHUNK, PARTS, Row, rows
+from vocabtool.diff_report_files.rows import CHUNK, Only, Row, parts, rows
 
 COLUMNS: Final = ("token", "base64", *Row._fields[1:])
 
 
-def write(found: Diff, file: BinaryIO, most: int | None = None) -> None:
-    """Write every entry, or the first ``most`` of each part."""
+def write(found: Diff, file: BinaryIO, most: int | None = None, only: Only | None = None) -> None:
+    """Write every entry, or the first ``most`` of each part; ``only``: of one part."""
     file.write(_lines([COLUMNS]))
-    for part in PARTS:
+    for part in parts(only):
         some = rows(found, part, most)
         while lines := _lines(map(_cells, islice(some, CHUNK))):
             file.write(lines)

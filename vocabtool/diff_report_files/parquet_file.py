@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from vocabtool.comparison.diff import Diff
 from vocabtool.diff_report_files.json_file import facts
-from vocabtool.diff_report_files.rows import PARTS, chunks
+from vocabtool.diff_report_files.rows import Only, chunks, parts
 from vocabtool.vocabulary import is_utf8
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 KEY: Final = b"vocabtool"
 
 
-def write(found: Diff, file: BinaryIO, most: int | None = None) -> None:
-    """Write every entry, or the first ``most`` of each part."""
+def write(found: Diff, file: BinaryIO, most: int | None = None, only: Only | None = None) -> None:
+    """Write every entry, or the first ``most`` of each part; ``only``: of one part."""
     import pyarrow.parquet as pq
 
     schema = _schema(found)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for part in PARTS:
+        for part in parts(only):
             for columns in chunks(found, part, most):
                 writer.write_batch(_batch(columns, schema))
 

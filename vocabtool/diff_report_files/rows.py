@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, get_args
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,12 @@ from vocabtool.comparison.diff import Diff, Part
 from vocabtool.comparison.entries import take
 from vocabtool.comparison.kinds import KINDS
 
+Only = Literal["a", "b", "both"]  # a list of one part alone: who holds its entries
 CHUNK: Final = 1 << 14
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
+HELD_BY: Final[Mapping[Only, Part]] = MappingProxyType(
+    {"a": "only_a", "b": "only_b", "both": "common"}
+)
 
 
 class Row(NamedTuple):
@@ -29,6 +34,11 @@ class Row(NamedTuple):
     rank_a: int | None
     rank_b: int | None
     shift: float | None
+
+
+def parts(only: Only | None) -> tuple[Part, ...]:
+    """The parts of a complete list, or the one that is asked for."""
+    return PARTS if only is None else (HELD_BY[only],)
 
 
 def rows(found: Diff, part: Part, most: int | None = None) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from vocabtool.diff_report_files.plain_words import (
     shares,
     shifted,
 )
-from vocabtool.diff_report_files.rows import PARTS, Row, rows
+from vocabtool.diff_report_files.rows import Only, Row, parts, rows
 from vocabtool.oov_report_files.plain_words import percent
 from vocabtool.text_tables import drawn, listed, short
 from vocabtool.vocabulary import encode, printable
@@ -38,7 +38,7 @@ NUMBERS: Final = frozenset(
 def to_text(found: Diff, width: int, most: int | None = None) -> str:
     """Tables in ``width`` columns of text, with ``most`` entries of each list."""
     most = SHOWN if most is None else most
-    parts = [
+    sections = [
         "".join(listed(described(found))),
         _overlap(found, width),
         _kinds(found, width),
@@ -49,16 +49,17 @@ def to_text(found: Diff, width: int, most: int | None = None) -> str:
         "" if found.use is None else _use(found.use, width, most),
         "".join(f"{printable(encode(remark))}\n" for remark in remarks(found)),
     ]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(section for section in sections if section)
 
 
-def to_rows(found: Diff, most: int | None = None) -> Iterator[str]:
+def to_rows(found: Diff, most: int | None = None, only: Only | None = None) -> Iterator[str]:
     """A line of column names, then one for each entry: those that both hold, A's, B's.
 
-    ``most``: of each of the three. Tokens are escaped where they are not printable.
+    ``most``: of each of the three; ``only``: one of them. Tokens are escaped where they are not
+    printable.
     """
     yield "\t".join(COLUMNS) + "\n"
-    for part in PARTS:
+    for part in parts(only):
         yield from map(_tabbed, rows(found, part, most))
 
 

@@ -33,8 +33,8 @@ NUMBERS: Final = frozenset(
 def to_text(report: OovReport, width: int | None = None) -> str:
     """Tables ``width`` columns wide for a person; ``None``: a tab-separated row per unknown word.
 
-    The latter has the columns of ``COLUMNS``; words are escaped where they are not printable, and
-    cut where they are very long (CSV has them whole).
+    The latter has the columns of ``COLUMNS``; words are whole, and escaped where they are not
+    printable.
     """
     if width is None:
         return "".join(
@@ -49,12 +49,8 @@ def to_text(report: OovReport, width: int | None = None) -> str:
 
 def _tabbed(word: UnknownWord) -> Row:
     numbers = map(str, (word.count, word.documents, word.error))
-    like = _cell(word.like) if word.like is not None else ""
-    return (_cell(word.word), *numbers, word.kind or "", like, _cell(word.example))
-
-
-def _cell(entry: bytes) -> str:
-    return printable(beginning(entry))
+    like = printable(word.like) if word.like is not None else ""
+    return (printable(word.word), *numbers, word.kind or "", like, printable(word.example))
 
 
 def _short(entry: bytes) -> str:
