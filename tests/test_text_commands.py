@@ -805,7 +805,7 @@ def test_a_name_behind_the_path(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("to be\n", "utf-8")
     named = f"{tmp_path}#words"
     done = run("words", named, "to be", "--rule", "lower", "--format", "json", cwd=tmp_path)
-    assert json.loads(done.stdout)["vocabulary"]["name"] == "words"
+    assert json.loads(done.stdout)["vocabulary"] == "words"
     done = run("oov", named, "text.txt", "--rule", "lower", "--mask", "known", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, b"be\n")
     for command in ("words", "oov"):
