@@ -143,7 +143,7 @@ def test_no_tokens(tmp_path: Path) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    assert reader_checks.found_in(READER, tmp_path / "m") == ((), (), ())
+    assert reader_checks.found_in(READER, tmp_path / "m") == ((), (), (), None)
 
 
 def by_hand(version: int, tokens: Sequence[bytes], order: str = "<", tail: bytes = b"") -> bytes:

@@ -395,7 +395,7 @@ def test_nesting(tmp_path: Path) -> None:
     path = tmp_path / "m"
     path.write_bytes(b"\x08\x08" + field(7, part))
     found = reader_checks.found_in(READER, path)
-    assert found == ((), (), ("graphs in nodes, more than 16 deep: not read",))
+    assert found == ((), (), ("graphs in nodes, more than 16 deep: not read",), None)
 
 
 def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
