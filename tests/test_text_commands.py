@@ -31,6 +31,9 @@ from vocabtool.words.rule import Rule
 from vocabtool.words.strings import Lower, SplitWhitespace
 
 COMMAND = [sys.executable, "-c", "from vocabtool.cli import main; main()"]
+# What a shell starts in the background has SIGINT ignored, and so has all that it starts.
+HANDLED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+INTERRUPTIBLE = [*COMMAND[:2], f"{HANDLED}; {COMMAND[2]}"]
 WORDS = (b"the", b"cat", b"sat", "naïve".encode(), b"mat")
 # 11 tokens: the cat sat. | a dog sat | | the cat, naïve | the cat; of 8 words 4 are unknown.
 CORPUS = "The cat sat.\nA dog sat\n\nthe  Cat, naïve\nthe cat\n".encode()
@@ -688,7 +691,7 @@ def test_help(here: Path) -> None:
 @contextmanager
 def endless(here: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A run of ``oov model -`` whose standard input does not end."""
-    command = [*COMMAND, "oov", "model", "-", *arguments]
+    command = [*INTERRUPTIBLE, "oov", "model", "-", *arguments]
     environ = os.environ | {"PYTHONPATH": str(ROOT)}
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -735,7 +738,7 @@ def test_a_killed_mask_leaves_no_file(end: signal.Signals, here: Path, tmp_path:
         while not any(beside.stat().st_size for beside in tmp_path.iterdir()):
             assert process.poll() is None
         process.send_signal(end)
-        code = process.wait()
+        code = process.wait(timeout=60)
         assert not file.exists()
         if end == signal.SIGINT:
             assert code == 130
