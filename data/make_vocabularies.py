@@ -175,7 +175,7 @@ covid-19 f-16 g7 g20 9/11 24/7 7-eleven a4 b-52 y2k 3d 4x4 60-year-old 10-year 2
 SIGNS: Final = """
 ... .. ! ? !! ?! ; [ ] { } / \\ | * & % # @ + = < > ~ ^ ° § © ® ™ € £ ¥ ¢ – — ’ ‘ “ ” « » • … → ×
 ÷
-"""  # noqa: RUF001
+"""  # noqa: RUF001 - words of other scripts look alike
 
 WITH_ACCENTS: Final = """
 café naïve résumé fiancé façade déjà señor niño são münchen zürich köln straße über ångström
@@ -198,7 +198,7 @@ OTHER_SCRIPTS: Final = """
 の に は を こと 日本 東京 ことば ほん いえ みず ともだち カメラ テレビ コーヒー ニュース
 이 는 한국 서울 물 집 책 말 날 친구 뉴스 사랑 น้ำ บ้าน หนังสือ ภาษา วัน
 თბილისი წიგნი წყალი երեւան ջուր ἄνθρωπος
-"""  # noqa: RUF001
+"""  # noqa: RUF001 - words of other scripts look alike
 
 WITH_BLANKS: Final = (". . .", "new york", "Los Angeles")  # as in files that others made
 LAST: Final = "<unk>"

@@ -20,7 +20,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 def execute(file: Path) -> None:
     """Run one notebook from its own folder; an error in a cell is raised."""
-    notebook = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call] # nbformat carries no types
     NotebookClient(
         notebook,
         timeout=600,
@@ -30,7 +30,7 @@ def execute(file: Path) -> None:
         resources={"metadata": {"path": str(file.parent)}},
     ).execute()
     plain(notebook)
-    nbformat.write(notebook, file)  # type: ignore[no-untyped-call]
+    nbformat.write(notebook, file)  # type: ignore[no-untyped-call] # the same
 
 
 def plain(notebook: Any) -> None:

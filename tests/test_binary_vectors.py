@@ -72,7 +72,7 @@ def test_words_are_empty(tmp_path: Path) -> None:
 
 def test_gensim(tmp_path: Path) -> None:
     """What gensim's KeyedVectors writes in binary."""
-    models = pytest.importorskip("gensim.models")
+    models = pytest.importorskip("gensim.models", reason="gensim writes the files")
     words = [f"word{number}" for number in range(3000)] + ["naïve", "日本", "\u2028", "287.9"]
     vectors = models.KeyedVectors(40)
     vectors.add_vectors(words, np.random.default_rng(0).standard_normal((len(words), 40)))
@@ -136,7 +136,7 @@ def test_reasons(tmp_path: Path, data: bytes, reason: str) -> None:
 @pytest.mark.parametrize("dim", [1, 2, 3, 50, 300])
 def test_text_or_binary(tmp_path: Path, dim: int) -> None:
     """Of the same vectors as text and in binary, each reader takes its own only."""
-    models = pytest.importorskip("gensim.models")
+    models = pytest.importorskip("gensim.models", reason="gensim writes the files")
     vectors = models.KeyedVectors(dim)
     vectors.add_vectors(["the", "of", "1.5"], np.zeros((3, dim)) + 0.5)
     for is_binary in (False, True):

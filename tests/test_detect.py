@@ -151,7 +151,7 @@ def test_what_extract_wrote(ending: str, tmp_path: Path) -> None:
 
 def test_a_parquet_file_of_others(tmp_path: Path) -> None:
     """A Parquet file of anybody's is said to be just that."""
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="it reads the file")
     import pyarrow as pa
 
     parquet.write_table(pa.table({"word": ["a"]}), tmp_path / "words.parquet")

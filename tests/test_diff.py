@@ -161,11 +161,11 @@ def test_rows() -> None:
 def test_pandas_and_polars() -> None:
     """Both show the same rows; pandas has text, and keeps bytes that are none."""
     found = diff(made([b"caf\xe9", "the"]), made(["the"]))
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas", reason="it makes the table")
     frame = found.to_pandas()
     assert frame["token"].tolist() == ["caf\udce9", "the"]
     assert frame["kind_a"].tolist() == ["other", "word"]
-    pytest.importorskip("polars")
+    pytest.importorskip("polars", reason="it makes the table")
     assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
 
 
@@ -394,7 +394,7 @@ def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
         one, other = set(a.stored), set(b.stored)
         parts = (one & other, one - other, other - one)
         for part, entries in zip(("common", "only_a", "only_b"), parts, strict=True):
-            places: Any = found.places(part)  # type: ignore[arg-type]
+            places: Any = found.places(part)  # type: ignore[arg-type] # a parameter, so only a str
             assert {found.tokens[int(i)].as_py() for i in places} == entries
 
 

@@ -220,7 +220,7 @@ def test_parquet_holds_the_other_figures() -> None:
 
 
 @pytest.mark.parametrize("format", ["json", "html"])
-def test_whole_comparisons_are_no_list(format: DiffFormat) -> None:  # noqa: A002
+def test_whole_comparisons_are_no_list(format: DiffFormat) -> None:  # noqa: A002 - as the option is called
     """``only`` is for lists of entries: JSON and the page refuse it."""
     with pytest.raises(ValueError, match=f"only: {format} holds the whole comparison"):
         write(sample(), io.BytesIO(), format, only="a")

@@ -77,7 +77,7 @@ def test_what_unknown_means(tmp_path: Path) -> None:
 
 def test_fasttext(tmp_path: Path) -> None:
     """What fastText trains and saves: words and labels as it tells them, quantised or not."""
-    fasttext = pytest.importorskip("fasttext")
+    fasttext = pytest.importorskip("fasttext", reason="the oracle: fastText writes the model")
     text = tmp_path / "text"
     lines = [f"__label__{number % 3} word{number} naïve {number}" for number in range(400)]
     text.write_text("\n".join(lines) + "\n", "utf-8")
@@ -108,7 +108,7 @@ def test_fasttext(tmp_path: Path) -> None:
 
 def test_gensim(tmp_path: Path) -> None:
     """What gensim writes in fastText's format."""
-    gensim = pytest.importorskip("gensim.models.fasttext")
+    gensim = pytest.importorskip("gensim.models.fasttext", reason="gensim writes the files")
     text = [["the", "naïve", "日本"], ["the", "287.9"]] * 5
     trained = gensim.FastText(text, vector_size=4, min_count=1, epochs=1, bucket=20)
     path = tmp_path / "gensim.bin"

@@ -16,7 +16,7 @@ from vocabtool.formats.gguf import READER
 from vocabtool.model import PassedOver
 from vocabtool.vocabulary import Place, Unknown
 
-gguf = pytest.importorskip("gguf")
+gguf = pytest.importorskip("gguf", reason="the oracle: gguf writes the files")
 
 TOKENS = ("<unk>", "<s>", "</s>", "<0x0A>", "▁the", "▁naïve", "s", " ", "", "\u2028", "日本")
 TYPES = (2, 3, 3, 6, 1, 1, 1, 4, 1, 5, 1)

@@ -234,7 +234,7 @@ ASSET = "assets/layers/string_lookup/vocabulary.txt"
 
 def archive(file: Path, *members: tuple[str, str | bytes], **how: int) -> Path:
     """A zip of these members, in order; ``how`` as :class:`zipfile.ZipFile` takes it."""
-    with zipfile.ZipFile(file, "w", **how) as opened:  # type: ignore[call-overload]
+    with zipfile.ZipFile(file, "w", **how) as opened:  # type: ignore[call-overload] # typeshed wants each keyword
         for name, data in members:
             opened.writestr(name, data)
     return file

@@ -41,7 +41,7 @@ def read_ranks(tmp_path: Path, data: bytes) -> Vocabulary:
 
 def test_ranks_as_tiktoken_reads_them(tmp_path: Path) -> None:
     """Random tokens in any order, with gaps between ranks: what tiktoken loads, by rank."""
-    load = pytest.importorskip("tiktoken.load")
+    load = pytest.importorskip("tiktoken.load", reason="the oracle is tiktoken itself")
     rng = random.Random(7)
     tokens = {bytes([byte]): byte for byte in range(256)}
     while len(tokens) < 5_000:
@@ -61,8 +61,10 @@ def test_ranks_as_tiktoken_reads_them(tmp_path: Path) -> None:
 
 def test_a_tokenizer_that_tiktoken_trained(tmp_path: Path) -> None:
     """Its own ranks, and the ids that it gives."""
-    tiktoken = pytest.importorskip("tiktoken")
-    educational = pytest.importorskip("tiktoken._educational")
+    tiktoken = pytest.importorskip("tiktoken", reason="the oracle is tiktoken itself")
+    educational = pytest.importorskip(
+        "tiktoken._educational", reason="the oracle is tiktoken itself"
+    )
     pattern = r"\S+|\s+"
     trained = educational.bpe_train(" ".join(SENTENCES) * 9, 290, pattern, visualise=None)
     encoding = tiktoken.Encoding("t", pat_str=pattern, mergeable_ranks=trained, special_tokens={})
@@ -123,7 +125,7 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def train(model_type: str) -> bytes:
-    sentencepiece = pytest.importorskip("sentencepiece")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle: it trains the model")
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES * 20),
@@ -143,7 +145,7 @@ def train(model_type: str) -> bytes:
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])
 def test_sentencepiece_file(tmp_path: Path, model_type: str) -> None:
     """Piece for piece what sentencepiece loads; word starts are marked."""
-    sentencepiece = pytest.importorskip("sentencepiece")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle: it trains the model")
     path = write(tmp_path, train(model_type), "m.model")
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
     (vocabulary,) = reader_checks.found_in(sentencepiece_file.READER, path).vocabularies
@@ -176,7 +178,7 @@ def read_words(tmp_path: Path, data: bytes, name: str = "words.txt") -> Vocabula
 
 def test_vocab_txt(tmp_path: Path) -> None:
     """BERT's file as Hugging Face's tokenizers reads it: every line is a token, with its id."""
-    tokenizers = pytest.importorskip("tokenizers")
+    tokenizers = pytest.importorskip("tokenizers", reason="the oracle is tokenizers itself")
     tokens = [
         "[PAD]",
         "[UNK]",

@@ -20,7 +20,7 @@ from vocabtool.formats.wire import varint_of
 from vocabtool.model import PassedOver
 from vocabtool.vocabulary import Place, Unknown, Vocabulary
 
-onnx = pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx", reason="the oracle: onnx writes the files")
 
 WORDS = ("the", "of", "naïve", "", " ", "a\nb", "\u2028", "日本", "the", "x" * 300, "10", "11")
 STORED = [word.encode() for word in WORDS]

@@ -79,7 +79,7 @@ def test_nothing_is_unpickled(tmp_path: Path, protocol: int) -> None:
 
 def test_gensim(tmp_path: Path) -> None:
     """Its models and vectors: how to export the words."""
-    models = pytest.importorskip("gensim.models")
+    models = pytest.importorskip("gensim.models", reason="gensim writes the files")
     vectors = models.KeyedVectors(4)
     vectors.add_vectors(["the", "of"], np.ones((2, 4), np.float32))
     vectors.save(str(tmp_path / "kv"))
@@ -139,7 +139,7 @@ def test_old_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compress", [0, 3, "zlib", "gzip", "bz2", "xz", "lzma"])
 def test_joblib(tmp_path: Path, compress: Any) -> None:
     """Compressed or not."""
-    joblib = pytest.importorskip("joblib")
+    joblib = pytest.importorskip("joblib", reason="joblib writes the file")
     path = tmp_path / "words.joblib"
     joblib.dump(WORDS, path, compress=(compress, 3) if isinstance(compress, str) else compress)
     said = refusal(path)
@@ -162,14 +162,14 @@ def test_safetensors(tmp_path: Path) -> None:
 
 def test_safetensors_of_the_library(tmp_path: Path) -> None:
     """The same for a file of the library that owns the format."""
-    numpy = pytest.importorskip("safetensors.numpy")
+    numpy = pytest.importorskip("safetensors.numpy", reason="safetensors writes the file")
     numpy.save_file({"weights": np.ones((9, 9))}, tmp_path / "m")
     assert refusal(tmp_path / "m") == SAFETENSORS
 
 
 def test_hdf5(tmp_path: Path) -> None:
     """Keras' older files: how to save the model in another format."""
-    h5py = pytest.importorskip("h5py")
+    h5py = pytest.importorskip("h5py", reason="h5py writes the file")
     with h5py.File(tmp_path / "model.h5", "w") as file:
         file["weights"] = np.ones(9)
     said = refusal(tmp_path / "model.h5")

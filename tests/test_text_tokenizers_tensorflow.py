@@ -30,9 +30,11 @@ sentencepiece = pytest.importorskip("sentencepiece", reason=INSTALL)
 flatbuffers = pytest.importorskip("flatbuffers", reason="comes with TensorFlow")
 
 PYBINDS = "tensorflow_text.core.pybinds.pywrap_"
-wordpiece_builder = pytest.importorskip(f"{PYBINDS}fast_wordpiece_tokenizer_model_builder")
-phrase_builder = pytest.importorskip(f"{PYBINDS}phrase_tokenizer_model_builder")
-model_converter = pytest.importorskip(f"{PYBINDS}model_converter")
+wordpiece_builder = pytest.importorskip(
+    f"{PYBINDS}fast_wordpiece_tokenizer_model_builder", reason=INSTALL
+)
+phrase_builder = pytest.importorskip(f"{PYBINDS}phrase_tokenizer_model_builder", reason=INSTALL)
+model_converter = pytest.importorskip(f"{PYBINDS}model_converter", reason=INSTALL)
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzéïß日本語"
 PUNCTUATION = frozenset("[]!#日本語<>")  # what TensorFlow Text splits at, of what is used here

@@ -71,7 +71,7 @@ def test_where_the_numbers_begin(tmp_path: Path) -> None:
 @pytest.mark.parametrize("header", [True, False])
 def test_gensim(tmp_path: Path, header: bool) -> None:
     """What gensim's KeyedVectors writes, with and without a header."""
-    models = pytest.importorskip("gensim.models")
+    models = pytest.importorskip("gensim.models", reason="gensim writes the files")
     words = ["the", "naïve", "日本", "287.9", "a\u2028b", "\u2028", "\x85", "a\xa0b", "1e5", "nan"]
     vectors = models.KeyedVectors(7)
     vectors.add_vectors(words, np.random.default_rng(0).standard_normal((len(words), 7)))

@@ -19,9 +19,11 @@ from vocabtool.formats.tflite import READER
 from vocabtool.model import PassedOver
 from vocabtool.vocabulary import Place, Unknown
 
-pytest.importorskip("tensorflow")
-schema = pytest.importorskip("tensorflow.lite.python.schema_py_generated")
-flatbuffers = pytest.importorskip("flatbuffers")
+pytest.importorskip("tensorflow", reason="the oracle: its schema writes the files")
+schema = pytest.importorskip(
+    "tensorflow.lite.python.schema_py_generated", reason="it writes the files"
+)
+flatbuffers = pytest.importorskip("flatbuffers", reason="comes with TensorFlow")
 
 WORDS = [b"the", b"of", "naïve".encode(), b"", b"a b", b"a\nb", "日本".encode(), b"\xff\xfe"]
 WORDS += [b"w%d" % number for number in range(20)]

@@ -158,7 +158,7 @@ def test_many_blocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("binary_form", [False, True])
 def test_gensim(tmp_path: Path, binary_form: bool) -> None:
     """What gensim's KeyedVectors writes has the vectors that gensim reads back."""
-    models = pytest.importorskip("gensim.models")
+    models = pytest.importorskip("gensim.models", reason="gensim writes the files")
     saved = models.KeyedVectors(50)
     generator = np.random.default_rng(2)
     saved.add_vectors([f"w{i}" for i in range(200)], generator.standard_normal((200, 50)))
