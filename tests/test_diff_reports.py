@@ -8,7 +8,6 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, get_args
 from xml.etree import ElementTree as ET
@@ -16,6 +15,7 @@ from xml.etree import ElementTree as ET
 import pyarrow.parquet as pq
 import pytest
 
+from tests.html_page import HTML_TAGS, SVG_TAGS, Page
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.comparison.diff import Diff, compare, weighed
 from vocabtool.comparison.folding import FOLDS, Fold
@@ -354,36 +354,6 @@ def test_every_fold_and_order_has_words() -> None:
     """What plain words are there for is what there is."""
     assert set(FOLD_NAMES) == {*FOLDS, "all"}
     assert set(ORDERS) == set(get_args(Order))
-
-
-class Page(HTMLParser):
-    """Every tag and attribute of a page, and its ``data`` by title."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: list[tuple[str, str | None]] = []
-        self.numbers: dict[str, list[float]] = {}
-        self.text: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes += attrs
-        if tag == "data":
-            found = dict(attrs)
-            number = float(found["value"] or "")
-            self.numbers.setdefault(found["title"] or "", []).append(number)
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
-HTML_TAGS = {
-    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "b", "div", "span", "bdi"),
-    *("data", "figure", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "ul", "li"),
-}
-SVG_TAGS = {"svg", "defs", "style", "g", "path", "use", "text", "tspan", "clippath", "rect"}
 
 
 def test_what_strangers_wrote_is_inert() -> None:

@@ -8,7 +8,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, get_args
 from xml.etree import ElementTree as ET
@@ -16,6 +15,7 @@ from xml.etree import ElementTree as ET
 import pyarrow.parquet as pq
 import pytest
 
+from tests.html_page import HTML_TAGS, SVG_TAGS, Page
 from tests.judged_words import judged, lines
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import NotFound
@@ -182,36 +182,6 @@ def test_parquet_holds_the_other_figures() -> None:
     whole = json.loads(json.dumps(facts(report)))
     rest = {key: value for key, value in whole.items() if not key.startswith("unknown_words")}
     assert json.loads(schema.metadata[b"vocabtool"]) == rest
-
-
-class Page(HTMLParser):
-    """Every tag and attribute of a page, and its ``data`` by title."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: list[tuple[str, str | None]] = []
-        self.numbers: dict[str, list[float]] = {}
-        self.text: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes += attrs
-        if tag == "data":
-            found = dict(attrs)
-            number = float(found["value"] or "")
-            self.numbers.setdefault(found["title"] or "", []).append(number)
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
-HTML_TAGS = {
-    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "b", "div", "span", "bdi"),
-    *("data", "figure", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "ul", "li"),
-}
-SVG_TAGS = {"svg", "defs", "style", "g", "path", "use", "text", "tspan", "clippath", "rect"}
 
 
 def test_what_strangers_wrote_is_inert() -> None:

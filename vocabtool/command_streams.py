@@ -23,6 +23,22 @@ ERRORS: Final = ("raise", "skip")
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # rows that were left out
 
+# Options that mean the same wherever they are.
+FIELD: Final = click.option(
+    "--field", help="Which field or column holds the text. [default: text, or the only]"
+)
+OUTPUT: Final = click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False),
+    default="-",
+    help="FILE to write; it appears when it is complete. [default: standard output]",
+)
+HTML: Final = click.option(
+    "--html", type=click.Path(dir_okay=False), help="Also write a page with plots."
+)
+
 
 def check_files(file: str, html: str | None, output: str | None) -> None:
     """Refuse what cannot be written before hours of reading, not after."""

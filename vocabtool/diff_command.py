@@ -10,6 +10,9 @@ import click
 
 from vocabtool.command_streams import (
     ERRORS,
+    FIELD,
+    HTML,
+    OUTPUT,
     SOURCE_FORMATS,
     check_ending,
     check_files,
@@ -76,7 +79,7 @@ def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> 
     metavar="FILE",
     help="Weigh the difference by the words of these documents, as oov reads them; repeatable.",
 )
-@click.option("--field", help="Which field or column holds the text. [default: text, or the only]")
+@FIELD
 @click.option(
     "--input-format",
     "source_format",
@@ -102,15 +105,8 @@ def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> 
     help="Tables, or complete lists tab-separated where no terminal is (text); all of it (json); "
     "complete lists (csv, parquet). [default: by the ending of -o, else text]",
 )
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(dir_okay=False),
-    default="-",
-    help="FILE to write; it appears when it is complete. [default: standard output]",
-)
-@click.option("--html", type=click.Path(dir_okay=False), help="Also write a page with plots.")
+@OUTPUT
+@HTML
 @click.option(
     "--limit",
     type=click.IntRange(0),

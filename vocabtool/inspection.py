@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from vocabtool.model import Model, PassedOver
+from vocabtool.text_tables import drawn
 from vocabtool.vocabulary import Vocabulary, printable
 
 SHOWN: Final = 5  # entries from either end
@@ -15,6 +16,7 @@ COLUMNS: Final = (
     *SHORT_COLUMNS,
     *("specials", "duplicates", "not_utf8", "sha256", "where", "notes"),
 )
+NUMBERS: Final = ("size",)
 PASSED_OVER_COLUMNS: Final = ("passed over", "size", "why", "where")
 
 
@@ -85,10 +87,10 @@ def to_text(model: Model, *, passed_over: bool, width: int | None = None) -> str
         return found + ("\n" + _tabbed(PASSED_OVER_COLUMNS, skipped) if skipped else "")
     parts = []
     if model.vocabularies:
-        parts.append(_drawn(SHORT_COLUMNS, map(_short_row, model.vocabularies), width))
+        parts.append(drawn(SHORT_COLUMNS, map(_short_row, model.vocabularies), width, NUMBERS))
         parts += map(_details, model.vocabularies)
     if skipped:
-        parts.append(_drawn(PASSED_OVER_COLUMNS, skipped, width))
+        parts.append(drawn(PASSED_OVER_COLUMNS, skipped, width, NUMBERS))
     return "\n".join(parts)
 
 
@@ -157,25 +159,6 @@ def _places(vocabulary: Vocabulary) -> list[str]:
 
 def _tabbed(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join("\t".join(row) + "\n" for row in (columns, *rows))
-
-
-def _drawn(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], width: int) -> str:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        justify: Literal["left", "right"] = "right" if column == "size" else "left"
-        table.add_column(column, justify=justify, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console = Console(width=width, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    lines = [line.rstrip() for line in capture.get().split("\n")]
-    return "".join(f"{line}\n" for line in lines if line)
 
 
 def _details(vocabulary: Vocabulary) -> str:

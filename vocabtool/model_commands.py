@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 import vocabtool
+from vocabtool.command_streams import OUTPUT
 from vocabtool.telling import tell, width
 
 if TYPE_CHECKING:
@@ -89,14 +90,7 @@ def inspect_command(model: str, show_all: bool, output: InspectFormat) -> None:
     help="One entry a line (text), or with ids: json and parquet lose nothing. "
     "[default: by the ending of FILE, else text]",
 )
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(dir_okay=False),
-    default="-",
-    help="FILE to write; it appears when it is complete. [default: standard output]",
-)
+@OUTPUT
 def extract_command(model: str, name: str | None, output: FileFormat | None, file: str) -> None:
     """Write the words of one vocabulary in MODEL, in the order of their ids."""
     from vocabtool import vocabulary_files

@@ -13,6 +13,9 @@ import click
 
 from vocabtool.command_streams import (
     ERRORS,
+    FIELD,
+    HTML,
+    OUTPUT,
     SOURCE_FORMATS,
     check_ending,
     check_files,
@@ -141,7 +144,7 @@ def words_command(
 @click.argument("model")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @model_options
-@click.option("--field", help="Which field or column holds the text. [default: text, or the only]")
+@FIELD
 @click.option(
     "--input-format",
     "source_format",
@@ -162,15 +165,8 @@ def words_command(
     help="The report for people (table), all of it (json), or its unknown words in rows (csv, "
     "parquet). [default: by the ending of -o, else table]",
 )
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(dir_okay=False),
-    default="-",
-    help="FILE to write; it appears when it is complete. [default: standard output]",
-)
-@click.option("--html", type=click.Path(dir_okay=False), help="Also write a page with plots.")
+@OUTPUT
+@HTML
 @click.option(
     "--mask",
     type=click.Choice(MASKS),
