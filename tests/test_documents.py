@@ -499,7 +499,7 @@ def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("*.nothing", "*.nothing: no file matches"),
         ("nothing.txt", "nothing.txt: no such file"),
-        ("folder", "folder: a folder. Name its files, as in folder/**/*.txt"),
+        ("folder", "folder: a folder without a file of documents. Their names end in .txt .jsonl"),
         ("x" * 5000, ": File name too long"),
     ],
 )

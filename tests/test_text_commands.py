@@ -542,7 +542,7 @@ BAD = {
     ("arguments", "message"),
     [
         (["oov", "model", "missing.txt"], "missing.txt: no such file"),
-        (["oov", "model", "model"], "model: a folder. Name its files"),
+        (["oov", "model", "model"], "model: a folder without a file of documents"),
         (["oov", "model", "zz*"], "zz*: no file matches"),
         (["oov", "model", "a" * 5000], "File name too long"),
         (["oov", "model", "bad.txt.gz"], "bad.txt.gz: not gzip, or damaged"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vocabtool.documents import Batch, Skipped
 
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
-SOURCE_FORMATS: Final = ("lines", "jsonl", "csv", "tsv", "parquet")
+SOURCE_FORMATS: Final = ("lines", "jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord")
 ERRORS: Final = ("raise", "skip")
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # rows that were left out

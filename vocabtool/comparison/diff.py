@@ -304,7 +304,7 @@ def diff(
     from vocabtool.documents import batches, names_of
 
     counter = UseCounter(one, other, rule=rule, folds=folds)
-    counter.count(batch.texts for batch in batches(corpus))
+    counter.count(batch.texts for batch in batches(corpus, on_duplicate=None))
     return weighed(found, counter.report(tuple(names_of(corpus) or ())))
 
 

@@ -10,14 +10,13 @@ import csv
 import io
 from collections.abc import Iterator
 from contextlib import closing
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.document_files.opening import Readable, arrow_errors
-from vocabtool.document_files.rows import BadRow, Batch, Request, in_size, text_column
+from vocabtool.document_files.opening import Readable, Stream, arrow_errors
+from vocabtool.document_files.rows import BadRow, Batch, Request, in_size, no_columns, text_column
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode
 
@@ -37,6 +36,29 @@ class Header(NamedTuple):
     rest: bytes
 
 
+class Columns(NamedTuple):
+    """The names of all columns, and the places of those that are asked for.
+
+    To Arrow each is called by its place: names may be equal, or not UTF-8.
+    """
+
+    names: list[str]
+    text: int
+    id: int | None
+    kept: dict[str, int]
+
+    def arrow(self) -> list[str]:
+        """What Arrow calls them."""
+        return [str(place) for place in range(len(self.names))]
+
+    def wanted(self, request: Request) -> list[str]:
+        """What Arrow calls those that are asked for, each once."""
+        if request.whole:
+            return self.arrow()
+        ids = () if self.id is None else (self.id,)
+        return [str(place) for place in sorted({self.text, *ids, *self.kept.values()})]
+
+
 class Uneven(NamedTuple):
     """A row with too few or too many values."""
 
@@ -51,15 +73,12 @@ def read(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
     ``refuse`` can pass over: where it ends is not known).
     """
     names, rest = _header(file, delimiter)
-    try:
-        column = text_column(names, request.field)
-    except BadRow as bad:
-        raise InvalidFile(str(bad)) from bad
+    columns = _asked(names, request)
     rest = rest or file.read(request.size)
     if rest.strip(b"\r\n") or (rest := file.read(request.size)):
         # an empty line first: of a BOM there, Arrow would make nothing
-        with closing(_Stream(b"\n" + rest, file)) as stream:
-            yield from _rows(stream, request, delimiter, names, column)
+        with closing(Stream(b"\n" + rest, file)) as stream:
+            yield from _rows(stream, request, delimiter, columns)
 
 
 def _header(file: Readable, delimiter: str) -> Header:
@@ -78,30 +97,52 @@ def _header(file: Readable, delimiter: str) -> Header:
     return Header(names, head[lines.tell() :])
 
 
-def _rows(
-    stream: _Stream, request: Request, delimiter: str, names: list[str], column: int
-) -> Iterator[Batch]:
-    import pyarrow as pa
+def _asked(names: list[str], request: Request) -> Columns:
+    try:
+        text = text_column(names, request.field)
+        ids = None if request.id_field is None else text_column(names, request.id_field)
+        kept = {name: text_column(names, name) for name in request.keep if name in names}
+    except BadRow as bad:
+        raise InvalidFile(str(bad)) from bad
+    return Columns(names, text, ids, kept)
 
-    columns = [str(place) for place in range(len(names))]  # names may be equal, or not UTF-8
-    wanted = columns if request.whole else [columns[column]]
+
+def _rows(stream: Stream, request: Request, delimiter: str, columns: Columns) -> Iterator[Batch]:
     uneven: list[Uneven] = []
     left_out: list[int] = []
     following = 2
-    for part in _parts(stream, delimiter, columns, wanted, uneven):
+    for part in _parts(stream, delimiter, columns.arrow(), columns.wanted(request), uneven):
         left_out += _refused(uneven, request)
         if part.num_rows:
             numbers = _numbers(following, part.num_rows, left_out)
             following = int(numbers[-1]) + 1
             left_out = [number for number in left_out if number >= following]
-            texts = part.column(columns[column]).view(pa.string())
-            fields = _fields(part, names, column) if request.whole else None
-            yield from in_size(Batch(request.source, texts, numbers, None, fields), request.size)
+            yield from in_size(_batch(part, numbers, columns, request), request.size)
     _refused(uneven, request)
 
 
+def _batch(
+    part: pa.RecordBatch, numbers: NDArray[np.int64], columns: Columns, request: Request
+) -> Batch:
+    import pyarrow as pa
+
+    def strings(place: int) -> pa.StringArray:
+        return part.column(str(place)).view(pa.string())
+
+    kept = {name: strings(place) for name, place in columns.kept.items()}
+    nulls = no_columns(request, part.num_rows)
+    return Batch(
+        request.source,
+        strings(columns.text),
+        numbers,
+        None if columns.id is None else strings(columns.id),
+        {name: kept.get(name, null) for name, null in nulls.items()},
+        _fields(part, columns.names, columns.text) if request.whole else None,
+    )
+
+
 def _parts(
-    stream: _Stream, delimiter: str, columns: list[str], wanted: list[str], uneven: list[Uneven]
+    stream: Stream, delimiter: str, columns: list[str], wanted: list[str], uneven: list[Uneven]
 ) -> Iterator[pa.RecordBatch]:
     """The columns that are wanted, ``binary``, a block at a time; ``uneven`` grows on the way.
 
@@ -152,29 +193,3 @@ def _fields(part: pa.RecordBatch, names: list[str], column: int) -> list[dict[st
     named = [names[place] for place in others]
     rows = zip(*values, strict=True) if values else [()] * part.num_rows
     return [dict(zip(named, row, strict=True)) for row in rows]
-
-
-class _Stream:
-    """What Arrow reads from, in a thread of its own: first the bytes at hand, then a file.
-
-    Once closed it is at its end: Arrow does not touch the file any more.
-    """
-
-    def __init__(self, held: bytes, file: Readable) -> None:
-        self._held = held
-        self._file = file
-        self._lock = Lock()
-        self.closed = False
-
-    def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes."""
-        with self._lock:
-            if self.closed:
-                return b""
-            held, self._held = self._held[:size], self._held[size:]
-            return held or self._file.read(size)
-
-    def close(self) -> None:
-        """Wait for a read under way; the file stays open."""
-        with self._lock:
-            self.closed = True

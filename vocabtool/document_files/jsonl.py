@@ -12,14 +12,17 @@ UTF-8; the text then holds its three bytes, which are not UTF-8. The last of equ
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import dropwhile
+from types import NoneType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from vocabtool.document_files.lines import Block, blocks
+from vocabtool.document_files.objects import TEXT, Row, batch_of, row_of
 from vocabtool.document_files.opening import Readable
-from vocabtool.document_files.rows import BadRow, Batch, Request, in_size, names_of, strings
+from vocabtool.document_files.rows import BadRow, Batch, Request, in_size, valid
 from vocabtool.vocabulary import is_utf8
 
 if TYPE_CHECKING:
@@ -27,24 +30,35 @@ if TYPE_CHECKING:
 
 BOM: Final = b"\xef\xbb\xbf"
 BLANK: Final = b" \t\r\n"
-TEXT: Final = "text"
 LONGEST_INTEGER: Final = 4300  # digits that Python makes an int of
 
 
-class Row(NamedTuple):
-    """The text of a line and the other fields."""
+class Found(NamedTuple):
+    """What Arrow read from n lines: arrays of length n, null where a line has no such field.
 
-    text: bytes
-    fields: dict[str, object]
+    ``ids``: ``None`` where none are asked for. ``columns``: the fields that are to be kept.
+    """
+
+    texts: pa.StringArray
+    ids: pa.StringArray | None
+    columns: dict[str, pa.StringArray]
 
 
 def read(file: Readable, request: Request) -> Iterator[Batch]:
     """Each line as a document; bad rows: not JSON, no such field, not a string."""
-    for block in blocks(file, request):
-        lines = _without_mark(block)
-        texts = None if request.whole else _at_once(lines, request.field or TEXT)
-        batch = _one_by_one(lines, request) if texts is None else _filled(lines, texts, request)
+    lines = map(_without_mark, blocks(file, request))
+    for block in dropwhile(lambda each: request.ahead.pass_over(_not_blank(each)), lines):
+        found = None if request.whole else _at_once(block, request)
+        batch = _one_by_one(block, request) if found is None else _filled(block, found, request)
         yield from in_size(batch, request.size)
+
+
+def _not_blank(block: Block) -> int:
+    """How many lines hold a row; only those that start with a blank are looked at."""
+    starts = block.starts()
+    letters = np.frombuffer(block.data, np.uint8)[np.minimum(starts, block.ends - 1)]
+    doubtful = np.flatnonzero((letters <= ord(" ")) | (starts >= block.ends)).tolist()
+    return len(starts) - sum(not block.line(row).strip(BLANK) for row in doubtful)
 
 
 def _without_mark(block: Block) -> Block:
@@ -55,27 +69,66 @@ def _without_mark(block: Block) -> Block:
     return Block(1, block.data[size:], block.newlines - size, block.ends - size)
 
 
-def _at_once(block: Block, field: str) -> pa.StringArray | None:
-    """The texts of a block's lines, null where a line has none; ``None``: look at each line."""
+def _at_once(block: Block, request: Request) -> Found | None:
+    """What is asked of a block's lines; ``None``: look at each line."""
     import pyarrow as pa
     from pyarrow import json as arrow_json
 
     data = bytes(memoryview(block.data)[: int(block.newlines[-1])])
-    if not _is_plain(block, data):
+    if not _is_plain(block, data) or (kinds := _kinds(block, request)) is None:
         return None
     try:
         table = arrow_json.read_json(
             pa.BufferReader(data),
             arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
             arrow_json.ParseOptions(
-                explicit_schema=pa.schema([(field, pa.string())]),
-                unexpected_field_behavior="ignore",
+                explicit_schema=pa.schema(kinds), unexpected_field_behavior="ignore"
             ),
         )
     except pa.ArrowInvalid:
         return None
     # each line starts an object, so as many rows as lines are one row a line
-    return pa.concat_arrays(table[0].chunks) if table.num_rows == len(block.ends) else None
+    return _found(table, request) if table.num_rows == len(block.ends) else None
+
+
+def _kinds(block: Block, request: Request) -> dict[str, pa.DataType] | None:
+    """What each field that is asked for holds, as the first line has it.
+
+    Strings, whole numbers and truths are written by Arrow as by Python. ``None``: others are not.
+    Where another line holds something else, Arrow says no to all of them.
+    """
+    import pyarrow as pa
+
+    names = _asked(request)
+    kinds = {request.field or TEXT: pa.string()}
+    if not names:
+        return kinds
+    try:
+        first = _parsed(block.line(0))
+    except BadRow:
+        return None
+    known = {str: pa.string(), NoneType: pa.string(), int: pa.int64(), bool: pa.bool_()}
+    held = {name: first.get(name) if isinstance(first, dict) else None for name in names}
+    if not all(type(value) in known for value in held.values()):
+        return None
+    return {name: known[type(value)] for name, value in held.items()} | kinds
+
+
+def _asked(request: Request) -> tuple[str, ...]:
+    """The fields other than the text that are asked for."""
+    return request.keep if request.id_field is None else (request.id_field, *request.keep)
+
+
+def _found(table: pa.Table, request: Request) -> Found:
+    import pyarrow as pa
+
+    held = {
+        name: pa.concat_arrays(column.chunks).cast(pa.string())
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    ids = None if request.id_field is None else held[request.id_field]
+    columns = {name: held[name] for name in request.keep}
+    return Found(held[request.field or TEXT], ids, columns)
 
 
 def _is_plain(block: Block, data: bytes) -> bool:
@@ -94,27 +147,24 @@ def _is_plain(block: Block, data: bytes) -> bool:
     )
 
 
-def _filled(block: Block, texts: pa.StringArray, request: Request) -> Batch:
-    """The texts that Arrow found; lines without one are asked why."""
-    numbers = block.numbers()
-    if texts.null_count:
-        there = np.asarray(texts.is_valid())
-        for row in np.flatnonzero(~there).tolist():
-            _try(block.line(row), block.first + row, request)
-        texts, numbers = texts.drop_null(), numbers[there]
-    return Batch(request.source, texts, numbers)
+def _filled(block: Block, found: Found, request: Request) -> Batch:
+    """What Arrow found; lines without a text or id are asked why."""
+    batch = Batch(request.source, found.texts, block.numbers(), found.ids, found.columns)
+    there = valid(batch)
+    if there.all():
+        return batch
+    for row in np.flatnonzero(~there).tolist():
+        _try(block.line(row), block.first + row, request)
+    return batch.only(there)
 
 
 def _one_by_one(block: Block, request: Request) -> Batch:
     spans = zip(block.starts().tolist(), block.ends.tolist(), strict=True)
-    found = [
+    found = (
         _try(bytes(block.data[start:end]), number, request)
         for number, (start, end) in enumerate(spans, block.first)
-    ]
-    numbers = block.numbers()[[row is not None for row in found]]
-    rows = [row for row in found if row is not None]
-    fields = [row.fields for row in rows] if request.whole else None
-    return Batch(request.source, strings([row.text for row in rows]), numbers, fields=fields)
+    )
+    return batch_of([row for row in found if row is not None], request)
 
 
 def _try(line: bytes, number: int, request: Request) -> Row | None:
@@ -122,34 +172,15 @@ def _try(line: bytes, number: int, request: Request) -> Row | None:
     if not line.strip(BLANK):
         return None
     try:
-        return row_of(_parsed(line), request.field)
+        return row_of(_parsed(line), number, request, _spelled)
     except BadRow as bad:
         request.refuse(number, str(bad))
         return None
 
 
-def row_of(value: object, wanted: str | None) -> Row:
-    """The text in an object or string, and the other fields. Raises :class:`BadRow`."""
-    if isinstance(value, str):
-        return Row(_bytes_of(value), {})
-    if not isinstance(value, Mapping):
-        raise BadRow(f"wanted an object or a string, got {_what(value)}")
-    field = wanted or TEXT
-    if field not in value:
-        raise BadRow(f"no field {field!r}; the fields are {names_of(value)}")
-    text = value[field]
-    if not isinstance(text, str):
-        raise BadRow(f"field {field!r}: wanted a string, got {_what(text)}")
-    return Row(_bytes_of(text), {name: value[name] for name in value if name != field})
-
-
-def _bytes_of(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _what(value: object) -> str:
-    names = {dict: "an object", list: "an array", str: "a string", bool: "true or false"}
-    return "null" if value is None else names.get(type(value), "a number")
+def _spelled(text: str | bytes) -> bytes:
+    """A string of JSON as bytes: its surrogates stand for themselves, never for bytes."""
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
 def _parsed(line: bytes) -> object:

@@ -7,13 +7,14 @@ document; a last line without an end is one, and behind a last ``\n`` there is n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.document_files.opening import Readable
-from vocabtool.document_files.rows import Batch, Request, in_size
+from vocabtool.document_files.rows import Batch, Request, in_size, no_columns
 from vocabtool.errors import InvalidFile
 
 if TYPE_CHECKING:
@@ -52,12 +53,18 @@ class Block(NamedTuple):
 
 
 def read(file: Readable, request: Request) -> Iterator[Batch]:
-    """Each line as a document. Raises :class:`InvalidFile` where a field is asked for."""
-    if request.field is not None:
-        hint = "Say the format if it is not text lines."
-        raise InvalidFile(f"text lines have no field {request.field!r}. {hint}")
-    for block in blocks(file, request):
-        batch = Batch(request.source, texts_of(block), block.numbers())
+    """Each line as a document. Raises :class:`InvalidFile` where a text or id field is asked for.
+
+    Fields to be kept are null, as they are in rows of other formats that lack them.
+    """
+    for name in (request.field, request.id_field):
+        if name is not None:
+            hint = "Say the format if it is not text lines."
+            raise InvalidFile(f"text lines have no field {name!r}. {hint}")
+    found = blocks(file, request)
+    for block in dropwhile(lambda each: request.ahead.pass_over(len(each.ends)), found):
+        texts, numbers = texts_of(block), block.numbers()
+        batch = Batch(request.source, texts, numbers, columns=no_columns(request, len(texts)))
         yield from in_size(batch, request.size)
 
 

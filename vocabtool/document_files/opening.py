@@ -5,27 +5,39 @@ What is in the files is read elsewhere.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import glob, has_magic
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO, Final, Literal, NamedTuple, Protocol, cast
 
 from vocabtool.errors import GIT_LFS, InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
 
-Format = Literal["lines", "jsonl", "csv", "tsv", "parquet"]
+Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord"]
 
 STDIN: Final = "-"
 SUFFIXES: Final[dict[str, Format]] = {
+    ".txt": "lines",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".tfrecord": "tfrecord",
+    ".tfrecords": "tfrecord",
 }
+SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
 CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
+MOST_AT_ONCE: Final = 1 << 31  # bytes that Arrow may ask a stream for, as a record batch
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
 
 
@@ -38,6 +50,38 @@ class Readable(Protocol):
     def readinto(self, room: memoryview, /) -> int:
         """Fill ``room`` from its start; how many bytes came, 0 only at the end."""
 
+    def tell(self) -> int:
+        """How many bytes of the file itself, compressed or not, are read."""
+
+
+class Stream:
+    """What Arrow reads from: first the bytes at hand, then a file that it must not close.
+
+    Once closed it is at its end: Arrow, which may read in a thread of its own, does not touch the
+    file any more.
+    """
+
+    def __init__(self, held: bytes, file: Readable) -> None:
+        self._held = held
+        self._file = file
+        self._lock = Lock()
+        self.closed = False
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes. Raises :class:`InvalidFile`: more than any part of a file has."""
+        if size > MOST_AT_ONCE:
+            raise InvalidFile(f"a part of {size:,} bytes; wanted {MOST_AT_ONCE:,} at most")
+        with self._lock:
+            if self.closed:
+                return b""
+            held, self._held = self._held[:size], self._held[size:]
+            return held or self._file.read(size)
+
+    def close(self) -> None:
+        """Wait for a read under way; the file stays open."""
+        with self._lock:
+            self.closed = True
+
 
 class Kind(NamedTuple):
     """How a file is to be read; ``codec``: what undoes its compression, if it is compressed."""
@@ -47,7 +91,13 @@ class Kind(NamedTuple):
 
 
 def find(name: str) -> list[str]:
-    """The files that a path or glob names, sorted. Raises :class:`NotFound`: none matches."""
+    """The files that a path, folder or glob names, sorted. Raises :class:`NotFound`: none.
+
+    Of a folder those files, at any depth, that neither are hidden nor lie in a hidden folder, and
+    whose suffix is that of a format.
+    """
+    if name != STDIN and Path(name).is_dir():
+        return _below(name)
     if name == STDIN or not has_magic(name) or Path(name).exists():
         return [name]
     found = sorted(file for file in glob(name, recursive=True) if not Path(file).is_dir())  # noqa: PTH207 - keeps ./ as it was given
@@ -56,12 +106,43 @@ def find(name: str) -> list[str]:
     return found
 
 
+def _below(folder: str) -> list[str]:
+    found = []
+    for where, folders, files in os.walk(folder, onerror=_fail):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        seen = (name for name in files if not name.startswith(".") and _is_known(name))
+        found += [str(Path(where) / name) for name in seen]
+    if not found:
+        known = " ".join(SUFFIXES)
+        raise NotFound(
+            f"{folder}: a folder without a file of documents. Their names end in {known}"
+        )
+    return sorted(found)
+
+
+def _fail(error: OSError) -> None:
+    """What is in a folder that cannot be read must not be missing unsaid."""
+    raise error
+
+
+def _is_known(name: str) -> bool:
+    suffixes = _suffixes(name)
+    if suffixes and suffixes[-1] in CODECS:
+        suffixes.pop()
+    return bool(suffixes) and suffixes[-1] in SUFFIXES
+
+
+def _suffixes(name: str) -> list[str]:
+    """The suffixes of a name, without the number of a shard."""
+    return [SHARD.sub("", suffix.lower()) for suffix in Path(name).suffixes]
+
+
 def kind_of(name: str, wanted: Format | None) -> Kind:
     """The format by the suffix, unless one is ``wanted``, and the compression by the last suffix.
 
     Raises :class:`UnsupportedFormat` for archives and compression that is not read.
     """
-    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    suffixes = _suffixes(name)
     last = suffixes.pop() if suffixes else ""
     if last in NOT_READ:
         raise UnsupportedFormat(f"{last} is not read; {', '.join(CODECS)} and plain files are")
@@ -84,8 +165,6 @@ def opened(name: str, codec: str | None) -> Iterator[Readable]:
     if name == STDIN:
         yield cast(Readable, sys.stdin.buffer)
         return
-    if Path(name).is_dir():
-        raise NotFound(f"{name}: a folder. Name its files, as in {Path(name) / '**' / '*.txt'}")
     if not Path(name).exists():
         raise NotFound(f"{name}: no such file")
     with Path(name).open("rb") as file:
@@ -102,8 +181,12 @@ class _Unpacked:
     def __init__(self, file: BinaryIO, codec: str) -> None:
         import pyarrow as pa
 
+        self._file = file
         self._stream = pa.CompressedInputStream(file, codec)
         self._codec = codec
+
+    def tell(self) -> int:
+        return self._file.tell()
 
     def read(self, size: int, /) -> bytes:
         with arrow_errors(f"not {self._codec}, or damaged"):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.vocabulary import decode, encode
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -21,6 +23,18 @@ REMEMBERED: Final = 10  # bad rows of which the place and the reason are kept
 SHOWN: Final = 20  # field names in a message
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text, what it is called, and what else is known of it.
+
+    ``text``: bytes that are not UTF-8 stand in it as Python's ``surrogateescape`` puts them.
+    """
+
+    id: str
+    text: str
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Texts that follow each other in one source; row ``i`` of everything is the same document.
@@ -28,31 +42,57 @@ class Batch:
     ``source``: as the caller named it; ``-`` for standard input, ``texts`` for an iterable.
     ``texts``: Arrow ``string`` array of length n without nulls, perhaps not UTF-8, perhaps a slice.
     ``numbers``: int64, shape (n,), ascending: the line or row of each text, counted from 1.
-    ``ids``: what the documents are called, where they came with ids of their own.
+    ``ids``: likewise an array, where the documents have ids other than their places.
+    ``columns``: the fields that were to be kept, as such arrays with nulls where a row has none.
     ``fields``: what else their rows hold, where that was asked for.
     """
 
     source: str
     texts: pa.StringArray
     numbers: NDArray[np.int64]
-    ids: tuple[str, ...] | None = None
+    ids: pa.StringArray | None = None
+    columns: Mapping[str, pa.StringArray] = field(default_factory=dict)
     fields: Sequence[dict[str, object]] | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
 
+    def place(self, row: int) -> str:
+        """Where a document stands, as in ``corpus.jsonl:17``."""
+        return f"{self.source}:{self.numbers[row]}"
+
     def id_of(self, row: int) -> str:
-        """The id of a document: its own, else its place, as in ``corpus.jsonl:17``."""
-        return self.ids[row] if self.ids else f"{self.source}:{self.numbers[row]}"
+        """The id of a document: its own, else its place."""
+        return self.place(row) if self.ids is None else decode(bytes(self.ids[row].as_buffer()))
+
+    def id_array(self) -> pa.StringArray:
+        """The ids, or the places where there are none: Arrow ``string`` array of length n."""
+        return places(self.source, self.numbers) if self.ids is None else self.ids
 
     def part(self, start: int, end: int) -> Batch:
         """The rows from ``start`` to ``end``; the bytes of the texts are shared."""
+        size = end - start
         return Batch(
             self.source,
-            self.texts.slice(start, end - start),
+            self.texts.slice(start, size),
             self.numbers[start:end],
-            self.ids and self.ids[start:end],
+            None if self.ids is None else self.ids.slice(start, size),
+            {name: column.slice(start, size) for name, column in self.columns.items()},
             self.fields and self.fields[start:end],
+        )
+
+    def only(self, chosen: NDArray[np.bool_]) -> Batch:
+        """The rows that are chosen; ``chosen``: shape (n,)."""
+        import pyarrow as pa
+
+        mask = pa.array(chosen)
+        return Batch(
+            self.source,
+            self.texts.filter(mask),
+            self.numbers[chosen],
+            None if self.ids is None else self.ids.filter(mask),
+            {name: column.filter(mask) for name, column in self.columns.items()},
+            self.fields and [self.fields[row] for row in np.flatnonzero(chosen).tolist()],
         )
 
 
@@ -81,27 +121,75 @@ class BadRow(ValueError):
     """Why one row holds no document; whoever knows its number refuses it."""
 
 
+@dataclass(slots=True)
+class Ahead:
+    """How many documents are still to be left out before the first one that is wanted.
+
+    ``unread``: whether a reader may leave out rows at the start of its file without a look at
+    them: where bad rows raise there are none, and so each row is a document.
+    ``compared``: whether ids that documents come with are looked at also where they are left out.
+    """
+
+    left: int
+    unread: bool
+    compared: bool
+
+    def pass_over(self, rows: int) -> bool:
+        """Whether the next so many rows are left out unread; if so, they are counted."""
+        if not self.unread or rows > self.left:
+            return False
+        self.left -= rows
+        return True
+
+
 class Request(NamedTuple):
     """What is asked of a source.
 
     ``field``: which one holds the text; ``None``: the one that the format takes by itself.
+    ``id_field``: which one holds the id, if one does. ``keep``: which ones become columns.
     ``size``: about how many bytes of text a batch is to hold.
     ``whole``: whether the other fields are wanted too.
     ``refuse``: called with the number of each bad row and the reason; may raise.
+    ``ahead``: what need not be read; rows that are given out nevertheless are left out later.
     """
 
     source: str
     field: str | None
+    id_field: str | None
+    keep: tuple[str, ...]
     size: int
     whole: bool
     refuse: Callable[[int, str], None]
+    ahead: Ahead
 
 
-def strings(texts: Sequence[bytes]) -> pa.StringArray:
+def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
     """Texts as an Arrow ``string`` array, without a look at their bytes."""
     import pyarrow as pa
 
     return pa.array(texts, pa.binary()).view(pa.string())
+
+
+def places(source: str, numbers: NDArray[np.int64]) -> pa.StringArray:
+    """``source:number`` for each number, as an Arrow ``string`` array."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    start = strings([encode(f"{source}:")])[0]
+    return pc.binary_join_element_wise(start, pa.array(numbers).cast(pa.string()), "")
+
+
+def valid(batch: Batch) -> NDArray[np.bool_]:
+    """Which rows have a text, and an id if they are to have one: shape (n,)."""
+    there = np.asarray(batch.texts.is_valid())
+    return there if batch.ids is None else there & np.asarray(batch.ids.is_valid())
+
+
+def no_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
+    """The fields that were to be kept, of so many rows that have none."""
+    import pyarrow as pa
+
+    return {name: pa.nulls(count, pa.string()) for name in request.keep}
 
 
 def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
