@@ -5,7 +5,10 @@
     ├── InvalidFile       damaged or hostile: file, byte offset, what is wrong   (ValueError)
     ├── UnknownFormat     not a model: what was tried and why each said no       (ValueError)
     ├── UnsupportedFormat recognised, and deliberately not read                  (ValueError)
-    └── NoVocabulary      the model is readable and holds none (of that name)    (LookupError)
+    ├── NoVocabulary      the model is readable and holds none (of that name)    (LookupError)
+    ├── OperatorFailed    a function given to a stream's operator failed: on which element
+    ├── FolderInUse       another process writes in that folder
+    └── ChangedRun        a folder holds another run than the one asked for: what differs
 
 A message says what, where, what was wanted, what was found and what to do next.
 """
@@ -73,6 +76,42 @@ class UnsupportedFormat(VocabtoolError, ValueError):
 
 class NoVocabulary(VocabtoolError, LookupError):
     """A readable model without a vocabulary, or without one of the name asked for."""
+
+
+class OperatorFailed(VocabtoolError):
+    """A function that an operator of a stream calls failed; it is raised from what was raised.
+
+    ``place``: the id of the document it was called with, or which element that was. Out of another
+    process its cause is the text of the traceback there.
+    """
+
+    def __init__(self, place: str, what: str) -> None:
+        self.place = place
+        self.what = what
+        super().__init__(place, what)  # both, so that it can be pickled
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}"
+
+
+class FolderInUse(VocabtoolError):
+    """Another process writes in a folder."""
+
+
+class ChangedRun(VocabtoolError):
+    """A folder holds another run than the one that is asked for; ``changes`` says what differs."""
+
+    def __init__(self, folder: str, changes: Sequence[str]) -> None:
+        self.folder = folder
+        self.changes = tuple(changes)
+        super().__init__(folder, self.changes)
+
+    def __str__(self) -> str:
+        listed = "".join(f"\n  - {change}" for change in self.changes)
+        return (
+            f"{self.folder}: holds a run that differs from this one, so nothing is done:{listed}\n"
+            "Undo the change, write to another folder, or start over with --force"
+        )
 
 
 @contextmanager

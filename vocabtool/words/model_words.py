@@ -7,10 +7,11 @@ model (``exact``). Counting over a corpus is in ``oov/``, rewriting lines in ``m
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from vocabtool.extraction import choose as choose_vocabulary
 from vocabtool.formats import detect, graph_files, sentencepiece, sentencepiece_file
 from vocabtool.formats.readers import source_of
 from vocabtool.model import Model
+from vocabtool.parallel import pipe_rows
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
 from vocabtool.words import hf_tokenizer_judge, named, readings
 from vocabtool.words.cut import as_bytes, texts_array
@@ -41,6 +43,18 @@ PIECES = "the entries are pieces of words, which a rule of whole words does not 
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 MOST_PIECES = 0.9  # control pieces need not be among a model's entries
 How = Literal["recovered", "named", "exact"]
+
+
+class Word(NamedTuple):
+    """A word of a text: as it is looked up, and what came of that.
+
+    ``id``: ``None`` where a hash bucket decides. ``pieces``: how many, of models of subwords.
+    """
+
+    word: bytes
+    id: int | None
+    known: bool
+    pieces: int | None
 
 
 @dataclass(frozen=True)
@@ -115,6 +129,25 @@ class Words:
         )
         offsets = pa.array(judged.offsets.astype(np.int32))
         return pa.ListArray.from_arrays(offsets, distinct.take(pa.array(judged.codes)))
+
+    def pipe(
+        self, texts: Iterable[str | bytes], *, batch_size: int = 256, workers: int = 1
+    ) -> Iterator[tuple[Word, ...]]:
+        """The words of each text as :meth:`split` gives them, in order, while texts come in.
+
+        Whole batches are judged, ``workers`` of them at a time in threads; no more than
+        ``2 * workers`` batches are taken ahead of what was asked for.
+        """
+        return pipe_rows(self._rows, texts, batch_size=batch_size, workers=workers)
+
+    def _rows(self, texts: list[str | bytes]) -> list[tuple[Word, ...]]:
+        judged = self.judge(texts)
+        words = as_bytes(judged.distinct)
+        ids = [None if number < 0 else number for number in judged.ids.tolist()]
+        pieces = [None] * len(words) if judged.pieces is None else judged.pieces.tolist()
+        distinct = list(map(Word, words, ids, judged.known.tolist(), pieces))
+        found = [distinct[code] for code in judged.codes.tolist()]
+        return [tuple(found[start:end]) for start, end in pairwise(judged.offsets.tolist())]
 
     def unknown(self, text: str | bytes) -> list[str]:
         """The words of a text that the model does not know, in order."""
