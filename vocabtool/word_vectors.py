@@ -151,11 +151,9 @@ class WordVectors:
         ``folder``, by default beside it, that later calls and other processes open. Its name
         tells the size and the time of the file, so that a changed file is converted anew.
         """
-        rows = self._rows
-        if isinstance(rows, ArrayRows) and _is_plain(rows.array):
-            return rows.array
-        with reading(str(self._file)):
-            converted = (Path(folder) if folder else self._file.parent) / self._matrix_name()
+        if self._plain is not None:
+            return self._plain
+        converted = self._converted_in(folder)
         with reading(str(converted)):
             if not converted.exists():
                 self._convert(converted)
@@ -163,6 +161,22 @@ class WordVectors:
             if array.shape != (len(self), self.dim) or not _is_plain(array):
                 raise InvalidFile("not the matrix that was converted here: delete this file")
             return array
+
+    def matrix_file(self, folder: str | Path | None = None) -> Path | None:
+        """The file that :meth:`matrix` opens, or makes; ``None`` where it is this one itself."""
+        if self._plain is not None:
+            return None
+        return self._converted_in(folder)
+
+    @property
+    def _plain(self) -> NDArray[np.float32] | None:
+        """The matrix, where the file holds it as it is used."""
+        rows = self._rows
+        return rows.array if isinstance(rows, ArrayRows) and _is_plain(rows.array) else None
+
+    def _converted_in(self, folder: str | Path | None) -> Path:
+        with reading(str(self._file)):
+            return (Path(folder) if folder else self._file.parent) / self._matrix_name()
 
     def _matrix_name(self) -> str:
         facts = self._file.stat()

@@ -3,7 +3,7 @@
 Beside each such op, in the graph or function where it stands, comes a queue that takes the op's
 strings and all its outputs. Whoever used an output then takes it through an ``Identity`` that waits
 for the queue, so that the report is made exactly when the op runs and no result changes.
-Only the protobuf is changed here: loading it is in ``tap_model.py``.
+Only the protobuf is changed here: loading it is in ``checked_model.py``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
-
-from vocabtool.words.trust import CHECKPOINT_WRITERS
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
 
@@ -139,8 +137,7 @@ def add_taps(meta_graph: Proto, shared_name: str) -> tuple[Report, ...]:
     """Change a MetaGraphDef in place; return what it reports, one per op that takes strings.
 
     ``shared_name``: what the names of the queues begin with, unlike any other in this process.
-    Loops run one iteration at a time from now on, so that reports come in order; and checkpoints
-    are no longer written.
+    Loops run one iteration at a time from now on, so that reports come in order.
     """
     reports: list[Report] = []
     main = _Body("", meta_graph.graph_def.node)
@@ -228,15 +225,9 @@ def _add_queue(body: _Body, node: Proto, report: Report, shared_name: str) -> di
 
 
 def _tame(node: Proto) -> None:
-    """Let a loop run in order, and a writer of checkpoints do nothing."""
+    """Let a loop run in order."""
     if node.op in LOOPS:
         node.attr[ITERATIONS].i = 1
-    if node.op.encode() in CHECKPOINT_WRITERS:
-        waits = [reference for reference in node.input if reference.startswith("^")]
-        name = node.name
-        node.Clear()
-        node.name, node.op = name, "NoOp"
-        node.input.extend(waits)
 
 
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:

@@ -8,17 +8,20 @@ at once, in ``tap_alignment.py``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.words import tap_alignment
+from vocabtool.words.checked_model import gist, import_tensorflow
 from vocabtool.words.cut import Cut, string_array
 from vocabtool.words.graph_taps import Report
+from vocabtool.words.model_functions import Entry, choose_entry
 from vocabtool.words.tap_alignment import (
     MARK,
     Integers,
@@ -28,13 +31,17 @@ from vocabtool.words.tap_alignment import (
     TappedOp,
     joined,
 )
-from vocabtool.words.tap_model import TapModel, gist, import_tensorflow, load
+from vocabtool.words.tap_model import TapModel, load
 from vocabtool.words.tap_reports import arrays, drained, seen
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Tensor: TypeAlias = Any  # TensorFlow carries no types
+T = TypeVar("T")
+Rows: TypeAlias = NDArray[Any]
+Read: TypeAlias = Callable[[Any, int], Rows]
+"""Makes an array of what the model answers to so many texts: a row for each."""
 
 Way = Literal["shapes", "marks", "alone"]
 """How the strings of several texts are put back to their texts; ``alone``: run one by one."""
@@ -52,8 +59,18 @@ PROBES: Final = (
 )
 
 
+class Ran(NamedTuple):
+    """One run of the model on n texts. ``rows``: what was read of its answers, shape (n, ...).
+
+    ``tapped``: what each live op saw of the texts.
+    """
+
+    rows: Rows
+    tapped: tuple[Tapped, ...]
+
+
 class Tap:
-    """A loaded model that tells what it looks up. Not for use by several threads at once.
+    """A loaded model that tells what it looks up. Threads that use it wait for each other.
 
     ``ops``: every op that looks strings up or cuts them, whether it is reached or not.
     ``entry``: the name of the function that texts are given to.
@@ -61,6 +78,7 @@ class Tap:
 
     def __init__(self, model: TapModel) -> None:
         self._model = model
+        self._lock = RLock()  # the queues of reports are filled and emptied by one call at a time
         self.ops = tuple(map(_op, model.reports, model.queues))
         self.entry = model.entry.name
         self._way: Way | None = None
@@ -68,15 +86,22 @@ class Tap:
         self._marks: tuple[pa.StringArray, ...] = ()
 
     @classmethod
-    def load(cls, model: str | Path, *, trust: bool = False) -> Tap:
+    def load(
+        cls,
+        model: str | Path,
+        *,
+        trust: bool = False,
+        choose: Callable[[Any], Entry] = choose_entry,
+    ) -> Tap:
         """Load the SavedModel in a folder, or that of a hub handle in the local cache.
 
         ``trust``: run it though it may read or write files, use the network or run Python.
+        ``choose``: takes the function that texts are given to.
         Raises :class:`UnsupportedFormat` where that is needed and not given, where TensorFlow is
         missing or does not load it, or where no function of it takes one text; and what reading
         a model raises.
         """
-        return cls(load(model, trust=trust))
+        return cls(load(model, trust=trust, choose=choose))
 
     @property
     def _live(self) -> list[tuple[Report, Tensor]]:
@@ -89,9 +114,32 @@ class Tap:
         The answer for a text does not depend on the others, unless the model itself mixes them.
         Raises :class:`UnsupportedFormat` where the model fails at a text.
         """
-        self._learn()
-        parts = [self._batch(batch) for batch in _batches(texts)] or [self._nothing()]
-        return _with_ids(_joined(parts))
+        batches = list(_batches(texts))
+        if batches:
+            return self.run_batches(batches, _unread).tapped
+        with self._lock:
+            self._learn()
+            return _with_ids(self._nothing())
+
+    def run_batches(self, batches: Sequence[Sequence[bytes]], read: Read) -> Ran:
+        """The same for batches that are given, with what ``read`` makes of the model's answers.
+
+        There is at least one batch, and none is empty. The model is run once for each; where
+        ``way`` is ``marks`` with a mark beside each text, whose row is left out; where it is
+        ``alone``, and for a batch whose answer does not add up, once for each text.
+        """
+        with self._lock:
+            self._learn()
+            runs = [self._batch(batch, read) for batch in batches]
+        rows = np.concatenate([run.rows for run in runs]) if len(runs) > 1 else runs[0].rows
+        return Ran(rows, _with_ids(_joined([run.tapped for run in runs])))
+
+    @property
+    def way(self) -> Way:
+        """How the strings of several texts are put back to their texts: learnt at first."""
+        with self._lock:
+            self._learn()
+            return self._way or "alone"
 
     def outputs(self, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
         """What the model answers to the texts, by the names of its outputs.
@@ -108,11 +156,15 @@ class Tap:
         return {name: _objects([answer[name] for answer in answers]) for name in names}
 
     def _call(self, texts: Sequence[bytes]) -> Any:
-        """Call the model and throw its reports away."""
-        try:
-            return self._feed(texts)
-        finally:
-            self._drain()
+        return self.unheard(lambda: self._feed(texts))
+
+    def unheard(self, call: Callable[[], T]) -> T:
+        """What a call of the model gives, whose reports are thrown away."""
+        with self._lock:
+            try:
+                return call()
+            finally:
+                self._drain()
 
     def _feed(self, texts: Sequence[bytes]) -> Any:
         tensorflow = import_tensorflow()
@@ -129,11 +181,12 @@ class Tap:
         """What each live op reported since the last time: its runs, each of several tensors."""
         return [list(drained(report, queue)) for report, queue in self._live]
 
-    def _look(self, texts: Sequence[bytes]) -> list[Seen]:
-        """Run the model; what each live op saw of all the texts."""
-        self._feed(texts)
+    def _look(self, texts: Sequence[bytes], read: Read) -> tuple[Rows, list[Seen]]:
+        """Run the model; what it answers, and what each live op saw of all the texts."""
+        answer = self._feed(texts)
         reports = [report for report, _ in self._live]
-        return list(map(seen, reports, self._drain()))
+        found = list(map(seen, reports, self._drain()))
+        return read(answer, len(texts)), found
 
     # Whose is whose.
 
@@ -143,7 +196,7 @@ class Tap:
             return
         self._way = "alone"
         texts = [text for text in PROBES if self._takes(text)]
-        alone = [self._alone(text) for text in texts]
+        alone = [self._alone(text, _unread).tapped for text in texts]
         self._whole = tuple(
             all(len(found[i].cut.values) == 1 for found in alone) for i in range(len(self._whole))
         )
@@ -154,7 +207,7 @@ class Tap:
         """The ways to run a batch, cheapest first."""
         yield "shapes"
         if self._takes(MARK):
-            self._marks = tuple(tapped.cut.values for tapped in self._alone(MARK))
+            self._marks = tuple(each.cut.values for each in self._alone(MARK, _unread).tapped)
             yield "marks"
 
     def _takes(self, text: bytes) -> bool:
@@ -167,36 +220,42 @@ class Tap:
     def _agrees(self, texts: Sequence[bytes], way: Way) -> bool:
         """Whether a way finds for several texts, in two orders, what they give one by one."""
         for ordered in (texts, texts[::-1]):
-            found = self._together(ordered, way)
-            if found is None or not all(map(_same, found, self._each_alone(ordered))):
+            found = self._together(ordered, way, _unread)
+            if found is None:
+                return False
+            if not all(map(_same, found.tapped, self._each_alone(ordered, _unread).tapped)):
                 return False
         return True
 
-    def _batch(self, texts: Sequence[bytes]) -> tuple[Tapped, ...]:
+    def _batch(self, texts: Sequence[bytes], read: Read) -> Ran:
         if self._way is not None and self._way != "alone" and len(texts) > 1:
-            found = self._together(texts, self._way)
+            found = self._together(texts, self._way, read)
             if found is not None:
                 return found
-        return self._each_alone(texts)
+        return self._each_alone(texts, read)
 
-    def _each_alone(self, texts: Sequence[bytes]) -> tuple[Tapped, ...]:
-        return _joined([self._alone(text) for text in texts])
+    def _each_alone(self, texts: Sequence[bytes], read: Read) -> Ran:
+        runs = [self._alone(text, read) for text in texts]
+        return Ran(np.concatenate([run.rows for run in runs]), _joined([r.tapped for r in runs]))
 
-    def _alone(self, text: bytes) -> tuple[Tapped, ...]:
-        found = self._look([text])
-        return self._told(found, [tap_alignment.all_of_one(each) for each in found], marked=False)
+    def _alone(self, text: bytes, read: Read) -> Ran:
+        rows, found = self._look([text], read)
+        bounds = [tap_alignment.all_of_one(each) for each in found]
+        return Ran(rows, self._told(found, bounds, marked=False))
 
-    def _together(self, texts: Sequence[bytes], way: Way) -> tuple[Tapped, ...] | None:
+    def _together(self, texts: Sequence[bytes], way: Way, read: Read) -> Ran | None:
         """Run texts at once; ``None`` where what comes back does not add up."""
         marked = way == "marks"
         fed = [fed for text in texts for fed in (text, MARK)] if marked else texts
         try:
-            found = self._look(fed)
+            rows, found = self._look(fed, read)
         except UnsupportedFormat:  # one of them may be the cause, or that they are several
             return None
         bounds = self._marked_bounds(found, len(texts)) if marked else _bounds(found, len(texts))
         told = [each for each in bounds if each is not None]
-        return self._told(found, told, marked=marked) if len(told) == len(bounds) else None
+        if len(told) < len(bounds):
+            return None
+        return Ran(rows[:: 2 if marked else 1], self._told(found, told, marked=marked))
 
     def _marked_bounds(self, seen: Sequence[Seen], texts: int) -> list[Integers | None]:
         """For each op the bounds of texts and marks, believed only where the marks are there."""
@@ -230,6 +289,11 @@ class Tap:
         live = [op for op in self.ops if op.live]
         nothing = [Seen(string_array([]), ())] * len(live)
         return self._told(nothing, [np.zeros(1, np.int64)] * len(live), marked=False)
+
+
+def _unread(answer: Any, texts: int) -> Rows:
+    """Nothing of the answers."""
+    return np.empty((texts, 0))
 
 
 def _objects(items: Sequence[NDArray[Any]]) -> NDArray[Any]:

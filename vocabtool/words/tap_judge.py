@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class TapJudge:
-    """What a running model looks up in one vocabulary. Not for several threads at once."""
+    """What a running model looks up in one vocabulary."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class TapJudge:
 
     def judge(self, texts: pa.StringArray) -> Judged:
         """Run the model on the texts; what it looked up, known and unknown."""
-        own = [
-            each
-            for each in self._tap.run(as_bytes(texts))
-            if (each.op.function, each.op.node) in self._sites
-        ]
+        return self.judged(self._tap.run(as_bytes(texts)))
+
+    def judged(self, tapped: Sequence[Tapped]) -> Judged:
+        """The same of what the tap has told already."""
+        own = [each for each in tapped if (each.op.function, each.op.node) in self._sites]
         first = own[0]
         if first.pieces is None:
             return judged(encoded(_side_by_side([each.cut for each in own])), self._lexicon)
@@ -98,6 +98,17 @@ def tap_judge(tap: Tap, same: Sequence[Reading], model: bytes) -> TapJudge:
         tokenizer = sentencepieces_of(same[0])
     sites = frozenset[tuple[bytes, bytes]]().union(*(_live_sites(tap, way) for way in same))
     return TapJudge(tap, same[0].vocabulary, sites, model, tokenizer)
+
+
+def judges(tap: Tap, live: Sequence[Reading], model: bytes) -> dict[str, TapJudge]:
+    """A judge for each vocabulary that words are looked up in, by its name.
+
+    ``live``: the lookups that :func:`is_live`; ``model``: a digest of the graph's file.
+    """
+    by_name: dict[str, list[Reading]] = {}
+    for way in live:
+        by_name.setdefault(way.vocabulary.name, []).append(way)
+    return {name: tap_judge(tap, same, model) for name, same in by_name.items()}
 
 
 def _side_by_side(cuts: Sequence[Cut]) -> Cut:

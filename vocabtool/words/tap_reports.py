@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.words.checked_model import import_tensorflow
 from vocabtool.words.cut import string_array
 from vocabtool.words.graph_taps import Report, Role
 from vocabtool.words.tap_alignment import Integers, Pieces, Seen
-from vocabtool.words.tap_model import import_tensorflow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,9 +6,9 @@ or not: what a loader runs is more than what a signature reaches. Not named are
 - ops that TensorFlow does not know: they are not loaded, so they cannot run;
 - what restores variables: it reads nothing but checkpoints, and every SavedModel holds it;
 - what writes checkpoints (``CHECKPOINT_WRITERS``): every SavedModel holds it too. No output of a
-  model can come from it, because it has none; :mod:`vocabtool.words.graph_taps` takes it out of
-  the copy that runs, so that no signature can reach it. Whoever runs a model as it is must ask
-  with ``writers=True``.
+  model can come from it, because it has none; :mod:`vocabtool.words.checked_model` takes it out
+  of the copy that runs, so that no signature can reach it. Whoever runs a model as it is must
+  ask with ``writers=True``.
 """
 
 from __future__ import annotations

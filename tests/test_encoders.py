@@ -1,0 +1,179 @@
+"""What every kind of encoder promises: one contract, run for each, against values of an oracle."""
+
+from __future__ import annotations
+
+import pickle
+import string
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.encoder_cases import BUILDERS, MAX_BATCH, Case
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.errors import VocabtoolError
+
+TEXTS = [
+    "I love to use Xapian!",
+    "",
+    "love",
+    "to use, or not to use: that is the question that naïve people ask in 日本",
+    "I",
+    "love",
+    "nothing known hereabouts",
+    "use use use",
+    "I love to use xapian to use love",
+]
+
+
+@pytest.fixture(scope="module", params=sorted(BUILDERS))
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """Each kind."""
+    return BUILDERS[request.param](tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def encoder(case: Case) -> Encoder:
+    """Opened once."""
+    return case.open()
+
+
+def as_given(encoder: Encoder, texts: list[str]) -> Any:
+    """Vectors, made sure to be what the interface says."""
+    vectors = encoder.encode(texts)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (len(texts), encoder.dim)
+    return vectors
+
+
+@pytest.mark.parametrize("size", [0, 1, MAX_BATCH, MAX_BATCH + 1, len(TEXTS)])
+def test_values(case: Case, encoder: Encoder, size: int) -> None:
+    """Vectors are the oracle's, for no texts, for one, and for more than go at once."""
+    wanted = case.oracle([text.encode() for text in TEXTS[:size]])
+    np.testing.assert_allclose(as_given(encoder, TEXTS[:size]), wanted, rtol=0, atol=1e-6)
+
+
+def test_forms(encoder: Encoder) -> None:
+    """Strings, bytes and Arrow arrays of any type of string, sliced or not, are the same texts."""
+    wanted = as_given(encoder, TEXTS)
+    sliced = pa.array(["left out", *TEXTS, "left out"]).slice(1, len(TEXTS))
+    for texts in (
+        [text.encode() for text in TEXTS],
+        tuple(TEXTS),
+        pa.array(TEXTS),
+        pa.array(TEXTS, pa.large_string()),
+        pa.array([text.encode() for text in TEXTS]),
+        sliced,
+    ):
+        assert np.array_equal(encoder.encode(texts), wanted)
+
+
+def test_batches_do_not_matter(case: Case, encoder: Encoder) -> None:
+    """What stands beside a text, and where, does not change its vector."""
+    wanted = as_given(encoder, TEXTS)
+    alone = np.concatenate([as_given(encoder, [text]) for text in TEXTS])
+    np.testing.assert_allclose(alone, wanted, rtol=0, atol=case.tolerance)
+    backwards = as_given(encoder, TEXTS[::-1])[::-1]
+    np.testing.assert_allclose(backwards, wanted, rtol=0, atol=case.tolerance)
+    assert TEXTS[2] == TEXTS[5]
+    np.testing.assert_allclose(wanted[2], wanted[5], rtol=0, atol=case.tolerance)
+
+
+def test_bytes_that_are_no_text(case: Case, encoder: Encoder) -> None:
+    """Bytes that are not UTF-8, NUL and lone surrogates are texts as good as others."""
+    given = [b"\xff\xfe love", b"", b"a\0b", b"\xed\xa0\x80"]
+    vectors = encoder.encode(given)
+    np.testing.assert_allclose(vectors, case.oracle(given), rtol=0, atol=1e-6)
+    assert np.array_equal(encoder.encode(["\ud800"]), encoder.encode([b"\xed\xa0\x80"]))
+
+
+def test_pickled(encoder: Encoder) -> None:
+    """An encoder that was sent to another process is as good as this one, to the bit."""
+    other: Encoder = pickle.loads(pickle.dumps(encoder))
+    assert other.fingerprint == encoder.fingerprint
+    assert (other.kind, other.dim, other.max_batch) == (
+        encoder.kind,
+        encoder.dim,
+        encoder.max_batch,
+    )
+    assert np.array_equal(other.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_threads(encoder: Encoder) -> None:
+    """Several threads may encode at once: each gets what one alone would."""
+    batches = [TEXTS[at:] + TEXTS[:at] for at in range(len(TEXTS))]
+    alone = [encoder.encode(batch) for batch in batches]
+    with ThreadPoolExecutor(2) as pool:
+        for wanted, found in zip(alone, pool.map(encoder.encode, batches), strict=True):
+            assert np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("batch_size", "workers"), [(None, 1), (2, 2), (50, 1)])
+def test_pipe(case: Case, encoder: Encoder, batch_size: int | None, workers: int) -> None:
+    """Texts that come in one by one give the same vectors, in order."""
+    found = list(encoder.pipe(iter(TEXTS), batch_size=batch_size, workers=workers))
+    assert all(vector.shape == (encoder.dim,) for vector in found)
+    np.testing.assert_allclose(found, encoder.encode(TEXTS), rtol=0, atol=case.tolerance)
+    assert list(encoder.pipe([])) == []
+
+
+def test_pipe_is_lazy(encoder: Encoder) -> None:
+    """Of endless texts no more are taken than two batches for each worker ahead."""
+    taken = count()
+
+    def endless() -> Iterator[str]:
+        while True:
+            next(taken)
+            yield "love"
+
+    before = threading.active_count()
+    vectors = encoder.pipe(endless(), batch_size=2, workers=2)
+    assert next(taken) == 0
+    assert len(list(islice(vectors, 3))) == 3
+    assert next(taken) - 1 <= 2 * 2 + 2 * 2 * 2
+    vectors.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before
+
+
+def test_pipe_refuses_wrong_numbers(encoder: Encoder) -> None:
+    """There is no batch of no texts, and no work without workers."""
+    for wrong in ({"batch_size": 0}, {"workers": 0}):
+        with pytest.raises(ValueError, match="at least"):
+            list(encoder.pipe(TEXTS, **wrong))
+
+
+def test_fingerprint(case: Case, encoder: Encoder) -> None:
+    """Equal for the same model opened again, another for another."""
+    assert len(encoder.fingerprint) == 64
+    assert set(encoder.fingerprint) <= set(string.hexdigits.lower())
+    assert case.open().fingerprint == encoder.fingerprint
+    assert case.other().fingerprint != encoder.fingerprint
+
+
+def test_no_texts(encoder: Encoder) -> None:
+    """One text, a null and a number are no list of texts."""
+    with pytest.raises(TypeError, match="put it in a list"):
+        encoder.encode("love")
+    with pytest.raises(VocabtoolError, match="null"):
+        encoder.encode(pa.array(["love", None]))
+    with pytest.raises(TypeError, match="wanted a text"):
+        encoder.encode([17])
+
+
+def test_no_exact_words_unless_asked(encoder: Encoder) -> None:
+    """Words that the model itself looks up are told only where they were asked for."""
+    assert not encoder.exact
+    with pytest.raises(VocabtoolError, match="exact words"):
+        encoder.encode_judged(TEXTS)
+
+
+def test_told(encoder: Encoder) -> None:
+    """Notes are lines for a person; words, where there are any, cut texts."""
+    assert all(isinstance(note, str) and note for note in encoder.notes)
+    if encoder.words is not None:
+        assert encoder.words.split(["love"]).to_pylist()[0]

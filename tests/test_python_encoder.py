@@ -1,0 +1,256 @@
+"""Python callables as encoders: what comes back is checked, and what tells one from another."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.encoder_cases import halves, lengths
+from vocabtool.encoders.opening import open_encoder
+from vocabtool.encoders.python_callable import PythonEncoder
+from vocabtool.errors import NotFound, VocabtoolError
+
+Answer = Callable[[list[str]], Any]
+
+
+def told(answer: Answer, **options: Any) -> PythonEncoder:
+    """An encoder of a local function, which no source tells apart."""
+    return PythonEncoder(answer, fingerprint="test", **options)
+
+
+def test_dim_is_found() -> None:
+    """Where nobody says, one vector is asked for; where somebody does, none."""
+    asked: list[list[str]] = []
+
+    def answer(texts: list[str]) -> Any:
+        asked.append(texts)
+        return np.zeros((len(texts), 4))
+
+    assert told(answer).dim == 4
+    assert [len(texts) for texts in asked] == [1]
+    asked.clear()
+    assert told(answer, dim=4).encode([]).shape == (0, 4)
+    assert asked == []
+
+
+def test_batches() -> None:
+    """The callable gets strings, never more than ``max_batch`` at once, and never none."""
+    asked: list[list[str]] = []
+
+    def answer(texts: list[str]) -> Any:
+        asked.append(texts)
+        return [[len(text)] for text in texts]
+
+    found = told(answer, dim=1, max_batch=2).encode([b"a", "bb", b"\xff", "", "ccccc"])
+    assert asked == [["a", "bb"], ["\ufffd", ""], ["ccccc"]]
+    assert found.tolist() == [[1], [2], [1], [0], [5]]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16, np.float64, ">f4"])
+def test_types(dtype: Any) -> None:
+    """Numbers of any size and byte order become float32."""
+    found = told(lambda texts: np.full((len(texts), 2), 3, dtype), dim=2).encode(["a"])
+    assert found.dtype == np.float32
+    assert found.tolist() == [[3, 3]]
+
+
+WRONG: list[tuple[Answer, str]] = [
+    (lambda texts: np.zeros((len(texts) + 1, 2)), r"wanted an array of shape \(2, 2\), got \(3, 2"),
+    (lambda texts: np.zeros((len(texts), 3)), r"shape \(2, 2\), got \(2, 3\)"),
+    (lambda texts: np.zeros(len(texts)), r"got \(2,\)"),
+    (lambda texts: None, r"got \(\)"),
+    (lambda texts: [["a", "b"]] * len(texts), "wanted numbers, got <U1"),
+    (lambda texts: np.zeros((len(texts), 2), np.complex64), "wanted numbers, got complex64"),
+    (lambda texts: [[True, False]] * len(texts), "wanted numbers, got bool"),
+    (lambda texts: [[1.0], [2.0, 3.0]], "list is no array of numbers"),
+    (lambda texts: [[1.0, float("nan")]] * len(texts), "row 0 holds NaN"),
+    (lambda texts: [[0.0, 0.0], [1e300, 0.0]], "row 1 holds NaN, infinity or a number too large"),
+]
+
+
+@pytest.mark.parametrize(("answer", "message"), WRONG)
+def test_wrong_answers(answer: Answer, message: str) -> None:
+    """What is no matrix of finite numbers is refused, and the error says which texts it was for."""
+    encoder = told(answer, dim=2, max_batch=2)
+    with pytest.raises(VocabtoolError, match=message) as caught:
+        encoder.encode(["a", "b", "c"])
+    assert "called with texts 0 to 1" in str(caught.value)
+
+
+def test_wrong_later() -> None:
+    """The error names the batch."""
+
+    def answer(texts: list[str]) -> Any:
+        return np.zeros((len(texts), 2 + ("c" in texts)))
+
+    with pytest.raises(VocabtoolError, match="called with texts 2 to 2"):
+        told(answer, max_batch=2).encode(["a", "b", "c"])
+
+
+def test_no_dimensions() -> None:
+    """A callable that gives vectors of no numbers is told at once."""
+    with pytest.raises(VocabtoolError, match="wanted numbers"):
+        told(lambda texts: np.zeros((len(texts), 0)))
+
+
+def test_its_own_errors() -> None:
+    """What the callable raises comes through as it is."""
+
+    def answer(texts: list[str]) -> Any:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        told(answer, dim=2).encode(["a"])
+
+
+class Model:
+    """Callable, with something inside."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = factor
+
+    def __call__(self, texts: list[str]) -> Any:
+        return [[len(text) * self.factor] for text in texts]
+
+    def encode(self, texts: list[str]) -> Any:
+        """The same by a name."""
+        return self(texts)
+
+
+class Versioned(Model):
+    """Says what it is."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the factor."""
+        return f"versioned {self.factor}"
+
+
+def constant(value: float) -> Answer:
+    """A function that holds a value."""
+
+    def answer(texts: list[str]) -> Any:
+        return [[value]] * len(texts)
+
+    return answer
+
+
+def test_fingerprint_of_source() -> None:
+    """Functions by source code, and the notes say what that leaves out."""
+    assert PythonEncoder(lengths).fingerprint == PythonEncoder(lengths).fingerprint
+    assert PythonEncoder(lengths).fingerprint != PythonEncoder(halves).fingerprint
+    assert any("covers the source code of" in note for note in PythonEncoder(lengths).notes)
+    assert PythonEncoder(lengths, fingerprint="1").fingerprint != PythonEncoder(lengths).fingerprint
+    assert not any("source" in note for note in PythonEncoder(lengths, fingerprint="1").notes)
+
+
+@pytest.mark.parametrize(
+    "nameless",
+    [
+        lambda texts: [[1.0]] * len(texts),
+        partial(lengths),
+        Model(),
+        Model().encode,
+        constant(1.0),
+    ],
+    ids=["lambda", "partial", "object", "method", "closure"],
+)
+def test_no_fingerprint(nameless: Answer) -> None:
+    """What holds values that no source shows wants a fingerprint to be given."""
+    with pytest.raises(VocabtoolError, match="give fingerprint="):
+        PythonEncoder(nameless)
+    assert PythonEncoder(nameless, fingerprint="mine").encode(["abc"]).shape[0] == 1
+
+
+def test_fingerprint_of_its_own() -> None:
+    """An attribute of that name is taken."""
+    one, two = PythonEncoder(Versioned(1)), PythonEncoder(Versioned(2))
+    assert one.fingerprint != two.fingerprint
+    assert one.fingerprint == PythonEncoder(Versioned(1)).fingerprint
+    assert pickle.loads(pickle.dumps(two)).encode(["abc"]).tolist() == [[6]]
+
+
+def test_wrong_arguments() -> None:
+    """Nothing to call, and sizes below one."""
+    with pytest.raises(ValueError, match="something to call"):
+        PythonEncoder("lengths")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 1"):
+        PythonEncoder(lengths, dim=0)
+    with pytest.raises(ValueError, match="at least 1"):
+        PythonEncoder(lengths, max_batch=0)
+
+
+# By name.
+
+MODULE = """
+from vocabtool.encoders.python_callable import PythonEncoder
+
+def encode(texts):
+    return [[1.0, len(text)] for text in texts]
+
+class Model:
+    def __call__(self, texts):
+        return [[2.0, len(text)] for text in texts]
+
+class Needy:
+    def __init__(self, path):
+        pass
+
+def make():
+    return lambda texts: [[3.0, len(text)] for text in texts]
+
+ready = PythonEncoder(encode, max_batch=3)
+held = Model
+nothing = 17
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a module in it."""
+    (tmp_path / "my_encoders.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_encoders", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("encode", 1), ("Model", 2), ("held", 2), ("make", 3), ("ready", 1)]
+)
+def test_by_name(here: Path, name: str, first: float) -> None:
+    """A function, a class, a function that makes one, an encoder: from the current folder."""
+    encoder = open_encoder(f"python:my_encoders:{name}")
+    assert encoder.encode(["abc"]).tolist() == [[first, 3]]
+    again = open_encoder(f"python:my_encoders:{name}")
+    assert again.fingerprint == encoder.fingerprint
+    if name == "encode":
+        assert pickle.loads(pickle.dumps(encoder)).fingerprint == encoder.fingerprint
+
+
+def test_names_that_are_none(here: Path) -> None:
+    """What is missing is named, and what there is."""
+    with pytest.raises(NotFound, match="no module 'not_there'"):
+        open_encoder("python:not_there:encode")
+    with pytest.raises(NotFound, match=r"no such attribute; the module has .*encode, held, make"):
+        open_encoder("python:my_encoders:nothere")
+    with pytest.raises(VocabtoolError, match="wanted python:package"):
+        open_encoder("python:my_encoders")
+    with pytest.raises(VocabtoolError, match="int is no encoder"):
+        open_encoder("python:my_encoders:nothing")
+
+
+def test_a_module_that_fails(here: Path) -> None:
+    """What a module itself wants and does not find, and a class that wants arguments, show."""
+    (here / "broken.py").write_text("import surely_not_there\n")
+    with pytest.raises(ModuleNotFoundError, match="surely_not_there"):
+        open_encoder("python:broken:encode")
+    with pytest.raises(TypeError, match="path"):
+        open_encoder("python:my_encoders:Needy")

@@ -1,0 +1,74 @@
+"""The words beside a TensorFlow model's vectors: of its graph, or told by the running model."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vocabtool.errors import NoVocabulary, VocabtoolError
+from vocabtool.formats import graph_files
+from vocabtool.words import readings
+from vocabtool.words.model_words import Words
+from vocabtool.words.tap import Tap
+from vocabtool.words.tap_judge import TapJudge, is_live, judges
+
+EXACT: Final = "With --exact-words (exact_words=True) the model itself tells them"
+
+
+class Told(NamedTuple):
+    """Words, or why there are none."""
+
+    words: Words | None
+    note: str | None = None
+
+
+def recovered(model: Path, name: str | None, rule: str | None) -> Told:
+    """The words of a model that is not run for them; ``None`` where its way is not understood.
+
+    Raises :class:`VocabtoolError` where the caller names a rule that does not fit.
+    """
+    try:
+        return Told(Words.of(model, name=name, rule=rule))
+    except VocabtoolError as error:
+        if rule is not None:
+            raise
+        why = str(error).splitlines()[0]
+        # A model that looks nothing up cannot tell either.
+        advice = "" if isinstance(error, NoVocabulary) else f". {EXACT}"
+        return Told(None, f"its words are not recovered: {why}{advice}")
+
+
+def exact(tap: Tap, model: Path, name: str | None) -> tuple[Words, TapJudge]:
+    """The words that a tapped model looks up, and what judges them from its reports.
+
+    Raises :class:`NoVocabulary` where it looks none up.
+    """
+    found, ways = readings.read_readings(model)
+    live = [way for way in ways if is_live(tap, way)]
+    chosen = readings.choose(live, found, name).vocabulary
+    with graph_files.open_graphs(model).file.open("rb") as file:
+        graph = hashlib.file_digest(file, "sha256").digest()
+    told = judges(tap, live, graph)
+    vocabularies = {way.vocabulary.name: way.vocabulary for way in reversed(live)}
+    others = tuple(
+        Words(vocabularies[other], "exact", judge)
+        for other, judge in told.items()
+        if other != chosen.name
+    )
+    judge = told[chosen.name]
+    return Words(chosen, "exact", judge, others, found.warnings), judge
+
+
+def cost(tap: Tap) -> str:
+    """How many texts are run for the words of n."""
+    match tap.way:
+        case "shapes":
+            return "exact words: read from the run that makes the vectors, n texts are run for n"
+        case "marks":
+            return (
+                "exact words: a sentinel text rides behind each text to tell their words apart, "
+                "and its vector is dropped: 2 n texts are run for n"
+            )
+        case "alone":
+            return "exact words: n texts are run one by one, for this model allows nothing else"
