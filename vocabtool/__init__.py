@@ -11,9 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vocabtool.errors import (
+    ChangedRun,
+    FolderInUse,
     InvalidFile,
     NotFound,
     NoVocabulary,
+    OperatorFailed,
     UnknownFormat,
     UnsupportedFormat,
     VocabtoolError,
@@ -24,11 +27,16 @@ if TYPE_CHECKING:
     from vocabtool.comparison.pairwise import pairwise
     from vocabtool.diff_report_files import save_diff
     from vocabtool.documents import Document
+    from vocabtool.encoders.opening import open_encoder
     from vocabtool.extraction import extract, inspect, vocabularies
     from vocabtool.model import Model, PassedOver
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
     from vocabtool.oov_report_files import save_report
+    from vocabtool.pipeline.embed import embed
+    from vocabtool.pipeline.report import EmbedReport
+    from vocabtool.pipeline.shards import Shards
+    from vocabtool.streams import Stream, interleave, mix, stream
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
     from vocabtool.vocabulary_files import read, save
     from vocabtool.word_vectors import WordVectors
@@ -37,17 +45,23 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ChangedRun",
     "Diff",
     "Document",
+    "EmbedReport",
+    "FolderInUse",
     "InvalidFile",
     "Model",
     "NoVocabulary",
     "NotFound",
     "OovCounter",
     "OovReport",
+    "OperatorFailed",
     "PassedOver",
     "Place",
+    "Shards",
     "Special",
+    "Stream",
     "Unknown",
     "UnknownFormat",
     "UnsupportedFormat",
@@ -56,13 +70,18 @@ __all__ = [
     "WordVectors",
     "Words",
     "diff",
+    "embed",
     "extract",
     "inspect",
+    "interleave",
+    "mix",
+    "open_encoder",
     "pairwise",
     "read",
     "save",
     "save_diff",
     "save_report",
+    "stream",
     "vocabularies",
 ]
 
@@ -74,6 +93,11 @@ _HOMES = {
     "pairwise": "vocabtool.comparison.pairwise",
     "save_diff": "vocabtool.diff_report_files",
     "WordVectors": "vocabtool.word_vectors",
+    "open_encoder": "vocabtool.encoders.opening",
+    "embed": "vocabtool.pipeline.embed",
+    "EmbedReport": "vocabtool.pipeline.report",
+    "Shards": "vocabtool.pipeline.shards",
+    **dict.fromkeys(("Stream", "interleave", "mix", "stream"), "vocabtool.streams"),
     "Document": "vocabtool.documents",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",

@@ -14,7 +14,7 @@ from typing import NoReturn, TextIO
 import click
 
 import vocabtool
-from vocabtool import diff_command, model_commands, text_commands
+from vocabtool import diff_command, embed_command, model_commands, text_commands
 from vocabtool.errors import VocabtoolError
 from vocabtool.telling import tell
 
@@ -31,6 +31,7 @@ for command in (
     text_commands.words_command,
     text_commands.oov_command,
     diff_command.diff_command,
+    embed_command.embed_command,
 ):
     cli.add_command(command)
 

@@ -61,7 +61,7 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
     return share
 
 
-def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
+def checked_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
     """A rule that there is."""
     if spec is not None:
         from vocabtool.errors import VocabtoolError
@@ -82,7 +82,7 @@ def model_options(command: Command) -> Command:
             click.option("--name", help="The vocabulary, as inspect prints its name."),
             click.option(
                 "--rule",
-                callback=_rule,
+                callback=checked_rule,
                 help="How texts become words where no model says: "
                 f"{RULES}. [default: as the model does]",
             ),

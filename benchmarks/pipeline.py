@@ -1,0 +1,575 @@
+"""``vocabtool embed`` beside the loops that people write, ``tf.data``, ``datasets`` and Ray Data.
+
+    python benchmarks/pipeline.py                        everything
+    python benchmarks/pipeline.py --only fast            one of fast, wide, static, memory
+    python benchmarks/pipeline.py --runs 1 --documents 20000
+
+Needs vocabtool with its extras tensorflow and ray, and `datasets`, beside this Python. The corpus
+is JSON lines with id and text of 20 to 60 words, their frequencies as Zipf has them.
+
+Each contender runs in a process of its own, in turn with the others. It opens its model and encodes
+a few batches first; then the clock runs from the first line read to the last byte written. ``bare``
+encodes the same texts from a list in memory, in the same batches, and does nothing else. What is
+written must have a row for each document. Memory is the peak resident set of a whole process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from queue import Queue
+from statistics import median
+from threading import Thread
+from typing import Any, Final
+
+KNOWN: Final = 20_000
+STRANGE: Final = 5_000  # words of the corpus that no model knows
+DIM: Final = 256
+BATCH: Final = 256
+BLOCK: Final = 20_000
+WARM: Final = 8  # batches before the clock runs
+FEW, MANY = 100_000, 2_000_000
+
+# Goals.
+WIDE: Final = 1.05  # of bare, at most
+FAST: Final = 0.85  # of bare's documents a second, at least
+LOOP, GENERATOR = 1.5, 9.0  # times as fast
+STATIC_LOOP, DATASETS, RAY = 1.5, 1.3, 3.0
+GROWTH: Final = 1.10
+MOST_MEMORY: Final = 600_000_000  # more than the encoder alone
+RESUME: Final = 2.0  # seconds
+
+
+# The corpus and the models.
+
+
+def words() -> list[str]:
+    """The words of the corpus, the commonest first; every fifth of the rarer half is unknown."""
+    return [f"w{number:x}" for number in range(KNOWN + STRANGE)]
+
+
+def known() -> list[str]:
+    """What the models know."""
+    strange = set(range(KNOWN + STRANGE)[-2 * STRANGE :: 2])
+    return [word for number, word in enumerate(words()) if number not in strange]
+
+
+def corpus(work: Path, documents: int) -> Path:
+    """A file of that many documents, made if it is not there yet."""
+    import numpy as np
+
+    path = work / f"documents_{documents}.jsonl"
+    if path.exists():
+        return path
+    say(f"writing {documents:,} documents")
+    generator = np.random.default_rng(7)
+    shown = np.array(words(), dtype=object)
+    share = 1 / np.arange(1, len(shown) + 1)
+    cumulated = np.cumsum(share / share.sum())
+    beside = path.with_suffix(".part")
+    with beside.open("w", encoding="utf-8") as file:
+        for first in range(0, documents, BLOCK):
+            lengths = generator.integers(20, 61, min(BLOCK, documents - first))
+            ranks = np.searchsorted(cumulated, generator.random(int(lengths.sum())))
+            text = shown[np.minimum(ranks, len(shown) - 1)].tolist()
+            ends = np.cumsum(lengths).tolist()
+            for number, (a, b) in enumerate(zip([0, *ends[:-1]], ends, strict=True), first):
+                file.write(f'{{"id": "d{number}", "text": "{" ".join(text[a:b])}"}}\n')
+    beside.rename(path)
+    return path
+
+
+def saved_model(folder: str, layers: str) -> None:
+    """Lookup, mean of word vectors, dense layers of these widths, a vector of 256 numbers."""
+    import numpy as np
+    import tensorflow as tf
+
+    entries = known()
+
+    class Encoder(tf.Module):  # type: ignore[misc] # TensorFlow carries no types
+        def __init__(self) -> None:
+            super().__init__()
+            generator = np.random.default_rng(0)
+            fill = tf.lookup.KeyValueTensorInitializer(
+                tf.constant(entries), tf.range(1, len(entries) + 1, dtype=tf.int64)
+            )
+            self.table = tf.lookup.StaticHashTable(fill, 0)
+            rows = generator.standard_normal((len(entries) + 1, DIM)).astype("f4")
+            self.rows = tf.Variable(rows)
+            widths = [DIM, *map(int, layers.split(",")), DIM]
+            self.layers = [
+                tf.Variable((generator.standard_normal((a, b)) / a**0.5).astype("f4"))
+                for a, b in pairwise(widths)
+            ]
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])  # type: ignore[untyped-decorator] # the same
+        def __call__(self, text: Any) -> Any:
+            cut = tf.strings.split(tf.strings.lower(text))
+            rows = tf.gather(self.rows, self.table.lookup(cut.flat_values))
+            found = tf.math.segment_mean(rows, cut.value_rowids())
+            for layer in self.layers:
+                found = tf.nn.relu(found @ layer)
+            return found
+
+    tf.saved_model.save(Encoder(), folder)
+
+
+def word_vectors(folder: str) -> None:
+    """The same words with vectors of 256 numbers, as NumPy archives them."""
+    import numpy as np
+
+    Path(folder).mkdir()
+    vectors = np.random.default_rng(0).standard_normal((len(known()), DIM)).astype("f4")
+    np.savez(Path(folder) / "vectors.npz", words=np.array(known()), vectors=vectors)
+
+
+def model(work: Path, name: str, *arguments: str) -> Path:
+    """The folder of a model, made if it is not there yet."""
+    folder = work / "_".join(["pipeline", name, *arguments])
+    if not folder.exists():
+        say(f"building {folder.name}")
+        beside = folder.with_suffix(".part")
+        shutil.rmtree(beside, ignore_errors=True)
+        subprocess.run([*job(name), str(beside), *arguments], check=True, capture_output=True)
+        beside.rename(folder)
+    return folder
+
+
+# Contenders. Each gets the model, the corpus and a folder to write in; returns seconds.
+
+
+def texts_of(path: str) -> list[bytes]:
+    """All texts, in memory."""
+    with Path(path).open("rb") as file:
+        return [json.loads(line)["text"].encode() for line in file]
+
+
+def tensorflow(model: str) -> Callable[[Sequence[str | bytes]], Any]:
+    """The untouched model, called directly."""
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(model)
+    signature = loaded.signatures["serving_default"]
+
+    def encode(texts: Sequence[str | bytes]) -> Any:
+        return signature(text=tf.constant(texts))["output_0"].numpy()
+
+    encode.loaded = loaded  # type: ignore[attr-defined] # it must live as long as the function
+    return encode
+
+
+def static(model: str) -> Callable[[Sequence[str | bytes]], Any]:
+    """Our encoder of word vectors, unweighted: nothing is fitted."""
+    from vocabtool.encoders.static import StaticEncoder
+
+    return StaticEncoder.open(Path(model) / "vectors.npz", rule="lower", weights="none").encode
+
+
+ENCODERS: Final[dict[str, Callable[[str], Callable[..., Any]]]] = {
+    "tensorflow": tensorflow,
+    "static": static,
+}
+
+
+def warmed(kind: str, model: str, corpus: str) -> Callable[..., Any]:
+    """An encoder that has encoded a few batches."""
+    encode = ENCODERS[kind](model)
+    with Path(corpus).open("rb") as file:
+        texts = [json.loads(line)["text"] for line in islice(file, WARM * BATCH)]
+    for at in range(0, len(texts), BATCH):
+        encode(texts[at : at + BATCH])
+    return encode
+
+
+def bare(kind: str, model: str, corpus: str, folder: str) -> float:
+    """Only the encoder, from a list in memory."""
+    encode, texts = warmed(kind, model, corpus), texts_of(corpus)
+    start = time.perf_counter()
+    for at in range(0, len(texts), BATCH):
+        encode(texts[at : at + BATCH])
+    return time.perf_counter() - start
+
+
+class Writer:
+    """Rows into one Parquet file, as anybody would write it."""
+
+    def __init__(self, folder: str) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        self._pa = pa
+        vector = pa.list_(pa.float32(), DIM)
+        self._schema = pa.schema([("id", pa.string()), ("text", pa.string()), ("vector", vector)])
+        self._file = parquet.ParquetWriter(Path(folder) / "vectors.parquet", self._schema)
+
+    def write(self, ids: Sequence[str], texts: Sequence[str], vectors: Any) -> None:
+        """A batch."""
+        pa = self._pa
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), DIM)
+        self._file.write_batch(
+            pa.record_batch([pa.array(ids), pa.array(texts), column], schema=self._schema)
+        )
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+
+def batches(corpus: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Ids and texts, by ``json.loads``."""
+    with Path(corpus).open("rb") as file:
+        while lines := list(islice(file, BATCH)):
+            rows = [json.loads(line) for line in lines]
+            yield [row["id"] for row in rows], [row["text"] for row in rows]
+
+
+def loop(kind: str, model: str, corpus: str, folder: str) -> float:
+    """The plain loop."""
+    encode = warmed(kind, model, corpus)
+    start = time.perf_counter()
+    writer = Writer(folder)
+    for ids, texts in batches(corpus):
+        writer.write(ids, texts, encode(texts))
+    writer.close()
+    return time.perf_counter() - start
+
+
+def two_threads(kind: str, model: str, corpus: str, folder: str) -> float:
+    """One thread reads, one writes, joined by queues."""
+    encode = warmed(kind, model, corpus)
+    start = time.perf_counter()
+    read: Queue[Any] = Queue(8)
+    made: Queue[Any] = Queue(8)
+
+    def reader() -> None:
+        for batch in batches(corpus):
+            read.put(batch)
+        read.put(None)
+
+    def write() -> None:
+        writer = Writer(folder)
+        while (batch := made.get()) is not None:
+            writer.write(*batch)
+        writer.close()
+
+    threads = [Thread(target=reader), Thread(target=write)]
+    for thread in threads:
+        thread.start()
+    while (batch := read.get()) is not None:
+        made.put((*batch, encode(batch[1])))
+    made.put(None)
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
+
+
+def from_generator(kind: str, model: str, corpus: str, folder: str) -> float:
+    """``tf.data`` fed by a generator, as its guide shows."""
+    import tensorflow as tf
+
+    encode = warmed(kind, model, corpus)
+    start = time.perf_counter()
+
+    def rows() -> Iterator[dict[str, str]]:
+        with Path(corpus).open("rb") as file:
+            yield from map(json.loads, file)
+
+    text = tf.TensorSpec([], tf.string)
+    data = tf.data.Dataset.from_generator(rows, output_signature={"id": text, "text": text})
+    writer = Writer(folder)
+    for batch in data.batch(BATCH).prefetch(tf.data.AUTOTUNE):
+        texts = batch["text"].numpy()
+        ids = [name.decode() for name in batch["id"].numpy()]
+        writer.write(ids, [text.decode() for text in texts], encode(list(texts)))
+    writer.close()
+    return time.perf_counter() - start
+
+
+def hugging_face(kind: str, model: str, corpus: str, folder: str) -> float:
+    """``datasets``: read JSON, map in batches, write Parquet."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    datasets.disable_caching()
+    encode = warmed(kind, model, corpus)
+    start = time.perf_counter()
+    cache = str(Path(folder) / "cache")
+    data = datasets.load_dataset("json", data_files=corpus, split="train", cache_dir=cache)
+    data = data.map(lambda rows: {"vector": encode(rows["text"])}, batched=True, batch_size=BATCH)
+    data.to_parquet(str(Path(folder) / "vectors.parquet"))
+    return time.perf_counter() - start
+
+
+def ray_data(kind: str, model: str, corpus: str, folder: str) -> float:
+    """Ray Data on this machine, two actors; its start does not count."""
+    import ray
+    import ray.data
+
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    start = time.perf_counter()
+    (
+        ray.data.read_json(corpus, lines=True)
+        .map_batches(
+            RayEncoder, fn_constructor_args=(kind, model, corpus), batch_size=BATCH, concurrency=2
+        )
+        .write_parquet(str(Path(folder) / "vectors"))
+    )
+    seconds = time.perf_counter() - start
+    ray.shutdown()
+    return seconds
+
+
+class RayEncoder:
+    """An actor that holds the encoder."""
+
+    def __init__(self, kind: str, model: str, corpus: str) -> None:
+        self._encode = warmed(kind, model, corpus)
+
+    def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
+        """Add the vectors."""
+        return {**rows, "vector": self._encode(rows["text"].tolist())}
+
+
+def ours(kind: str, model: str, corpus: str, folder: str) -> float:
+    """``vocabtool.embed`` as it is, with the column of unknown words."""
+    import vocabtool
+    from vocabtool.encoders.encoder import Encoder
+
+    encoder: Encoder
+    if kind == "tensorflow":
+        encoder = vocabtool.open_encoder(model)
+    else:
+        encoder = vocabtool.open_encoder(Path(model) / "vectors.npz", rule="lower", weights="none")
+    with Path(corpus).open("rb") as file:
+        texts = [json.loads(line)["text"] for line in islice(file, WARM * BATCH)]
+    encoder.encode(texts)
+    _ = encoder.fingerprint
+    start = time.perf_counter()
+    vocabtool.embed(corpus, encoder, folder, id_field="id", batch_size=BATCH)
+    return time.perf_counter() - start
+
+
+CONTENDERS: Final = {
+    "bare": bare,
+    "loop": loop,
+    "two threads": two_threads,
+    "from_generator": from_generator,
+    "datasets": hugging_face,
+    "ray data": ray_data,
+    "vocabtool": ours,
+}
+
+
+# Measuring.
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One process: what it printed, seconds in all, bytes of peak resident memory."""
+
+    said: str
+    seconds: float
+    memory: int
+
+
+def run(command: Sequence[str]) -> Run:
+    """Run a command, which must succeed."""
+    environment = {
+        **os.environ,
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "HF_HUB_OFFLINE": "1",
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        actions = [
+            (os.POSIX_SPAWN_DUP2, out.fileno(), 1),
+            (os.POSIX_SPAWN_DUP2, errors.fileno(), 2),
+        ]
+        start = time.perf_counter()
+        process = os.posix_spawn(command[0], list(command), environment, file_actions=actions)
+        _, status, usage = os.wait4(process, 0)
+        seconds = time.perf_counter() - start
+        for file in (out, errors):
+            file.seek(0)
+        said, told = out.read().decode(), errors.read().decode()
+    if status:
+        raise SystemExit(f"failed: {list(command)[1:6]}\n{told[-3000:]}")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Run(said, seconds, usage.ru_maxrss * unit)
+
+
+def job(name: str) -> list[str]:
+    """The command that runs one of JOBS in a fresh process."""
+    return [sys.executable, str(Path(__file__).resolve()), "--job", name]
+
+
+def contend(name: str, kind: str, model: str, corpus: str) -> None:
+    """Run one contender; print its seconds; check what it wrote."""
+    with tempfile.TemporaryDirectory(dir=Path(corpus).parent) as folder:
+        seconds = CONTENDERS[name](kind, model, corpus, folder)
+        if name != "bare":
+            import pyarrow.dataset as ds
+
+            files = [str(path) for path in Path(folder).rglob("*.parquet")]
+            rows = ds.dataset(files).count_rows()
+            with Path(corpus).open("rb") as lines:
+                wanted = sum(1 for _ in lines)
+            if rows != wanted:
+                raise SystemExit(f"{name} wrote {rows} rows, wanted {wanted}")
+    print(json.dumps(seconds))
+
+
+def race(
+    names: Sequence[str], kind: str, model: Path, corpus: Path, runs: int
+) -> dict[str, list[float]]:
+    """Every contender in turn, so many times; the seconds of each."""
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(runs):
+        for name in names:
+            say(f"{model.name}, round {number + 1} of {runs}: {name}")
+            done = run([*job("contend"), name, kind, str(model), str(corpus)])
+            found[name].append(json.loads(done.said.splitlines()[-1]))
+    return found
+
+
+def table(found: dict[str, list[float]], documents: int) -> Iterator[str]:
+    """A line for each contender."""
+    for name, seconds in found.items():
+        middle = median(seconds)
+        each = " ".join(f"{one:.2f}" for one in seconds)
+        yield f"{name:15} {middle:7.2f} s {documents / middle:9,.0f} documents/s   ({each})"
+
+
+def times(found: dict[str, list[float]], slower: str, goal: float) -> str:
+    """How many times as fast as a contender we are, by the medians."""
+    ratio = median(found[slower]) / median(found["vocabtool"])
+    return f"at least {goal} times as fast as {slower}: {yes_no(ratio >= goal)} ({ratio:.2f})"
+
+
+def fast(work: Path, documents: int, runs: int) -> Iterator[str]:
+    """A fast TensorFlow model: two dense layers."""
+    names = ("bare", "loop", "two threads", "from_generator", "vocabtool")
+    folder = model(work, "saved_model", "1024,512")
+    found = race(names, "tensorflow", folder, corpus(work, documents), runs)
+    yield from table(found, documents)
+    share = median(found["bare"]) / median(found["vocabtool"])
+    yield f"at least {FAST} of the bare encoder's speed: {yes_no(share >= FAST)} ({share:.2f})"
+    yield times(found, "loop", LOOP)
+    yield times(found, "from_generator", GENERATOR)
+
+
+def wide(work: Path, documents: int, runs: int) -> Iterator[str]:
+    """The same with four dense layers of 2,048."""
+    folder = model(work, "saved_model", "2048,2048,2048,2048")
+    few = max(documents // 4, BATCH)
+    found = race(("bare", "vocabtool"), "tensorflow", folder, corpus(work, few), runs)
+    yield from table(found, few)
+    ratio = median(found["vocabtool"]) / median(found["bare"])
+    yield f"at most {WIDE} times the bare encoder's time: {yes_no(ratio <= WIDE)} ({ratio:.3f})"
+
+
+def word_means(work: Path, documents: int, runs: int) -> Iterator[str]:
+    """Word vectors, with other pipelines that use the same encoder."""
+    names = ("bare", "loop", "two threads", "datasets", "ray data", "vocabtool")
+    found = race(names, "static", model(work, "word_vectors"), corpus(work, documents), runs)
+    yield from table(found, documents)
+    yield times(found, "loop", STATIC_LOOP)
+    yield times(found, "datasets", DATASETS)
+    yield times(found, "ray data", RAY)
+
+
+def memory(work: Path) -> Iterator[str]:
+    """The command on two sizes, then once more on what is finished."""
+    vectors = model(work, "word_vectors") / "vectors.npz"
+    alone = run([*job("hold"), str(vectors)]).memory
+    yield f"the encoder alone: {alone / 1e6:.0f} MB"
+    peaks = []
+    for documents in (FEW, MANY):
+        folder = work / f"pipeline_shards_{documents}"
+        shutil.rmtree(folder, ignore_errors=True)
+        command = embed(vectors, corpus(work, documents), folder)
+        say(f"{documents:,} documents")
+        done = run(command)
+        peaks.append(done.memory)
+        yield f"{documents:9,} documents: {done.seconds:6.1f} s, {done.memory / 1e6:.0f} MB"
+    growth, more = peaks[1] / peaks[0], peaks[1] - alone
+    yield f"memory at most {GROWTH} times: {yes_no(growth <= GROWTH)} ({growth:.3f})"
+    yield f"at most {MOST_MEMORY / 1e6:.0f} MB and the encoder: {yes_no(more <= MOST_MEMORY)}"
+    again = median(run(command).seconds for _ in range(3))
+    yield f"resumed when finished in less than {RESUME} s: {yes_no(again < RESUME)} ({again:.2f} s)"
+    shutil.rmtree(folder)
+
+
+def embed(vectors: Path, corpus: Path, folder: Path) -> list[str]:
+    """Our command, as a user runs it."""
+    found = shutil.which("vocabtool", path=str(Path(sys.executable).parent))
+    if found is None:
+        raise SystemExit("vocabtool is not installed beside this Python; run: pip install -e .")
+    options = ["--id-field", "id", "--rule", "lower", "--weights", "none"]
+    return [found, "embed", str(corpus), "--model", str(vectors), "-o", str(folder), *options]
+
+
+def hold(vectors: str) -> None:
+    """Open the encoder and use it once."""
+    encode = static(str(Path(vectors).parent))
+    encode([" ".join(known())])
+
+
+def yes_no(met: bool) -> str:
+    """Whether a target is met, in a word."""
+    return "yes" if met else "NO"
+
+
+def say(what: str) -> None:
+    """Tell on standard error what goes on."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    default = Path(__file__).parent / ".work"
+    parser.add_argument("--work", type=Path, default=default, help="where everything is made")
+    parser.add_argument("--documents", type=int, default=60_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", choices=("fast", "wide", "static", "memory"))
+    parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.job:
+        name, *arguments = options.job
+        jobs: dict[str, Callable[..., None]] = {
+            "saved_model": saved_model,
+            "word_vectors": word_vectors,
+            "contend": contend,
+            "hold": hold,
+        }
+        jobs[name](*arguments)
+        return
+    options.work.mkdir(parents=True, exist_ok=True)
+    work, documents, runs = options.work, options.documents, options.runs
+    questions: dict[str, Callable[[], Iterator[str]]] = {
+        "fast": lambda: fast(work, documents, runs),
+        "wide": lambda: wide(work, documents, runs),
+        "static": lambda: word_means(work, documents, runs),
+        "memory": lambda: memory(work),
+    }
+    for name, answer in questions.items():
+        if options.only in (None, name):
+            for line in answer():
+                print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

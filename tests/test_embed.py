@@ -1,0 +1,576 @@
+"""``vocabtool.embed``: shards of vectors, gone on with after a stop, verified when opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import vocabtool
+from tests.counted_letters import encode, files_of, write_corpus
+from vocabtool.documents import OnDuplicate
+from vocabtool.encoders.python_callable import PythonEncoder
+from vocabtool.errors import (
+    ChangedRun,
+    FolderInUse,
+    InvalidFile,
+    NotFound,
+    VocabtoolError,
+)
+from vocabtool.pipeline.folder import opened
+from vocabtool.pipeline.shards import Shards
+
+DOCUMENTS: Final = 2500
+SHARD: Final = 1000
+Embed = Callable[..., Any]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """2,500 documents."""
+    path = tmp_path / "corpus.jsonl"
+    write_corpus(path, DOCUMENTS)
+    return path
+
+
+def rows(folder: Path) -> pa.Table:
+    """All rows that shards hold, by a reader that is not ours."""
+    return pa.concat_tables([pq.read_table(f) for f in sorted(folder.glob("shard-*.parquet"))])
+
+
+def test_every_document_is_in_a_shard_with_its_vector(corpus: Path, tmp_path: Path) -> None:
+    """Rows are in the order of the documents, shards have their size, and nothing is rounded."""
+    report = vocabtool.embed(
+        corpus, encode, tmp_path / "out", id_field="id", keep=["title", "n"], shard_rows=SHARD
+    )
+    texts = [json.loads(line)["text"] for line in corpus.read_text().splitlines()]
+    table = rows(tmp_path / "out")
+    assert table.column_names == ["id", "vector", "text", "title", "n"]
+    assert table["id"].to_pylist() == [f"d{number}" for number in range(DOCUMENTS)]
+    assert table["text"].to_pylist() == texts
+    assert table["title"].to_pylist() == [f"t{number % 10}" for number in range(DOCUMENTS)]
+    assert table["n"].to_pylist() == [str(number) for number in range(DOCUMENTS)]
+    assert table["vector"].to_pylist() == encode(texts).tolist()
+    sizes = [pq.read_metadata(f).num_rows for f in sorted((tmp_path / "out").glob("*.parquet"))]
+    assert sizes == [SHARD, SHARD, DOCUMENTS - 2 * SHARD]
+    assert (report.shards, report.counts.documents, report.encoded) == (3, DOCUMENTS, DOCUMENTS)
+    assert (report.resumed, report.redone, report.skipped, report.hits) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"threads": 1}, {"threads": 3}, {"workers": 2}, {"batch_size": 256, "threads": 2}],
+    ids=str,
+)
+def test_the_same_bytes_however_it_is_done(
+    how: dict[str, Any], corpus: Path, tmp_path: Path
+) -> None:
+    """Threads and processes make the same folder."""
+    for folder, options in (("plain", {}), ("other", how)):
+        vocabtool.embed(corpus, encode, tmp_path / folder, shard_rows=SHARD, **options)
+    assert files_of(tmp_path / "plain") == files_of(tmp_path / "other")
+
+
+def test_how_documents_were_read_changes_no_byte(corpus: Path, tmp_path: Path) -> None:
+    """A list of documents, a generator of them and a queue give the shards of the file."""
+    documents = list(vocabtool.documents.documents(corpus, id_field="id"))
+    sources = {
+        "list": documents,
+        "generator": (document for document in documents),
+        "stream": vocabtool.stream(corpus, id_field="id"),
+    }
+    tables = []
+    for name, source in sources.items():
+        vocabtool.embed(source, encode, tmp_path / name, shard_rows=SHARD)
+        tables.append(rows(tmp_path / name))
+    assert all(table.equals(tables[0]) for table in tables)
+    assert tables[0]["id"].to_pylist() == [f"d{number}" for number in range(DOCUMENTS)]
+
+
+def test_missing_ids_are_places(tmp_path: Path) -> None:
+    """Without ids a document is called by its file and line."""
+    file = tmp_path / "corpus.txt"
+    file.write_text("one\n\nthree\n")
+    vocabtool.embed(file, encode, tmp_path / "out")
+    assert rows(tmp_path / "out")["id"].to_pylist() == [f"{file}:{line}" for line in (1, 2, 3)]
+
+
+def test_what_is_left_to_do_is_done(corpus: Path, tmp_path: Path) -> None:
+    """A run that failed in its third shard makes that one only, and ends with the same bytes."""
+    whole = PythonEncoder(encode, dim=4, fingerprint="same")
+    vocabtool.embed(corpus, whole, tmp_path / "whole", shard_rows=SHARD)
+    seen: list[str] = []
+
+    def fails(texts: list[str]) -> Any:
+        if len(seen) >= 2 * SHARD:
+            raise MemoryError("of the test")
+        seen.extend(texts)
+        return encode(texts)
+
+    out = tmp_path / "out"
+    with pytest.raises(MemoryError):
+        vocabtool.embed(
+            corpus, PythonEncoder(fails, dim=4, fingerprint="same"), out, shard_rows=SHARD
+        )
+    assert sorted(f.name for f in out.glob("shard*")) == [
+        "shard-000000.parquet",
+        "shard-000001.parquet",
+    ]
+    with pytest.raises(NotFound, match="not finished"):
+        Shards.open(out)
+    report = vocabtool.embed(corpus, whole, out, shard_rows=SHARD)
+    assert (report.resumed, report.encoded) == (2, DOCUMENTS - 2 * SHARD)
+    assert files_of(out) == files_of(tmp_path / "whole")
+
+
+def test_a_finished_run_reads_nothing(corpus: Path, tmp_path: Path) -> None:
+    """Asked again, not even the documents are read: size and time say that they are the same."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    before, facts = files_of(out), corpus.stat()
+    corpus.write_bytes(b"x" * facts.st_size)
+    os.utime(corpus, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    report = vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    assert (report.encoded, report.resumed, report.counts.documents) == (0, 3, DOCUMENTS)
+    assert files_of(out) == before
+
+
+def test_a_shard_that_is_missing_is_made_again(corpus: Path, tmp_path: Path) -> None:
+    """Also in the middle of a finished run."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    before = files_of(out)
+    (out / "shard-000001.parquet").unlink()
+    with pytest.raises(NotFound, match=r"shard-000001\.parquet"):
+        Shards.open(out)
+    report = vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    assert (report.encoded, report.resumed) == (SHARD, 2)
+    assert files_of(out) == before
+
+
+# What changed is told.
+
+
+def grow(corpus: Path) -> dict[str, Any]:
+    """One document more."""
+    with corpus.open("a") as file:
+        file.write('{"text": "more"}\n')
+    return {}
+
+
+def touch(corpus: Path) -> dict[str, Any]:
+    """Another time."""
+    os.utime(corpus, ns=(1, 1))
+    return {}
+
+
+def other(corpus: Path) -> dict[str, Any]:
+    """Another file."""
+    return {"sources": [str(corpus), str(corpus)]}
+
+
+def other_model(corpus: Path) -> dict[str, Any]:
+    """Another model."""
+    return {"model": PythonEncoder(encode, dim=4, fingerprint="b" * 64)}
+
+
+CHANGES: Final[list[tuple[Any, str]]] = [
+    (grow, "had .* bytes, has"),
+    (touch, "was written to since"),
+    (other, "is new among the inputs|the order of the inputs"),
+    (other_model, "the model"),
+    ({"shard_rows": 500}, "--shard-rows: was 1000, is 500"),
+    ({"dtype": "float16"}, "--dtype: was float32, is float16"),
+    ({"batch_size": 7}, "--batch-size: was 256, is 7"),
+    ({"text": False}, "--no-text"),
+    ({"keep": ["title"]}, "--keep: was nothing, is title"),
+    ({"id_field": "id"}, "--id-field: was not given, is id"),
+    ({"on_duplicate": "last"}, "--on-duplicate: was first, is last"),
+    ({"check": "content"}, "--check: was stat, is content"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), CHANGES, ids=[told for _, told in CHANGES])
+def test_a_run_that_changed_is_refused(
+    change: Any, told: str, corpus: Path, tmp_path: Path
+) -> None:
+    """Whatever would change the shards is named; --force starts over."""
+    out = tmp_path / "out"
+    asked: dict[str, Any] = {"sources": corpus, "model": encode, "shard_rows": SHARD}
+    vocabtool.embed(**asked, output=out)
+    before = files_of(out)
+    asked |= change(corpus) if callable(change) else change
+    with pytest.raises(ChangedRun, match=told) as caught:
+        vocabtool.embed(**asked, output=out)
+    assert len(caught.value.changes) == 1
+    assert files_of(out) == before
+    if "sources" not in asked or asked["sources"] == corpus:
+        report = vocabtool.embed(**asked, output=out, force=True)
+        assert report.resumed == 0
+        assert Shards.open(out).counts.documents == report.counts.documents
+
+
+def test_content_is_compared_where_that_is_asked_for(corpus: Path, tmp_path: Path) -> None:
+    """A file that was only touched goes on; one with another byte does not."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, check="content")
+    os.utime(corpus, ns=(1, 1))
+    assert vocabtool.embed(corpus, encode, out, check="content").encoded == 0
+    corpus.write_bytes(corpus.read_bytes().replace(b"document 7 ", b"document 8 "))
+    with pytest.raises(ChangedRun, match="its content changed"):
+        vocabtool.embed(corpus, encode, out, check="content")
+
+
+def test_a_stream_cannot_be_gone_on_with(tmp_path: Path) -> None:
+    """Unless its caller gives it a name, and so says that it is the same."""
+    out = tmp_path / "out"
+    vocabtool.embed(iter(["a", "b"]), encode, out)
+    with pytest.raises(ChangedRun, match="cannot be read again"):
+        vocabtool.embed(iter(["a", "b"]), encode, out)
+    vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
+    report = vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
+    assert (report.resumed, report.encoded) == (1, 0)
+
+
+# Folders that are not as they were left.
+
+
+def damaged(out: Path, how: str) -> str:
+    """Damage a finished folder; what the error must say."""
+    first, second = out / "shard-000000.parquet", out / "shard-000001.parquet"
+    match how:
+        case "cut":
+            first.write_bytes(first.read_bytes()[:-100])
+            return r"shard-000000\.parquet: cut off"
+        case "swapped":
+            first.write_bytes(second.read_bytes())
+            return r"shard-000000\.parquet: the shard of number 1"
+        case "foreign":
+            pq.write_table(pa.table({"id": ["a"]}), first)
+            return r"shard-000000\.parquet: .* no shard"
+        case "empty":
+            first.write_bytes(b"")
+            return r"shard-000000\.parquet: cut off"
+        case "manifest":
+            (out / "manifest.json").write_text("{}")
+            return r"manifest\.json: not a manifest"
+        case "run":
+            (out / "run.json").write_text("[]")
+            return r"run\.json: not the description"
+    raise AssertionError(how)
+
+
+@pytest.mark.parametrize("how", ["cut", "swapped", "foreign", "empty", "manifest", "run"])
+def test_damage_is_named(how: str, corpus: Path, tmp_path: Path) -> None:
+    """By opening and by going on; nothing is overwritten unasked."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    told = damaged(out, how)
+    before = files_of(out)
+    with pytest.raises(InvalidFile, match=told):
+        Shards.open(out)
+    with pytest.raises(InvalidFile, match=told):
+        vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    assert files_of(out) == before
+    assert vocabtool.embed(corpus, encode, out, shard_rows=SHARD, force=True).encoded == DOCUMENTS
+
+
+def test_a_shard_of_another_run_is_named(corpus: Path, tmp_path: Path) -> None:
+    """A shard of the right number and of another model."""
+    vocabtool.embed(corpus, encode, tmp_path / "one", shard_rows=SHARD)
+    vocabtool.embed(corpus, encode, tmp_path / "two", shard_rows=SHARD, dtype="float16")
+    strange = (tmp_path / "two" / "shard-000001.parquet").read_bytes()
+    (tmp_path / "one" / "shard-000001.parquet").write_bytes(strange)
+    for ask in (Shards.open, lambda out: vocabtool.embed(corpus, encode, out, shard_rows=SHARD)):
+        with pytest.raises(InvalidFile, match=r"shard-000001\.parquet: a shard of another run"):
+            ask(tmp_path / "one")
+
+
+def test_one_changed_bit_is_found(corpus: Path, tmp_path: Path) -> None:
+    """In the vectors: by reading them, and by verifying."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out)
+    Shards.open(out).verify()
+    file = out / "shard-000000.parquet"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    shards = Shards.open(out)
+    with pytest.raises(InvalidFile, match=r"shard-000000\.parquet: damaged"):
+        list(shards.batches())
+    with pytest.raises(InvalidFile, match=r"shard-000000\.parquet: damaged: CRC-32C"):
+        shards.verify()
+
+
+def test_a_folder_of_other_things_is_left_alone(corpus: Path, tmp_path: Path) -> None:
+    """Not even --force writes into a folder that is no run's."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    for force in (False, True):
+        with pytest.raises(VocabtoolError, match=r"thesis\.txt"):
+            vocabtool.embed(corpus, encode, tmp_path / "mine", force=force)
+    assert files_of(tmp_path / "mine") == {"thesis.txt": b"precious"}
+
+
+def test_force_removes_only_what_is_ours(corpus: Path, tmp_path: Path) -> None:
+    """A file that somebody put beside the shards stays."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=100)
+    (out / "notes.txt").write_text("mine")
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD, force=True)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert len(list(out.glob("shard-*"))) == 3
+
+
+def test_two_cannot_write_at_once(corpus: Path, tmp_path: Path) -> None:
+    """The second is told so."""
+    with opened(tmp_path / "out"), pytest.raises(FolderInUse):
+        vocabtool.embed(corpus, encode, tmp_path / "out")
+    assert vocabtool.embed(corpus, encode, tmp_path / "out").encoded == DOCUMENTS
+
+
+# What is counted, and how it is stored.
+
+
+def test_what_is_counted(tmp_path: Path) -> None:
+    """Blank texts, zero vectors, bytes that are not UTF-8, bad rows."""
+    lines = [
+        b'{"text": "a b"}',
+        b'{"text": ""}',
+        b'{"text": " \\t"}',
+        b'{"nothing": 1}',
+        b'{"text": "\\ud83d"}',
+    ]
+    file = tmp_path / "corpus.jsonl"
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    report = vocabtool.embed(file, encode, tmp_path / "out", on_error="skip")
+    counts = report.counts
+    assert (counts.documents, counts.empty, counts.zero, counts.not_utf8) == (4, 2, 1, 1)
+    assert (report.skipped, report.first_skipped[0].place) == (1, f"{file}:4")
+    assert rows(tmp_path / "out")["text"].to_pylist() == ["a b", "", " \t", "\ufffd" * 3]
+    again = vocabtool.embed(file, encode, tmp_path / "out", on_error="skip")
+    assert (again.counts, again.skipped, again.first_skipped) == (
+        counts,
+        report.skipped,
+        report.first_skipped,
+    )
+
+
+def test_half_precision(corpus: Path, tmp_path: Path) -> None:
+    """float16 is what was asked for; what it cannot hold is refused, not made infinite."""
+    vocabtool.embed(corpus, encode, tmp_path / "out", dtype="float16")
+    assert rows(tmp_path / "out").schema.field("vector").type.value_type == pa.float16()
+    shards = Shards.open(tmp_path / "out")
+    vectors = np.concatenate(list(shards.vectors()))
+    assert vectors.dtype == np.float32
+    texts = [json.loads(line)["text"] for line in corpus.read_text().splitlines()]
+    assert vectors.tolist() == encode(texts).tolist()
+
+    def huge(texts: list[str]) -> Any:
+        return encode(texts) * 1e9
+
+    with pytest.raises(InvalidFile, match="--dtype float32"):
+        vocabtool.embed(
+            corpus, PythonEncoder(huge, fingerprint="huge"), tmp_path / "huge", dtype="float16"
+        )
+
+
+def test_no_document_is_no_shard(tmp_path: Path) -> None:
+    """An empty corpus makes an empty folder that can be opened."""
+    (tmp_path / "empty.txt").write_bytes(b"")
+    report = vocabtool.embed(tmp_path / "empty.txt", encode, tmp_path / "out")
+    assert (report.shards, report.counts.documents) == (0, 0)
+    assert len(Shards.open(tmp_path / "out")) == 0
+    assert list(Shards.open(tmp_path / "out").batches()) == []
+
+
+def test_shards_end_exactly_where_documents_do(tmp_path: Path) -> None:
+    """As many documents as rows of two shards make two shards, not three."""
+    write_corpus(tmp_path / "corpus.jsonl", 200)
+    report = vocabtool.embed(tmp_path / "corpus.jsonl", encode, tmp_path / "out", shard_rows=100)
+    assert report.shards == 2
+
+
+def test_documents_come_back(corpus: Path, tmp_path: Path) -> None:
+    """From the shards: ids, texts, fields and vectors, in order."""
+    vocabtool.embed(corpus, encode, tmp_path / "out", id_field="id", keep=["title"])
+    found = list(Shards.open(tmp_path / "out").documents())
+    assert len(found) == DOCUMENTS
+    wanted = json.loads(corpus.read_text().splitlines()[1234])
+    assert (found[1234].id, found[1234].text) == (wanted["id"], wanted["text"])
+    assert found[1234].fields["title"] == wanted["title"]
+    vector = found[1234].fields["vector"]
+    assert isinstance(vector, np.ndarray)
+    assert vector.tolist() == encode([wanted["text"]])[0].tolist()
+
+
+def test_ids_that_repeat(tmp_path: Path) -> None:
+    """They are an error that names both places; or the first or the last is taken."""
+    file = tmp_path / "corpus.jsonl"
+    file.write_text("".join(f'{{"id": "d{n % 3}", "text": "t{n}"}}\n' for n in range(4)))
+    with pytest.raises(VocabtoolError, match=f"{file}:1.*{file}:4|{file}:4.*{file}:1"):
+        vocabtool.embed(file, encode, tmp_path / "error", id_field="id")
+    kept: dict[OnDuplicate, list[str]] = {"first": ["t0", "t1", "t2"], "last": ["t1", "t2", "t3"]}
+    for which, wanted in kept.items():
+        report = vocabtool.embed(file, encode, tmp_path / which, id_field="id", on_duplicate=which)
+        assert rows(tmp_path / which)["text"].to_pylist() == wanted
+        assert report.dropped == 1
+
+
+@pytest.mark.parametrize("name", ["id", "vector", "unknown", "text"])
+def test_kept_fields_have_names_of_their_own(name: str, corpus: Path, tmp_path: Path) -> None:
+    """A kept field cannot take the place of a column of every shard."""
+    with pytest.raises(ValueError, match=f"keep: '{name}'"):
+        vocabtool.embed(corpus, encode, tmp_path / "out", keep=[name])
+
+
+def test_unknown_words_stand_beside_the_vector(tmp_path: Path) -> None:
+    """Of a static encoder: the words it does not know; vectors are zero where it knows none."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat", "sat"]), vectors=np.eye(2, dtype="f4"))
+    (tmp_path / "corpus.txt").write_text("Cat sat on Cat\nDogs on mats on Dogs\n\ncat\n")
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="none")
+    report = vocabtool.embed(tmp_path / "corpus.txt", encoder, tmp_path / "out")
+    table = rows(tmp_path / "out")
+    assert table["unknown"].to_pylist() == [["on"], ["dogs", "on", "mats"], [], []]
+    counts = report.counts
+    assert (counts.tokens, counts.tokens_unknown, counts.zero) == (10, 6, 2)
+    half = np.sqrt(0.2)
+    wanted = [[2 * half, half], [0, 0], [0, 0], [1, 0]]
+    assert np.allclose(np.array(table["vector"].to_pylist()), wanted, atol=1e-6)
+
+
+def test_weights_are_fitted_once(tmp_path: Path) -> None:
+    """They are kept beside the shards, and a run that is gone on with takes them from there."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat", "sat"]), vectors=np.eye(2, dtype="f4"))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("cat sat\ncat\ncat cat\n")
+    out = tmp_path / "out"
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="sif")
+    vocabtool.embed(corpus, encoder, out, shard_rows=1)
+    before = files_of(out)
+    assert "weights.json" in before
+    (out / "shard-000001.parquet").unlink()
+    (out / "manifest.json").unlink()
+    vocabtool.embed(corpus, encoder, out, shard_rows=1)
+    assert files_of(out) == before
+    weights = 1e-3 / (1e-3 + np.array([4 / 5, 1 / 5]))
+    vector = weights / np.linalg.norm(weights)
+    assert np.allclose(rows(out)["vector"].to_pylist()[0], vector, atol=1e-6)
+
+
+# Cached vectors.
+
+
+def test_a_text_is_encoded_once(tmp_path: Path) -> None:
+    """Whatever the batch, the thread, the run or the corpus."""
+    seen: list[str] = []
+
+    def counting(texts: list[str]) -> Any:
+        seen.extend(texts)
+        return encode(texts)
+
+    encoder = PythonEncoder(counting, dim=4, fingerprint="f")
+    file = tmp_path / "corpus.txt"
+    file.write_text("".join(f"text {n % 50}\n" for n in range(5000)))
+    options: dict[str, Any] = {"cache": tmp_path / "cache", "batch_size": 64, "threads": 3}
+    report = vocabtool.embed(file, encoder, tmp_path / "one", **options)
+    assert sorted(seen) == sorted({f"text {n}" for n in range(50)})
+    assert report.hits == 4950
+    other = tmp_path / "other.txt"
+    other.write_text("text 3\nnew\ntext 49\n")
+    assert vocabtool.embed(other, encoder, tmp_path / "two", **options).hits == 2
+    assert seen[50:] == ["new"]
+    assert (
+        rows(tmp_path / "two")["vector"].to_pylist()
+        == encode(["text 3", "new", "text 49"]).tolist()
+    )
+
+
+def test_another_encoder_shares_nothing(tmp_path: Path) -> None:
+    """Vectors are kept by encoder and text."""
+    (tmp_path / "corpus.txt").write_text("a\n")
+    for name in ("one", "two"):
+        encoder = PythonEncoder(encode, dim=4, fingerprint=name)
+        report = vocabtool.embed(
+            tmp_path / "corpus.txt", encoder, tmp_path / name, cache=tmp_path / "cache"
+        )
+        assert report.hits == 0
+    assert len(list((tmp_path / "cache").glob("*.sqlite"))) == 2
+
+
+def test_a_cache_that_is_none_is_named(tmp_path: Path) -> None:
+    """Bytes of something else in its place."""
+    (tmp_path / "corpus.txt").write_text("a\n")
+    vocabtool.embed(tmp_path / "corpus.txt", encode, tmp_path / "one", cache=tmp_path / "cache")
+    (file,) = (tmp_path / "cache").glob("*.sqlite")
+    file.write_bytes(b"no database at all, but long enough to be looked at" * 100)
+    with pytest.raises(InvalidFile, match=r"sqlite: no cache of vectors"):
+        vocabtool.embed(tmp_path / "corpus.txt", encode, tmp_path / "two", cache=tmp_path / "cache")
+
+
+# Laziness, and what is wrong with documents.
+
+
+def test_an_endless_stream_is_written_as_it_comes(tmp_path: Path) -> None:
+    """Shards appear while documents still come: nothing waits for the end."""
+    out = tmp_path / "out"
+
+    def endless() -> Iterator[str]:
+        number = 0
+        while not (out / "shard-000002.parquet").exists():
+            yield f"text {number}"
+            number += 1
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        vocabtool.embed(endless(), encode, out, shard_rows=5000)
+    assert len(list(out.glob("shard-*.parquet"))) >= 3
+    assert list(out.glob("*.part")) == []
+
+
+def test_a_bad_row_far_in_costs_little(tmp_path: Path) -> None:
+    """The shards before it stay, and asked to leave such rows out the run goes on from there."""
+    corpus = tmp_path / "corpus.jsonl"
+    with corpus.open("wb") as file:
+        for number in range(12_000):
+            text = b'"' if number == 11_990 else b'"%d %s"' % (number, b"a" * 1000)
+            file.write(b'{"text": %s}\n' % text)
+    out = tmp_path / "out"
+    with pytest.raises(InvalidFile, match=r"corpus\.jsonl:11991"):
+        vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    there = len(list(out.glob("shard-*.parquet")))
+    assert there > 3
+    report = vocabtool.embed(corpus, encode, out, shard_rows=SHARD, on_error="skip")
+    assert (report.resumed, report.skipped, report.counts.documents) == (there, 1, 11_999)
+    vocabtool.embed(corpus, encode, tmp_path / "whole", shard_rows=SHARD, on_error="skip")
+    assert files_of(out) == files_of(tmp_path / "whole")
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    """It is read once, and what is begun from it cannot be gone on with."""
+    command = [sys.executable, "-m", "vocabtool", "embed", "-", "-o", str(tmp_path / "out")]
+    command += ["--model", "python:tests.counted_letters:encode"]
+    first = subprocess.run(command, input=b"one\ntwo\n", capture_output=True)
+    assert (first.returncode, first.stderr) == (0, b"") or b"error" not in first.stderr
+    assert rows(tmp_path / "out")["id"].to_pylist() == ["-:1", "-:2"]
+    second = subprocess.run(command, input=b"one\ntwo\n", capture_output=True)
+    assert second.returncode == 3
+    assert b"cannot be read again" in second.stderr
+
+
+def test_wrong_numbers(corpus: Path, tmp_path: Path) -> None:
+    """Nothing is begun with them."""
+    for name in ("shard_rows", "batch_size", "workers", "threads"):
+        wrong: dict[str, Any] = {name: 0}
+        with pytest.raises(ValueError, match=f"{name}: wanted at least 1, got 0"):
+            vocabtool.embed(corpus, encode, tmp_path / "out", **wrong)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,165 @@
+"""``vocabtool embed`` as a user meets it: reports, exit codes, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import ROOT
+from tests.counted_letters import write_corpus
+from vocabtool import embed_command
+from vocabtool.documents import OnDuplicate
+from vocabtool.encoders.encoder import EncoderKind
+from vocabtool.encoders.static_weights import Weighting
+from vocabtool.pipeline.embed import SHARD_ROWS, Runner
+from vocabtool.pipeline.encoding import Counts
+from vocabtool.pipeline.inputs import Check
+from vocabtool.pipeline.plan import Dtype
+from vocabtool.pipeline.report import Progress
+
+MODEL = "python:tests.counted_letters:encode"
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The command, in a process of its own."""
+    command = [sys.executable, "-m", "vocabtool", "embed", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """100 documents."""
+    path = tmp_path / "corpus.jsonl"
+    write_corpus(path, 100)
+    return path
+
+
+def test_choices_are_those_of_the_library() -> None:
+    """What --help names is what there is."""
+    assert get_args(EncoderKind) == embed_command.KINDS
+    assert get_args(Weighting) == embed_command.WEIGHTINGS
+    assert get_args(OnDuplicate) == embed_command.DUPLICATES
+    assert get_args(Dtype) == embed_command.DTYPES
+    assert get_args(Check) == embed_command.CHECKS
+    assert get_args(Runner) == embed_command.RUNNERS
+    assert embed_command.SHARD_ROWS == SHARD_ROWS
+
+
+def test_the_report(corpus: Path, tmp_path: Path) -> None:
+    """What was done, then that nothing is left to do."""
+    out = tmp_path / "out"
+    first = run(corpus, "--model", MODEL, "-o", out, "--shard-rows", "30")
+    lines = first.stdout.splitlines()
+    assert lines[0] == f"{out}: 100 documents in 4 shards"
+    assert lines[1].startswith("  done now    100 documents in ")
+    assert len(lines) == 2
+    again = run(corpus, "--model", MODEL, "-o", out, "--shard-rows", "30")
+    assert again.stdout.splitlines() == [
+        f"{out}: 100 documents in 4 shards",
+        "  done now    nothing: all of it was there",
+        "  gone on     4 shards were there",
+    ]
+    assert (first.returncode, again.returncode) == (0, 0)
+
+
+def test_the_report_as_json(corpus: Path, tmp_path: Path) -> None:
+    """For machines, on standard output alone."""
+    with corpus.open("a") as file:
+        file.write("[]\n")
+    options = ("-o", tmp_path / "out", "--on-error", "skip", "--format", "json")
+    done = run(corpus, "--model", MODEL, *options)
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert {name: told[name] for name in ("documents", "encoded", "skipped", "shards")} == {
+        "documents": 100,
+        "encoded": 100,
+        "skipped": 1,
+        "shards": 1,
+    }
+    assert told["first_skipped"][0]["place"] == f"{corpus}:101"
+
+
+def test_quiet_is_quiet(corpus: Path, tmp_path: Path) -> None:
+    """Nothing on either stream."""
+    done = run(corpus, "--model", MODEL, "-o", tmp_path / "out", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_changed_run_is_refused(corpus: Path, tmp_path: Path) -> None:
+    """With what changed; --force starts over."""
+    options = ("--model", MODEL, "-o", tmp_path / "out")
+    run(corpus, *options)
+    done = run(corpus, *options, "--dtype", "float16")
+    assert done.returncode == 3
+    assert "  - --dtype: was float32, is float16\n" in done.stderr
+    assert "--force" in done.stderr
+    assert run(corpus, *options, "--dtype", "float16", "--force").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (("--model", MODEL), 2, "Missing option '-o'"),
+        (("-o", "out"), 2, "Missing option '--model'"),
+        (("--model", MODEL, "-o", "out", "--keep", "vector"), 2, "keep: 'vector'"),
+        (("--model", MODEL, "-o", "out", "--ray-address", "x"), 2, "--runner ray"),
+        (("--model", "nowhere", "-o", "out"), 3, "nowhere"),
+        (("--model", "python:no.such:thing", "-o", "out"), 3, "no.such"),
+        (("--model", MODEL, "-o", "out", "--field", "body"), 3, "corpus.jsonl:1: no field 'body'"),
+        (("--model", MODEL, "-o", "out", "--signature", "x"), 3, "--signature"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_told(
+    options: tuple[str, ...], code: int, told: str, corpus: Path, tmp_path: Path
+) -> None:
+    """On standard error, without a traceback."""
+    placed = [str(tmp_path / "out") if each == "out" else each for each in options]
+    done = run(corpus, *placed)
+    assert done.returncode == code
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_progress_is_for_who_watches(corpus: Path, tmp_path: Path) -> None:
+    """On a terminal there is a line that goes away; nothing of it elsewhere."""
+    reader, terminal = pty.openpty()
+    command = [sys.executable, "-m", "vocabtool", "embed", str(corpus), "--model", MODEL]
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "out")], stderr=terminal, stdout=subprocess.PIPE, cwd=ROOT
+    )
+    os.close(terminal)
+    said = os.read(reader, 1 << 16).decode()
+    os.close(reader)
+    assert done.returncode == 0
+    assert "documents" in said
+
+
+def test_progress_in_words() -> None:
+    """Rate, what is left, what is unknown, what was cached."""
+    counts = Counts(documents=1200, tokens=1000, tokens_unknown=41)
+    halfway = Progress(counts, 300, 10.0, read=50, to_do=800)
+    assert embed_command.in_words(halfway) == (
+        "1,200 documents, 120/s, 2 min left, 4.1% of words unknown, 25% from the cache"
+    )
+    stream = Progress(Counts(documents=5), 0, 0.5, read=0, to_do=None)
+    assert embed_command.in_words(stream) == "5 documents, 10/s"
+
+
+def test_a_folder_of_files(tmp_path: Path) -> None:
+    """A folder stands for the documents in it."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.txt").write_text("two\n")
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "one"}\n')
+    done = run(tmp_path / "in", "--model", MODEL, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    (shard,) = (tmp_path / "out").glob("shard-*")
+    assert pq.read_table(shard)["text"].to_pylist() == ["one", "two"]

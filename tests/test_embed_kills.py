@@ -1,0 +1,190 @@
+"""Runs that are killed at random moments, or whose disk is full, and then gone on with.
+
+A tenth of the kills by default, all with ``--full``: ``pytest --full tests/test_embed_kills.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.counted_letters import LOG, SECONDS, files_of, noted_as, write_corpus
+
+DOCUMENTS: Final = 3000
+SHARD: Final = 200
+KILLS: Final = 60
+BATCH_SECONDS: Final = "0.02"
+LONGEST: Final = 6.0  # seconds from start to kill
+MODEL: Final = "python:tests.counted_letters:logged"
+
+
+class Runs:
+    """One corpus, and what an uninterrupted run makes of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.corpus = folder / "corpus.jsonl"
+        self.texts = write_corpus(self.corpus, DOCUMENTS)
+        self.names = {*map(noted_as, self.texts)}
+        self.environment = {**os.environ, SECONDS: BATCH_SECONDS, LOG: str(folder / "log")}
+        start = time.monotonic()
+        self.finish(folder / "whole", "1")
+        self.seconds = time.monotonic() - start
+        self.wanted = files_of(folder / "whole")
+
+    def command(self, out: Path, workers: str) -> list[str]:
+        """As a user starts it."""
+        options = ["--id-field", "id", "--keep", "title", "--shard-rows", str(SHARD), "--quiet"]
+        options += ["--batch-size", "20", "--workers", workers, "-o", str(out)]
+        return [
+            sys.executable,
+            "-m",
+            "vocabtool",
+            "embed",
+            str(self.corpus),
+            "--model",
+            MODEL,
+            *options,
+        ]
+
+    def start(self, out: Path, workers: str) -> subprocess.Popen[bytes]:
+        """Begin, or go on."""
+        return subprocess.Popen(
+            self.command(out, workers), env=self.environment, cwd=ROOT, start_new_session=True
+        )
+
+    def finish(self, out: Path, workers: str) -> None:
+        """Go on until all is done."""
+        assert self.start(out, workers).wait(timeout=120) == 0
+
+    def encoded(self) -> Counter[str]:
+        """How often each document was encoded since the log was begun."""
+        log = Path(self.environment[LOG])
+        lines = log.read_text().splitlines() if log.exists() else []
+        return Counter(name for name in (line.split()[1] for line in lines) if name in self.names)
+
+    def forget(self) -> None:
+        """Begin the log anew."""
+        Path(self.environment[LOG]).unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """The corpus, and a whole run."""
+    return Runs(tmp_path_factory.mktemp("kills"))
+
+
+def killed(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Kill a run after a while; whether it was still at work."""
+    try:
+        process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return True
+    return False
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_killed_run_goes_on(
+    workers: str, runs: Runs, full: bool, record_property: Callable[[str, object], None]
+) -> None:
+    """Killed at any moment: the folder ends with the same bytes, and little is done twice.
+
+    No document is lost or there twice (the bytes are those of a whole run); what was encoded more
+    than once is at most one shard for each worker and kill.
+    """
+    generator = random.Random(int(workers))
+    at_work = redone = 0
+    rounds = KILLS if full else KILLS // 10
+    for number in range(rounds if workers == "1" else max(rounds // 6, 2)):
+        out = runs.folder / f"out-{workers}-{number}"
+        runs.forget()
+        longest = min(LONGEST, 1.1 * runs.seconds)
+        at_work += killed(runs.start(out, workers), generator.uniform(0.1, longest))
+        runs.finish(out, workers)
+        assert files_of(out) == runs.wanted
+        again = sum(count - 1 for count in runs.encoded().values())
+        assert again <= int(workers) * SHARD
+        redone += again
+        shutil.rmtree(out)
+    record_property("killed_at_work", at_work)
+    record_property("documents_done_twice", redone)
+    assert at_work > 0
+
+
+def test_killed_again_and_again(runs: Runs) -> None:
+    """Many kills of one run: it comes to its end, one shard further each time at least."""
+    out = runs.folder / "out-again"
+    runs.forget()
+    generator = random.Random(5)
+    kills = 0
+    while killed(runs.start(out, "1"), generator.uniform(1.0, 2.5)):
+        kills += 1
+        assert kills < 60
+    assert files_of(out) == runs.wanted
+    assert sum(count - 1 for count in runs.encoded().values()) <= kills * SHARD
+
+
+def test_an_interrupted_run_goes_on(runs: Runs) -> None:
+    """Control-C leaves no half of a shard."""
+    out = runs.folder / "out-interrupted"
+    handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    main = "from vocabtool.cli import main; main()"
+    command = runs.command(out, "1")
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{handled}; {main}", *command[3:]],
+        env=runs.environment,
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+    )
+    while not (out / "shard-000002.parquet").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert b"Traceback" not in told
+    assert list(out.glob("*.part")) == []
+    runs.finish(out, "1")
+    assert files_of(out) == runs.wanted
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("no small disk: only who may mount a tmpfs has one")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk(small_disk: Path, runs: Runs) -> None:
+    """It is told, no half of a shard stays, and with more room the run goes on."""
+    out = small_disk / "out"
+    done = subprocess.run(
+        runs.command(out, "1"), env=runs.environment, cwd=ROOT, capture_output=True
+    )
+    assert done.returncode == 3
+    assert b"No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert list(out.glob("*.part")) == []
+    some = len(list(out.glob("shard-*.parquet")))
+    assert 0 < some < DOCUMENTS // SHARD
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    runs.finish(out, "1")
+    assert files_of(out) == runs.wanted

@@ -1,0 +1,370 @@
+"""The command that makes vectors: ``embed``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from vocabtool.command_streams import ERRORS, FIELD, SOURCE_FORMATS, standard_output
+from vocabtool.telling import tell
+from vocabtool.text_commands import checked_rule
+
+if TYPE_CHECKING:
+    from vocabtool.documents import Format, OnDuplicate, OnError
+    from vocabtool.encoders.encoder import EncoderKind
+    from vocabtool.encoders.static_weights import Weighting
+    from vocabtool.pipeline.embed import Runner
+    from vocabtool.pipeline.inputs import Check
+    from vocabtool.pipeline.plan import Dtype
+    from vocabtool.pipeline.report import EmbedReport, Progress
+
+# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
+KINDS = ("tensorflow", "static", "sentence-transformers", "python")
+WEIGHTINGS = ("none", "idf", "sif")
+DUPLICATES = ("error", "first", "last")
+DTYPES = ("float32", "float16")
+CHECKS = ("stat", "content")
+RUNNERS = ("local", "ray")
+REPORTS = ("text", "json")
+SHARD_ROWS = 65_536
+SHOWN = 3  # rows that were left out
+
+MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
+vectors (GloVe, word2vec, fastText .vec, .npz), a folder of sentence-transformers (or
+sentence-transformers:NAME), or python:MODULE:NAME, a callable of your own. Run the same command
+again after a stop, and it goes on where it was: what is in DIR ends up the same to the byte."""
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+ENCODER = _options(
+    click.option("--model", required=True, metavar="MODEL", help="What makes the vectors."),
+    click.option(
+        "--encoder", "kind", type=click.Choice(KINDS), help="[default: MODEL's content tells]"
+    ),
+    click.option("--signature", help="Of a TensorFlow model: which function takes the texts."),
+    click.option("--output", "model_output", help="Of a TensorFlow model: which output is meant."),
+    click.option("--name", help="The vocabulary, as inspect prints its name."),
+    click.option(
+        "--rule", callback=checked_rule, help="How texts become words. [default: as the model does]"
+    ),
+    click.option(
+        "--exact-words",
+        "exact",
+        is_flag=True,
+        help="Take the unknown words from the running TensorFlow model, in the same pass.",
+    ),
+    click.option(
+        "--trust",
+        is_flag=True,
+        help="Run a model even though it reads files, uses the network or runs Python.",
+    ),
+    click.option(
+        "--weights",
+        type=click.Choice(WEIGHTINGS),
+        help="Of word vectors: how words weigh; fitted on the corpus. [default: idf]",
+    ),
+    click.option(
+        "--remove-component",
+        is_flag=True,
+        default=None,
+        help="Of word vectors: take out what all texts have in common.",
+    ),
+    click.option(
+        "--fitted",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Of word vectors: weights fitted before, the weights.json of a DIR.",
+    ),
+)
+DOCUMENTS = _options(
+    FIELD,
+    click.option(
+        "--input-format",
+        "source_format",
+        type=click.Choice(SOURCE_FORMATS),
+        help="[default: each file's ending tells; else lines of text]",
+    ),
+    click.option("--id-field", help="Which field is the id. [default: FILE:LINE]"),
+    click.option(
+        "--keep", multiple=True, metavar="FIELD", help="Store this field too; may be repeated."
+    ),
+    click.option("--no-text", is_flag=True, help="Do not store the texts."),
+    click.option(
+        "--on-error",
+        type=click.Choice(ERRORS),
+        default="raise",
+        show_default=True,
+        help="What becomes of a row that is no document.",
+    ),
+    click.option(
+        "--on-duplicate",
+        type=click.Choice(DUPLICATES),
+        default="error",
+        show_default=True,
+        help="What becomes of documents with the same id.",
+    ),
+)
+FOLDER = _options(
+    click.option(
+        "-o",
+        "--folder",
+        required=True,
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Where the shards go.",
+    ),
+    click.option(
+        "--shard-rows",
+        type=click.IntRange(1),
+        default=SHARD_ROWS,
+        show_default=True,
+        help="Rows of a shard, which is what a stop can cost.",
+    ),
+    click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True),
+    click.option(
+        "--batch-size",
+        type=click.IntRange(1),
+        help="Texts encoded at once. [default: what the model wants]",
+    ),
+    click.option(
+        "--check",
+        type=click.Choice(CHECKS),
+        default="stat",
+        show_default=True,
+        help="How a changed FILE is noticed: by size and time, or by its content.",
+    ),
+    click.option("--force", is_flag=True, help="Start over, whatever run is in DIR."),
+    click.option(
+        "--cache",
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Keep vectors by model and text: no text is encoded twice, in later runs too.",
+    ),
+)
+RUN = _options(
+    click.option("--runner", type=click.Choice(RUNNERS), default="local", show_default=True),
+    click.option(
+        "--workers",
+        type=click.IntRange(1, 1024),
+        default=1,
+        show_default=True,
+        help="Processes, or Ray's actors, each with a model of its own.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, 64),
+        help="Batches that a worker encodes at a time. [default: by the kind of model]",
+    ),
+    click.option("--ray-address", help="Of a cluster. [default: Ray is started here]"),
+    click.option("--quiet", is_flag=True, help="No progress and no report."),
+    click.option(
+        "--format",
+        "report_format",
+        type=click.Choice(REPORTS),
+        default="text",
+        show_default=True,
+        help="Of the report at the end.",
+    ),
+)
+
+
+@click.command("embed", epilog=MODEL_HELP)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@ENCODER
+@FOLDER
+@DOCUMENTS
+@RUN
+def embed_command(
+    files: tuple[str, ...],
+    model: str,
+    kind: EncoderKind | None,
+    signature: str | None,
+    model_output: str | None,
+    name: str | None,
+    rule: str | None,
+    exact: bool,
+    trust: bool,
+    weights: Weighting | None,
+    remove_component: bool | None,
+    fitted: str | None,
+    folder: str,
+    shard_rows: int,
+    dtype: Dtype,
+    batch_size: int | None,
+    check: Check,
+    force: bool,
+    cache: str | None,
+    field: str | None,
+    source_format: Format | None,
+    id_field: str | None,
+    keep: tuple[str, ...],
+    no_text: bool,
+    on_error: OnError,
+    on_duplicate: OnDuplicate,
+    runner: Runner,
+    workers: int,
+    threads: int | None,
+    ray_address: str | None,
+    quiet: bool,
+    report_format: Literal["text", "json"],
+) -> None:
+    """Write a vector for each document of FILE... into shards of Parquet in DIR.
+
+    A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
+    perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, and - is standard input.
+    """
+    from vocabtool.encoders.opening import open_encoder
+    from vocabtool.encoders.static_weights import FittedWeights
+    from vocabtool.pipeline.embed import embed
+
+    if ray_address is not None and runner != "ray":
+        raise click.UsageError("--ray-address is for --runner ray")
+    encoder = open_encoder(
+        model,
+        kind=kind,
+        signature=signature,
+        output=model_output,
+        name=name,
+        rule=rule,
+        exact_words=exact,
+        trust=trust,
+        weights=weights,
+        remove_component=remove_component,
+        fitted=FittedWeights.read(fitted) if fitted is not None else None,
+    )
+    if not quiet:
+        for note in encoder.notes:
+            tell(note)
+    with _progress(quiet) as progress:
+        try:
+            report = embed(
+                list(files),
+                encoder,
+                folder,
+                field=field,
+                format=source_format,
+                id_field=id_field,
+                keep=keep,
+                text=not no_text,
+                on_error=on_error,
+                on_duplicate=on_duplicate,
+                shard_rows=shard_rows,
+                batch_size=batch_size,
+                dtype=dtype,
+                check=check,
+                force=force,
+                cache=cache,
+                runner=runner,
+                workers=workers,
+                threads=threads,
+                ray_address=ray_address,
+                progress=progress,
+            )
+        except ValueError as error:
+            from vocabtool.errors import VocabtoolError
+
+            if isinstance(error, VocabtoolError):
+                raise
+            raise click.UsageError(str(error)) from error
+    if not quiet:
+        _show(report, report_format)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """What to call as the work goes on; nothing where nobody is watching."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def show(progress: Progress) -> None:
+            bar.update(
+                task,
+                description=in_words(progress),
+                total=progress.to_do,
+                completed=progress.read,
+            )
+
+        yield show
+
+
+def in_words(progress: Progress) -> str:
+    """``12,288 documents, 3,100/s, 2 min left, 4.1% of words unknown, 17% from the cache``."""
+    counts = progress.counts
+    told = [f"{counts.documents:,} documents", f"{progress.rate:,.0f}/s"]
+    if progress.remaining is not None:
+        told.append(f"{_duration(progress.remaining)} left")
+    if counts.tokens:
+        told.append(f"{counts.tokens_unknown / counts.tokens:.1%} of words unknown")
+    if progress.hits:
+        told.append(f"{progress.hits / counts.documents:.0%} from the cache")
+    return ", ".join(told)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _show(report: EmbedReport, report_format: Literal["text", "json"]) -> None:
+    with standard_output() as out:
+        if report_format == "json":
+            out.write(json.dumps(report.to_json(), indent=1).encode() + b"\n")
+        else:
+            out.write("".join(f"{line}\n" for line in _lines(report)).encode("utf-8", "replace"))
+    for skip in report.first_skipped[:SHOWN]:
+        tell(f"left out: {skip.place}: {skip.reason}")
+
+
+def _lines(report: EmbedReport) -> Iterator[str]:
+    counts = report.counts
+    folder = Path(report.folder)
+    yield f"{folder}: {counts.documents:,} documents in {report.shards:,} shards"
+    if report.encoded:
+        yield (
+            f"  done now    {report.encoded:,} documents in {report.seconds:,.1f} s, "
+            f"{report.rate:,.0f} a second"
+        )
+    else:
+        yield "  done now    nothing: all of it was there"
+    if report.resumed:
+        yield f"  gone on     {report.resumed:,} shards were there"
+    if report.redone:
+        yield f"  redone      {report.redone:,} shards that were begun and lost"
+    facts = (
+        ("skipped", report.skipped, "rows that are no documents"),
+        ("dropped", report.dropped, "documents of an id that was there"),
+        ("empty", counts.empty, "texts of nothing but blanks"),
+        ("zero", counts.zero, "vectors: the model knows no word of the text"),
+        ("not UTF-8", counts.not_utf8, "documents, stored with U+FFFD for such bytes"),
+        ("cached", report.hits, "vectors that were not made again"),
+    )
+    for name, count, what in facts:
+        if count:
+            yield f"  {name:<11} {count:,} {what}"
+    if counts.tokens:
+        share = counts.tokens_unknown / counts.tokens
+        yield f"  unknown     {counts.tokens_unknown:,} of {counts.tokens:,} words ({share:.2%})"

@@ -1,0 +1,198 @@
+"""Of each text the words that a model does not know: the column beside its vector.
+
+Counting them over a corpus is in ``counter.py``. Where the rule provably works between blanks, what
+stands in a chunk is remembered from batch to batch, as in ``chunk_counts.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.oov.chunk_table import ChunkTable
+from vocabtool.words.cut import as_bytes, as_strings
+from vocabtool.words.judged import Judged
+from vocabtool.words.judging import RuleJudge, judged
+from vocabtool.words.model_words import Words
+from vocabtool.words.rule import as_bytes_encoded, chunks, text_bounds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK_BITS: Final = 20  # 21 MB
+MOST_WORDS: Final = 1 << 18  # unknown words that are remembered; past it all is forgotten
+MOST_CHUNKS: Final = 1 << 20  # 24 MB
+FIRST_ROOM: Final = 1 << 12
+
+Integers = NDArray[np.int64]
+Number = TypeVar("Number", np.int32, np.int64)
+
+
+class Unknown(NamedTuple):
+    """What a model does not know of n texts.
+
+    ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
+    of first appearance, as they are looked up, perhaps not UTF-8.
+    ``tokens``, ``tokens_unknown``: how many words the texts have, and how many of them are unknown.
+    """
+
+    words: pa.ListArray
+    tokens: int
+    tokens_unknown: int
+
+
+def unknown_of(words: Judged) -> Unknown:
+    """The unknown words of texts that are judged already."""
+    missing = ~words.known[words.codes]
+    texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))[missing]
+    told = words if words.unique else _told_apart(words)
+    listed = _listed(texts, told.codes[missing].astype(np.int64), len(words.offsets) - 1)
+    return Unknown(_lists(listed, told.distinct), len(words.codes), int(np.count_nonzero(missing)))
+
+
+def _told_apart(words: Judged) -> Judged:
+    encoded = as_bytes_encoded(words.distinct)
+    codes = encoded.indices.to_numpy()[words.codes]
+    return words._replace(codes=codes, distinct=as_strings(encoded.dictionary))
+
+
+class UnknownWords:
+    """Finds the unknown words of text after text; for one thread at a time."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._forget()
+
+    def of(self, texts: pa.StringArray) -> Unknown:
+        """The unknown words of some texts; the answer does not depend on what came before."""
+        judge = self._words.judge_
+        if not isinstance(judge, RuleJudge) or judge.rule.ngrams:
+            return unknown_of(self._words.judge(texts))
+        if not judge.rule.works_between_blanks(texts):
+            return unknown_of(judge.judge(texts))
+        if len(self._spelled) > MOST_WORDS or self._facts.rows > MOST_CHUNKS:
+            self._forget()
+        return self._by_chunks(texts, judge)
+
+    def _forget(self) -> None:
+        self._table = ChunkTable(CHUNK_BITS)
+        self._facts = _Facts()
+        self._numbers: dict[bytes, int] = {}
+        self._spelled: list[bytes] = []
+
+    def _by_chunks(self, texts: pa.StringArray, judge: RuleJudge) -> Unknown:
+        pieces, offsets = chunks(texts)
+        rows = self._table.find(*_buffers(pieces)).astype(np.int64)
+        missing = np.flatnonzero(rows < 0)
+        encoded = as_bytes_encoded(pieces.take(missing))
+        rows[missing] = self._learn(as_strings(encoded.dictionary), judge)[
+            encoded.indices.to_numpy()
+        ]
+        tokens = int(self._facts.tokens[rows].sum())
+        with_unknown = np.flatnonzero(self._facts.counts[rows])
+        found, counts = self._facts.unknown_of(rows[with_unknown])
+        text_of = np.searchsorted(offsets, with_unknown, "right") - 1
+        listed = _listed(np.repeat(text_of, counts), found, len(texts))
+        return Unknown(self._spell(listed), tokens, len(found))
+
+    def _learn(self, distinct: pa.StringArray, judge: RuleJudge) -> Integers:
+        """Look chunks up, and remember them; the row of each in the facts."""
+        words = judged(judge.rule.of_chunks(distinct), judge.lexicon)
+        strange = np.flatnonzero(~words.known)
+        numbers = np.full(len(words.known), -1, np.int64)
+        numbers[strange] = [self._number(word) for word in as_bytes(words.distinct.take(strange))]
+        rows = self._facts.add(np.diff(words.offsets), numbers[words.codes], words.offsets)
+        self._table.add(*_buffers(distinct), rows.astype(np.int32))
+        return rows
+
+    def _number(self, word: bytes) -> int:
+        number = self._numbers.setdefault(word, len(self._spelled))
+        if number == len(self._spelled):
+            self._spelled.append(word)
+        return number
+
+    def _spell(self, listed: _Listed) -> pa.ListArray:
+        distinct, codes = np.unique(listed.words, return_inverse=True)
+        import pyarrow as pa
+
+        spelled = pa.array([self._spelled[number] for number in distinct.tolist()], pa.binary())
+        return _lists(_Listed(codes.astype(np.int64), listed.offsets), as_strings(spelled))
+
+
+class _Facts:
+    """What is known of chunks, a row each: how many words, and which unknown ones.
+
+    ``tokens``, ``counts``: int32; the unknown words of row ``i`` are those from ``starts[i]`` on in
+    ``words``, ``counts[i]`` of them. ``rows``: how many there are.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: NDArray[np.int32] = np.zeros(FIRST_ROOM, np.int32)
+        self.counts: NDArray[np.int32] = np.zeros(FIRST_ROOM, np.int32)
+        self._starts: Integers = np.zeros(FIRST_ROOM, np.int64)
+        self._words: Integers = np.zeros(FIRST_ROOM, np.int64)
+        self.rows = self._filled = 0
+
+    def add(self, tokens: Integers, numbers: Integers, offsets: Integers) -> Integers:
+        """Rows for chunks; ``numbers``: of their words one after the other, -1 where known."""
+        strange = numbers >= 0
+        before = np.append(0, np.cumsum(strange))
+        rows = np.arange(self.rows, self.rows + len(tokens), dtype=np.int64)
+        end = self._filled + int(before[-1])
+        self.tokens = _with_room(self.tokens, self.rows + len(rows))
+        self.counts = _with_room(self.counts, self.rows + len(rows))
+        self._starts = _with_room(self._starts, self.rows + len(rows))
+        self._words = _with_room(self._words, end)
+        self.tokens[rows] = tokens
+        self.counts[rows] = np.diff(before[offsets])
+        self._starts[rows] = self._filled + before[offsets[:-1]]
+        self._words[self._filled : end] = numbers[strange]
+        self.rows += len(rows)
+        self._filled = end
+        return rows
+
+    def unknown_of(self, rows: Integers) -> tuple[Integers, Integers]:
+        """The unknown words of some rows one after the other, and how many each has."""
+        counts = self.counts[rows].astype(np.int64)
+        ends = np.cumsum(counts)
+        first = np.repeat(self._starts[rows] - (ends - counts), counts)
+        return self._words[first + np.arange(len(first))], counts
+
+
+def _with_room(array: NDArray[Number], size: int) -> NDArray[Number]:
+    """The array, twice as long or more where it is too short."""
+    if size <= len(array):
+        return array
+    larger = np.zeros(max(size, 2 * len(array)), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+class _Listed(NamedTuple):
+    """``words``: numbers of words, text by text; ``offsets``: shape (n + 1,)."""
+
+    words: Integers
+    offsets: Integers
+
+
+def _listed(texts: Integers, words: Integers, count: int) -> _Listed:
+    """The first of each word in each text; ``texts``: ascending, of which text each word is."""
+    span = int(words.max(initial=0)) + 1
+    first = np.unique(texts * span + words, return_index=True)[1]
+    first.sort()
+    offsets = np.searchsorted(texts[first], np.arange(count + 1)).astype(np.int64)
+    return _Listed(words[first], offsets)
+
+
+def _lists(listed: _Listed, spelled: pa.StringArray) -> pa.ListArray:
+    import pyarrow as pa
+
+    values = spelled.take(pa.array(listed.words))
+    return pa.ListArray.from_arrays(pa.array(listed.offsets.astype(np.int32)), values)
+
+
+def _buffers(strings: pa.StringArray) -> tuple[NDArray[np.uint8], Integers]:
+    data = np.frombuffer(strings.buffers()[2] or b"", np.uint8)
+    return data, text_bounds(strings).astype(np.int64)

@@ -1,0 +1,1 @@
+"""Documents through an encoder into shards: parallel, bounded, resumable, exactly once."""

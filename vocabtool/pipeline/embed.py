@@ -1,0 +1,244 @@
+"""Documents through an encoder into a folder of vectors: the public :func:`embed`.
+
+What a run is stands in ``plan.py``, what lies in the folder in ``folder.py``, who makes its shards
+in ``local_runner.py`` and ``ray_runner.py``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from vocabtool.documents import Format, OnDuplicate, OnError, Sources
+from vocabtool.encoders.encoder import Encoder, EncoderKind
+from vocabtool.encoders.opening import Model, open_encoder
+from vocabtool.errors import ChangedRun, VocabtoolError
+from vocabtool.pipeline import ray_runner
+from vocabtool.pipeline.encoding import OWN, Counts
+from vocabtool.pipeline.fitting import fitted
+from vocabtool.pipeline.folder import Folder, opened
+from vocabtool.pipeline.inputs import Check, can_be_read_again, facts_of, files_of
+from vocabtool.pipeline.local_runner import run_processes, run_threads
+from vocabtool.pipeline.making import Made, Work
+from vocabtool.pipeline.plan import Dtype, Plan
+from vocabtool.pipeline.reading import LeftOut, Reading
+from vocabtool.pipeline.report import EmbedReport, Progress
+
+Runner = Literal["local", "ray"]
+
+SHARD_ROWS: Final = 65_536
+THREADS: Final[dict[EncoderKind, int]] = {
+    "tensorflow": 1,  # it uses the cores itself
+    "static": 2,
+    "sentence-transformers": 1,
+    "python": 1,
+}
+ANOTHER_STREAM: Final = "the documents: they come from a stream that cannot be read again"
+
+
+class Options(NamedTuple):
+    """How a run is done, which does not change what comes out."""
+
+    cache: Path | None
+    runner: Runner
+    workers: int
+    threads: int
+    ray_address: str | None
+
+
+def embed(
+    sources: Sources,
+    model: Model,
+    output: str | Path,
+    *,
+    field: str | None = None,
+    format: Format | None = None,  # noqa: A002 - what it is called on the command line
+    id_field: str | None = None,
+    keep: Sequence[str] = (),
+    text: bool = True,
+    on_error: OnError = "raise",
+    on_duplicate: OnDuplicate = "error",
+    shard_rows: int = SHARD_ROWS,
+    batch_size: int | None = None,
+    dtype: Dtype = "float32",
+    check: Check = "stat",
+    source: str | None = None,
+    force: bool = False,
+    cache: str | Path | None = None,
+    runner: Runner = "local",
+    workers: int = 1,
+    threads: int | None = None,
+    ray_address: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> EmbedReport:
+    """Write the vectors of documents into a folder of Parquet shards, or go on with it.
+
+    Called again with the same arguments after a stop at any moment, it makes the shards that are
+    missing, and the folder ends with the same bytes as if nothing had happened.
+
+    ``sources``, ``field``, ``format``, ``id_field``, ``keep``, ``on_error`` and ``on_duplicate``
+    are those of :func:`vocabtool.documents.batches`, ``model`` is that of :func:`open_encoder`.
+    ``text``: whether the text is stored too. ``shard_rows``: rows of a shard, fewer where they hold
+    256 MB of text. ``batch_size``: texts encoded at once, else what the encoder wants.
+    ``check``: whether files are known again by size and time, or by their content.
+    ``source``: what a stream that is no file is called: it can be gone on with under that name.
+    ``force``: start over. ``cache``: a folder of vectors by encoder and text.
+    ``workers``: processes, or Ray's actors; 1: threads of this process. ``threads``: slabs of a
+    shard that are encoded at a time. ``progress``: called about once for a thousand documents.
+
+    Raises :class:`ChangedRun` where the folder holds another run, :class:`FolderInUse`, and
+    :class:`VocabtoolError` for what is wrong with documents, model or folder.
+    """
+    _check_numbers(shard_rows, batch_size, workers, threads)
+    _check_names(keep)
+    with opened(Path(output)) as folder:
+        if force:
+            folder.clear()
+        redone = folder.unfinished()
+        encoder = fitted(open_encoder(model), folder, sources, field, format)
+        inputs = facts_of(files_of(sources) or (), check)
+        plan = Plan(
+            encoder.fingerprint,
+            encoder.kind,
+            encoder.dim,
+            inputs,
+            source,
+            field,
+            format,
+            id_field,
+            tuple(keep),
+            text,
+            encoder.exact,
+            "last" if on_duplicate == "last" else "first",
+            shard_rows,
+            batch_size or encoder.max_batch,
+            dtype,
+            check,
+        )
+        how = Options(
+            Path(cache) if cache is not None else None,
+            runner,
+            workers,
+            threads or THREADS[encoder.kind],
+            ray_address,
+        )
+        _check_together(sources, plan, how)
+        _begin(folder, plan, sources)
+        reading = Reading(sources, plan, on_error, on_duplicate)
+        return _Run(folder, encoder, reading, how, redone, progress).done()
+
+
+class _Run:
+    """One run on its way."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        encoder: Encoder,
+        reading: Reading,
+        how: Options,
+        redone: int,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._folder = folder
+        self._encoder = encoder
+        self._reading = reading
+        self._how = how
+        self._redone = redone
+        self._progress = progress
+        self._left_out = LeftOut()
+        self._counts = Counts()
+        self._hits = 0
+        self._start = time.monotonic()
+        self._to_do = sum(each.size for each in reading.plan.inputs) or None
+
+    def done(self) -> EmbedReport:
+        """Make what is missing; tell of it."""
+        plan = self._reading.plan
+        shards = self._folder.done(plan)
+        resumed, manifest = len(shards), self._folder.manifest()
+        if manifest is None or not manifest.holds(shards):
+            for made in self._made(frozenset(shards)):
+                shards[made.shard.number] = made.shard
+            manifest = self._folder.finish(plan, shards, self._left_out)
+        return EmbedReport(
+            str(self._folder.path),
+            len(manifest.shards),
+            manifest.counts,
+            self._counts.documents,
+            resumed,
+            self._redone,
+            self._hits,
+            manifest.skipped,
+            manifest.first_skipped,
+            manifest.dropped,
+            time.monotonic() - self._start,
+            self._encoder.notes,
+        )
+
+    def _made(self, done: frozenset[int]) -> Iterator[Made]:
+        how, reading = self._how, self._reading
+        work = Work(self._folder.path, reading.plan, self._encoder, how.cache, how.threads)
+        if how.runner == "ray":
+            return ray_runner.run_ray(
+                reading, done, work, how.workers, self._left_out, self._passed, how.ray_address
+            )
+        slabs = reading.slabs(self._left_out)
+        if how.workers > 1:
+            return run_processes(slabs, done, work, how.workers, self._passed)
+        return run_threads(slabs, done, work, self._passed)
+
+    def _passed(self, counts: Counts, hits: int) -> None:
+        self._counts += counts
+        self._hits += hits
+        if self._progress is not None:
+            seconds = time.monotonic() - self._start
+            read = self._left_out.reached.bytes
+            self._progress(Progress(self._counts, self._hits, seconds, read, self._to_do))
+
+
+def _check_numbers(
+    shard_rows: int, batch_size: int | None, workers: int, threads: int | None
+) -> None:
+    numbers = {
+        "shard_rows": shard_rows,
+        "batch_size": batch_size,
+        "workers": workers,
+        "threads": threads,
+    }
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name}: wanted at least 1, got {number}")
+
+
+def _check_names(keep: Sequence[str]) -> None:
+    for name in keep:
+        if name in OWN:
+            raise ValueError(f"keep: {name!r} is a column of every shard: {', '.join(OWN)}")
+    if len({*keep}) < len(keep):
+        raise ValueError(f"keep: a field twice among {', '.join(keep)}")
+
+
+def _check_together(sources: Sources, plan: Plan, how: Options) -> None:
+    if plan.exact and how.cache is not None:
+        raise VocabtoolError(
+            "exact words come from running the model, and a cached vector runs nothing: "
+            "leave out either the cache or the exact words"
+        )
+    if how.runner == "ray" and files_of(sources) is None:
+        raise VocabtoolError("the runner ray reads files by their names, wherever it runs")
+
+
+def _begin(folder: Folder, plan: Plan, sources: Sources) -> None:
+    """Go on with the run that is in the folder, or begin."""
+    before = folder.plan()
+    if before is None:
+        folder.begin(plan)
+        return
+    changes = before.differences(plan)
+    if plan.source is None and not can_be_read_again(sources):
+        changes = (*changes, ANOTHER_STREAM)
+    if changes:
+        raise ChangedRun(str(folder.path), changes)

@@ -1,0 +1,218 @@
+"""The folder of a run: who writes in it, which run it is of, which shards are done.
+
+    run.json               the plan, before anything else
+    shard-000000.parquet   appears when it is whole; while it is written it ends in ``.part``
+    manifest.json          last, when every shard is there: their names, sizes and checksums
+    weights.json           of an encoder whose weights were fitted on the corpus
+    .lock                  held by the process that writes
+
+What is in a shard is ``shard_files.py``'s business. Reading a finished folder is in ``shards.py``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from vocabtool.documents import Skip
+from vocabtool.errors import FolderInUse, InvalidFile, NotFound, reading
+from vocabtool.pipeline.encoding import Counts
+from vocabtool.pipeline.plan import Plan
+from vocabtool.pipeline.reading import LeftOut
+from vocabtool.pipeline.shard_files import BESIDE, NAME, NAMES, Shard, checksum, read_shard
+from vocabtool.whole_file import whole_file
+
+RUN: Final = "run.json"
+MANIFEST: Final = "manifest.json"
+WEIGHTS: Final = "weights.json"
+LOCK: Final = ".lock"
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A finished run. ``checksums``: CRC-32C of each shard's file. ``skipped``: bad rows."""
+
+    run: str
+    shards: tuple[Shard, ...]
+    checksums: tuple[int, ...]
+    skipped: int
+    dropped: int
+    first_skipped: tuple[Skip, ...]
+
+    @property
+    def counts(self) -> Counts:
+        """Of all shards together."""
+        return sum((shard.counts for shard in self.shards), Counts())
+
+    def holds(self, shards: Mapping[int, Shard]) -> bool:
+        """Whether these are all of its shards, as they were."""
+        return tuple(shards[number] for number in sorted(shards)) == self.shards
+
+    def to_json(self) -> bytes:
+        """As it is kept; the same run gives the same bytes."""
+        shards = [
+            {"file": shard.file, "bytes": shard.size, "crc32c": crc, **asdict(shard.counts)}
+            for shard, crc in zip(self.shards, self.checksums, strict=True)
+        ]
+        held = {
+            "vocabtool_manifest": FORMAT,
+            "run": self.run,
+            **asdict(self.counts),
+            "skipped": self.skipped,
+            "dropped": self.dropped,
+            "first_skipped": [skip._asdict() for skip in self.first_skipped],
+            "shards": shards,
+        }
+        return json.dumps(held, indent=1).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Manifest:
+        """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
+        try:
+            held = json.loads(data)
+            if held["vocabtool_manifest"] != FORMAT:
+                raise InvalidFile(f"written by another vocabtool: wanted version {FORMAT}")
+            shards, checksums = [], []
+            for number, each in enumerate(held["shards"]):
+                file, size, crc = each.pop("file"), each.pop("bytes"), each.pop("crc32c")
+                if file != NAME.format(number):
+                    raise InvalidFile(f"shard {number} is called {file!r}")
+                shards.append(Shard(file, number, held["run"], size, Counts(**each)))
+                checksums.append(crc)
+            first = tuple(Skip(**skip) for skip in held["first_skipped"])
+            manifest = cls(
+                held["run"],
+                tuple(shards),
+                tuple(checksums),
+                held["skipped"],
+                held["dropped"],
+                first,
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if isinstance(error, InvalidFile):
+                raise
+            raise InvalidFile(f"not a manifest of `vocabtool embed`: {error}") from error
+        if manifest.to_json() != data:
+            raise InvalidFile("not a manifest of `vocabtool embed`: it was changed by hand")
+        return manifest
+
+
+class Folder:
+    """A folder that one run is written into. Made by :func:`opened`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def plan(self) -> Plan | None:
+        """The run that was begun here; ``None``: none."""
+        file = self.path / RUN
+        if not file.exists():
+            return None
+        with reading(str(file)):
+            return Plan.from_json(file.read_bytes())
+
+    def manifest(self) -> Manifest | None:
+        """What was finished here; ``None``: nothing."""
+        return read_manifest(self.path)
+
+    def begin(self, plan: Plan) -> None:
+        """Keep what the run is."""
+        self.write(RUN, plan.to_json())
+
+    def write(self, name: str, data: bytes) -> None:
+        """A small file, which appears when it is whole."""
+        with whole_file(self.path / name) as file:
+            file.write(data)
+
+    def clear(self) -> None:
+        """Remove a run, manifest first; what is not of a run stays."""
+        for name in (MANIFEST, *self._shard_files(), RUN, WEIGHTS):
+            (self.path / name).unlink(missing_ok=True)
+
+    def unfinished(self) -> int:
+        """Remove shards that were being written when a run was stopped; how many there were."""
+        parts = [file for file in self.path.glob(f"shard-*{BESIDE}") if file.is_file()]
+        for file in (*parts, *self.path.glob(".vocabtool-*.tmp")):
+            file.unlink()
+        return len(parts)
+
+    def done(self, plan: Plan) -> dict[int, Shard]:
+        """The shards that are there, by number.
+
+        Raises :class:`InvalidFile`, which names the file, for one that is damaged or of another
+        run: it is not overwritten unasked.
+        """
+        run = plan.fingerprint
+        found = {}
+        for name in self._shard_files():
+            shard = read_shard(self.path / name)
+            if shard.run != run:
+                raise InvalidFile(
+                    f"a shard of another run ({shard.run[:16]}, wanted {run[:16]}): remove it and "
+                    "run again, and it is made anew",
+                    file=str(self.path / name),
+                )
+            found[shard.number] = shard
+        return found
+
+    def finish(self, plan: Plan, shards: Mapping[int, Shard], left_out: LeftOut) -> Manifest:
+        """Write the manifest: from now on the folder is whole."""
+        ordered = tuple(shards[number] for number in sorted(shards))
+        manifest = Manifest(
+            plan.fingerprint,
+            ordered,
+            tuple(checksum(self.path / shard.file) for shard in ordered),
+            left_out.skipped.count,
+            left_out.repeated.count,
+            tuple(left_out.skipped.first),
+        )
+        self.write(MANIFEST, manifest.to_json())
+        return manifest
+
+    def _shard_files(self) -> list[str]:
+        return sorted(file.name for file in self.path.iterdir() if NAMES.fullmatch(file.name))
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of a folder; ``None``: there is none."""
+    file = folder / MANIFEST
+    if not file.exists():
+        return None
+    with reading(str(file)):
+        return Manifest.from_json(file.read_bytes())
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Folder]:
+    """A folder to write in, made where it is missing, with nobody else in it.
+
+    Raises :class:`FolderInUse`, and :class:`VocabtoolError` where it holds what is no run.
+    """
+    with reading(str(path)):
+        path.mkdir(parents=True, exist_ok=True)
+        _refuse_others(path)
+        handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise FolderInUse(f"{path}: another process writes here; wait for it") from error
+        yield Folder(path)
+    finally:
+        os.close(handle)
+
+
+def _refuse_others(path: Path) -> None:
+    names = [file.name for file in path.iterdir()]
+    if names and not {RUN, LOCK} & {*names}:
+        raise NotFound(
+            f"{path}: not empty, and no run of `vocabtool embed` (it holds {names[0]!r}): "
+            "name a new folder"
+        )

@@ -1,0 +1,93 @@
+"""One shard made of its slabs: what every runner has done, in a thread, a process or an actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.errors import VocabtoolError
+from vocabtool.oov.unknown_words import Unknown
+from vocabtool.parallel import parallel_map
+from vocabtool.pipeline.encoding import Counts, Rows, SlabEncoder
+from vocabtool.pipeline.plan import Plan
+from vocabtool.pipeline.shard_files import Shard, write_shard
+from vocabtool.pipeline.slabs import Slab
+from vocabtool.pipeline.vector_cache import VectorCache
+
+Passed = Callable[[Counts, int], None]
+"""Told of each slab that is written: what it holds, and how many vectors the cache held."""
+
+
+class Prepared(NamedTuple):
+    """A slab, and what the model does not know in it, where that is told without running it."""
+
+    slab: Slab
+    unknown: Unknown | None
+
+
+class Made(NamedTuple):
+    """A shard that was made, and how many of its vectors the cache held."""
+
+    shard: Shard
+    hits: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker must know; it can be pickled where the encoder can.
+
+    ``threads``: slabs of one shard that are encoded at a time.
+    """
+
+    folder: Path
+    plan: Plan
+    encoder: Encoder
+    cache: Path | None
+    threads: int
+
+
+class ShardMaker:
+    """Makes shards of one run, one after the other."""
+
+    def __init__(self, work: Work) -> None:
+        encoder = work.encoder
+        if encoder.fingerprint != work.plan.encoder:
+            raise VocabtoolError("the model changed while it was being run: run again with --force")
+        self._work = work
+        self._cache = None
+        if work.cache is not None:
+            self._cache = VectorCache(work.cache, encoder.fingerprint, encoder.dim)
+        self._slabs = SlabEncoder(encoder, work.plan, self._cache)
+
+    def close(self) -> None:
+        """Give back what is open."""
+        if self._cache is not None:
+            self._cache.close()
+
+    def prepare(self, slab: Slab) -> Prepared:
+        """Look at the words; for one thread, which may be another than the one that makes."""
+        return Prepared(slab, self._slabs.unknown(slab))
+
+    def make(self, number: int, slabs: Iterable[Prepared], passed: Passed | None = None) -> Made:
+        """Encode and write the slabs of one shard: some are encoded while others are written."""
+        hits = 0
+
+        def counted() -> Iterator[Rows]:
+            nonlocal hits
+            for rows in parallel_map(self._encode, slabs, workers=self._work.threads):
+                yield rows
+                hits += rows.hits
+                if passed is not None:
+                    passed(rows.counts, rows.hits)
+
+        work = self._work
+        shard = write_shard(
+            work.folder, number, work.plan.fingerprint, self._slabs.schema, counted()
+        )
+        return Made(shard, hits)
+
+    def _encode(self, prepared: Prepared) -> Rows:
+        return self._slabs.rows(prepared.slab, prepared.unknown)

@@ -1,0 +1,115 @@
+"""What a run is: everything that decides the bytes of its shards, and what differs from another.
+
+Kept as ``run.json`` in the folder before the first shard is there. How a run is done (threads,
+processes, Ray, a cache) is no part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from vocabtool.documents import Format
+from vocabtool.errors import InvalidFile
+from vocabtool.pipeline.inputs import Check, Input, changes
+
+Dtype = Literal["float32", "float16"]
+Keeps = Literal["first", "last"]
+
+FORMAT: Final = 1
+NAMES: Final = {
+    "encoder": "the model (its files, signature, output, rule or weights)",
+    "dim": "the length of the vectors",
+    "field": "--field",
+    "format": "--input-format",
+    "id_field": "--id-field",
+    "keep": "--keep",
+    "text": "--no-text",
+    "exact": "--exact-words",
+    "keeps": "--on-duplicate",
+    "shard_rows": "--shard-rows",
+    "batch_size": "--batch-size",
+    "dtype": "--dtype",
+    "check": "--check",
+    "source": "source=",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``encoder``: its fingerprint; ``source``: what a caller calls a stream that is no file.
+
+    ``keeps``: which of documents with one id. That they, or bad rows, are an error is no part of
+    it: where none was met so far, what was made is what leaving them out would have made.
+    """
+
+    encoder: str
+    kind: str
+    dim: int
+    inputs: tuple[Input, ...]
+    source: str | None
+    field: str | None
+    format: Format | None
+    id_field: str | None
+    keep: tuple[str, ...]
+    text: bool
+    exact: bool
+    keeps: Keeps
+    shard_rows: int
+    batch_size: int
+    dtype: Dtype
+    check: Check
+
+    @property
+    def fingerprint(self) -> str:
+        """Hexadecimal sha256 of all of it."""
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+    def to_json(self) -> bytes:
+        """As it is kept: the same plan gives the same bytes."""
+        held = asdict(self) | {"inputs": [each._asdict() for each in self.inputs]}
+        return json.dumps({"vocabtool_run": FORMAT, **held}, indent=1).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Plan:
+        """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
+        try:
+            held = json.loads(data)
+            if held.pop("vocabtool_run") != FORMAT:
+                raise InvalidFile(f"written by another vocabtool: wanted version {FORMAT}")
+            held["inputs"] = tuple(Input(**each) for each in held["inputs"])
+            held["keep"] = tuple(held["keep"])
+            plan = cls(**held)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InvalidFile(f"not the description of a run: {error}") from error
+        if plan.to_json() != data:
+            raise InvalidFile("not the description of a run: it was changed by hand")
+        return plan
+
+    def differences(self, now: Plan) -> tuple[str, ...]:
+        """What another plan would do differently, a line each."""
+        told = [
+            _difference(NAMES[name], getattr(self, name), getattr(now, name))
+            for name in NAMES
+            if getattr(self, name) != getattr(now, name)
+        ]
+        if self.check == now.check:
+            told += changes(self.inputs, now.inputs)
+        return tuple(told)
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    return f"{name}: was {_shown(before)}, is {_shown(now)}"
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None:
+            return "not given"
+        case str() if len(value) == len(hashlib.sha256().hexdigest()):
+            return value[:16]
+        case tuple():
+            return ", ".join(map(str, value)) or "nothing"
+    return str(value)

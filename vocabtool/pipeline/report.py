@@ -1,0 +1,69 @@
+"""What a run tells: on its way, and when it is done."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+from vocabtool.documents import Skip
+from vocabtool.pipeline.encoding import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedReport:
+    """What a run did. ``counts``: of the whole folder; ``encoded``: documents done this time.
+
+    ``resumed``: shards that were there; ``redone``: shards that were begun and lost before.
+    ``hits``: vectors that the cache held. ``skipped``: bad rows; ``dropped``: documents of an id
+    that was there before. ``seconds``: from the first document to the manifest.
+    """
+
+    folder: str
+    shards: int
+    counts: Counts
+    encoded: int
+    resumed: int
+    redone: int
+    hits: int
+    skipped: int
+    first_skipped: tuple[Skip, ...]
+    dropped: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """Documents a second, of those done this time."""
+        return self.encoded / self.seconds if self.seconds else 0.0
+
+    def to_json(self) -> dict[str, object]:
+        """As a machine reads it."""
+        held = asdict(self)
+        counts = held.pop("counts")
+        first = [skip._asdict() for skip in self.first_skipped]
+        return {**held, **counts, "first_skipped": first, "rate": self.rate}
+
+
+class Progress(NamedTuple):
+    """How far a run is: what was done this time, vectors that the cache held, seconds gone.
+
+    ``read`` of ``to_do``: bytes of the files, as read so far; ``to_do`` is ``None`` for a stream.
+    """
+
+    counts: Counts
+    hits: int
+    seconds: float
+    read: int
+    to_do: int | None
+
+    @property
+    def rate(self) -> float:
+        """Documents a second."""
+        return self.counts.documents / self.seconds if self.seconds else 0.0
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds still to go, at the speed so far; ``None`` where nothing tells."""
+        if not self.to_do or not self.read:
+            return None
+        return self.seconds * max(self.to_do / self.read - 1, 0)

@@ -1,0 +1,165 @@
+"""One shard as a Parquet file: written beside, flushed to the disk, renamed; and checked again.
+
+What a shard says of itself stands in the file's footer under ``vocabtool``: of which run it is,
+its number, and what it holds. Pages carry checksums. The folder is ``folder.py``'s business.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+
+from vocabtool.document_files.opening import arrow_errors
+from vocabtool.errors import InvalidFile, reading
+from vocabtool.pipeline.encoding import UNKNOWN, VECTOR, Counts, Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME: Final = "shard-{:06}.parquet"
+NAMES: Final = re.compile(r"shard-(\d{6,})\.parquet")
+BESIDE: Final = ".part"  # of a shard that is being written
+KEY: Final = b"vocabtool"
+GROUP_ROWS: Final = 8192  # of a row group; a few more, as slabs stay whole
+READ: Final = 4 << 20
+SYNC_BYTES: Final = 32 << 20  # flushed to the disk on the way, so that little is left at the end
+
+
+class Shard(NamedTuple):
+    """``file``: its name in the folder; ``run``: the fingerprint of the plan it was made by."""
+
+    file: str
+    number: int
+    run: str
+    size: int
+    counts: Counts
+
+
+def write_shard(
+    folder: Path, number: int, run: str, schema: pa.Schema, rows: Iterable[Rows]
+) -> Shard:
+    """Write a shard from its rows, which may come one slab after the other.
+
+    Raises :class:`OSError` where the disk is full; nothing of the shard is left then.
+    """
+    name = NAME.format(number)
+    beside = folder / f"{name}{BESIDE}"
+    try:
+        with beside.open("wb") as file:
+            counts = _write(file, number, run, schema, rows)
+            _flush(file)
+            size = file.tell()
+        beside.replace(folder / name)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+    sync_folder(folder)
+    return Shard(name, number, run, size, counts)
+
+
+def _write(
+    file: IO[bytes], number: int, run: str, schema: pa.Schema, rows: Iterable[Rows]
+) -> Counts:
+    from pyarrow import parquet
+
+    counts, flushed = Counts(), 0
+    with parquet.ParquetWriter(
+        file,
+        schema,
+        compression=_compression(schema),
+        use_dictionary=[f"{UNKNOWN}.list.element"],
+        write_statistics=False,
+        write_page_checksum=True,
+    ) as writer:
+        for table, part in _groups(rows):
+            writer.write_table(table, row_group_size=table.num_rows)
+            counts += part
+            if file.tell() - flushed > SYNC_BYTES:
+                _flush(file)
+                flushed = file.tell()
+        facts = {"run": run, "shard": number, **asdict(counts)}
+        writer.add_key_value_metadata({KEY: json.dumps(facts).encode()})
+    return counts
+
+
+def _groups(rows: Iterable[Rows]) -> Iterator[tuple[pa.Table, Counts]]:
+    """The rows of some slabs together, as a row group is made of them."""
+    import pyarrow as pa
+
+    held: list[Rows] = []
+    for part in chain(rows, (None,)):
+        if part is not None:
+            held.append(part)
+        if held and (part is None or sum(len(each.table) for each in held) >= GROUP_ROWS):
+            counts = sum((each.counts for each in held), Counts())
+            yield pa.concat_tables([each.table for each in held]), counts
+            held = []
+
+
+def _compression(schema: pa.Schema) -> dict[str, str]:
+    """By column: random numbers are not made smaller, text is."""
+    columns = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
+    return {columns.get(name, name): "NONE" if name == VECTOR else "ZSTD" for name in schema.names}
+
+
+def _flush(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, so that what was renamed stays renamed."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_shard(path: Path) -> Shard:
+    """What a shard says of itself, by its footer alone.
+
+    Raises :class:`InvalidFile` where it is cut off, damaged there, or no shard of this number.
+    """
+    with reading(str(path)):
+        footer = _footer(path)
+        facts = (footer.metadata or {}).get(KEY)
+        if facts is None:
+            raise InvalidFile("a Parquet file that is no shard of `vocabtool embed`")
+        try:
+            told = json.loads(facts)
+            run, number = told.pop("run"), told.pop("shard")
+            counts = Counts(**told)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InvalidFile(f"what the shard says of itself is damaged: {error}") from error
+        if not isinstance(run, str) or NAME.format(number) != path.name:
+            raise InvalidFile(f"the shard of number {number} under the name of another")
+        if footer.num_rows != counts.documents:
+            raise InvalidFile(f"{footer.num_rows:,} rows, wanted {counts.documents:,}")
+        return Shard(path.name, number, run, path.stat().st_size, counts)
+
+
+def _footer(path: Path) -> Any:
+    from pyarrow import parquet
+
+    with path.open("rb") as file, arrow_errors("cut off, or damaged"):
+        return parquet.read_metadata(file)
+
+
+def checksum(path: Path) -> int:
+    """The CRC-32C of a whole file."""
+    import google_crc32c
+
+    found = 0
+    with path.open("rb") as file:
+        while block := file.read(READ):
+            found = google_crc32c.extend(found, block)
+    return found
