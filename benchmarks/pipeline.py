@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice, pairwise
 from pathlib import Path
 from queue import Queue
@@ -182,7 +183,8 @@ ENCODERS: Final[dict[str, Callable[[str], Callable[..., Any]]]] = {
 
 
 def warmed(kind: str, model: str, corpus: str) -> Callable[..., Any]:
-    """An encoder that has encoded a few batches."""
+    """An encoder that has encoded a few batches; what writes is imported."""
+    import_module("pyarrow.parquet")
     encode = ENCODERS[kind](model)
     with Path(corpus).open("rb") as file:
         texts = [json.loads(line)["text"] for line in islice(file, WARM * BATCH)]
@@ -343,20 +345,19 @@ class RayEncoder:
 
 def ours(kind: str, model: str, corpus: str, folder: str) -> float:
     """``vocabtool.embed`` as it is, with the column of unknown words."""
-    import vocabtool
-    from vocabtool.encoders.encoder import Encoder
+    from vocabtool import embed, open_encoder
 
-    encoder: Encoder
     if kind == "tensorflow":
-        encoder = vocabtool.open_encoder(model)
+        encoder = open_encoder(model)
     else:
-        encoder = vocabtool.open_encoder(Path(model) / "vectors.npz", rule="lower", weights="none")
+        encoder = open_encoder(Path(model) / "vectors.npz", rule="lower", weights="none")
+    few = Path(folder, "few.jsonl")
     with Path(corpus).open("rb") as file:
-        texts = [json.loads(line)["text"] for line in islice(file, WARM * BATCH)]
-    encoder.encode(texts)
-    _ = encoder.fingerprint
+        few.write_bytes(b"".join(islice(file, WARM * BATCH)))
+    embed(few, encoder, f"{folder}/few", batch_size=BATCH)
+    shutil.rmtree(f"{folder}/few")
     start = time.perf_counter()
-    vocabtool.embed(corpus, encoder, folder, id_field="id", batch_size=BATCH)
+    embed(corpus, encoder, f"{folder}/shards", id_field="id", batch_size=BATCH)
     return time.perf_counter() - start
 
 
@@ -461,7 +462,7 @@ def times(found: dict[str, list[float]], slower: str, goal: float) -> str:
 def fast(work: Path, documents: int, runs: int) -> Iterator[str]:
     """A fast TensorFlow model: two dense layers."""
     names = ("bare", "loop", "two threads", "from_generator", "vocabtool")
-    folder = model(work, "saved_model", "1024,512")
+    folder = model(work, "saved_model", "4096")
     found = race(names, "tensorflow", folder, corpus(work, documents), runs)
     yield from table(found, documents)
     share = median(found["bare"]) / median(found["vocabtool"])

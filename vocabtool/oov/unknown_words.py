@@ -84,27 +84,25 @@ class UnknownWords:
 
     def _by_chunks(self, texts: pa.StringArray, judge: RuleJudge) -> Unknown:
         pieces, offsets = chunks(texts)
-        rows = self._table.find(*_buffers(pieces)).astype(np.int64)
+        rows = self._table.find(*_buffers(pieces))
         missing = np.flatnonzero(rows < 0)
         encoded = as_bytes_encoded(pieces.take(missing))
-        rows[missing] = self._learn(as_strings(encoded.dictionary), judge)[
-            encoded.indices.to_numpy()
-        ]
-        tokens = int(self._facts.tokens[rows].sum())
-        with_unknown = np.flatnonzero(self._facts.counts[rows])
-        found, counts = self._facts.unknown_of(rows[with_unknown])
-        text_of = np.searchsorted(offsets, with_unknown, "right") - 1
+        learnt = self._learn(as_strings(encoded.dictionary), judge)
+        rows[missing] = learnt[encoded.indices.to_numpy()]
+        others = np.flatnonzero(rows)
+        tokens, found, counts = self._facts.of(rows[others])
+        text_of = np.searchsorted(offsets, others, "right") - 1
         listed = _listed(np.repeat(text_of, counts), found, len(texts))
-        return Unknown(self._spell(listed), tokens, len(found))
+        return Unknown(self._spell(listed), len(rows) - len(others) + tokens, len(found))
 
-    def _learn(self, distinct: pa.StringArray, judge: RuleJudge) -> Integers:
+    def _learn(self, distinct: pa.StringArray, judge: RuleJudge) -> NDArray[np.int32]:
         """Look chunks up, and remember them; the row of each in the facts."""
         words = judged(judge.rule.of_chunks(distinct), judge.lexicon)
         strange = np.flatnonzero(~words.known)
         numbers = np.full(len(words.known), -1, np.int64)
         numbers[strange] = [self._number(word) for word in as_bytes(words.distinct.take(strange))]
         rows = self._facts.add(np.diff(words.offsets), numbers[words.codes], words.offsets)
-        self._table.add(*_buffers(distinct), rows.astype(np.int32))
+        self._table.add(*_buffers(distinct), rows)
         return rows
 
     def _number(self, word: bytes) -> int:
@@ -122,43 +120,48 @@ class UnknownWords:
 
 
 class _Facts:
-    """What is known of chunks, a row each: how many words, and which unknown ones.
+    """What is known of chunks that are not just one known word, which is what row 0 stands for.
 
-    ``tokens``, ``counts``: int32; the unknown words of row ``i`` are those from ``starts[i]`` on in
-    ``words``, ``counts[i]`` of them. ``rows``: how many there are.
+    ``tokens``, ``counts``: int32, how many words, and how many unknown ones. These are, of row
+    ``i``, those from ``starts[i]`` on in ``words``. ``rows``: how many there are.
     """
 
     def __init__(self) -> None:
-        self.tokens: NDArray[np.int32] = np.zeros(FIRST_ROOM, np.int32)
-        self.counts: NDArray[np.int32] = np.zeros(FIRST_ROOM, np.int32)
+        self._tokens: NDArray[np.int32] = np.zeros(FIRST_ROOM, np.int32)
+        self._counts: NDArray[np.int32] = np.zeros(FIRST_ROOM, np.int32)
         self._starts: Integers = np.zeros(FIRST_ROOM, np.int64)
         self._words: Integers = np.zeros(FIRST_ROOM, np.int64)
-        self.rows = self._filled = 0
+        self.rows = 1
+        self._filled = 0
 
-    def add(self, tokens: Integers, numbers: Integers, offsets: Integers) -> Integers:
+    def add(self, tokens: Integers, numbers: Integers, offsets: Integers) -> NDArray[np.int32]:
         """Rows for chunks; ``numbers``: of their words one after the other, -1 where known."""
         strange = numbers >= 0
         before = np.append(0, np.cumsum(strange))
-        rows = np.arange(self.rows, self.rows + len(tokens), dtype=np.int64)
+        counts = np.diff(before[offsets])
+        others = np.flatnonzero((tokens != 1) | (counts > 0))
+        new = slice(self.rows, self.rows + len(others))
         end = self._filled + int(before[-1])
-        self.tokens = _with_room(self.tokens, self.rows + len(rows))
-        self.counts = _with_room(self.counts, self.rows + len(rows))
-        self._starts = _with_room(self._starts, self.rows + len(rows))
+        self._tokens = _with_room(self._tokens, new.stop)
+        self._counts = _with_room(self._counts, new.stop)
+        self._starts = _with_room(self._starts, new.stop)
         self._words = _with_room(self._words, end)
-        self.tokens[rows] = tokens
-        self.counts[rows] = np.diff(before[offsets])
-        self._starts[rows] = self._filled + before[offsets[:-1]]
+        self._tokens[new] = tokens[others]
+        self._counts[new] = counts[others]
+        self._starts[new] = self._filled + before[offsets[others]]
         self._words[self._filled : end] = numbers[strange]
-        self.rows += len(rows)
-        self._filled = end
+        rows = np.zeros(len(tokens), np.int32)
+        rows[others] = np.arange(new.start, new.stop)
+        self.rows, self._filled = new.stop, end
         return rows
 
-    def unknown_of(self, rows: Integers) -> tuple[Integers, Integers]:
-        """The unknown words of some rows one after the other, and how many each has."""
-        counts = self.counts[rows].astype(np.int64)
+    def of(self, rows: NDArray[np.int32]) -> tuple[int, Integers, Integers]:
+        """Of some rows: how many words, the unknown ones, and how many of these each has."""
+        counts = self._counts[rows].astype(np.int64)
         ends = np.cumsum(counts)
         first = np.repeat(self._starts[rows] - (ends - counts), counts)
-        return self._words[first + np.arange(len(first))], counts
+        unknown = self._words[first + np.arange(len(first))]
+        return int(self._tokens[rows].sum()), unknown, counts
 
 
 def _with_room(array: NDArray[Number], size: int) -> NDArray[Number]:

@@ -30,7 +30,7 @@ Runner = Literal["local", "ray"]
 
 SHARD_ROWS: Final = 65_536
 THREADS: Final[dict[EncoderKind, int]] = {
-    "tensorflow": 1,  # it uses the cores itself
+    "tensorflow": 3,  # while one batch is cut into words, another is multiplied
     "static": 2,
     "sentence-transformers": 1,
     "python": 1,

@@ -78,14 +78,15 @@ class SlabEncoder:
         if self._plan.exact:
             vectors, unknown = self._encode_exactly(texts)
         elif self._cache is not None:
-            vectors, hits = self._cache.vectors(texts, self._encode)
+            cached, hits = self._cache.vectors(texts, lambda new: np.concatenate(self._encode(new)))
+            vectors = [cached]
         else:
             vectors = self._encode(texts)
         table, replaced = self._table(slab.table, vectors, unknown)
         counts = Counts(
             len(texts),
             _count_blank(texts),
-            int(np.count_nonzero(~vectors.any(axis=1))),
+            sum(int(np.count_nonzero(~part.any(axis=1))) for part in vectors),
             replaced,
             unknown.tokens if unknown else 0,
             unknown.tokens_unknown if unknown else 0,
@@ -96,10 +97,11 @@ class SlabEncoder:
         size = self._plan.batch_size
         return (texts.slice(at, size) for at in range(0, len(texts), size))
 
-    def _encode(self, texts: pa.StringArray) -> Vectors:
-        return np.concatenate([self._encoder.encode(batch) for batch in self._batches(texts)])
+    def _encode(self, texts: pa.StringArray) -> list[Vectors]:
+        """The vectors batch by batch: they are stored as they come, without a copy."""
+        return [self._encoder.encode(batch) for batch in self._batches(texts)]
 
-    def _encode_exactly(self, texts: pa.StringArray) -> tuple[Vectors, Unknown]:
+    def _encode_exactly(self, texts: pa.StringArray) -> tuple[list[Vectors], Unknown]:
         import pyarrow as pa
 
         encoded = [self._encoder.encode_judged(batch) for batch in self._batches(texts)]
@@ -109,19 +111,20 @@ class SlabEncoder:
             sum(each.tokens for each in found),
             sum(each.tokens_unknown for each in found),
         )
-        return np.concatenate([each.vectors for each in encoded]), unknown
+        return [each.vectors for each in encoded], unknown
 
     def _table(
-        self, documents: pa.Table, vectors: Vectors, unknown: Unknown | None
+        self, documents: pa.Table, vectors: list[Vectors], unknown: Unknown | None
     ) -> tuple[pa.Table, int]:
         """The rows as the schema has them, and in how many of them bytes were replaced."""
         import pyarrow as pa
 
-        replaced = np.zeros(len(vectors), np.bool_)
-        columns = []
+        replaced = np.zeros(documents.num_rows, np.bool_)
+        columns: list[pa.Array | pa.ChunkedArray] = []
         for field in self.schema:
             if field.name == VECTOR:
-                columns.append(vector_array(vectors, self._plan.dtype))
+                dtype = self._plan.dtype
+                columns.append(pa.chunked_array([vector_array(part, dtype) for part in vectors]))
             elif field.name == UNKNOWN and unknown is not None:
                 words, _ = as_utf8(unknown.words.values)
                 columns.append(pa.ListArray.from_arrays(unknown.words.offsets, words))

@@ -16,7 +16,7 @@ from vocabtool.parallel import closed_after, parallel_map, prefetch
 from vocabtool.pipeline.making import Made, Passed, ShardMaker, Work
 from vocabtool.pipeline.slabs import Slab
 
-AHEAD: Final = 8  # slabs that are read before they are asked for
+AHEAD: Final = 16  # slabs that are read before they are asked for
 
 
 def run_threads(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import VocabtoolError
@@ -16,6 +16,8 @@ from vocabtool.pipeline.plan import Plan
 from vocabtool.pipeline.shard_files import Shard, write_shard
 from vocabtool.pipeline.slabs import Slab
 from vocabtool.pipeline.vector_cache import VectorCache
+
+AHEAD: Final = 12  # slabs that are encoded while a row group is written
 
 Passed = Callable[[Counts, int], None]
 """Told of each slab that is written: what it holds, and how many vectors the cache held."""
@@ -77,7 +79,8 @@ class ShardMaker:
 
         def counted() -> Iterator[Rows]:
             nonlocal hits
-            for rows in parallel_map(self._encode, slabs, workers=self._work.threads):
+            threads = self._work.threads
+            for rows in parallel_map(self._encode, slabs, workers=threads, ahead=threads + AHEAD):
                 yield rows
                 hits += rows.hits
                 if passed is not None:

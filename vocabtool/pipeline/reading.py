@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from vocabtool.documents import (
     OnDuplicate,
@@ -21,6 +21,9 @@ from vocabtool.documents import (
 )
 from vocabtool.pipeline.plan import Plan
 from vocabtool.pipeline.slabs import Cutter, Slab
+
+
+BLOCK: Final = 1 << 20  # bytes of text read at a time: encoding begins early
 
 
 @dataclass(slots=True)
@@ -68,5 +71,6 @@ class Reading:
             on_duplicate=self.on_duplicate,
             repeated=left_out.repeated,
             reached=left_out.reached,
+            size=BLOCK,
         )
         return Cutter(plan.shard_rows, plan.batch_size).cut(found, plan.keep)

@@ -29,7 +29,7 @@ BESIDE: Final = ".part"  # of a shard that is being written
 KEY: Final = b"vocabtool"
 GROUP_ROWS: Final = 8192  # of a row group; a few more, as slabs stay whole
 READ: Final = 4 << 20
-SYNC_BYTES: Final = 32 << 20  # flushed to the disk on the way, so that little is left at the end
+SYNC_BYTES: Final = 8 << 20  # flushed to the disk on the way, so that little is left at the end
 
 
 class Shard(NamedTuple):
