@@ -496,30 +496,32 @@ def memory(work: Path) -> Iterator[str]:
     vectors = model(work, "word_vectors") / "vectors.npz"
     alone = run([*job("hold"), str(vectors)]).memory
     yield f"the encoder alone: {alone / 1e6:.0f} MB"
-    peaks = []
-    for documents in (FEW, MANY):
-        folder = work / f"pipeline_shards_{documents}"
-        shutil.rmtree(folder, ignore_errors=True)
-        command = embed(vectors, corpus(work, documents), folder)
-        say(f"{documents:,} documents")
-        done = run(command)
-        peaks.append(done.memory)
-        yield f"{documents:9,} documents: {done.seconds:6.1f} s, {done.memory / 1e6:.0f} MB"
-    growth, more = peaks[1] / peaks[0], peaks[1] - alone
-    yield f"memory at most {GROWTH} times: {yes_no(growth <= GROWTH)} ({growth:.3f})"
-    yield f"at most {MOST_MEMORY / 1e6:.0f} MB and the encoder: {yes_no(more <= MOST_MEMORY)}"
+    for ids, options in (("places as ids", ()), ("given ids, compared", ("--id-field", "id"))):
+        peaks = []
+        for documents in (FEW, MANY):
+            folder = work / f"pipeline_shards_{documents}"
+            shutil.rmtree(folder, ignore_errors=True)
+            command = embed(vectors, corpus(work, documents), folder, *options)
+            say(f"{documents:,} documents, {ids}")
+            done = run(command)
+            peaks.append(done.memory)
+            size = f"{done.memory / 1e6:.0f} MB"
+            yield f"{documents:9,} documents, {ids}: {done.seconds:6.1f} s, {size}"
+        growth, more = peaks[1] / peaks[0], peaks[1] - alone
+        yield f"memory at most {GROWTH} times: {yes_no(growth <= GROWTH)} ({growth:.3f})"
+        yield f"at most {MOST_MEMORY / 1e6:.0f} MB and the encoder: {yes_no(more <= MOST_MEMORY)}"
     again = median(run(command).seconds for _ in range(3))
     yield f"resumed when finished in less than {RESUME} s: {yes_no(again < RESUME)} ({again:.2f} s)"
     shutil.rmtree(folder)
 
 
-def embed(vectors: Path, corpus: Path, folder: Path) -> list[str]:
+def embed(vectors: Path, corpus: Path, folder: Path, *options: str) -> list[str]:
     """Our command, as a user runs it."""
     found = shutil.which("vocabtool", path=str(Path(sys.executable).parent))
     if found is None:
         raise SystemExit("vocabtool is not installed beside this Python; run: pip install -e .")
-    options = ["--id-field", "id", "--rule", "lower", "--weights", "none"]
-    return [found, "embed", str(corpus), "--model", str(vectors), "-o", str(folder), *options]
+    given = ["--model", str(vectors), "--rule", "lower", "--weights", "none", *options]
+    return [found, "embed", str(corpus), "-o", str(folder), *given]
 
 
 def hold(vectors: str) -> None:

@@ -231,6 +231,9 @@ def embed_command(
     from vocabtool.encoders.static_weights import FittedWeights
     from vocabtool.pipeline.embed import embed
 
+    from vocabtool.allocation import share_one_heap
+
+    share_one_heap()
     if ray_address is not None and runner != "ray":
         raise click.UsageError("--ray-address is for --runner ray")
     encoder = open_encoder(

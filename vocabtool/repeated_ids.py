@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 POSITION: Final = 40  # bits; the upper 24 of the same number belong to the hash
 MOST_POSITIONS: Final = 1 << POSITION
-LEAST_MERGED: Final = 1 << 21  # ids in runs that are always merged: 32 MB
+LEAST_MERGED: Final = 1 << 18  # ids in runs that are always merged: 4 MB
 SHARE: Final = 8  # larger runs are merged while they are this part of all at most
 
 Numbers = NDArray[np.uint64]
