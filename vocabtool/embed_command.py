@@ -227,11 +227,10 @@ def embed_command(
     A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
     perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, and - is standard input.
     """
+    from vocabtool.allocation import share_one_heap
     from vocabtool.encoders.opening import open_encoder
     from vocabtool.encoders.static_weights import FittedWeights
     from vocabtool.pipeline.embed import embed
-
-    from vocabtool.allocation import share_one_heap
 
     share_one_heap()
     if ray_address is not None and runner != "ray":

@@ -22,7 +22,6 @@ from vocabtool.documents import (
 from vocabtool.pipeline.plan import Plan
 from vocabtool.pipeline.slabs import Cutter, Slab
 
-
 BLOCK: Final = 1 << 20  # bytes of text read at a time: encoding begins early
 
 
