@@ -58,6 +58,7 @@ def _run() -> int:
         return 3
     _escape(sys.stdout)
     _escape(sys.stderr)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow tells of its build at length
     try:
         result = cli.main(standalone_mode=False)
         sys.stdout.flush()
