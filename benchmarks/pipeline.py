@@ -474,9 +474,8 @@ def fast(work: Path, documents: int, runs: int) -> Iterator[str]:
 def wide(work: Path, documents: int, runs: int) -> Iterator[str]:
     """The same with four dense layers of 2,048."""
     folder = model(work, "saved_model", "2048,2048,2048,2048")
-    few = max(documents // 4, BATCH)
-    found = race(("bare", "vocabtool"), "tensorflow", folder, corpus(work, few), runs)
-    yield from table(found, few)
+    found = race(("bare", "vocabtool"), "tensorflow", folder, corpus(work, documents), runs)
+    yield from table(found, documents)
     ratio = median(found["vocabtool"]) / median(found["bare"])
     yield f"at most {WIDE} times the bare encoder's time: {yes_no(ratio <= WIDE)} ({ratio:.3f})"
 

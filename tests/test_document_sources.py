@@ -544,6 +544,16 @@ def test_ids_that_cannot_be(tmp_path: Path) -> None:
         list(batches(str(twice), keep=["id"]))
 
 
+def test_truths_are_no_ids(tmp_path: Path) -> None:
+    """A line whose id is true is bad, also where all lines of a file are of that kind."""
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"id": true, "text": "a"}\n{"id": false, "text": "b"}\n')
+    with pytest.raises(InvalidFile, match=r"jsonl:1: field 'id': wanted a string or a whole"):
+        list(batches(str(path), id_field="id"))
+    (kept,) = batches(str(path), keep=["id"])
+    assert kept.columns["id"].to_pylist() == ["true", "false"]
+
+
 # ---- kept columns
 
 

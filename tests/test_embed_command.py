@@ -129,6 +129,25 @@ def test_what_is_wrong_is_told(
     assert done.stdout == ""
 
 
+def test_what_a_model_raises_is_told(corpus: Path, tmp_path: Path) -> None:
+    """It is the model's fault, not the command's: no usage, no traceback."""
+    (tmp_path / "weak.py").write_text(
+        "import numpy as np\n\n\ndef encode(texts):\n    if len(texts) > 1:\n"
+        "        raise ValueError('too much')\n    return np.ones((1, 2))\n"
+    )
+    options = ["--model", "python:weak:encode", "-o", str(tmp_path / "out"), "--id-field", "id"]
+    done = subprocess.run(
+        [sys.executable, "-m", "vocabtool", "embed", str(corpus), *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 3
+    assert "error: d0 to d99: the model raised ValueError: too much" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_progress_is_for_who_watches(corpus: Path, tmp_path: Path) -> None:
     """On a terminal there is a line that goes away; nothing of it elsewhere."""
     reader, terminal = pty.openpty()
@@ -150,6 +169,11 @@ def test_progress_in_words() -> None:
     assert embed_command.in_words(halfway) == (
         "1,200 documents, 120/s, 2 min left, 4.1% of words unknown, 25% from the cache"
     )
+    # Gone on with: 400 of 800 bytes were done before, and told in 2 seconds; then 100 in 8.
+    resumed = Progress(counts, 0, 10.0, read=500, to_do=800, passed=2.0, passed_read=400)
+    assert embed_command.in_words(resumed).startswith("1,200 documents, 120/s, 24 s left")
+    first = Progress(counts, 0, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
+    assert first.remaining is None
     stream = Progress(Counts(documents=5), 0, 0.5, read=0, to_do=None)
     assert embed_command.in_words(stream) == "5 documents, 10/s"
 

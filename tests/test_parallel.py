@@ -142,6 +142,34 @@ def test_what_the_source_raises(name: str) -> None:
     assert given == list(range(7))
 
 
+class Recovering:
+    """Numbers from 0 to 9; the fourth fails, and those after it would come all the same."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __iter__(self) -> Recovering:
+        return self
+
+    def __next__(self) -> int:
+        self.asked += 1
+        if self.asked == 4:
+            raise OSError("broken")
+        if self.asked > 10:
+            raise StopIteration
+        return self.asked - 1
+
+
+@runners
+def test_a_source_that_would_go_on(name: str) -> None:
+    """What the source raises ends the pass, though the source could give more."""
+    given = []
+    with pytest.raises(OSError, match="broken"):
+        for result in RUNNERS[name][0](Recovering()):
+            given.append(result)
+    assert given == [0, 1, 2]
+
+
 def reciprocal(number: int) -> float:
     return 1 / (number - 5)
 

@@ -231,6 +231,9 @@ def test_by_name(here: Path, name: str, first: float) -> None:
     assert encoder.encode(["abc"]).tolist() == [[first, 3]]
     again = open_encoder(f"python:my_encoders:{name}")
     assert again.fingerprint == encoder.fingerprint
+    told = [note for note in encoder.notes if "covers the source code of" in note]
+    shown = {"held": "Model", "ready": "encode"}.get(name, name)
+    assert [f"my_encoders.{shown}," in note for note in told] == [True]
     if name == "encode":
         assert pickle.loads(pickle.dumps(encoder)).fingerprint == encoder.fingerprint
 

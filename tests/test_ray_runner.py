@@ -79,3 +79,13 @@ def test_ray_reads_by_name(tmp_path: Path) -> None:
     """A stream in this process is nothing that a worker elsewhere could read."""
     with pytest.raises(VocabtoolError, match="by their names"):
         embed(iter(["a"]), "python:tests.counted_letters:encode", tmp_path / "out", runner="ray")
+
+
+def test_what_fails_in_a_worker_is_told_as_anywhere(tmp_path: Path) -> None:
+    """A bad row, by file and line, without Ray's traceback."""
+    (tmp_path / "corpus.jsonl").write_text('{"text": "a"}\n{\n')
+    asked = command(tmp_path / "corpus.jsonl", tmp_path / "out", "--runner", "ray")
+    done = subprocess.run(asked, env=environment(tmp_path / "log"), cwd=ROOT, capture_output=True)
+    assert done.returncode == 3
+    assert b"error: %b:2: not JSON" % bytes(tmp_path / "corpus.jsonl") in done.stderr
+    assert not any(b"Traceback" in line for line in done.stderr.split(b"vocabtool: error: ")[1:])

@@ -131,6 +131,7 @@ def test_pickled_and_no_bin(model: Path) -> None:
     """A pickle in the folder of a module is refused too."""
     (model / "2_Dense").mkdir()
     (model / "2_Dense" / "pytorch_model.bin").write_bytes(b"pickled")
+    (model / "2_Dense" / "other.safetensors").touch()  # which the library would not look at
     with pytest.raises(UnsupportedFormat, match="2_Dense"):
         SentenceTransformersEncoder.open(model)
 

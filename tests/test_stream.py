@@ -7,6 +7,7 @@ import io
 import json
 import pickle
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count, islice
@@ -184,6 +185,20 @@ def test_a_function_that_fails_names_the_document() -> None:
         list(titled)
 
 
+@pytest.mark.parametrize(
+    ("size", "place"), [(1, "d0"), (2, "d0 to d1"), (3, "d0 to d2"), (9, "d0 to d2")]
+)
+def test_a_function_that_fails_names_the_documents_of_a_batch(size: int, place: str) -> None:
+    """Of a batch of documents it says the first id and the last."""
+    batches = Stream.of(documents(3)).batch(size)
+    with pytest.raises(OperatorFailed, match=rf"^{place}: fail_at_all raised KeyError"):
+        list(batches.map(fail_at_all, workers=2))
+
+
+def fail_at_all(element: object) -> None:
+    raise KeyError(repr(element))
+
+
 def test_a_function_that_fails_in_a_process() -> None:
     """It says so from another process too, and its cause holds the traceback there."""
     elements = iter(Stream.of(range(4)).map(fail_at_two, workers=1, kind="processes"))
@@ -313,6 +328,15 @@ def test_cache_in_a_folder(tmp_path: Path) -> None:
     assert list(never.skip(2500)) == held[2500:]
 
 
+def test_cache_of_half_characters(tmp_path: Path) -> None:
+    """Fields come back as they were, also half a character, which JSON knows and UTF-8 does not."""
+    held = [Document("d", "", {"half": "\ud83d é", "\udc80": "\udcff"})]
+    cached = Stream.of(held).cache(tmp_path)
+    assert list(cached) == list(cached) == held
+    fields = Stream.of(held).to_arrow().read_all()["fields"].to_pylist()
+    assert fields == [r'{"half": "\ud83d \u00e9", "\udc80": "\udcff"}']
+
+
 def test_cache_of_nothing(tmp_path: Path) -> None:
     """An empty stream is cached too."""
     assert list(Stream.of([]).cache(tmp_path)) == []
@@ -345,6 +369,14 @@ def test_cache_of_what_does_not_fit(tmp_path: Path) -> None:
         (
             {"id": pa.array(["i"]), "text": pa.array(["t"]), "fields": pa.array(["[]"])},
             "JSON object",
+        ),
+        (
+            {
+                "id": pa.array([None], pa.string()),
+                "text": pa.array(["t"]),
+                "fields": pa.array(["{}"]),
+            },
+            "without an id",
         ),
     ],
 )
@@ -390,6 +422,11 @@ def test_interleave() -> None:
     """A block of each in turn; when one ended, the next takes its place when its turn comes."""
     streams = ["aaaa", "b", "ccc", "dd"]
     assert "".join(interleave(streams, 2, 2)) == "aabaacccdd"
+
+
+def test_interleave_of_few_in_a_large_cycle() -> None:
+    """A cycle of more places than there are streams costs nothing."""
+    assert "".join(interleave(["aaa", "b", "cc"], sys.maxsize)) == "abcaca"
 
 
 def test_interleave_opens_few() -> None:
@@ -454,6 +491,7 @@ def test_mix_by_weights() -> None:
         (lambda s: s.skip(4), 6),
         (lambda s: s.skip(14), 0),
         (lambda s: s.repeat(3), 30),
+        (lambda s: s.repeat(10**15), 10**16),
         (lambda s: s.batch(3), 4),
         (lambda s: mix([s, s], seed=1), 20),
         (lambda s: s.filter(odd), None),

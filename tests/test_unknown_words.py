@@ -86,3 +86,13 @@ def test_forgetting_changes_nothing(forgetful: None) -> None:
         texts = [f"the {'xyz'[number % 3]}{number} cat, {number % 7}", "sat q"]
         found = as_lists(passing.of(string_array(texts)).words)
         assert found == [expected(model, text.encode()) for text in texts]
+
+
+def test_long_words_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered is bounded by bytes too: a text may be one word of a megabyte."""
+    monkeypatch.setattr(unknown_words, "MOST_BYTES", 1000)
+    passing = UnknownWords(words("lower"))
+    for number in range(10):
+        long = b"%d" % number * 600
+        assert as_lists(passing.of(string_array([long])).words) == [[long]]
+        assert sum(map(len, passing._spelled)) <= 1600

@@ -304,7 +304,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
             bar.update(
                 task,
                 description=in_words(progress),
-                total=progress.to_do,
+                total=progress.to_do if progress.read else None,
                 completed=progress.read,
             )
 

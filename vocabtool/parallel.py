@@ -123,6 +123,8 @@ class _UntilFailure(Iterator[T]):
         self._failure: Exception | None = None
 
     def __next__(self) -> T:
+        if self._failure is not None:  # some iterators would go on
+            raise StopIteration
         try:
             return next(self._items)
         except StopIteration:

@@ -40,17 +40,15 @@ def read(file: Readable, request: Request) -> Iterator[Batch]:
                 yield from _of_stream(stream, request)
 
 
-def row_count(file: str) -> int | None:
-    """How many rows a file has; ``None`` for a stream, which must be read to know."""
+def row_counts(file: str) -> list[int] | None:
+    """How many rows each record batch of a file has; ``None`` for a stream: it must be read."""
     import pyarrow as pa
 
     with arrow_errors(WRONG), pa.memory_map(file) as mapped:
         if mapped.read(len(FILE)) != FILE:
             return None
         table = pa.ipc.open_file(mapped)
-        places = range(table.num_record_batches)
-        count: int = sum(table.get_batch(place).num_rows for place in places)
-        return count
+        return [table.get_batch(place).num_rows for place in range(table.num_record_batches)]
 
 
 def _head(file: Readable) -> bytes:

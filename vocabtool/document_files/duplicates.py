@@ -66,11 +66,12 @@ def last_of_repeated(
     places = Places()
     for batch in again:
         positions = places.add(batch.source, batch.numbers)
-        yield from _without(batch, np.flatnonzero(np.isin(positions, outdated)))
+        first, end = np.searchsorted(outdated, [positions[0], positions[-1] + 1])
+        yield from _without(batch, np.flatnonzero(np.isin(positions, outdated[first:end])))
 
 
 def _outdated(found: Iterable[Batch], repeated: Repeated) -> NDArray[np.int64]:
-    """The positions of documents whose ids come again: shape (r,)."""
+    """The positions of documents whose ids come again, ascending: shape (r,)."""
     seen = _Seen()
     first, later = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for batch in found:
@@ -81,7 +82,7 @@ def _outdated(found: Iterable[Batch], repeated: Repeated) -> NDArray[np.int64]:
     firsts, laters = np.concatenate(first), np.concatenate(later)
     order = np.lexsort((laters, firsts))
     come_again = np.append(firsts[order][1:] == firsts[order][:-1], False)[: len(order)]
-    return np.append(np.unique(firsts), laters[order][come_again])
+    return np.sort(np.append(np.unique(firsts), laters[order][come_again]))
 
 
 def _without(batch: Batch, rows: NDArray[np.int64]) -> Iterator[Batch]:

@@ -60,10 +60,16 @@ def _of_file(name: str, wanted: Format | None) -> Extent:
 
 
 def _rows(name: str, wanted: Format | None) -> int | None:
+    counts = row_counts(name, wanted)
+    return None if counts is None else sum(counts)
+
+
+def row_counts(name: str, wanted: Format | None) -> list[int] | None:
+    """How many rows each part of a file has that a reader can start at; ``None``: not known."""
     kind = kind_of(name, wanted)
     if kind.format == "parquet":
-        return parquet_file.row_count(name)
-    return arrow_ipc.row_count(name) if kind == ("arrow", None) else None
+        return parquet_file.row_counts(name)
+    return arrow_ipc.row_counts(name) if kind == ("arrow", None) else None
 
 
 def _sum(parts: Iterable[Extent]) -> Extent:

@@ -111,6 +111,8 @@ def _kinds(block: Block, request: Request) -> dict[str, pa.DataType] | None:
     held = {name: first.get(name) if isinstance(first, dict) else None for name in names}
     if not all(type(value) in known for value in held.values()):
         return None
+    if request.id_field is not None and type(held[request.id_field]) is bool:  # refused row by row
+        return None
     return {name: known[type(value)] for name, value in held.items()} | kinds
 
 

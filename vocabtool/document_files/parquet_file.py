@@ -48,13 +48,16 @@ def read(file: IO[bytes], request: Request) -> Iterator[Batch]:
             yield from in_size(_joined(held), request.size)
 
 
-def row_count(file: str) -> int:
-    """How many rows a file has, from its footer. Raises :class:`InvalidFile`."""
+def row_counts(file: str) -> list[int]:
+    """How many rows each row group of a file has. Raises :class:`InvalidFile`."""
     from pyarrow import parquet
 
     with arrow_errors("not Parquet, or damaged"):
-        count: int = parquet.read_metadata(file).num_rows
-    return count
+        return _row_counts(parquet.read_metadata(file))
+
+
+def _row_counts(metadata: Any) -> list[int]:
+    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
 def _numbered(file: IO[bytes], table: Any, columns: Asked, request: Request) -> Iterator[Batch]:
@@ -64,7 +67,7 @@ def _numbered(file: IO[bytes], table: Any, columns: Asked, request: Request) -> 
     wanted = schema.names if request.whole else columns.all()
     long = [name for name in wanted if is_long(schema.field(name).type)]
     coded = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long)
-    counts = [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
+    counts = _row_counts(table.metadata)
     starts = np.append(1, 1 + np.cumsum(counts, dtype=np.int64)).tolist()
     groups = dropwhile(lambda group: request.ahead.pass_over(counts[group]), range(len(counts)))
     for group in groups:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, assert_never, cast, get_args
 
 from vocabtool.encoders.encoder import Encoder, EncoderKind
-from vocabtool.encoders.python_callable import PythonEncoder, source_fingerprint
+from vocabtool.encoders.python_callable import PythonEncoder
 from vocabtool.encoders.python_names import named_object
 from vocabtool.encoders.sentence_transformers_files import MARKS, is_model
 from vocabtool.encoders.static_weights import FittedWeights, Weighting
@@ -153,10 +153,7 @@ def _of_callable(
         raise VocabtoolError(
             f"{type(value).__name__} is no encoder and cannot be called with texts; {FORMS}"
         )
-    fingerprint = getattr(value, "fingerprint", None)
-    if fingerprint is None and maker is not None:
-        fingerprint = source_fingerprint(maker)
-    return PythonEncoder(value, fingerprint=fingerprint, **options)
+    return PythonEncoder(value, made_by=maker, **options)
 
 
 def _check_options(kind: EncoderKind, options: Mapping[str, Any]) -> None:

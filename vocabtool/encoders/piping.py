@@ -40,7 +40,5 @@ class Piping:
         what was asked for. Raises ``ValueError`` where either number is below one.
         """
         size = self.max_batch if batch_size is None else batch_size
-        if size < 1 or workers < 1:
-            raise ValueError(f"wanted batches and workers of at least 1, got {size} and {workers}")
         encode = cast(Callable[[list[str | bytes]], Sequence[Vectors]], self.encode)
         return pipe_rows(encode, texts, batch_size=size, workers=workers)

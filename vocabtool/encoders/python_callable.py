@@ -46,11 +46,13 @@ class PythonEncoder(Piping, Inexact):
         fingerprint: str | None = None,
         max_batch: int = MAX_BATCH,
         words: Words | None = None,
+        made_by: Callable[[], Any] | None = None,
     ) -> None:
         """``dim``: without, ``fn`` is asked for one vector. ``max_batch``: texts for it at once.
 
         ``fingerprint``: any text that is another when the vectors are. Without, it is made of
-        ``fn``'s attribute ``fingerprint``, or of its source code.
+        ``fn``'s attribute ``fingerprint``, or of its source code. ``made_by``: what made ``fn``,
+        where its source code tells more.
         Raises :class:`VocabtoolError` where nothing tells ``fn`` apart from another, and where it
         gives no vectors; ``ValueError`` for wrong arguments.
         """
@@ -61,8 +63,9 @@ class PythonEncoder(Piping, Inexact):
         self._fn = fn
         self._name = _name_of(fn)
         given = fingerprint if fingerprint is not None else getattr(fn, "fingerprint", None)
-        self._notes = (DECODED,) if given else (DECODED, SOURCE_ONLY.format(name=self._name))
-        told = str(given) if given else source_fingerprint(fn)
+        source = made_by or fn
+        self._notes = (DECODED,) if given else (DECODED, SOURCE_ONLY.format(name=_name_of(source)))
+        told = str(given) if given else _source_fingerprint(source)
         self._fingerprint = hashlib.sha256(f"vocabtool python 1\n{told}".encode()).hexdigest()
         self._max_batch = max_batch
         self._words = words
@@ -111,7 +114,7 @@ class PythonEncoder(Piping, Inexact):
         return checked_vectors(self._fn(texts), len(texts), dim, of)
 
 
-def source_fingerprint(made_by: Callable[..., Any]) -> str:
+def _source_fingerprint(made_by: Callable[..., Any]) -> str:
     """Hexadecimal sha256 of module, qualified name and source code of a function or a class.
 
     Raises :class:`VocabtoolError` where these do not decide what it does: for what is made of other

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from vocabtool.errors import NoVocabulary, VocabtoolError
-from vocabtool.formats import graph_files
-from vocabtool.words import readings
-from vocabtool.words.model_words import Words
+from vocabtool.words.model_words import Words, exact_words
 from vocabtool.words.tap import Tap
-from vocabtool.words.tap_judge import TapJudge, is_live, judges
+from vocabtool.words.tap_judge import TapJudge
 
 EXACT: Final = "With --exact-words (exact_words=True) the model itself tells them"
 
@@ -44,20 +41,8 @@ def exact(tap: Tap, model: Path, name: str | None) -> tuple[Words, TapJudge]:
 
     Raises :class:`NoVocabulary` where it looks none up.
     """
-    found, ways = readings.read_readings(model)
-    live = [way for way in ways if is_live(tap, way)]
-    chosen = readings.choose(live, found, name).vocabulary
-    with graph_files.open_graphs(model).file.open("rb") as file:
-        graph = hashlib.file_digest(file, "sha256").digest()
-    told = judges(tap, live, graph)
-    vocabularies = {way.vocabulary.name: way.vocabulary for way in reversed(live)}
-    others = tuple(
-        Words(vocabularies[other], "exact", judge)
-        for other, judge in told.items()
-        if other != chosen.name
-    )
-    judge = told[chosen.name]
-    return Words(chosen, "exact", judge, others, found.warnings), judge
+    words = exact_words(tap, model, name)
+    return words, cast(TapJudge, words.judge_)
 
 
 def cost(tap: Tap) -> str:

@@ -19,6 +19,8 @@ MARKS: Final = (MODULES, "config_sentence_transformers.json")
 OWN: Final = "sentence_transformers."  # modules of the library itself
 OWNER: Final = "sentence-transformers"  # of names that tell no owner
 PICKLED: Final = frozenset((".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"))
+# What the library reads instead of a pickle beside it.
+SAFE: Final = ("model.safetensors", "model.safetensors.index.json")
 MOST_MODULES: Final = 1 << 20  # bytes of modules.json
 TRUST: Final = "--trust (in Python trust=True) does so"
 
@@ -74,7 +76,7 @@ def check_files(folder: Path) -> None:
                 file=str(folder / MODULES),
             )
     for file in _files(folder):
-        if file.suffix in PICKLED and not any(file.parent.glob("*.safetensors")):
+        if file.suffix in PICKLED and not any((file.parent / name).is_file() for name in SAFE):
             raise UnsupportedFormat(
                 "pickled weights, and no safetensors beside them; unpickling can run anything. "
                 f"Save the model with safe_serialization=True, or trust it: {TRUST}",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CHUNK_BITS: Final = 20  # 21 MB
 MOST_WORDS: Final = 1 << 18  # unknown words that are remembered; past it all is forgotten
+MOST_BYTES: Final = 1 << 25  # of these words: some are as long as a text
 MOST_CHUNKS: Final = 1 << 20  # 24 MB
 FIRST_ROOM: Final = 1 << 12
 
@@ -72,15 +73,23 @@ class UnknownWords:
             return unknown_of(self._words.judge(texts))
         if not judge.rule.works_between_blanks(texts):
             return unknown_of(judge.judge(texts))
-        if len(self._spelled) > MOST_WORDS or self._facts.rows > MOST_CHUNKS:
+        if self._is_full():
             self._forget()
         return self._by_chunks(texts, judge)
+
+    def _is_full(self) -> bool:
+        return (
+            len(self._spelled) > MOST_WORDS
+            or self._spelled_bytes > MOST_BYTES
+            or self._facts.rows > MOST_CHUNKS
+        )
 
     def _forget(self) -> None:
         self._table = ChunkTable(CHUNK_BITS)
         self._facts = _Facts()
         self._numbers: dict[bytes, int] = {}
         self._spelled: list[bytes] = []
+        self._spelled_bytes = 0
 
     def _by_chunks(self, texts: pa.StringArray, judge: RuleJudge) -> Unknown:
         pieces, offsets = chunks(texts)
@@ -109,6 +118,7 @@ class UnknownWords:
         number = self._numbers.setdefault(word, len(self._spelled))
         if number == len(self._spelled):
             self._spelled.append(word)
+            self._spelled_bytes += len(word)
         return number
 
     def _spell(self, listed: _Listed) -> pa.ListArray:

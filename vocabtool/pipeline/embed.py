@@ -6,25 +6,36 @@ in ``local_runner.py`` and ``ray_runner.py``.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from vocabtool.document_files.opening import STDIN
 from vocabtool.documents import Format, OnDuplicate, OnError, Sources
 from vocabtool.encoders.encoder import Encoder, EncoderKind
 from vocabtool.encoders.opening import Model, open_encoder
 from vocabtool.errors import ChangedRun, VocabtoolError
 from vocabtool.pipeline import ray_runner
 from vocabtool.pipeline.encoding import OWN, Counts
-from vocabtool.pipeline.fitting import fitted
+from vocabtool.pipeline.fitting import fitted, weights_of
 from vocabtool.pipeline.folder import Folder, opened
-from vocabtool.pipeline.inputs import Check, can_be_read_again, facts_of, files_of
-from vocabtool.pipeline.local_runner import run_processes, run_threads
+from vocabtool.pipeline.inputs import (
+    Check,
+    Input,
+    can_be_read_again,
+    changes,
+    facts_of,
+    files_of,
+    files_outside,
+)
+from vocabtool.pipeline.local_runner import Done, run_processes, run_threads
 from vocabtool.pipeline.making import Made, Work
 from vocabtool.pipeline.plan import Dtype, Plan
 from vocabtool.pipeline.reading import LeftOut, Reading
 from vocabtool.pipeline.report import EmbedReport, Progress
+from vocabtool.words.model_words import Words
 
 Runner = Literal["local", "ray"]
 
@@ -94,16 +105,15 @@ def embed(
     _check_numbers(shard_rows, batch_size, workers, threads)
     _check_names(keep)
     with opened(Path(output)) as folder:
-        if force:
-            folder.clear()
-        redone = folder.unfinished()
-        encoder = fitted(open_encoder(model), folder, sources, field, format)
-        inputs = facts_of(files_of(sources) or (), check)
+        files = files_outside(sources, folder.path)
+        watched = facts_of(files or (), "stat")
+        kept = None if force else folder.weights()
+        encoder = fitted(open_encoder(model), kept, files, field, format)
         plan = Plan(
             encoder.fingerprint,
-            encoder.kind,
+            _of_words(encoder.words),
             encoder.dim,
-            inputs,
+            watched if check == "stat" else facts_of(files or (), check),
             source,
             field,
             format,
@@ -124,10 +134,13 @@ def embed(
             threads or THREADS[encoder.kind],
             ray_address,
         )
-        _check_together(sources, plan, how)
-        _begin(folder, plan, sources)
-        reading = Reading(sources, plan, on_error, on_duplicate)
-        return _Run(folder, encoder, reading, how, redone, progress).done()
+        _check_together(plan, how, files)
+        if force or not _goes_on(folder, plan, files):
+            if force:
+                folder.clear()
+            folder.begin(plan, weights_of(encoder))
+        reading = Reading(sources if files is None else files, plan, on_error, on_duplicate)
+        return _Run(folder, encoder, reading, how, watched, progress).done()
 
 
 class _Run:
@@ -139,30 +152,35 @@ class _Run:
         encoder: Encoder,
         reading: Reading,
         how: Options,
-        redone: int,
+        watched: tuple[Input, ...],
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self._folder = folder
         self._encoder = encoder
         self._reading = reading
         self._how = how
-        self._redone = redone
+        self._watched = watched
+        self._redone = folder.unfinished()
         self._progress = progress
         self._left_out = LeftOut()
         self._counts = Counts()
         self._hits = 0
         self._start = time.monotonic()
-        self._to_do = sum(each.size for each in reading.plan.inputs) or None
+        self._to_do = self._bytes_to_read()
+        self._begun: tuple[float, int] | None = None  # seconds gone and bytes read, at first
 
     def done(self) -> EmbedReport:
         """Make what is missing; tell of it."""
         plan = self._reading.plan
         shards = self._folder.done(plan)
         resumed, manifest = len(shards), self._folder.manifest()
-        if manifest is None or not manifest.holds(shards):
-            for made in self._made(frozenset(shards)):
+        if manifest is None or manifest.run != plan.fingerprint or not manifest.holds(shards):
+            there = {number: shard.counts.documents for number, shard in shards.items()}
+            for made in self._made(there):
                 shards[made.shard.number] = made.shard
-            manifest = self._folder.finish(plan, shards, self._left_out)
+            self._check_inputs()
+            self._redone += self._folder.unfinished()  # of workers that were killed
+            manifest = self._folder.finish(plan, shards, there, self._left_out)
         return EmbedReport(
             str(self._folder.path),
             len(manifest.shards),
@@ -178,9 +196,27 @@ class _Run:
             self._encoder.notes,
         )
 
-    def _made(self, done: frozenset[int]) -> Iterator[Made]:
+    def _check_inputs(self) -> None:
+        """Raise :class:`VocabtoolError` where a file was written to while it was read."""
+        changed = changes(self._watched, facts_of((each.name for each in self._watched), "stat"))
+        if changed:
+            raise VocabtoolError(
+                f"{self._folder.path}: not finished, an input changed while it was read: "
+                f"{changed[0]}. Start over with --force"
+            )
+
+    def _bytes_to_read(self) -> int | None:
+        """``None`` where nothing tells."""
+        reading = self._reading
+        if not can_be_read_again(files_of(reading.sources)):
+            return None
+        passes = 2 if reading.on_duplicate == "last" else 1
+        return passes * sum(each.size for each in self._watched) or None
+
+    def _made(self, done: Done) -> Iterator[Made]:
         how, reading = self._how, self._reading
-        work = Work(self._folder.path, reading.plan, self._encoder, how.cache, how.threads)
+        folder = self._folder.path.absolute()  # a worker may be elsewhere
+        work = Work(folder, reading.plan, self._encoder, how.cache, how.threads)
         if how.runner == "ray":
             return ray_runner.run_ray(
                 reading, done, work, how.workers, self._left_out, self._passed, how.ray_address
@@ -196,7 +232,10 @@ class _Run:
         if self._progress is not None:
             seconds = time.monotonic() - self._start
             read = self._left_out.reached.bytes
-            self._progress(Progress(self._counts, self._hits, seconds, read, self._to_do))
+            self._begun = self._begun or (seconds, read)
+            self._progress(
+                Progress(self._counts, self._hits, seconds, read, self._to_do, *self._begun)
+            )
 
 
 def _check_numbers(
@@ -221,24 +260,32 @@ def _check_names(keep: Sequence[str]) -> None:
         raise ValueError(f"keep: a field twice among {', '.join(keep)}")
 
 
-def _check_together(sources: Sources, plan: Plan, how: Options) -> None:
+def _of_words(words: Words | None) -> str | None:
+    """What decides which words of a text are unknown; ``None``: nothing tells them."""
+    if words is None:
+        return None
+    told = (words.fingerprint, words.vocabulary.fingerprint)
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+
+def _check_together(plan: Plan, how: Options, files: list[str] | None) -> None:
     if plan.exact and how.cache is not None:
         raise VocabtoolError(
             "exact words come from running the model, and a cached vector runs nothing: "
             "leave out either the cache or the exact words"
         )
-    if how.runner == "ray" and files_of(sources) is None:
+    if how.runner == "ray" and (files is None or STDIN in files):
         raise VocabtoolError("the runner ray reads files by their names, wherever it runs")
 
 
-def _begin(folder: Folder, plan: Plan, sources: Sources) -> None:
-    """Go on with the run that is in the folder, or begin."""
+def _goes_on(folder: Folder, plan: Plan, files: list[str] | None) -> bool:
+    """Whether the run is in the folder. Raises :class:`ChangedRun` where another is."""
     before = folder.plan()
     if before is None:
-        folder.begin(plan)
-        return
-    changes = before.differences(plan)
-    if plan.source is None and not can_be_read_again(sources):
-        changes = (*changes, ANOTHER_STREAM)
-    if changes:
-        raise ChangedRun(str(folder.path), changes)
+        return False
+    told = before.differences(plan)
+    if plan.source is None and not can_be_read_again(files):
+        told = (*told, ANOTHER_STREAM)
+    if told:
+        raise ChangedRun(str(folder.path), told)
+    return True

@@ -5,18 +5,20 @@ How vectors are made is the encoder's business, how rows are written that of ``s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from vocabtool.encoders.encoder import Encoder, Vectors
-from vocabtool.errors import InvalidFile
+from vocabtool.errors import InvalidFile, OperatorFailed, VocabtoolError
 from vocabtool.oov.unknown_words import Unknown, UnknownWords, unknown_of
+from vocabtool.pipeline.inputs import is_count
 from vocabtool.pipeline.plan import Dtype, Plan
 from vocabtool.pipeline.slabs import ID, TEXT, Slab
-from vocabtool.pipeline.utf8 import as_utf8
+from vocabtool.pipeline.utf8 import REPLACED, as_utf8
 from vocabtool.pipeline.vector_cache import VectorCache
 
 if TYPE_CHECKING:
@@ -43,6 +45,13 @@ class Counts:
     not_utf8: int = 0
     tokens: int = 0
     tokens_unknown: int = 0
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Counts:
+        """Out of a file. Raises ``TypeError`` for what is no counts."""
+        if not all(map(is_count, told.values())):
+            raise TypeError(f"counts that are none: {told}")
+        return cls(**told)
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Counts)))
@@ -75,13 +84,16 @@ class SlabEncoder:
     def rows(self, slab: Slab, unknown: Unknown | None) -> Rows:
         """Encode a slab. Raises :class:`VocabtoolError` where the encoder fails."""
         texts, hits = _texts(slab), 0
-        if self._plan.exact:
-            vectors, unknown = self._encode_exactly(texts)
-        elif self._cache is not None:
-            cached, hits = self._cache.vectors(texts, lambda new: np.concatenate(self._encode(new)))
-            vectors = [cached]
-        else:
-            vectors = self._encode(texts)
+        with _failures(slab):
+            if self._plan.exact:
+                vectors, unknown = self._encode_exactly(texts)
+            elif self._cache is not None:
+                cached, hits = self._cache.vectors(
+                    texts, lambda new: np.concatenate(self._encode(new))
+                )
+                vectors = [cached]
+            else:
+                vectors = self._encode(texts)
         table, replaced = self._table(slab.table, vectors, unknown)
         counts = Counts(
             len(texts),
@@ -133,6 +145,20 @@ class SlabEncoder:
                 columns.append(column)
                 replaced |= strange
         return pa.Table.from_arrays(columns, schema=self.schema), int(np.count_nonzero(replaced))
+
+
+@contextmanager
+def _failures(slab: Slab) -> Iterator[None]:
+    """What a model raises, with the documents that it was called with."""
+    try:
+        yield
+    except (VocabtoolError, OSError, MemoryError):
+        raise
+    except Exception as error:  # a callable may raise anything: its user wants to know where
+        ids = slab.table.column(ID).chunk(0).view("binary")
+        first, last = (ids[at].as_py().decode("utf-8", REPLACED) for at in (0, -1))
+        place = f"{first} to {last}"
+        raise OperatorFailed(place, f"the model raised {type(error).__name__}: {error}") from error
 
 
 def schema_of(plan: Plan, *, with_words: bool) -> pa.Schema:

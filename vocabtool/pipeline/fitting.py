@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from vocabtool.documents import Format, Skipped, Sources, batches
+from vocabtool.documents import Format, Skipped, batches
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import VocabtoolError
-from vocabtool.pipeline.folder import WEIGHTS, Folder
-from vocabtool.pipeline.inputs import can_be_read_again, files_of
+from vocabtool.pipeline.inputs import can_be_read_again
 from vocabtool.words.cut import as_bytes
 
 SAMPLE: Final = 20_000  # documents that weights are fitted on
@@ -21,27 +20,27 @@ SAMPLE_BYTES: Final = 1 << 20  # read at a time for it
 
 def fitted(
     encoder: Encoder,
-    folder: Folder,
-    sources: Sources,
+    kept: FittedWeights | None,
+    files: Sequence[str] | None,
     field: str | None,
     format: Format | None,  # noqa: A002 - what it is called on the command line
 ) -> Encoder:
-    """The encoder with its weights: those in the folder, else of a sample of the documents."""
-    if not isinstance(encoder, StaticEncoder):
+    """The encoder with its weights: those that were ``kept``, else of a sample of the files."""
+    if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
         return encoder
-    kept = folder.path / WEIGHTS
-    if encoder.needs_fit and folder.plan() is not None:
-        return encoder.with_weights(FittedWeights.read(kept))
-    if encoder.needs_fit:
-        if not can_be_read_again(sources):
-            raise VocabtoolError(
-                "weights are fitted on a sample of the documents, and a stream is read once: "
-                "fit them on other texts and give them, or choose no weights"
-            )
-        encoder = encoder.fit(_sample(files_of(sources) or [], field, format))
-    if encoder.fitted is not None:
-        encoder.fitted.write(kept)
-    return encoder
+    if kept is not None:
+        return encoder.with_weights(kept)
+    if files is None or not can_be_read_again(files):
+        raise VocabtoolError(
+            "weights are fitted on a sample of the documents, and a stream is read once: "
+            "fit them on other texts and give them, or choose no weights"
+        )
+    return encoder.fit(_sample(files, field, format))
+
+
+def weights_of(encoder: Encoder) -> FittedWeights | None:
+    """What was fitted, to be kept beside the shards; ``None``: nothing."""
+    return encoder.fitted if isinstance(encoder, StaticEncoder) else None
 
 
 def _sample(

@@ -1,7 +1,7 @@
 """The folder of a run: who writes in it, which run it is of, which shards are done.
 
     run.json               the plan, before anything else
-    shard-000000.parquet   appears when it is whole; while it is written it ends in ``.part``
+    shard-000000.parquet   appears when it is whole; until then its name ends otherwise: ``.part``
     manifest.json          last, when every shard is there: their names, sizes and checksums
     weights.json           of an encoder whose weights were fitted on the corpus
     .lock                  held by the process that writes
@@ -14,18 +14,30 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from vocabtool.documents import Skip
+from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import FolderInUse, InvalidFile, NotFound, reading
+from vocabtool.formats import json_text
 from vocabtool.pipeline.encoding import Counts
+from vocabtool.pipeline.inputs import is_count
 from vocabtool.pipeline.plan import Plan
 from vocabtool.pipeline.reading import LeftOut
-from vocabtool.pipeline.shard_files import BESIDE, NAME, NAMES, Shard, checksum, read_shard
+from vocabtool.pipeline.shard_files import (
+    BESIDE,
+    NAME,
+    NAMES,
+    Shard,
+    check_pages,
+    checksum,
+    read_shard,
+)
 from vocabtool.whole_file import whole_file
 
 RUN: Final = "run.json"
@@ -33,6 +45,8 @@ MANIFEST: Final = "manifest.json"
 WEIGHTS: Final = "weights.json"
 LOCK: Final = ".lock"
 FORMAT: Final = 1
+# What a run that is killed as it begins leaves behind.
+BEGUN: Final = re.compile(r"\.lock|weights\.json|\.vocabtool-.*\.tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +89,8 @@ class Manifest:
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
+        held = json_text.parse(data)
         try:
-            held = json.loads(data)
             if held["vocabtool_manifest"] != FORMAT:
                 raise InvalidFile(f"written by another vocabtool: wanted version {FORMAT}")
             shards, checksums = [], []
@@ -84,9 +98,14 @@ class Manifest:
                 file, size, crc = each.pop("file"), each.pop("bytes"), each.pop("crc32c")
                 if file != NAME.format(number):
                     raise InvalidFile(f"shard {number} is called {file!r}")
-                shards.append(Shard(file, number, held["run"], size, Counts(**each)))
+                shards.append(Shard(file, number, held["run"], size, Counts.of(each)))
                 checksums.append(crc)
             first = tuple(Skip(**skip) for skip in held["first_skipped"])
+            numbers = [shard.size for shard in shards] + checksums
+            if not all(map(is_count, (*numbers, held["skipped"], held["dropped"]))):
+                raise InvalidFile("not a manifest of `vocabtool embed`: its numbers are none")
+            if not all(type(each) is str for skip in first for each in (held["run"], *skip)):
+                raise InvalidFile("not a manifest of `vocabtool embed`: its texts are none")
             manifest = cls(
                 held["run"],
                 tuple(shards),
@@ -95,9 +114,7 @@ class Manifest:
                 held["dropped"],
                 first,
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            if isinstance(error, InvalidFile):
-                raise
+        except (TypeError, KeyError, AttributeError) as error:
             raise InvalidFile(f"not a manifest of `vocabtool embed`: {error}") from error
         if manifest.to_json() != data:
             raise InvalidFile("not a manifest of `vocabtool embed`: it was changed by hand")
@@ -112,18 +129,24 @@ class Folder:
 
     def plan(self) -> Plan | None:
         """The run that was begun here; ``None``: none."""
-        file = self.path / RUN
-        if not file.exists():
-            return None
-        with reading(str(file)):
-            return Plan.from_json(file.read_bytes())
+        return read_plan(self.path)
 
     def manifest(self) -> Manifest | None:
         """What was finished here; ``None``: nothing."""
         return read_manifest(self.path)
 
-    def begin(self, plan: Plan) -> None:
-        """Keep what the run is."""
+    def weights(self) -> FittedWeights | None:
+        """The weights that the run here was begun with; ``None``: none are kept."""
+        file = self.path / WEIGHTS
+        begun = (self.path / RUN).exists() and file.exists()
+        return FittedWeights.read(file) if begun else None
+
+    def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
+        """Keep what the run is: its description last, from then on there is a run."""
+        if weights is None:
+            (self.path / WEIGHTS).unlink(missing_ok=True)
+        else:
+            weights.write(self.path / WEIGHTS)
         self.write(RUN, plan.to_json())
 
     def write(self, name: str, data: bytes) -> None:
@@ -132,8 +155,11 @@ class Folder:
             file.write(data)
 
     def clear(self) -> None:
-        """Remove a run, manifest first; what is not of a run stays."""
-        for name in (MANIFEST, *self._shard_files(), RUN, WEIGHTS):
+        """Remove what a run made, manifest first; what is not of a run stays.
+
+        So does its description, until another takes its place: the folder is a run's all the time.
+        """
+        for name in (MANIFEST, *self._shard_files()):
             (self.path / name).unlink(missing_ok=True)
 
     def unfinished(self) -> int:
@@ -162,8 +188,16 @@ class Folder:
             found[shard.number] = shard
         return found
 
-    def finish(self, plan: Plan, shards: Mapping[int, Shard], left_out: LeftOut) -> Manifest:
-        """Write the manifest: from now on the folder is whole."""
+    def finish(
+        self, plan: Plan, shards: Mapping[int, Shard], resumed: Iterable[int], left_out: LeftOut
+    ) -> Manifest:
+        """Write the manifest: from now on the folder is whole.
+
+        Shards that were ``resumed`` are read once more: the manifest tells the checksum of all,
+        and nobody would know that one was damaged before. Raises :class:`InvalidFile`.
+        """
+        for number in resumed:
+            check_pages(self.path / shards[number].file)
         ordered = tuple(shards[number] for number in sorted(shards))
         manifest = Manifest(
             plan.fingerprint,
@@ -186,7 +220,24 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not file.exists():
         return None
     with reading(str(file)):
-        return Manifest.from_json(file.read_bytes())
+        return Manifest.from_json(_content(file))
+
+
+def read_plan(folder: Path) -> Plan | None:
+    """The plan of the run in a folder; ``None``: there is none."""
+    file = folder / RUN
+    if not file.exists():
+        return None
+    with reading(str(file)):
+        return Plan.from_json(_content(file))
+
+
+def _content(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        data = opened.read(json_text.MAX_FILE + 1)
+    if len(data) > json_text.MAX_FILE:
+        raise InvalidFile(f"more than {json_text.MAX_FILE:,} bytes of JSON")
+    return data
 
 
 @contextmanager
@@ -202,17 +253,23 @@ def opened(path: Path) -> Iterator[Folder]:
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise FolderInUse(f"{path}: another process writes here; wait for it") from error
+        except OSError as error:
+            raise NotFound(f"{path}: nothing can be locked there: {error.strerror}") from error
         yield Folder(path)
     finally:
         os.close(handle)
 
 
 def _refuse_others(path: Path) -> None:
-    names = [file.name for file in path.iterdir()]
-    if names and not {RUN, LOCK} & {*names}:
+    """Raise :class:`NotFound` unless a run is here, or what is left of one that just began."""
+    if (path / RUN).exists():
+        return
+    names = (file.name for file in path.iterdir())
+    others = sorted(name for name in names if not BEGUN.fullmatch(name))
+    if others:
         raise NotFound(
-            f"{path}: not empty, and no run of `vocabtool embed` (it holds {names[0]!r}): "
+            f"{path}: not empty, and no run of `vocabtool embed` (it holds {others[0]!r}): "
             "name a new folder"
         )

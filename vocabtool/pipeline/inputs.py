@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from vocabtool.document_files.opening import STDIN, find
 from vocabtool.documents import Sources, names_of
-from vocabtool.errors import reading
+from vocabtool.errors import VocabtoolError, reading
 
 Check = Literal["stat", "content"]
 
@@ -25,6 +27,20 @@ class Input(NamedTuple):
     changed: int | None = None
     sha256: str | None = None
 
+    def is_of_its_types(self) -> bool:
+        """Whether the values, which may come out of a file, are what their types promise."""
+        return (
+            type(self.name) is str
+            and is_count(self.size)
+            and (self.changed is None or type(self.changed) is int)
+            and (self.sha256 is None or type(self.sha256) is str)
+        )
+
+
+def is_count(value: object) -> bool:
+    """Whether a value out of a file counts something: a whole number, not below 0, of 64 bits."""
+    return type(value) is int and 0 <= value < 1 << 63
+
 
 def files_of(sources: Sources) -> list[str] | None:
     """The files that are meant, in their order; ``None``: the sources hold documents themselves."""
@@ -38,15 +54,38 @@ def files_of(sources: Sources) -> list[str] | None:
     return files
 
 
-def can_be_read_again(sources: Sources) -> bool:
-    """Whether these are files, and none of them standard input."""
+def files_outside(sources: Sources, folder: Path) -> list[str] | None:
+    """The files that are meant, without those that a folder or glob finds in ``folder``.
+
+    What is written there is never read. Raises :class:`VocabtoolError` where a source lies there.
+    """
     files = files_of(sources)
-    return files is not None and STDIN not in files
+    if files is None:
+        return None
+    own = folder.resolve()
+    resolved = cache(os.path.realpath)
+    for name in names_of(sources) or []:
+        if name != STDIN and Path(name).resolve().is_relative_to(own):
+            raise VocabtoolError(f"{name}: lies in {folder}, where the vectors go: name another")
+    return [
+        name
+        for name in files
+        if name == STDIN or not Path(resolved(os.path.dirname(name))).is_relative_to(own)  # noqa: PTH120 - quicker, for many files
+    ]
+
+
+def can_be_read_again(files: Iterable[str] | None) -> bool:
+    """Whether a second reading gives the same: not of documents held, standard input or a pipe."""
+    return files is not None and not any(map(_is_stream, files))
 
 
 def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
-    """The facts of files in their order; standard input has none, and is left out."""
-    return tuple(_facts(name, check) for name in files if name != STDIN)
+    """The facts of files in their order; standard input and pipes have none, and are left out."""
+    return tuple(_facts(name, check) for name in files if not _is_stream(name))
+
+
+def _is_stream(name: str) -> bool:
+    return name == STDIN or (Path(name).exists() and not Path(name).is_file())
 
 
 def _facts(name: str, check: Check) -> Input:

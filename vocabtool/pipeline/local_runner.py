@@ -6,45 +6,88 @@ the disk: what a kill costs is one shard a worker, whatever runs ahead is only r
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final, NamedTuple
 
+from vocabtool.errors import VocabtoolError
 from vocabtool.parallel import closed_after, parallel_map, prefetch
 from vocabtool.pipeline.making import Made, Passed, ShardMaker, Work
 from vocabtool.pipeline.slabs import Slab
 
 AHEAD: Final = 16  # slabs that are read before they are asked for
 
+Done = Mapping[int, int]
+"""Shards that are there, by number: how many documents each holds."""
 
-def run_threads(
-    slabs: Iterator[Slab], done: Container[int], work: Work, passed: Passed
-) -> Iterator[Made]:
+
+def run_threads(slabs: Iterator[Slab], done: Done, work: Work, passed: Passed) -> Iterator[Made]:
     """Make the shards that are not ``done``, in order, in this process."""
     with closing(ShardMaker(work)) as maker:
-        wanted = (maker.prepare(slab) for slab in slabs if slab.shard not in done)
+        wanted = map(maker.prepare, missing(slabs, done))
         with closed_after(prefetch(wanted, AHEAD)) as ready:
             for number, group in groupby(ready, key=lambda prepared: prepared.slab.shard):
                 yield maker.make(number, group, passed)
 
 
+def missing(slabs: Iterator[Slab], done: Done) -> Iterator[Slab]:
+    """The slabs of shards that are not ``done``.
+
+    Raises :class:`VocabtoolError` at the end where a shard that is done is none of these documents:
+    a stream under an old name, or a file that was changed and given its old time.
+    """
+    met: Counter[int] = Counter()
+    for slab in slabs:
+        if slab.shard in done:
+            met[slab.shard] += slab.table.num_rows
+        else:
+            yield slab
+    for number, documents in done.items():
+        if met[number] != documents:
+            raise VocabtoolError(
+                f"shard {number} holds {documents:,} documents, and now there are {met[number]:,} "
+                "for it: the documents changed; start over with --force"
+            )
+
+
 class Task(NamedTuple):
-    """A shard to be made, whole."""
+    """A shard to be made, whole. ``slabs``: an Arrow stream, a record batch each.
+
+    Packed because Arrow pickles, with each slab, all that was read together with it.
+    """
 
     number: int
-    slabs: list[Slab]
+    slabs: bytes
 
 
-def tasks(slabs: Iterator[Slab], done: Container[int]) -> Iterator[Task]:
+def tasks(slabs: Iterator[Slab], done: Done) -> Iterator[Task]:
     """The shards that are not ``done``."""
-    for number, group in groupby(slabs, key=lambda slab: slab.shard):
-        if number not in done:
-            yield Task(number, list(group))
-        else:
-            for _ in group:
-                pass
+    for number, group in groupby(missing(slabs, done), key=lambda slab: slab.shard):
+        yield Task(number, _packed(group))
+
+
+def _packed(slabs: Iterator[Slab]) -> bytes:
+    import pyarrow as pa
+
+    first = next(slabs)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, first.table.schema) as writer:
+        for slab in chain([first], slabs):
+            (rows,) = slab.table.to_batches()
+            writer.write_batch(rows)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _unpacked(task: Task) -> Iterator[Slab]:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(task.slabs) as reader:
+        for rows in reader:
+            yield Slab(task.number, pa.Table.from_batches([rows]))
 
 
 class TaskMaker:
@@ -54,8 +97,9 @@ class TaskMaker:
         self._work = work
 
     def __call__(self, task: Task) -> Made:
-        ready = prefetch(map(self._maker.prepare, task.slabs), AHEAD)
-        return self._maker.make(task.number, ready)
+        prepared = map(self._maker.prepare, _unpacked(task))
+        with closed_after(prefetch(prepared, AHEAD)) as ready:
+            return self._maker.make(task.number, ready)
 
     @cached_property
     def _maker(self) -> ShardMaker:
@@ -66,7 +110,7 @@ class TaskMaker:
 
 
 def run_processes(
-    slabs: Iterator[Slab], done: Container[int], work: Work, workers: int, passed: Passed
+    slabs: Iterator[Slab], done: Done, work: Work, workers: int, passed: Passed
 ) -> Iterator[Made]:
     """Make the shards that are not ``done`` in several processes; they come as they are made.
 
@@ -75,6 +119,7 @@ def run_processes(
     made = parallel_map(
         TaskMaker(work), tasks(slabs, done), workers=workers, ordered=False, kind="processes"
     )
-    for each in made:
-        passed(each.shard.counts, each.hits)
-        yield each
+    with closed_after(made):
+        for each in made:
+            passed(each.shard.counts, each.hits)
+            yield each

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import VocabtoolError
 from vocabtool.oov.unknown_words import Unknown
-from vocabtool.parallel import parallel_map
+from vocabtool.parallel import closed_after, parallel_map
 from vocabtool.pipeline.encoding import Counts, Rows, SlabEncoder
 from vocabtool.pipeline.plan import Plan
 from vocabtool.pipeline.shard_files import Shard, write_shard
@@ -80,16 +80,17 @@ class ShardMaker:
         def counted() -> Iterator[Rows]:
             nonlocal hits
             threads = self._work.threads
-            for rows in parallel_map(self._encode, slabs, workers=threads, ahead=threads + AHEAD):
-                yield rows
-                hits += rows.hits
-                if passed is not None:
-                    passed(rows.counts, rows.hits)
+            encoded = parallel_map(self._encode, slabs, workers=threads, ahead=threads + AHEAD)
+            with closed_after(encoded):
+                for rows in encoded:
+                    yield rows
+                    hits += rows.hits
+                    if passed is not None:
+                        passed(rows.counts, rows.hits)
 
-        work = self._work
-        shard = write_shard(
-            work.folder, number, work.plan.fingerprint, self._slabs.schema, counted()
-        )
+        run, schema = self._work.plan.fingerprint, self._slabs.schema
+        with closed_after(counted()) as written:
+            shard = write_shard(self._work.folder, number, run, schema, written)
         return Made(shard, hits)
 
     def _encode(self, prepared: Prepared) -> Rows:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from vocabtool.documents import Format
 from vocabtool.errors import InvalidFile
-from vocabtool.pipeline.inputs import Check, Input, changes
+from vocabtool.formats import json_text
+from vocabtool.pipeline.inputs import Check, Input, changes, is_count
 
 Dtype = Literal["float32", "float16"]
 Keeps = Literal["first", "last"]
@@ -21,6 +22,7 @@ Keeps = Literal["first", "last"]
 FORMAT: Final = 1
 NAMES: Final = {
     "encoder": "the model (its files, signature, output, rule or weights)",
+    "words": "the words of the model (--name, --rule)",
     "dim": "the length of the vectors",
     "field": "--field",
     "format": "--input-format",
@@ -39,14 +41,14 @@ NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``encoder``: its fingerprint; ``source``: what a caller calls a stream that is no file.
+    """``encoder``, ``words``: their fingerprints; ``source``: what a caller calls a stream.
 
     ``keeps``: which of documents with one id. That they, or bad rows, are an error is no part of
     it: where none was met so far, what was made is what leaving them out would have made.
     """
 
     encoder: str
-    kind: str
+    words: str | None
     dim: int
     inputs: tuple[Input, ...]
     source: str | None
@@ -75,18 +77,33 @@ class Plan:
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
+        held = json_text.parse(data)
         try:
-            held = json.loads(data)
             if held.pop("vocabtool_run") != FORMAT:
                 raise InvalidFile(f"written by another vocabtool: wanted version {FORMAT}")
             held["inputs"] = tuple(Input(**each) for each in held["inputs"])
             held["keep"] = tuple(held["keep"])
             plan = cls(**held)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (TypeError, KeyError, AttributeError) as error:
             raise InvalidFile(f"not the description of a run: {error}") from error
-        if plan.to_json() != data:
+        if not plan._is_of_its_types() or plan.to_json() != data:
             raise InvalidFile("not the description of a run: it was changed by hand")
         return plan
+
+    def _is_of_its_types(self) -> bool:
+        """Whether the values, which may come out of a file, are what their types promise."""
+        optional = (self.words, self.source, self.field, self.id_field)
+        return (
+            all(type(each) is str for each in (self.encoder, *self.keep))
+            and all(each is None or type(each) is str for each in optional)
+            and all(type(each) is bool for each in (self.text, self.exact))
+            and all(map(is_count, (self.dim, self.shard_rows, self.batch_size)))
+            and self.format in (None, *get_args(Format))
+            and self.keeps in get_args(Keeps)
+            and self.dtype in get_args(Dtype)
+            and self.check in get_args(Check)
+            and all(each.is_of_its_types() for each in self.inputs)
+        )
 
     def differences(self, now: Plan) -> tuple[str, ...]:
         """What another plan would do differently, a line each."""

@@ -15,13 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from vocabtool.errors import UnsupportedFormat
+from vocabtool.errors import UnsupportedFormat, VocabtoolError
 from vocabtool.pipeline.encoding import Counts
-from vocabtool.pipeline.local_runner import Task, TaskMaker, tasks
+from vocabtool.pipeline.local_runner import Done, Task, TaskMaker, tasks
 from vocabtool.pipeline.making import Made, Passed, Work
 from vocabtool.pipeline.reading import LeftOut, Reading
 from vocabtool.pipeline.shard_files import Shard
-from vocabtool.pipeline.slabs import Slab
 
 Columns = dict[str, Any]
 
@@ -31,7 +30,7 @@ LAST: Final = -1  # in place of a shard's number: what was left out on the way
 
 def run_ray(
     reading: Reading,
-    done: frozenset[int],
+    done: Done,
     work: Work,
     workers: int,
     left_out: LeftOut,
@@ -41,9 +40,10 @@ def run_ray(
     """Make the shards that are not ``done`` by ``workers`` actors; they come as they are made.
 
     ``address``: of a cluster; else one is started on this machine for as long as it lasts.
-    Raises :class:`UnsupportedFormat` where Ray is not installed.
+    Raises :class:`UnsupportedFormat` where Ray is not installed, :class:`VocabtoolError` where it
+    fails, and what failed in a worker as it was raised there.
     """
-    with _cluster(address, workers) as ray, _a_row_a_block(ray):
+    with _cluster(address, workers) as ray, _failures(ray), _a_row_a_block(ray):
         shards = (
             ray.data.from_items([0])
             .map_batches(partial(_read, reading, done), batch_size=None, num_cpus=READING_CPUS)
@@ -82,6 +82,19 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
 
 
 @contextmanager
+def _failures(ray: Any) -> Iterator[None]:
+    """What Ray raises, without the traceback that it puts into the message."""
+    try:
+        yield
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, VocabtoolError | OSError | MemoryError):
+            raise error.cause from None
+        raise VocabtoolError(f"a worker of Ray failed: {error.cause!r}") from error
+    except ray.exceptions.RayError as error:
+        raise VocabtoolError(f"Ray failed: {error}") from error
+
+
+@contextmanager
 def _a_row_a_block(ray: Any) -> Iterator[None]:
     """Pass on each shard as soon as it is read, to whichever actor is free."""
     context = ray.data.DataContext.get_current()
@@ -93,11 +106,11 @@ def _a_row_a_block(ray: Any) -> Iterator[None]:
         context.target_max_block_size, context.enable_progress_bars = before
 
 
-def _read(reading: Reading, done: frozenset[int], _: Columns) -> Iterator[Columns]:
+def _read(reading: Reading, done: Done, _: Columns) -> Iterator[Columns]:
     """Rows of shards, one at a time; the last row tells what was left out."""
     left_out = LeftOut()
     for task in tasks(reading.slabs(left_out), done):
-        yield _row(task.number, _packed(task.slabs), b"")
+        yield _row(task.number, task.slabs, b"")
     yield _row(LAST, b"", json.dumps(left_out.told()).encode())
 
 
@@ -111,7 +124,7 @@ class Actor:
         """A row that tells of the shard; what tells of no shard is passed on."""
         number, told = int(row["number"][0]), bytes(row["told"][0])
         if number != LAST:
-            made = self._make(Task(number, _unpacked(number, bytes(row["slabs"][0]))))
+            made = self._make(Task(number, bytes(row["slabs"][0])))
             shard = made.shard._asdict() | {"counts": asdict(made.shard.counts)}
             told = json.dumps({"shard": shard, "hits": made.hits}).encode()
         return {"number": row["number"], "told": np.array([told], object)}
@@ -120,22 +133,3 @@ class Actor:
 def _row(number: int, slabs: bytes, told: bytes) -> Columns:
     columns = {"slabs": np.array([slabs], object), "told": np.array([told], object)}
     return {"number": np.array([number], np.int64), **columns}
-
-
-def _packed(slabs: list[Slab]) -> bytes:
-    """Slabs as an Arrow stream, a record batch each."""
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, slabs[0].table.schema) as writer:
-        for slab in slabs:
-            writer.write_batch(slab.table.to_batches()[0])
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
-
-
-def _unpacked(number: int, data: bytes) -> list[Slab]:
-    import pyarrow as pa
-
-    with pa.ipc.open_stream(data) as reader:
-        return [Slab(number, pa.Table.from_batches([batch])) for batch in reader]

@@ -19,6 +19,7 @@ from vocabtool.documents import (
     Sources,
     batches,
 )
+from vocabtool.pipeline.inputs import can_be_read_again, files_of
 from vocabtool.pipeline.plan import Plan
 from vocabtool.pipeline.slabs import Cutter, Slab
 
@@ -59,6 +60,7 @@ class Reading:
     def slabs(self, left_out: LeftOut) -> Iterator[Slab]:
         """The documents from the first on, as slabs; counts what it leaves out."""
         plan = self.plan
+        told = can_be_read_again(files_of(self.sources))  # a pipe does not say how far it is read
         found = batches(
             self.sources,
             field=plan.field,
@@ -69,7 +71,7 @@ class Reading:
             skipped=left_out.skipped,
             on_duplicate=self.on_duplicate,
             repeated=left_out.repeated,
-            reached=left_out.reached,
+            reached=left_out.reached if told else None,
             size=BLOCK,
         )
         return Cutter(plan.shard_rows, plan.batch_size).cut(found, plan.keep)

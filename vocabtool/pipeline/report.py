@@ -48,6 +48,8 @@ class Progress(NamedTuple):
     """How far a run is: what was done this time, vectors that the cache held, seconds gone.
 
     ``read`` of ``to_do``: bytes of the files, as read so far; ``to_do`` is ``None`` for a stream.
+    ``passed``, ``passed_read``: seconds gone and bytes read when the first documents were done:
+    what a run that is gone on with finds done takes next to no time, and tells no speed.
     """
 
     counts: Counts
@@ -55,6 +57,8 @@ class Progress(NamedTuple):
     seconds: float
     read: int
     to_do: int | None
+    passed: float = 0.0
+    passed_read: int = 0
 
     @property
     def rate(self) -> float:
@@ -64,6 +68,7 @@ class Progress(NamedTuple):
     @property
     def remaining(self) -> float | None:
         """Seconds still to go, at the speed so far; ``None`` where nothing tells."""
-        if not self.to_do or not self.read:
+        read = self.read - self.passed_read
+        if not self.to_do or read <= 0:
             return None
-        return self.seconds * max(self.to_do / self.read - 1, 0)
+        return (self.seconds - self.passed) * max(self.to_do - self.read, 0) / read

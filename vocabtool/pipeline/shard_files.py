@@ -18,7 +18,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from vocabtool.document_files.opening import arrow_errors
 from vocabtool.errors import InvalidFile, reading
+from vocabtool.formats import json_text
 from vocabtool.pipeline.encoding import UNKNOWN, VECTOR, Counts, Rows
+from vocabtool.pipeline.inputs import is_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,9 +52,10 @@ def write_shard(
     Raises :class:`OSError` where the disk is full; nothing of the shard is left then.
     """
     name = NAME.format(number)
-    beside = folder / f"{name}{BESIDE}"
+    # A name of its own: a worker that outlives its killed parent cannot touch what the next writes.
+    beside = folder / f"{name}.{os.urandom(6).hex()}{BESIDE}"
     try:
-        with beside.open("wb") as file:
+        with beside.open("xb") as file:
             counts = _write(file, number, run, schema, rows)
             _flush(file)
             size = file.tell()
@@ -135,12 +138,14 @@ def read_shard(path: Path) -> Shard:
         if facts is None:
             raise InvalidFile("a Parquet file that is no shard of `vocabtool embed`")
         try:
-            told = json.loads(facts)
+            told = json_text.parse(facts)
             run, number = told.pop("run"), told.pop("shard")
-            counts = Counts(**told)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            counts = Counts.of(told)
+        except (InvalidFile, TypeError, KeyError, AttributeError) as error:
             raise InvalidFile(f"what the shard says of itself is damaged: {error}") from error
-        if not isinstance(run, str) or NAME.format(number) != path.name:
+        if not isinstance(run, str) or not is_count(number):
+            raise InvalidFile("what the shard says of itself is damaged: its run or number")
+        if NAME.format(number) != path.name:
             raise InvalidFile(f"the shard of number {number} under the name of another")
         if footer.num_rows != counts.documents:
             raise InvalidFile(f"{footer.num_rows:,} rows, wanted {counts.documents:,}")
@@ -154,12 +159,22 @@ def _footer(path: Path) -> Any:
         return parquet.read_metadata(file)
 
 
+def check_pages(path: Path) -> None:
+    """Read a shard and compare the checksum of each page. Raises :class:`InvalidFile`."""
+    from pyarrow import parquet
+
+    with reading(str(path)), arrow_errors("damaged"), path.open("rb") as file:
+        rows = parquet.ParquetFile(file, page_checksum_verification=True)
+        for group in range(rows.num_row_groups):
+            rows.read_row_group(group)
+
+
 def checksum(path: Path) -> int:
-    """The CRC-32C of a whole file."""
+    """The CRC-32C of a whole file. Raises :class:`NotFound` where it cannot be read."""
     import google_crc32c
 
     found = 0
-    with path.open("rb") as file:
+    with reading(str(path)), path.open("rb") as file:
         while block := file.read(READ):
             found = google_crc32c.extend(found, block)
     return found

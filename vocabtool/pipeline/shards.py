@@ -12,8 +12,8 @@ from vocabtool.document_files.opening import arrow_errors
 from vocabtool.documents import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.pipeline.encoding import VECTOR, Counts
-from vocabtool.pipeline.folder import RUN, Manifest, read_manifest
+from vocabtool.pipeline.encoding import UNKNOWN, VECTOR, Counts, schema_of
+from vocabtool.pipeline.folder import RUN, Manifest, read_manifest, read_plan
 from vocabtool.pipeline.plan import Plan
 from vocabtool.pipeline.shard_files import checksum, read_shard
 from vocabtool.pipeline.slabs import ID, TEXT
@@ -47,10 +47,10 @@ class Shards:
             begun = (folder / RUN).exists()
             what = "a run that is not finished: run the same command again" if begun else "no run"
             raise NotFound(f"{folder}: {what}")
-        with reading(str(folder / RUN)):
-            plan = Plan.from_json((folder / RUN).read_bytes())
-            if plan.fingerprint != manifest.run:
-                raise InvalidFile("another run than that of the manifest")
+        plan = read_plan(folder)
+        if plan is None or plan.fingerprint != manifest.run:
+            what = "another run than that of the manifest" if plan else "missing"
+            raise InvalidFile(what, file=str(folder / RUN))
         for shard in manifest.shards:
             found = read_shard(folder / shard.file)
             if found != shard:
@@ -98,6 +98,9 @@ class Shards:
             file = self.path / shard.file
             with reading(str(file)), arrow_errors("damaged"), file.open("rb") as opened:
                 rows = parquet.ParquetFile(opened, page_checksum_verification=True)
+                held = rows.schema_arrow
+                if held != schema_of(self.plan, with_words=UNKNOWN in held.names):
+                    raise InvalidFile("damaged: other columns than those of its run")
                 for group in range(rows.num_row_groups):
                     yield from rows.read_row_group(group, names).to_batches()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition, Lock
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 KEY_BYTES: Final = 16
 ASKED: Final = 500  # keys in one question, fewer than any SQLite allows
 WAIT: Final = 60.0  # seconds for another process that writes
+PAUSE: Final = 0.01
 TABLE: Final = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
 
 Encode = Callable[["pa.StringArray"], Vectors]
@@ -52,12 +54,24 @@ class VectorCache:
         with _errors(self.file):
             self._connection = sqlite3.connect(self.file, timeout=WAIT, check_same_thread=False)
             try:
-                self._connection.execute("PRAGMA journal_mode=WAL")
-                self._connection.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing
-                self._connection.execute(TABLE)
+                self._begin()
             except sqlite3.DatabaseError:
                 self._connection.close()
                 raise
+
+    def _begin(self) -> None:
+        """Several processes may begin at once; SQLite does not wait for the change to a log."""
+        end = monotonic() + WAIT
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > end:
+                    raise
+                sleep(PAUSE)
+        self._connection.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing
+        self._connection.execute(TABLE)
 
     def close(self) -> None:
         """Give the file back."""
@@ -102,10 +116,16 @@ class VectorCache:
                 marks = ",".join("?" * len(asked))
                 question = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608 - question marks only
                 for key, vector in connection.execute(question, asked):
-                    if len(vector) != self._size:
-                        raise InvalidFile(f"a vector of {len(vector)} bytes, wanted {self._size}")
-                    found[key] = np.frombuffer(vector, "<f4")
+                    found[key] = self._checked(vector)
         return found
+
+    def _checked(self, held: object) -> Vectors:
+        if not isinstance(held, bytes) or len(held) != self._size:
+            raise InvalidFile(f"damaged: what it holds is no vector of {self._size} bytes")
+        vector = np.frombuffer(held, "<f4")
+        if not np.isfinite(vector).all():
+            raise InvalidFile("damaged: a vector in it holds what is no finite number")
+        return vector
 
     def _put(self, keys: Sequence[bytes], vectors: Vectors) -> None:
         rows = (vector.tobytes() for vector in vectors.astype("<f4", copy=False))
@@ -144,4 +164,5 @@ def _errors(file: Path) -> Iterator[None]:
         with reading(str(file)):
             yield
     except sqlite3.DatabaseError as error:
-        raise InvalidFile(f"no cache of vectors: {error}", file=str(file)) from error
+        what = f"the cache of vectors cannot be used: {error}"
+        raise InvalidFile(what, file=str(file)) from error

@@ -73,6 +73,8 @@ def documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
     columns = [batch.column(name).view(pa.binary()) for name in ("id", "text", ALL_FIELDS)]
     for column in columns:
         column.validate(full=True)
+        if column.null_count:
+            raise InvalidFile("a document without an id, a text or fields")
     for name, text, fields in zip(*(column.to_pylist() for column in columns), strict=True):
         yield Document(decode(name), decode(text), _fields(fields))
 
@@ -149,6 +151,16 @@ def _as_text(document: Document, name: str) -> str | None:
 
 def _json(document: Document, value: object, what: str) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return _escaped_if_need_be(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise VocabtoolError(f"{document.id}: {what}: {error}; {NO_JSON}") from error
+
+
+def _escaped_if_need_be(value: object) -> str:
+    """JSON in letters as they are, or in ASCII where a lone surrogate, which has no UTF-8, is."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text

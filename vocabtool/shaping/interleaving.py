@@ -5,9 +5,10 @@ Streams drawn by chance are in ``mixing.py``.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import islice
 from typing import Generic, TypeVar
 
 from vocabtool.parallel import close, closed_after
@@ -33,32 +34,34 @@ class Interleave(Generic[T]):
         return rest(self._interleaved(), first)
 
     def _interleaved(self) -> Iterator[T]:
-        opened: dict[int, Iterator[T]] = {}
+        opened: deque[Iterator[T] | None] = deque()  # in the order of their turns; None: ended
         try:
             with closed_after(self.streams(0)) as remaining:
                 yield from self._in_turn(opened, remaining)
         finally:
-            for stream in opened.values():
-                close(stream)
+            for stream in opened:
+                if stream is not None:
+                    close(stream)
 
     def _in_turn(
-        self, opened: dict[int, Iterator[T]], remaining: Iterator[Iterable[T]]
+        self, opened: deque[Iterator[T] | None], remaining: Iterator[Iterable[T]]
     ) -> Iterator[T]:
-        for place in cycle(range(self.length)):
-            if place not in opened:
-                for stream in remaining:
-                    opened[place] = iter(stream)
-                    break
-            if not opened:
-                return
-            if place in opened:
-                yield from self._turn(opened, place)
+        begun = map(iter, remaining)
+        for first in islice(begun, self.length):
+            opened.append(first)
+            yield from self._turn(opened, first)
+        while opened:
+            stream = opened.popleft() or next(begun, None)
+            if stream is not None:
+                opened.append(stream)
+                yield from self._turn(opened, stream)
 
-    def _turn(self, opened: dict[int, Iterator[T]], place: int) -> Iterator[T]:
+    def _turn(self, opened: deque[Iterator[T] | None], stream: Iterator[T]) -> Iterator[T]:
+        """A block of the stream that was put last."""
         for _ in range(self.block):
-            for item in opened[place]:
+            for item in stream:
                 yield item
                 break
             else:
-                del opened[place]
+                opened[-1] = None
                 return

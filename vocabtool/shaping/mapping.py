@@ -113,10 +113,21 @@ class _AtPlace(Generic[T, R]):
 def _failed(
     fn: Callable[..., Any], element: tuple[int, object], error: Exception
 ) -> OperatorFailed:
-    number, value = element
-    place = value.id if isinstance(value, Document) else f"element {number:,}"
     name = getattr(fn, "__qualname__", type(fn).__qualname__)
-    return OperatorFailed(place, f"{name} raised {type(error).__name__}: {error}")
+    return OperatorFailed(_place(*element), f"{name} raised {type(error).__name__}: {error}")
+
+
+def _place(number: int, value: object) -> str:
+    """What an element is called: a document by its id, a batch of them by the first and last."""
+    match value:
+        case Document():
+            return value.id
+        case [Document() as first, *_, Document() as last]:
+            return f"{first.id} to {last.id}"
+        case [Document() as only]:
+            return only.id
+        case _:
+            return f"element {number:,}"
 
 
 def _in_place(work: _AtPlace[T, R], elements: Iterator[tuple[int, T]]) -> Iterator[R]:

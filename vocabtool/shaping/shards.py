@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
-from vocabtool.document_files import arrow_ipc
+from vocabtool.document_files.extent import row_counts
 from vocabtool.document_files.items import is_indexable
-from vocabtool.document_files.opening import arrow_errors, find, kind_of
+from vocabtool.document_files.opening import find
 from vocabtool.document_files.sources import Named, Source, told
 from vocabtool.documents import Document
 from vocabtool.errors import reading
@@ -98,27 +98,9 @@ def _of_indexable(items: object, read: Reading) -> list[Shard]:
 def _of_file(file: str, read: Reading) -> list[Shard]:
     if read.on_error == "skip":  # which rows are no documents is known only when they are read
         return [Shard(file)]
-    with reading(file), arrow_errors("damaged"):
-        kind = kind_of(file, read.format)
-        if kind.format == "parquet":
-            counts = _row_groups(file)
-        elif kind == ("arrow", None) and arrow_ipc.row_count(file) is not None:
-            counts = _record_batches(file)
-        else:
-            return [Shard(file)]
+    with reading(file):
+        counts = row_counts(file, read.format)
+    if counts is None:
+        return [Shard(file)]
     starts = accumulate(counts, initial=0)
     return [Shard(file, start, count) for start, count in zip(starts, counts) if count]  # noqa: B905 - the last start is the end
-
-
-def _row_groups(file: str) -> list[int]:
-    from pyarrow import parquet
-
-    metadata = parquet.read_metadata(file)
-    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-
-
-def _record_batches(file: str) -> list[int]:
-    import pyarrow as pa
-
-    with pa.memory_map(file) as mapped, pa.ipc.open_file(mapped) as reader:
-        return [reader.get_batch(n).num_rows for n in range(reader.num_record_batches)]

@@ -70,7 +70,8 @@ def part(sized: Sized, start: int, most: int | None) -> Size:
 
 def times(sized: Sized, number: int) -> Size:
     """Of a stream so many times over."""
-    return together([sized()] * number)
+    rows, exact, size = sized()
+    return Size(None if rows is None else rows * number, exact, size and size * number)
 
 
 def lists(sized: Sized, length: int) -> Size:

@@ -28,7 +28,6 @@ from vocabtool.words.cut import as_bytes, texts_array
 from vocabtool.words.judged import Judged
 from vocabtool.words.judging import Judge, RuleJudge
 from vocabtool.words.lexicon import TableLexicon
-from vocabtool.words.readings import Reading
 from vocabtool.words.rule import Rule
 from vocabtool.words.sentencepiece_judge import SentencePieceJudge
 from vocabtool.words.sentencepieces import SentencePieces, read_model
@@ -36,6 +35,8 @@ from vocabtool.words.subwords import is_understood, judge_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from vocabtool.words.tap import Tap
 
 RULES = f"Name a rule (--rule, in Python rule=): {', '.join(named.RULE_NAMES)}"
 LIST = f"a list of words does not say how a text is cut into words, and cannot be run. {RULES}"
@@ -262,22 +263,27 @@ def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
     if not detect.has_graphs(model):
         raise VocabtoolError(f"{model}: it holds words, and no graph that could be run. {RULES}")
     from vocabtool.words.tap import Tap
-    from vocabtool.words.tap_judge import is_live, tap_judge
+
+    return exact_words(Tap.load(model, trust=trust), model, name)
+
+
+def exact_words(tap: Tap, model: str | Path, name: str | None) -> Words:
+    """The words that a tapped model looks up. Raises :class:`NoVocabulary` where it looks none up.
+
+    ``model``: what was loaded with that tap; ``name``: the vocabulary, if several are looked up in.
+    """
+    from vocabtool.words.tap_judge import is_live, judges
 
     found, ways = readings.read_readings(model)
-    tap = Tap.load(model, trust=trust)
     live = [way for way in ways if is_live(tap, way)]
-    chosen = readings.choose(live, found, name)
-    by_name: dict[str, list[Reading]] = {}
-    for way in live:
-        by_name.setdefault(way.vocabulary.name, []).append(way)
+    chosen = readings.choose(live, found, name).vocabulary
     with graph_files.open_graphs(model).file.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").digest()
-    judges = {name: tap_judge(tap, same, digest) for name, same in by_name.items()}
+        graph = hashlib.file_digest(file, "sha256").digest()
+    told = judges(tap, live, graph)
+    vocabularies = {way.vocabulary.name: way.vocabulary for way in reversed(live)}
     others = tuple(
-        Words(same[0].vocabulary, "exact", judges[name])
-        for name, same in by_name.items()
-        if name != chosen.vocabulary.name
+        Words(vocabularies[other], "exact", judge)
+        for other, judge in told.items()
+        if other != chosen.name
     )
-    judge = judges[chosen.vocabulary.name]
-    return Words(chosen.vocabulary, "exact", judge, others, found.warnings)
+    return Words(chosen, "exact", told[chosen.name], others, found.warnings)
