@@ -605,8 +605,9 @@ def test_ids_from_a_field() -> None:
     skipped = Skipped()
     found = documents(given_, id_field="id", on_error="skip", skipped=skipped)
     assert [document.id for document in found] == ["0", ""]
-    kinds = ["NoneType", "bool", "float"]
+    kinds = ["'text'", "bool", "float"]
     assert [skip.reason.split()[-1] for skip in skipped.first] == kinds
+    assert skipped.first[0].reason == "no field 'id' for the id; the fields are 'text'"
 
 
 def test_skipped_remembers_the_first_few() -> None:

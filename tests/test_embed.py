@@ -277,11 +277,11 @@ def damaged(out: Path, how: str) -> str:
             first.write_bytes(b"")
             return r"shard-000000\.parquet: cut off"
         case "manifest":
-            (out / "manifest.json").write_text("{}")
-            return r"manifest\.json: not a manifest"
+            (out / "_manifest.json").write_text("{}")
+            return r"_manifest\.json: not a manifest"
         case "run":
-            (out / "run.json").write_text("[]")
-            return r"run\.json: not the description"
+            (out / "_run.json").write_text("[]")
+            return r"_run\.json: not the description"
     raise AssertionError(how)
 
 
@@ -424,7 +424,7 @@ def test_an_input_that_changes_on_the_way_is_told(corpus: Path, tmp_path: Path) 
     encoder = PythonEncoder(changing, dim=4, fingerprint="same")
     with pytest.raises(VocabtoolError, match=r"changed while it was read: .*corpus\.jsonl"):
         vocabtool.embed(corpus, encoder, tmp_path / "out")
-    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert not (tmp_path / "out" / "_manifest.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -497,13 +497,13 @@ def test_weights_of_a_run_are_not_replaced_by_those_of_another(tmp_path: Path) -
     assert files_of(out) == before
     assert vocabtool.embed(tmp_path / "corpus.txt", encoder, out).encoded == 0
     vocabtool.embed(tmp_path / "corpus.txt", encode, out, force=True)
-    assert "weights.json" not in files_of(out)
+    assert "_weights.json" not in files_of(out)
 
 
 def test_weights_of_a_run_that_never_began_do_not_stay(corpus: Path, tmp_path: Path) -> None:
     """Killed between the weights and the description of the run, another model is asked next."""
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "weights.json").write_text("{}")
+    (tmp_path / "out" / "_weights.json").write_text("{}")
     vocabtool.embed(corpus, encode, tmp_path / "out")
     vocabtool.embed(corpus, encode, tmp_path / "plain")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "plain")
@@ -552,13 +552,13 @@ def changed_values(told: Any) -> Iterator[tuple[Any, Any, Any]]:
 STRANGE: Final[tuple[Any, ...]] = (None, True, -1, 0.5, float("nan"), "x", [], {}, [[1]], 1 << 70)
 
 
-@pytest.mark.parametrize("name", ["run.json", "manifest.json"])
+@pytest.mark.parametrize("name", ["_run.json", "_manifest.json"])
 def test_no_value_in_a_folder_is_trusted(name: str, tmp_path: Path) -> None:
     """Whatever stands there, opening and going on work or raise an error that names the folder."""
     write_corpus(tmp_path / "corpus.jsonl", 10)
     out = tmp_path / "out"
     vocabtool.embed(tmp_path / "corpus.jsonl", encode, out, shard_rows=5)
-    good, plan = (out / name).read_bytes(), (out / "run.json").read_bytes()
+    good, plan = (out / name).read_bytes(), (out / "_run.json").read_bytes()
     told = json.loads(good)
     texts = [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 10_000, b"\xff", b""]
     for holder, key, value in changed_values(told):
@@ -615,7 +615,7 @@ def test_a_damaged_shard_gets_into_no_manifest(corpus: Path, tmp_path: Path) -> 
     """A bit that changed while the run stood still is found when it is finished."""
     out = tmp_path / "out"
     vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
-    (out / "manifest.json").unlink()
+    (out / "_manifest.json").unlink()
     (out / "shard-000002.parquet").unlink()
     file = out / "shard-000000.parquet"
     data = bytearray(file.read_bytes())
@@ -806,9 +806,9 @@ def test_weights_are_fitted_once(tmp_path: Path) -> None:
     encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="sif")
     vocabtool.embed(corpus, encoder, out, shard_rows=1)
     before = files_of(out)
-    assert "weights.json" in before
+    assert "_weights.json" in before
     (out / "shard-000001.parquet").unlink()
-    (out / "manifest.json").unlink()
+    (out / "_manifest.json").unlink()
     vocabtool.embed(corpus, encoder, out, shard_rows=1)
     assert files_of(out) == before
     weights = 1e-3 / (1e-3 + np.array([4 / 5, 1 / 5]))
@@ -914,6 +914,38 @@ def test_an_endless_stream_is_written_as_it_comes(tmp_path: Path) -> None:
         vocabtool.embed(endless(), encode, out, shard_rows=5000)
     assert len(list(out.glob("shard-*.parquet"))) >= 3
     assert list(out.glob("*.part")) == []
+
+
+def test_a_slow_stream_loses_little(tmp_path: Path) -> None:
+    """A shard is on the disk as soon as its last document came: none waits for the next."""
+    out = tmp_path / "out"
+    came = 850
+
+    def slow() -> Iterator[str]:
+        for number in range(came):
+            yield f"text {number}"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        vocabtool.embed(slow(), encode, out, shard_rows=100, source="slow")
+    assert len(list(out.glob("shard-*.parquet"))) == came // 100
+
+
+def test_others_read_the_folder(corpus: Path, tmp_path: Path) -> None:
+    """pandas and pyarrow take the folder itself: they pass over names like those of the rest."""
+    vocabtool.embed(corpus, encode, tmp_path / "out", shard_rows=SHARD)
+    pandas = pytest.importorskip("pandas", reason="pandas belongs to the tests")
+    assert len(pandas.read_parquet(tmp_path / "out")) == DOCUMENTS
+    assert pq.read_table(tmp_path / "out").num_rows == DOCUMENTS
+
+
+def test_a_wrong_field_is_told_before_weights_are_fitted(tmp_path: Path) -> None:
+    """Not that no text holds a known word."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat"]), vectors=np.eye(1, dtype="f4"))
+    write_corpus(tmp_path / "corpus.jsonl", 3)
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="idf")
+    with pytest.raises(InvalidFile, match=r"corpus\.jsonl:1: no field 'body'"):
+        vocabtool.embed(tmp_path / "corpus.jsonl", encoder, tmp_path / "out", field="body")
 
 
 def test_a_bad_row_far_in_costs_little(tmp_path: Path) -> None:

@@ -14,8 +14,6 @@ import pytest
 from tests.conftest import ROOT
 from vocabtool.pipeline.shards import Shards
 
-tf = pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
-
 COLLECTIONS: Final = ("cosqa", "cranfield", "scifact")
 BATCH: Final = 64
 
@@ -23,6 +21,9 @@ BATCH: Final = 64
 @pytest.fixture(scope="module")
 def model(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sentence encoder as a user would have one: cut, look up, mean of the vectors."""
+    pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    import tensorflow as tf
+
     folder = tmp_path_factory.mktemp("words20k")
     data = np.load(shared / "vectors" / "words20k.npz")
     words, vectors = data["words"], data["vectors"]
@@ -53,6 +54,9 @@ def model(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_a_collection(collection: str, model: Path, shared: Path, tmp_path: Path) -> None:
     """Ids, texts and vectors are those of the collection and of TensorFlow, bit for bit."""
+    pytest.importorskip("tensorflow", reason="TensorFlow is an extra")
+    import tensorflow as tf
+
     corpus = shared / "ir" / collection / "corpus.jsonl"
     command = [sys.executable, "-m", "vocabtool", "embed", str(corpus), "--model", str(model)]
     options = ["--id-field", "_id", "--keep", "title", "--batch-size", str(BATCH)]

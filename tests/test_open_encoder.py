@@ -109,6 +109,7 @@ GIVEN: dict[str, Any] = {
     "weights": "idf",
     "remove_component": False,
     "fitted": object(),
+    "fingerprint": "v1",
     "max_batch": 5,
 }
 FOREIGN = [(kind, option) for kind in KINDS for option in GIVEN if option not in OPTIONS[kind]]

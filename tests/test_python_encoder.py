@@ -15,7 +15,7 @@ import pytest
 from tests.encoder_cases import halves, lengths
 from vocabtool.encoders.opening import open_encoder
 from vocabtool.encoders.python_callable import PythonEncoder
-from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.errors import NotFound, OperatorFailed, VocabtoolError
 
 Answer = Callable[[list[str]], Any]
 
@@ -257,3 +257,21 @@ def test_a_module_that_fails(here: Path) -> None:
         open_encoder("python:broken:encode")
     with pytest.raises(TypeError, match="path"):
         open_encoder("python:my_encoders:Needy")
+
+
+def broken(texts: list[str]) -> object:
+    """A model that fails."""
+    raise KeyError("no weights")
+
+
+def test_what_a_callable_raises_when_it_is_opened_is_told() -> None:
+    """With its name and its words, as an error of ours."""
+    with pytest.raises(OperatorFailed, match=r"broken.*KeyError: 'no weights'"):
+        open_encoder(broken)
+
+
+def test_a_fingerprint_may_be_given() -> None:
+    """For what has no source of its own."""
+    encoders = [open_encoder(lambda texts: np.ones((len(texts), 2)), fingerprint=f) for f in "aab"]
+    one, same, other = (encoder.fingerprint for encoder in encoders)
+    assert one == same != other

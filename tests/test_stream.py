@@ -455,6 +455,22 @@ def test_mix_keeps_each_stream_in_order() -> None:
     assert found != list(mix(streams, seed=4))
 
 
+def test_mix_of_lines_of_unequal_length(tmp_path: Path) -> None:
+    """Lines are counted: where the first are long and the others short, all still end together."""
+    (tmp_path / "one.txt").write_text("a" * 300_000 + "\n" + "a\n" * 2999)
+    (tmp_path / "two.txt").write_text("b\n" * 1000)
+    mixed = list(mix([stream(tmp_path / "one.txt"), stream(tmp_path / "two.txt")], seed=1))
+    assert len(mixed) == 4000
+    tenths = [sum("two" in d.id for d in mixed[at : at + 400]) for at in range(0, 4000, 400)]
+    # 400 of 4,000 drawn without putting back, 1,000 of them from the second file: 100 +- 5 * 8.2
+    assert all(59 <= count <= 141 for count in tenths)
+
+
+def test_mix_of_lists() -> None:
+    """What is no stream yet is taken as one."""
+    assert sorted(mix([["a", "b"], ["x"]], seed=0)) == ["a", "b", "x"]
+
+
 def test_mix_of_unknown_sizes() -> None:
     """Where a stream does not know its size this is said, with what to do."""
     known, unknown = Stream.of([1]), Stream.of([1, 2]).filter(odd)

@@ -42,6 +42,7 @@ from vocabtool.document_files.opening import (
     opened,
 )
 from vocabtool.document_files.rows import (
+    MOST_ROWS,
     SIZE,
     Ahead,
     Batch,
@@ -100,6 +101,7 @@ def batches(
     on_duplicate: OnDuplicate | None = "error",
     repeated: Repeated | None = None,
     size: int = SIZE,
+    rows: int = MOST_ROWS,
     start: int = 0,
     reached: Reached | None = None,
 ) -> Iterator[Batch]:
@@ -120,6 +122,7 @@ def batches(
     ``"first"`` or ``"last"`` keeps one of them and counts others in ``repeated``; ``None``: ids are
     not compared, which takes 16 bytes a document. ``"last"`` reads everything twice.
     ``size``: about how many bytes of text a batch holds; a longer text is a batch of its own.
+    ``rows``: how many documents of an iterable or a queue are gathered at most.
     ``start``: how many documents at the beginning are left out. They are not read where bad rows
     raise and no ``id_field`` is compared: rows behind an index, row groups of Parquet, record
     batches of Arrow IPC; of lines and records only the ends are sought.
@@ -133,7 +136,7 @@ def batches(
     _check(on_duplicate, repeated, start, keep)
     compared = on_duplicate is not None
     ahead = Ahead(start, counter is None and not (compared and id_field is not None), compared)
-    asked = _Asked(field, format, id_field, tuple(keep), size, False, counter, ahead, reached)
+    asked = _Asked(field, format, id_field, tuple(keep), size, False, counter, ahead, reached, rows)
     match on_duplicate:
         case None:
             found = _read(sources, asked)
@@ -194,6 +197,7 @@ class _Asked(NamedTuple):
     skipped: Skipped | None
     ahead: Ahead
     reached: Reached | None = None
+    rows: int = MOST_ROWS
 
 
 def _counter(on_error: OnError, skipped: Skipped | None, size: int) -> Skipped | None:
@@ -266,8 +270,8 @@ def _request(source: str, asked: _Asked) -> Request:
             raise InvalidFile(f"{reason} ({WHAT_NEXT})", file=place)
         asked.skipped.add(place, reason)
 
-    field, _, id_field, keep, size, whole, _, ahead, _ = asked
-    return Request(source, field, id_field, keep, size, whole, refuse, ahead)
+    field, _, id_field, keep, size, whole, _, ahead, _, rows = asked
+    return Request(source, field, id_field, keep, size, whole, refuse, ahead, rows)
 
 
 def _of_file(

@@ -59,6 +59,10 @@ ENCODER = _options(
     click.option("--output", "model_output", help="Of a TensorFlow model: which output is meant."),
     click.option("--name", help="The vocabulary, as inspect prints its name."),
     click.option(
+        "--fingerprint",
+        help="Of a Python callable: a text that changes when its vectors do. [default: its source]",
+    ),
+    click.option(
         "--rule", callback=checked_rule, help="How texts become words. [default: as the model does]"
     ),
     click.option(
@@ -87,7 +91,7 @@ ENCODER = _options(
         "--fitted",
         type=click.Path(dir_okay=False),
         metavar="FILE",
-        help="Of word vectors: weights fitted before, the weights.json of a DIR.",
+        help="Of word vectors: weights fitted before, the _weights.json of a DIR.",
     ),
 )
 DOCUMENTS = _options(
@@ -201,6 +205,7 @@ def embed_command(
     weights: Weighting | None,
     remove_component: bool | None,
     fitted: str | None,
+    fingerprint: str | None,
     folder: str,
     shard_rows: int,
     dtype: Dtype,
@@ -247,6 +252,7 @@ def embed_command(
         weights=weights,
         remove_component=remove_component,
         fitted=FittedWeights.read(fitted) if fitted is not None else None,
+        fingerprint=fingerprint,
     )
     if not quiet:
         for note in encoder.notes:
@@ -276,6 +282,9 @@ def embed_command(
                 ray_address=ray_address,
                 progress=progress,
             )
+        except KeyboardInterrupt:
+            tell("stopped; the same command goes on from the shards that are there")
+            raise
         except ValueError as error:
             from vocabtool.errors import VocabtoolError
 

@@ -321,15 +321,15 @@ def interleave(
 
 
 def mix(
-    streams: Sequence[Stream[T]], weights: Weights | Sequence[float] = "size", *, seed: int
+    streams: Sequence[Iterable[T]], weights: Weights | Sequence[float] = "size", *, seed: int
 ) -> Stream[T]:
     """Several streams, one of them drawn by chance for each element; all are open at a time.
 
     ``"size"``: the chance of each is what is left of it, so that proportions hold through the
     whole mixture and all end together. Lists, Parquet and Arrow IPC know their rows: then every
-    order of draws is equally likely. Those of text files are estimated from how long the lines in
-    the first 256 KiB are; where that cannot be done (compressed files, TFRecord) each stream has a
-    chance in proportion to the bytes of its files until it ends. ``"equal"``: each has the same
+    order of draws is equally likely. Of text files the lines are counted, of those beyond 1 GB in
+    blocks all over the file; where that cannot be done (compressed files, TFRecord) each stream has
+    a chance in proportion to the bytes of its files until it ends. ``"equal"``: each has the same
     chance until it ends. Numbers: each has a chance in proportion to its own until it ends.
     Each stream's elements keep their order. The same ``seed`` gives the same draws in every pass.
     Raises ``ValueError`` for weights that are no positive numbers, one for each stream, and for
@@ -337,13 +337,14 @@ def mix(
     """
     if isinstance(weights, str) and weights not in get_args(Weights):
         raise ValueError(f"weights: wanted one of {get_args(Weights)} or numbers, got {weights!r}")
+    mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
     if weights == "size":
-        for number, each in enumerate(streams, 1):
+        for number, each in enumerate(mixed, 1):
             if each.size is sizes.unknown:
                 raise ValueError(NO_SIZE.format(number))
-    sized = tuple(each.size for each in streams)
-    shares = partial(_shares, sized, _numbers(weights, len(streams)))
-    start = Mix(tuple(each.start for each in streams), shares, seed)
+    sized = tuple(each.size for each in mixed)
+    shares = partial(_shares, sized, _numbers(weights, len(mixed)))
+    start = Mix(tuple(each.start for each in mixed), shares, seed)
     return Stream(start, partial(sizes.all_of, sized))
 
 

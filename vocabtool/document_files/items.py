@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeGuard
 
 from vocabtool.document_files.objects import Row, as_bytes, batch_of, kept_of, row_of
 from vocabtool.document_files.rows import (
-    MOST_ROWS,
     Ahead,
     BadRow,
     Batch,
@@ -68,7 +67,7 @@ def is_indexable(source: object) -> TypeGuard[Indexable]:
 
 
 def batches(source: object, request: Request) -> Iterator[Batch]:
-    """The documents gathered until they hold ``request.size`` bytes of text.
+    """The documents gathered until they hold ``request.size`` bytes of text, or are enough.
 
     Takes no item more than it gives out. Raises what a queue holds as an exception.
     """
@@ -82,7 +81,7 @@ def batches(source: object, request: Request) -> Iterator[Batch]:
         named |= isinstance(numbered.item, Document)
         held.append(row)
         size += len(row.text)
-        if size >= request.size or len(held) == MOST_ROWS:
+        if size >= request.size or len(held) == request.rows:
             yield _batch(held, named, request)
             held, size, named = [], 0, False
     if held:

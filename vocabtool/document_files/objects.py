@@ -68,7 +68,9 @@ def _text(values: Mapping[str, object], field: str) -> str | bytes:
 
 
 def _id(values: Mapping[str, object], field: str) -> str | bytes:
-    value = values.get(field)
+    if field not in values:
+        raise BadRow(f"no field {field!r} for the id; the fields are {names_of(values)}")
+    value = values[field]
     if isinstance(value, bool) or not isinstance(value, str | bytes | Integral):
         wanted = "wanted a string or a whole number for the id"
         raise BadRow(f"field {field!r}: {wanted}, got {type(value).__name__}")

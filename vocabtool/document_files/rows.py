@@ -151,6 +151,7 @@ class Request(NamedTuple):
     ``whole``: whether the other fields are wanted too.
     ``refuse``: called with the number of each bad row and the reason; may raise.
     ``ahead``: what need not be read; rows that are given out nevertheless are left out later.
+    ``rows``: how many documents that come one by one are gathered at most.
     """
 
     source: str
@@ -161,6 +162,7 @@ class Request(NamedTuple):
     whole: bool
     refuse: Callable[[int, str], None]
     ahead: Ahead
+    rows: int = MOST_ROWS
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:

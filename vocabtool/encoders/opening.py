@@ -42,7 +42,7 @@ OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     ),
     "static": frozenset(("rule", "weights", "remove_component", "fitted", "max_batch")),
     "sentence-transformers": frozenset(("trust", "max_batch")),
-    "python": frozenset(("max_batch",)),
+    "python": frozenset(("fingerprint", "max_batch")),
 }
 PLAIN: Final[Mapping[EncoderKind, str]] = {
     "tensorflow": "TensorFlow models",
@@ -75,6 +75,7 @@ def open_encoder(
     weights: Weighting | None = None,
     remove_component: bool | None = None,
     fitted: FittedWeights | None = None,
+    fingerprint: str | None = None,
     max_batch: int | None = None,
 ) -> Encoder:
     """An encoder of a path, a handle, a name with a prefix, a callable, or an encoder itself.
@@ -94,6 +95,7 @@ def open_encoder(
         "weights": weights,
         "remove_component": remove_component,
         "fitted": fitted,
+        "fingerprint": fingerprint,
         "max_batch": max_batch,
     }
     options = {key: value for key, value in asked.items() if value is not None}

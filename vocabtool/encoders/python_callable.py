@@ -17,7 +17,7 @@ from vocabtool.encoders.decoding import DECODED, decoded
 from vocabtool.encoders.encoder import EncoderKind, Texts, Vectors
 from vocabtool.encoders.inexact import Inexact
 from vocabtool.encoders.piping import Piping
-from vocabtool.errors import VocabtoolError
+from vocabtool.errors import OperatorFailed, VocabtoolError
 from vocabtool.words.model_words import Words
 
 MAX_BATCH: Final = 256
@@ -54,7 +54,7 @@ class PythonEncoder(Piping, Inexact):
         ``fn``'s attribute ``fingerprint``, or of its source code. ``made_by``: what made ``fn``,
         where its source code tells more.
         Raises :class:`VocabtoolError` where nothing tells ``fn`` apart from another, and where it
-        gives no vectors; ``ValueError`` for wrong arguments.
+        gives no vectors or fails (:class:`OperatorFailed`); ``ValueError`` for wrong arguments.
         """
         if not callable(fn):
             raise ValueError(f"wanted something to call, got {fn!r}")
@@ -69,7 +69,7 @@ class PythonEncoder(Piping, Inexact):
         self._fingerprint = hashlib.sha256(f"vocabtool python 1\n{told}".encode()).hexdigest()
         self._max_batch = max_batch
         self._words = words
-        self._dim = dim or self._called([PROBE], None, 0).shape[1]
+        self._dim = dim or self._probed()
 
     @property
     def dim(self) -> int:
@@ -108,6 +108,16 @@ class PythonEncoder(Piping, Inexact):
             for start in range(0, len(given), self._max_batch)
         ]
         return np.concatenate([np.zeros((0, self._dim), np.float32), *parts])
+
+    def _probed(self) -> int:
+        """How long the vector of one text is."""
+        try:
+            return int(self._called([PROBE], None, 0).shape[1])
+        except (VocabtoolError, OSError, MemoryError):
+            raise
+        except Exception as error:  # a callable may raise anything: its user wants to know what
+            told = f"called with one text it raised {type(error).__name__}: {error}"
+            raise OperatorFailed(self._name, told) from error
 
     def _called(self, texts: list[str], dim: int | None, start: int) -> Vectors:
         of = f"{self._name}, called with texts {start:,} to {start + len(texts) - 1:,}"

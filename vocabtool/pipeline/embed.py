@@ -46,7 +46,10 @@ THREADS: Final[dict[EncoderKind, int]] = {
     "sentence-transformers": 1,
     "python": 1,
 }
-ANOTHER_STREAM: Final = "the documents: they come from a stream that cannot be read again"
+ANOTHER_STREAM: Final = (
+    "the documents: they come from a stream, which perhaps cannot be read again (in Python "
+    "source='a name' says that it is the same one)"
+)
 
 
 class Options(NamedTuple):

@@ -10,7 +10,7 @@ from vocabtool.documents import Format, Skipped, batches
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
-from vocabtool.errors import VocabtoolError
+from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.pipeline.inputs import can_be_read_again
 from vocabtool.words.cut import as_bytes
 
@@ -32,8 +32,8 @@ def fitted(
         return encoder.with_weights(kept)
     if files is None or not can_be_read_again(files):
         raise VocabtoolError(
-            "weights are fitted on a sample of the documents, and a stream is read once: "
-            "fit them on other texts and give them, or choose no weights"
+            "weights are fitted on a sample of the documents, and a stream is read once: give "
+            "weights fitted on files before (--fitted _weights.json), or choose --weights none"
         )
     return encoder.fit(_sample(files, field, format))
 
@@ -48,11 +48,20 @@ def _sample(
     field: str | None,
     format: Format | None,  # noqa: A002 - what it is called on the command line
 ) -> Iterator[bytes]:
-    """The first texts of each file, as many of each."""
+    """The first texts of each file, as many of each.
+
+    Bad rows are left out; but where all are bad, what is wrong with the first is what is raised.
+    """
     each = -(-SAMPLE // max(len(files), 1))
     for file in files:
+        skipped = Skipped()
         found = batches(
-            file, field=field, format=format, on_error="skip", skipped=Skipped(), size=SAMPLE_BYTES
+            file, field=field, format=format, on_error="skip", skipped=skipped, size=SAMPLE_BYTES
         )
         texts = (text for batch in found for text in as_bytes(batch.texts))
-        yield from islice(texts, each)
+        some = False
+        for text in islice(texts, each):
+            some = True
+            yield text
+        if skipped.first and not some:
+            raise InvalidFile(skipped.first[0].reason, file=skipped.first[0].place)

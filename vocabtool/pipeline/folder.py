@@ -1,9 +1,9 @@
 """The folder of a run: who writes in it, which run it is of, which shards are done.
 
-    run.json               the plan, before anything else
+    _run.json               the plan, before anything else
     shard-000000.parquet   appears when it is whole; until then its name ends otherwise: ``.part``
-    manifest.json          last, when every shard is there: their names, sizes and checksums
-    weights.json           of an encoder whose weights were fitted on the corpus
+    _manifest.json          last, when every shard is there: their names, sizes and checksums
+    _weights.json           of an encoder whose weights were fitted on the corpus
     .lock                  held by the process that writes
 
 What is in a shard is ``shard_files.py``'s business. Reading a finished folder is in ``shards.py``.
@@ -40,13 +40,13 @@ from vocabtool.pipeline.shard_files import (
 )
 from vocabtool.whole_file import whole_file
 
-RUN: Final = "run.json"
-MANIFEST: Final = "manifest.json"
-WEIGHTS: Final = "weights.json"
+RUN: Final = "_run.json"
+MANIFEST: Final = "_manifest.json"
+WEIGHTS: Final = "_weights.json"
 LOCK: Final = ".lock"
 FORMAT: Final = 1
 # What a run that is killed as it begins leaves behind.
-BEGUN: Final = re.compile(r"\.lock|weights\.json|\.vocabtool-.*\.tmp")
+BEGUN: Final = re.compile(r"\.lock|_weights\.json|\.vocabtool-.*\.tmp")
 
 
 @dataclass(frozen=True, slots=True)

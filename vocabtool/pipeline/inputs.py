@@ -117,4 +117,4 @@ def _difference(old: Input, new: Input) -> str:
         return f"had {old.size:,} bytes, has {new.size:,}"
     if old.sha256 != new.sha256:
         return "its content changed"
-    return "it was written to since (its time changed; --check content compares the content)"
+    return "it was written to since: its time changed (--check content would look deeper)"

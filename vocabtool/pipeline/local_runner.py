@@ -7,16 +7,18 @@ the disk: what a kill costs is one shard a worker, whatever runs ahead is only r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cached_property
-from itertools import chain, groupby
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import Final, NamedTuple, TypeVar
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.parallel import closed_after, parallel_map, prefetch
 from vocabtool.pipeline.making import Made, Passed, ShardMaker, Work
 from vocabtool.pipeline.slabs import Slab
+
+T = TypeVar("T")
 
 AHEAD: Final = 16  # slabs that are read before they are asked for
 
@@ -29,8 +31,17 @@ def run_threads(slabs: Iterator[Slab], done: Done, work: Work, passed: Passed) -
     with closing(ShardMaker(work)) as maker:
         wanted = map(maker.prepare, missing(slabs, done))
         with closed_after(prefetch(wanted, AHEAD)) as ready:
-            for number, group in groupby(ready, key=lambda prepared: prepared.slab.shard):
-                yield maker.make(number, group, passed)
+            for first in ready:
+                group = until_full(first, ready, lambda prepared: prepared.slab.full)
+                yield maker.make(first.slab.shard, group, passed)
+
+
+def until_full(first: T, others: Iterator[T], full: Callable[[T], bool]) -> Iterator[T]:
+    """What is of one shard: the first, and the others up to the one that fills it."""
+    part: T | None = first
+    while part is not None:
+        yield part
+        part = None if full(part) else next(others, None)
 
 
 def missing(slabs: Iterator[Slab], done: Done) -> Iterator[Slab]:
@@ -65,8 +76,9 @@ class Task(NamedTuple):
 
 def tasks(slabs: Iterator[Slab], done: Done) -> Iterator[Task]:
     """The shards that are not ``done``."""
-    for number, group in groupby(missing(slabs, done), key=lambda slab: slab.shard):
-        yield Task(number, _packed(group))
+    wanted = missing(slabs, done)
+    for first in wanted:
+        yield Task(first.shard, _packed(until_full(first, wanted, lambda slab: slab.full)))
 
 
 def _packed(slabs: Iterator[Slab]) -> bytes:
@@ -87,7 +99,7 @@ def _unpacked(task: Task) -> Iterator[Slab]:
 
     with pa.ipc.open_stream(task.slabs) as reader:
         for rows in reader:
-            yield Slab(task.number, pa.Table.from_batches([rows]))
+            yield Slab(task.number, pa.Table.from_batches([rows]), False)
 
 
 class TaskMaker:

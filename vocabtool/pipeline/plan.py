@@ -1,6 +1,6 @@
 """What a run is: everything that decides the bytes of its shards, and what differs from another.
 
-Kept as ``run.json`` in the folder before the first shard is there. How a run is done (threads,
+Kept as ``_run.json`` in the folder before the first shard is there. How a run is done (threads,
 processes, Ray, a cache) is no part of it.
 """
 

@@ -21,7 +21,7 @@ from vocabtool.documents import (
 )
 from vocabtool.pipeline.inputs import can_be_read_again, files_of
 from vocabtool.pipeline.plan import Plan
-from vocabtool.pipeline.slabs import Cutter, Slab
+from vocabtool.pipeline.slabs import SLAB_ROWS, Cutter, Slab
 
 BLOCK: Final = 1 << 20  # bytes of text read at a time: encoding begins early
 
@@ -73,5 +73,6 @@ class Reading:
             repeated=left_out.repeated,
             reached=left_out.reached if told else None,
             size=BLOCK,
+            rows=min(plan.shard_rows, SLAB_ROWS),
         )
         return Cutter(plan.shard_rows, plan.batch_size).cut(found, plan.keep)

@@ -29,11 +29,13 @@ class Slab(NamedTuple):
     """Documents that follow each other in one shard.
 
     ``shard``: its number. ``table``: columns ``id``, ``text`` and the kept fields, ``string``,
-    perhaps not UTF-8, each of one chunk.
+    perhaps not UTF-8, each of one chunk. ``full``: whether the shard ends with it, so that nobody
+    waits for the next document; the last shard may end otherwise.
     """
 
     shard: int
     table: pa.Table
+    full: bool
 
 
 class Cutter:
@@ -67,8 +69,8 @@ class Cutter:
                 if not final:
                     break
                 end = table.num_rows
-            yield Slab(self._shard, table.slice(start, end - start).combine_chunks())
-            self._count(end - start, int(ends[end]) - int(ends[start]))
+            shard, full = self._shard, self._count(end - start, int(ends[end]) - int(ends[start]))
+            yield Slab(shard, table.slice(start, end - start).combine_chunks(), full)
             start = end
         return table.slice(start)
 
@@ -79,12 +81,15 @@ class Cutter:
         end = min(start + rows, max(full, start + 1))
         return end if end < len(ends) - 1 or end == start + rows else None
 
-    def _count(self, rows: int, size: int) -> None:
+    def _count(self, rows: int, size: int) -> bool:
+        """Whether the shard is full now."""
         self._rows += rows
         self._bytes += size
-        if self._rows == self._shard_rows or self._bytes >= SHARD_BYTES:
+        full = self._rows == self._shard_rows or self._bytes >= SHARD_BYTES
+        if full:
             self._shard += 1
             self._rows = self._bytes = 0
+        return full
 
 
 def _table(batch: Batch, keep: Sequence[str]) -> pa.Table:

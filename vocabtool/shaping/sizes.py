@@ -1,7 +1,7 @@
 """How many elements a stream has, as far as that is known without reading it.
 
-Rows of Parquet, of Arrow IPC and of what has a length are exact; those of text files are estimated
-from how long the first lines are.
+Rows of Parquet, of Arrow IPC and of what has a length are exact. Of text files the line ends are
+counted, which is quick; of very large ones those in blocks all over the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from vocabtool.document_files.sources import Named, told
 from vocabtool.errors import VocabtoolError
 from vocabtool.shaping.reading import Reading
 
-SAMPLE: Final = 1 << 18  # bytes of a file whose lines are counted
+COUNTED: Final = 1 << 30  # bytes of a file of which all line ends are counted: half a second
+BLOCK: Final = 1 << 20
+BLOCKS: Final = 256  # of a larger one that are looked at
 BY_LINES: Final = frozenset({"lines", "jsonl", "csv", "tsv"})
 
 
@@ -108,11 +110,19 @@ def _of_file(file: str, reading: Reading) -> Size:
 
 
 def _lines(file: Path, size: int) -> int:
-    """About how many lines there are; in a small file all are counted."""
+    """How many lines there are; of a large file about how many."""
+    step = BLOCK if size <= COUNTED else size // BLOCKS
+    ends = looked = 0
+    last = b"\n"
     with file.open("rb") as opened:
-        head = opened.read(SAMPLE)
-    count = head.count(b"\n") + (not head.endswith(b"\n"))
-    return count * size // len(head) if head else 0
+        for at in range(0, size, step):
+            opened.seek(at)
+            block = opened.read(BLOCK)
+            ends += block.count(b"\n")
+            looked += len(block)
+            last = block[-1:] or last
+    count = ends * size // looked if looked else 0
+    return count + (last != b"\n")
 
 
 def _sum(amounts: Sequence[int | None]) -> int | None:
