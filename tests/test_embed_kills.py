@@ -97,12 +97,20 @@ def killed(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return False
 
 
+def killed_after(runs: Runs, process: subprocess.Popen[bytes], documents: int) -> bool:
+    """Kill a run when so many documents were encoded; whether it was still at work."""
+    while process.poll() is None and sum(runs.encoded().values()) < documents:
+        time.sleep(0.005)
+    return killed(process, 0)
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_killed_run_goes_on(
     workers: str, runs: Runs, full: bool, record_property: Callable[[str, object], None]
 ) -> None:
     """Killed at any moment: the folder ends with the same bytes, and little is done twice.
 
+    The moment is drawn from the time that a run takes, starting included, or from its documents.
     No document is lost or there twice (the bytes are those of a whole run); what was encoded more
     than once is at most one shard for each worker and kill.
     """
@@ -112,8 +120,12 @@ def test_a_killed_run_goes_on(
     for number in range(rounds if workers == "1" else max(rounds // 6, 2)):
         out = runs.folder / f"out-{workers}-{number}"
         runs.forget()
-        longest = min(LONGEST, 1.1 * runs.seconds)
-        at_work += killed(runs.start(out, workers), generator.uniform(0.1, longest))
+        process = runs.start(out, workers)
+        if number % 2:
+            longest = min(LONGEST, 1.1 * runs.seconds)
+            at_work += killed(process, generator.uniform(0.1, longest))
+        else:
+            at_work += killed_after(runs, process, generator.randrange(DOCUMENTS - SHARD))
         runs.finish(out, workers)
         assert files_of(out) == runs.wanted
         again = sum(count - 1 for count in runs.encoded().values())
