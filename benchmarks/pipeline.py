@@ -459,10 +459,10 @@ def times(found: dict[str, list[float]], slower: str, goal: float) -> str:
     return f"at least {goal} times as fast as {slower}: {yes_no(ratio >= goal)} ({ratio:.2f})"
 
 
-def fast(work: Path, documents: int, runs: int) -> Iterator[str]:
-    """A fast TensorFlow model: two dense layers."""
+def fast(work: Path, documents: int, runs: int, width: int) -> Iterator[str]:
+    """A fast TensorFlow model: two dense layers, of that width and of 256."""
     names = ("bare", "loop", "two threads", "from_generator", "vocabtool")
-    folder = model(work, "saved_model", "4096")
+    folder = model(work, "saved_model", str(width))
     found = race(names, "tensorflow", folder, corpus(work, documents), runs)
     yield from table(found, documents)
     share = median(found["bare"]) / median(found["vocabtool"])
@@ -546,6 +546,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=default, help="where everything is made")
     parser.add_argument("--documents", type=int, default=60_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--width", type=int, default=3072, help="of the fast model's first layer")
     parser.add_argument("--only", choices=("fast", "wide", "static", "memory"))
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -562,7 +563,7 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     work, documents, runs = options.work, options.documents, options.runs
     questions: dict[str, Callable[[], Iterator[str]]] = {
-        "fast": lambda: fast(work, documents, runs),
+        "fast": lambda: fast(work, documents, runs, options.width),
         "wide": lambda: wide(work, documents, runs),
         "static": lambda: word_means(work, documents, runs),
         "memory": lambda: memory(work),
