@@ -293,17 +293,29 @@ def test_interrupted(name: str) -> None:
     assert source.closed
 
 
-def test_interrupted_while_it_waits() -> None:
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is heard, also where a shell started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_interrupted_while_it_waits(interruptible: None) -> None:
     """Ctrl-C while the consumer waits for a worker is raised there, and the worker ends."""
-    wait = threading.Event()
+    submitted = threading.Event()
+
+    def one() -> Iterator[int]:
+        yield 0
+        submitted.set()
 
     def interrupt(number: int) -> int:
+        assert submitted.wait(WAIT)
         signal.raise_signal(signal.SIGINT)
-        wait.wait(0.01)
         return number
 
     with pytest.raises(KeyboardInterrupt):
-        list(parallel_map(interrupt, range(1), workers=1))
+        list(parallel_map(interrupt, one(), workers=1))
 
 
 def test_closing_waits_for_the_calls_at_work() -> None:

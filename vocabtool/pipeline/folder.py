@@ -1,9 +1,9 @@
 """The folder of a run: who writes in it, which run it is of, which shards are done.
 
-    _run.json               the plan, before anything else
+    _run.json              the plan, before anything else
     shard-000000.parquet   appears when it is whole; until then its name ends otherwise: ``.part``
-    _manifest.json          last, when every shard is there: their names, sizes and checksums
-    _weights.json           of an encoder whose weights were fitted on the corpus
+    _manifest.json         last, when every shard is there: their names, sizes and checksums
+    _weights.json          of an encoder whose weights were fitted on the corpus
     .lock                  held by the process that writes
 
 What is in a shard is ``shard_files.py``'s business. Reading a finished folder is in ``shards.py``.
