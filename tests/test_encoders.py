@@ -136,7 +136,7 @@ def test_pipe_is_lazy(encoder: Encoder) -> None:
     assert next(taken) == 0
     assert len(list(islice(vectors, 3))) == 3
     assert next(taken) - 1 <= 2 * 2 + 2 * 2 * 2
-    vectors.close()  # type: ignore[attr-defined]
+    vectors.close()  # type: ignore[attr-defined] # a generator has it
     assert threading.active_count() == before
 
 

@@ -94,7 +94,7 @@ def test_objects(tmp_path: Path) -> None:
     assert wrapped.fingerprint == PythonEncoder(lengths).fingerprint
     assert wrapped.max_batch == 3
     with pytest.raises(VocabtoolError, match="int is no encoder and cannot be called"):
-        open_encoder(17)  # type: ignore[arg-type]
+        open_encoder(17)  # type: ignore[arg-type] # what is refused
     with pytest.raises(VocabtoolError, match="wants a path or a name, got function"):
         open_encoder(lengths, kind="static")
 

@@ -180,7 +180,7 @@ def test_fingerprint_of_its_own() -> None:
 def test_wrong_arguments() -> None:
     """Nothing to call, and sizes below one."""
     with pytest.raises(ValueError, match="something to call"):
-        PythonEncoder("lengths")  # type: ignore[arg-type]
+        PythonEncoder("lengths")  # type: ignore[arg-type] # what is refused
     with pytest.raises(ValueError, match="at least 1"):
         PythonEncoder(lengths, dim=0)
     with pytest.raises(ValueError, match="at least 1"):

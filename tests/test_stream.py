@@ -100,7 +100,7 @@ def test_operators_are_lazy(name: str) -> None:
     assert len(list(islice(elements, 3))) == 3
     assert source.read <= most
     opened = source.closed
-    elements.close()  # type: ignore[attr-defined]
+    elements.close()  # type: ignore[attr-defined] # a generator has it
     assert source.closed > opened
     assert threading.active_count() == threads
 
@@ -141,7 +141,7 @@ def test_one_text_is_no_stream() -> None:
     with pytest.raises(TypeError, match="wanted several texts, got one"):
         Stream.of("a b")
     with pytest.raises(TypeError, match="wanted what can be iterated or indexed, got int"):
-        Stream.of(3)  # type: ignore[call-overload]
+        Stream.of(3)  # type: ignore[call-overload] # what is refused
 
 
 # Operators
@@ -489,7 +489,7 @@ def test_mix_by_wrong_weights() -> None:
     with pytest.raises(ValueError, match="wanted 2 positive numbers"):
         mix([known, known], [1, 0], seed=1)
     with pytest.raises(ValueError, match="weights: wanted one of"):
-        mix([known], "sizes", seed=1)  # type: ignore[arg-type]
+        mix([known], "sizes", seed=1)  # type: ignore[arg-type] # what is refused
 
 
 def test_mix_by_weights() -> None:

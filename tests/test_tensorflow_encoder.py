@@ -321,7 +321,7 @@ def test_what_cannot_be_taken_is_listed(
 ) -> None:
     """With all that the model has, and the model's path."""
     with pytest.raises(UnsupportedFormat, match=told) as caught:
-        TensorFlowEncoder.open(built(name), **given)  # type: ignore[arg-type]
+        TensorFlowEncoder.open(built(name), **given)  # type: ignore[arg-type] # options of any kind
     assert str(caught.value).startswith(f"{built(name)}: ")
 
 
