@@ -35,7 +35,7 @@ def fitted(
             "weights are fitted on a sample of the documents, and a stream is read once: give "
             "weights fitted on files before (--fitted _weights.json), or choose --weights none"
         )
-    return encoder.fit(_sample(files, field, format))
+    return encoder.fit(sample(files, field, format))
 
 
 def weights_of(encoder: Encoder) -> FittedWeights | None:
@@ -43,7 +43,7 @@ def weights_of(encoder: Encoder) -> FittedWeights | None:
     return encoder.fitted if isinstance(encoder, StaticEncoder) else None
 
 
-def _sample(
+def sample(
     files: Sequence[str],
     field: str | None,
     format: Format | None,  # noqa: A002 - what it is called on the command line

@@ -11,9 +11,7 @@ What is in a shard is ``shard_files.py``'s business. Reading a finished folder i
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,9 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from vocabtool.checksums import checksum
 from vocabtool.documents import Skip
 from vocabtool.encoders.static_weights import FittedWeights
-from vocabtool.errors import FolderInUse, InvalidFile, NotFound, reading
+from vocabtool.errors import InvalidFile, NotFound, reading
+from vocabtool.folder_lock import locked
 from vocabtool.formats import json_text
 from vocabtool.pipeline.encoding import Counts
 from vocabtool.pipeline.inputs import is_count
@@ -35,7 +35,6 @@ from vocabtool.pipeline.shard_files import (
     NAMES,
     Shard,
     check_pages,
-    checksum,
     read_shard,
 )
 from vocabtool.whole_file import whole_file
@@ -43,7 +42,6 @@ from vocabtool.whole_file import whole_file
 RUN: Final = "_run.json"
 MANIFEST: Final = "_manifest.json"
 WEIGHTS: Final = "_weights.json"
-LOCK: Final = ".lock"
 FORMAT: Final = 1
 # What a run that is killed as it begins leaves behind.
 BEGUN: Final = re.compile(r"\.lock|_weights\.json|\.vocabtool-.*\.tmp")
@@ -249,17 +247,8 @@ def opened(path: Path) -> Iterator[Folder]:
     with reading(str(path)):
         path.mkdir(parents=True, exist_ok=True)
         _refuse_others(path)
-        handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FolderInUse(f"{path}: another process writes here; wait for it") from error
-        except OSError as error:
-            raise NotFound(f"{path}: nothing can be locked there: {error.strerror}") from error
+    with locked(path):
         yield Folder(path)
-    finally:
-        os.close(handle)
 
 
 def _refuse_others(path: Path) -> None:

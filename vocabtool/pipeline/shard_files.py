@@ -21,6 +21,7 @@ from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import json_text
 from vocabtool.pipeline.encoding import UNKNOWN, VECTOR, Counts, Rows
 from vocabtool.pipeline.inputs import is_count
+from vocabtool.whole_file import sync_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,6 @@ NAMES: Final = re.compile(r"shard-(\d{6,})\.parquet")
 BESIDE: Final = ".part"  # of a shard that is being written
 KEY: Final = b"vocabtool"
 GROUP_ROWS: Final = 8192  # of a row group; a few more, as slabs stay whole
-READ: Final = 4 << 20
 SYNC_BYTES: Final = 8 << 20  # flushed to the disk on the way, so that little is left at the end
 
 
@@ -118,15 +118,6 @@ def _flush(file: IO[bytes]) -> None:
     os.fsync(file.fileno())
 
 
-def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to the disk, so that what was renamed stays renamed."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def read_shard(path: Path) -> Shard:
     """What a shard says of itself, by its footer alone.
 
@@ -167,14 +158,3 @@ def check_pages(path: Path) -> None:
         rows = parquet.ParquetFile(file, page_checksum_verification=True)
         for group in range(rows.num_row_groups):
             rows.read_row_group(group)
-
-
-def checksum(path: Path) -> int:
-    """The CRC-32C of a whole file. Raises :class:`NotFound` where it cannot be read."""
-    import google_crc32c
-
-    found = 0
-    with reading(str(path)), path.open("rb") as file:
-        while block := file.read(READ):
-            found = google_crc32c.extend(found, block)
-    return found

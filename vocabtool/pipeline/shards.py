@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vocabtool.checksums import compare
 from vocabtool.document_files.opening import arrow_errors
 from vocabtool.documents import Document
 from vocabtool.encoders.encoder import Vectors
@@ -15,7 +16,7 @@ from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.pipeline.encoding import UNKNOWN, VECTOR, Counts, schema_of
 from vocabtool.pipeline.folder import RUN, Manifest, read_manifest, read_plan
 from vocabtool.pipeline.plan import Plan
-from vocabtool.pipeline.shard_files import checksum, read_shard
+from vocabtool.pipeline.shard_files import read_shard
 from vocabtool.pipeline.slabs import ID, TEXT
 
 if TYPE_CHECKING:
@@ -77,12 +78,7 @@ class Shards:
     def verify(self) -> None:
         """Compare the checksum of every byte. Raises :class:`InvalidFile`, which names the file."""
         for shard, wanted in zip(self.manifest.shards, self.manifest.checksums, strict=True):
-            found = checksum(self.path / shard.file)
-            if found != wanted:
-                raise InvalidFile(
-                    f"damaged: CRC-32C {found:08x}, wanted {wanted:08x}",
-                    file=str(self.path / shard.file),
-                )
+            compare(self.path / shard.file, wanted)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows in order, a row group at a time; ``columns``: which, without: all.
