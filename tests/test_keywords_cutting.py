@@ -1,0 +1,255 @@
+"""Texts are cut into words and identifiers by a rule that a person can follow."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+import Stemmer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocabtool.keywords import cutting
+from vocabtool.keywords.cutting import Cutter, Terms
+from vocabtool.keywords.queries import Term
+from vocabtool.keywords.stemming import Language
+from vocabtool.keywords.surfaces import LONGEST
+from vocabtool.keywords.tokens import Span
+
+ENGLISH = Cutter()
+UNSTEMMED = Cutter("none")
+
+# What stands in a text, its words (unstemmed) and its surfaces.
+IDENTIFIERS = [
+    ("SKU-48007-H", "sku 48007 h", "sku-48007-h"),
+    ("CVE-2024-1234", "cve 2024 1234", "cve-2024-1234"),
+    ("C++", "c", "c++"),
+    ("C++11", "c 11", "c++11"),
+    ("C#", "c", "c#"),
+    (".NET", "net", ".net"),
+    ("std::vector", "std vector", "std::vector"),
+    ("0x80070005", "0x80070005", ""),
+    ("v1.2.3", "v1 2 3", "v1.2.3"),
+    (
+        "john.doe@example.com",
+        "john doe example com",
+        "john.doe@example.com john.doe example.com",
+    ),
+    (
+        "/usr/lib/python3.11/os.py",
+        "usr lib python3 11 os py",
+        "/usr/lib/python3.11/os.py usr/lib/python3.11/os.py python3.11 os.py",
+    ),
+    (r"C:\Windows\system32", "c windows system32", r"c:\windows\system32"),
+    ("#hashtag", "hashtag", "#hashtag"),
+    ("@name", "name", "@name"),
+    ("snake_case_name", "snake case name", "snake_case_name"),
+    ("__init__", "init", "__init__"),
+    ("$HOME", "home", "$home"),
+    ("foo.bar", "foo bar", "foo.bar"),
+    ("IL-6", "il 6", "il-6"),
+    ("quick-brown", "quick brown", "quick-brown"),
+    ("U.S.A", "u s a", "u.s.a"),
+    ("R&D", "r d", "r&d"),
+    ("#SKU-48007-H", "sku 48007 h", "#sku-48007-h sku-48007-h"),
+    ("SKU-48007-H/SKU-48008-A", "sku 48007 h sku 48008 a", "sku-48007-h/sku-48008-a sku-48007-h"
+     " sku-48008-a"),
+    ("a-b.c-d", "a b c d", "a-b.c-d a-b c-d"),
+    ("ＳＫＵ－４８", "sku 48", "sku-48"),  # noqa: RUF001  # full width is what is tested
+    ("non\u2011breaking", "non breaking", "non-breaking"),
+]  # fmt: skip  # a table
+
+AROUND = ["{}", "({})", '"{}"', "'{}',", "see {}; and", "<{}>", "is {}!", "[{}]?", "a, {}…", "{}."]
+
+
+@pytest.mark.parametrize(("written", "words", "surfaces"), IDENTIFIERS)
+def test_identifiers_are_cut_whole_and_in_parts(written: str, words: str, surfaces: str) -> None:
+    """An identifier gives its runs as words, and itself with its compound segments as surfaces."""
+    counts = len(words.split()), len(surfaces.split())
+    assert UNSTEMMED.terms([written]) == [Terms(words, surfaces, *counts)]
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize(("written", "words", "surfaces"), IDENTIFIERS)
+def test_punctuation_around_identifiers_comes_off(
+    written: str, words: str, surfaces: str, around: str
+) -> None:
+    """Brackets, quotes, commas and the ends of sentences are no part of an identifier."""
+    found = [word for word in UNSTEMMED.spans(around.format(written)) if word.surface == written]
+    assert [" ".join(word.words) for word in found] == [words]
+    assert [" ".join(word.surfaces) for word in found] == [surfaces]
+
+
+def test_calls_lose_their_brackets() -> None:
+    """A call is found by its name."""
+    assert UNSTEMMED.terms(["foo.bar() vec<int>[0]"])[0].surfaces == "foo.bar"
+
+
+def test_joiners_that_join_nothing_are_no_identifier() -> None:
+    """Dashes, dots and slashes between blanks, and ends of sentences, give no surface."""
+    text = "one -- two ... three / four. Five: six - seven...eight a--b price $5 .5 $ # @ ."
+    assert UNSTEMMED.terms([text])[0].surfaces == ""
+
+
+# The rule of the measured setting, written anew.
+def _measured(text: str) -> list[str]:
+    stemmer = Stemmer.Stemmer("english")
+    words = re.findall("[a-z0-9]+", text.lower())
+    return [word if re.search("[0-9]", word) else stemmer.stemWord(word) for word in words]
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=200))
+def test_ascii_words_are_those_of_the_measured_rule(text: str) -> None:
+    """Words of ASCII text are [a-z0-9]+ in lower case, stemmed unless with a digit."""
+    found = ENGLISH.terms([text])[0]
+    assert found.words.split() == _measured(text)
+    assert found.count == len(_measured(text))
+
+
+@given(st.lists(st.sampled_from(list("aZ9._-#@+/\\:$&'\"( \u00e9\u6771\u0301\u00ad")), max_size=30))
+def test_chunks_are_cut_as_in_the_whole_text(characters: list[str]) -> None:
+    """What is remembered of chunks between blanks is what the whole text gives."""
+    text = "".join(characters)
+    words = ENGLISH.spans(text)
+    found = ENGLISH.terms([text])[0]
+    assert found.words.split() == [term for word in words for term in word.words]
+    assert found.surfaces.split() == [term for word in words for term in word.surfaces]
+    assert [text[word.start : word.end] for word in words] == [word.surface for word in words]
+    assert [term for term, _ in ENGLISH.places(text)] == found.words.split()
+
+
+@given(st.text(max_size=60))
+def test_terms_hold_nothing_that_the_engine_would_cut(text: str) -> None:
+    """Terms are joined by single blanks, hold no other white space, and are counted."""
+    for cutter in (ENGLISH, UNSTEMMED):
+        found = cutter.terms([text])[0]
+        for joined, count in ((found.words, found.count), (found.surfaces, found.surface_count)):
+            assert joined == " ".join(joined.split())
+            assert len(joined.split()) == count
+            joined.encode()  # no lone surrogates
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("café", "CAFE"),
+        ("Straße", "STRASSE"),
+        ("naïve", "naive"),
+        ("e\u0301te\u0301", "\u00e9t\u00e9"),
+        ("exam\u00adple", "example"),
+        ("ﬁne", "fine"),
+        ("ΣΊΣΥΦΟΣ", "σίσυφος"),  # Greek is what is tested
+        ("كِتَاب", "كتاب"),
+        ("ｆｕｌｌ", "full"),  # noqa: RUF001  # full width is what is tested
+    ],
+)
+def test_spellings_of_one_word_meet(one: str, other: str) -> None:
+    """Case, accents, width, ligatures and invisible characters make no other word."""
+    assert UNSTEMMED.terms([one])[0].words == UNSTEMMED.terms([other])[0].words != ""
+
+
+def test_vowel_signs_of_indic_scripts_stay() -> None:
+    """Marks that are letters of their script are kept: two words of Hindi stay two."""
+    family, yesterday = UNSTEMMED.terms(["कुल", "कल"])
+    assert (family.words, yesterday.words) == ("कुल", "कल")
+
+
+def test_scripts_without_blanks_are_cut_into_pairs() -> None:
+    """Of Han, kana and Thai the words are overlapping pairs, beside words of other scripts."""
+    assert (
+        UNSTEMMED.terms(["東京タワー2020年Tokyo"])[0].words == "東京 京タ タワ ワー 2020 年 tokyo"
+    )
+    assert UNSTEMMED.terms(["ไทย"])[0].words == "ไท ทย"
+
+
+def test_numbers_that_fold_into_several_words_are_several() -> None:
+    """One half is the words 1 and 2."""
+    assert UNSTEMMED.terms(["½"])[0].words == "1 2"
+
+
+def test_symbols_give_no_words() -> None:
+    """Emoji, lone marks and lone surrogates leave nothing."""
+    assert UNSTEMMED.terms(["\u2764\ufe0f \ud800 \u0301 \U0001f600 \0 + =="]) == [
+        Terms("", "", 0, 0)
+    ]
+
+
+def test_quoted_words_stand_in_phrases() -> None:
+    """Words between quotes of any kind are numbered by their phrase; a lone quote is nothing."""
+    words = ENGLISH.query('see "dark matter" or “the Higgs boson”, 6" of "it')
+    assert {word.surface: word.phrase for word in words if word.phrase is not None} == {
+        "dark": 0, "matter": 0, "the": 1, "Higgs": 1, "boson": 1,
+    }  # fmt: skip  # a table
+    assert [word.phrase for word in ENGLISH.spans('"dark matter"')] == [None, None]
+
+
+def test_stop_words_are_flagged_and_cut_all_the_same() -> None:
+    """A stop word is a word of the query and of the index; in a compound it is none."""
+    words = ENGLISH.query("What didn't be-in Berlin")
+    assert [(word.surface, word.stop) for word in words] == [
+        ("What", True), ("didn", True), ("t", True), ("be-in", False), ("Berlin", False),
+    ]  # fmt: skip  # a table
+    assert Cutter("german").query("und and")[0].stop
+    assert not Cutter("german").query("und and")[1].stop
+    assert not Cutter("tamil").query("the")[0].stop  # there is no list for it
+
+
+def test_a_word_is_found_exactly_by_one_term() -> None:
+    """Compounds by their whole surface, others by their one word; digits are never stemmed."""
+    words = ENGLISH.query("CVE-2024-1234 0x80070005 running")
+    assert [word.exact() for word in words] == [
+        Term("surfaces", "cve-2024-1234"), Term("words", "0x80070005"), Term("words", "run"),
+    ]  # fmt: skip  # a table
+
+
+def test_spans_are_characters_of_the_text() -> None:
+    """Places count characters, whatever folding makes of them."""
+    text = "\U0001f600 Straße: ﬁn"
+    assert [(word.surface, word.start, word.end) for word in ENGLISH.spans(text)] == [
+        ("Straße", 2, 8), ("ﬁn", 10, 12),
+    ]  # fmt: skip  # a table
+    assert list(UNSTEMMED.places("a-bc 東京都")) == [
+        ("a", Span(0, 1)), ("bc", Span(2, 4)), ("東京", Span(5, 7)), ("京都", Span(6, 8)),
+    ]  # fmt: skip  # a table
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "a-", "a.b/", "-", ".", "_", "東", "\u0301", "\u00e9", '"', "a_"]
+)
+def test_a_million_characters_without_a_blank_are_cut(unit: str) -> None:
+    """Hostile texts take time in proportion to their length, and their terms are bounded."""
+    text = unit * (1_000_000 // len(unit))
+    found = ENGLISH.terms([text])[0]
+    for term in (found.words + " " + found.surfaces).split():
+        assert len(term) <= LONGEST
+    ENGLISH.query(text[:100_000])
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More chunks than are remembered are cut as well, and long ones are not remembered."""
+    monkeypatch.setattr(cutting, "REMEMBERED", 3)
+    cutter = Cutter()
+    texts = [f"word{number} word{number} {'x' * 65}" for number in range(10)]
+    assert [terms.count for terms in cutter.terms(texts)] == [3] * 10
+    assert len(cutter._remembered) <= 3
+
+
+def test_every_language_cuts() -> None:
+    """There is a cutter for each language that is offered, and they tell themselves apart."""
+    cutters = [Cutter(language) for language in get_args(Language)]
+    assert len({cutter.fingerprint for cutter in cutters}) == len(cutters)
+    assert {*get_args(Language)} == {*Stemmer.algorithms(), "none"}
+    assert Cutter("german").terms(["Häuser"])[0].words == "haus"
+
+
+def test_an_unknown_language_is_refused() -> None:
+    """The message lists the languages."""
+    with pytest.raises(ValueError, match="no such language: 'klingon'; there are arabic, "):
+        Cutter("klingon")  # type: ignore[arg-type]  # the mistake under test
+
+
+def test_a_fingerprint_names_the_rule() -> None:
+    """Rule, tables of Unicode, stemmer and language can be read in it."""
+    assert re.fullmatch(r"words \d+, Unicode [\d.]+, PyStemmer [\d.]+ english", ENGLISH.fingerprint)
+    assert Cutter().fingerprint == ENGLISH.fingerprint

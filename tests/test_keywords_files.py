@@ -1,0 +1,208 @@
+"""Damaged files of the keyword index are named, and never a traceback of tantivy's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vocabtool.errors import InvalidFile
+from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.damage import naming_damage
+from vocabtool.keywords.queries import Clause, KeywordQuery, Term
+from vocabtool.keywords.tantivy_engine import TantivyReader, TantivyWriter, check_files
+from vocabtool.keywords.tantivy_files import META, segment_files
+
+MEMORY = 15_000_000
+PARTS = ["fast", "fieldnorm", "idx", "pos", "store", "term"]
+QUERY = KeywordQuery((Clause((Term("words", "fox"),)),))
+
+
+def _made(folder: Path, text: str) -> Path:
+    writer = TantivyWriter(folder, memory=MEMORY)
+    texts = [f"{text} {row} a-b" for row in range(300)]
+    writer.add(range(300), [f"{text}{row}" for row in range(300)], Cutter("none").terms(texts))
+    writer.commit()
+    writer.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _made(tmp_path_factory.mktemp("whole"), "fox")
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "copy"))
+
+
+def _file(folder: Path, part: str) -> Path:
+    (found,) = folder.glob(f"*.{part}")
+    return found
+
+
+def test_files_carry_the_checksums_that_tantivy_wrote(whole: Path) -> None:
+    """Name, size and CRC-32 of what stands before the footer, computed here by zlib."""
+    files = segment_files(whole)
+    assert [file.name.rpartition(".")[2] for file in files] == sorted(PARTS)
+    for file in files:
+        content = (whole / file.name).read_bytes()
+        assert file.size == len(content)
+        assert file.crc == zlib.crc32(content[: content.rindex(b'{"version"')])
+    check_files(whole)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_flipped_bit_is_found_and_named(folder: Path, part: str) -> None:
+    """In whatever file, in the middle of its content."""
+    file = _file(folder, part)
+    content = bytearray(file.read_bytes())
+    content[(len(content) - 100) // 2] ^= 4
+    file.write_bytes(content)
+    with pytest.raises(InvalidFile, match="content differs from the checksum") as error:
+        check_files(folder)
+    assert error.value.file == str(file)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("left", [0, 3, 8, 50, -1, -4, -200])
+def test_a_file_cut_off_is_refused_on_opening(folder: Path, part: str, left: int) -> None:
+    """The footer tells, and the message names the file."""
+    file = _file(folder, part)
+    file.write_bytes(file.read_bytes()[:left])
+    for use in (TantivyReader, check_files, lambda path: TantivyWriter(path, memory=MEMORY)):
+        with pytest.raises(InvalidFile, match=r"no footer at its end|damaged footer") as error:
+            use(folder)
+        assert error.value.file == str(file)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_missing_file_is_refused_on_opening(folder: Path, part: str) -> None:
+    """And named."""
+    file = _file(folder, part)
+    file.unlink()
+    with pytest.raises(InvalidFile, match="missing from the keyword index") as error:
+        TantivyReader(folder)
+    assert error.value.file == str(file)
+
+
+FOOTERS = {
+    "no JSON": b"nothing of JSON",
+    "no checksum": b'{"version": 1}',
+    "a checksum that is none": b'{"crc": -1}',
+    "a list": b"[]",
+}
+
+
+@pytest.mark.parametrize("footer", FOOTERS.values(), ids=FOOTERS)
+def test_a_damaged_footer_is_refused(folder: Path, footer: bytes) -> None:
+    """It has the right frame and the wrong content."""
+    file = _file(folder, "term")
+    file.write_bytes(b"x" + footer + len(footer).to_bytes(4, "little") + b"\x39\x05\0\0")
+    with pytest.raises(InvalidFile, match="damaged footer"):
+        TantivyReader(folder)
+
+
+def _changed(change: Callable[[dict[str, object]], None]) -> Callable[[bytes], bytes]:
+    def changed(content: bytes) -> bytes:
+        meta = json.loads(content)
+        change(meta["segments"][0])
+        return json.dumps(meta).encode()
+
+    return changed
+
+
+METAS: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda content: b"",
+    "cut off": lambda content: content[:200],
+    "no JSON": lambda content: b"\xff" + content,
+    "a list": lambda content: b"[1]",
+    "deeply nested": lambda content: b"[" * 100_000,
+    "no segments": lambda content: b"{}",
+    "a path as a name": _changed(lambda one: one.update(segment_id="../../../etc/passwd")),
+    "a number as a name": _changed(lambda one: one.update(segment_id=7)),
+    "a negative count": _changed(lambda one: one.update(max_doc=-1)),
+    "a text as a count": _changed(lambda one: one.update(max_doc="7")),
+    "more deleted than there are": _changed(
+        lambda one: one.update(deletes={"num_deleted_docs": 301, "opstamp": 1})
+    ),
+    "deletes that are none": _changed(lambda one: one.update(deletes=[])),
+}
+
+
+@pytest.mark.parametrize("damage", METAS.values(), ids=METAS)
+def test_a_damaged_description_is_refused(folder: Path, damage: Callable[[bytes], bytes]) -> None:
+    """``meta.json`` is named."""
+    meta = folder / META
+    meta.write_bytes(damage(meta.read_bytes()))
+    with pytest.raises(InvalidFile, match="no description of a keyword index") as error:
+        TantivyReader(folder)
+    assert error.value.file == str(meta)
+
+
+def test_a_description_of_more_documents_is_refused(folder: Path) -> None:
+    """Every document has a byte in the file of lengths, so a hostile count is seen."""
+    meta = folder / META
+    meta.write_bytes(_changed(lambda one: one.update(max_doc=2**31))(meta.read_bytes()))
+    with pytest.raises(InvalidFile, match="too short for the 2,147,483,648 documents"):
+        TantivyReader(folder)
+
+
+def test_a_description_of_other_fields_is_refused(folder: Path) -> None:
+    """An index that tantivy wrote for someone else is none of ours."""
+    meta = folder / META
+    meta.write_text(meta.read_text().replace('"surfaces"', '"subtitles"'))
+    with pytest.raises(InvalidFile, match="keyword index is damaged, tantivy says: ") as error:
+        TantivyReader(folder)
+    assert error.value.file == str(folder)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_damage_behind_a_whole_footer_is_an_error_of_ours_or_none(folder: Path, part: str) -> None:
+    """Without its check tantivy may panic or answer wrongly, and the check names the file."""
+    file = _file(folder, part)
+    content = file.read_bytes()
+    footer = content.rindex(b'{"version"')
+    random = np.random.default_rng(8)
+    for _ in range(20):
+        damaged = bytearray(content)
+        for at in random.integers(0, footer, 5):
+            damaged[at] ^= int(random.integers(1, 256))
+        beside = file.with_name("damaged")  # renamed: a thread of tantivy's may still read the old
+        beside.write_bytes(damaged)
+        beside.replace(file)
+        try:
+            reader = TantivyReader(folder)
+            reader.search(QUERY, 10, np.ones(300, np.bool_))
+            reader.rows_of(["fox7"])
+            list(reader.rows_and_ids())
+        except InvalidFile as error:
+            assert error.file == str(folder)
+        with pytest.raises(InvalidFile, match="content differs"):
+            check_files(folder)
+
+
+def test_swapped_files_are_told_by_their_checksums(folder: Path, tmp_path: Path) -> None:
+    """A whole file of another index under this one's name has another checksum than was noted."""
+    noted = segment_files(folder)
+    other = _made(tmp_path / "other", "cat")
+    shutil.copyfile(_file(other, "term"), _file(folder, "term"))
+    now = segment_files(folder)
+    differing = [new.name for new, old in zip(now, noted, strict=True) if new != old]
+    assert differing == [_file(folder, "term").name]
+
+
+def test_only_panics_and_errors_of_files_become_damage(tmp_path: Path) -> None:
+    """An interrupt stays an interrupt, a mistake of ours stays one."""
+    with pytest.raises(KeyboardInterrupt), naming_damage(tmp_path):
+        raise KeyboardInterrupt
+    with pytest.raises(TypeError), naming_damage(tmp_path):
+        raise TypeError
+    with pytest.raises(InvalidFile, match="tantivy says: broken"), naming_damage(tmp_path):
+        raise OSError("broken\nand more")

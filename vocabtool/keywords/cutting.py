@@ -1,0 +1,213 @@
+"""How a text becomes the terms of the keyword leg, by our own Unicode rule.
+
+The model's rule would delete digits, join ``quick-brown`` or give pieces; it only decides which
+words are known. Where the words stand is in ``tokens.py``; here they are folded and stemmed:
+
+- field *words*: every run of letters, digits and marks, folded (``folding.py``) and stemmed, words
+  with a digit folded only. On ASCII text these are the runs ``[a-z0-9]+`` of the lower-cased text.
+  Of scripts without blanks (Han, kana, Thai, ...) overlapping pairs of characters.
+- field *surfaces*: compound tokens whole and in segments (``surfaces.py``).
+
+A corpus is cut at the speed of a look-up for each chunk between blanks, since most chunks were met
+before: no token reaches over a blank, so a chunk's terms are the same in every text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from string import punctuation
+from typing import Final, NamedTuple
+
+from vocabtool.keywords.folding import case_folded, without_marks
+from vocabtool.keywords.queries import Term
+from vocabtool.keywords.stemming import Language, Stems
+from vocabtool.keywords.stop_words import is_stop_word
+from vocabtool.keywords.surfaces import LONGEST, surfaces_of
+from vocabtool.keywords.tokens import Span, Token, is_without_blanks, runs_of, tokens
+
+__all__ = ["Cutter", "Language", "QueryWord", "Terms"]
+
+RULE: Final = 1  # counts the versions of the rule: another one, another index
+
+REMEMBERED: Final = 1 << 17  # chunks, about 25 MB
+LONGEST_REMEMBERED: Final = 64  # characters of a chunk; longer ones hardly come again
+
+# No text holds it after cutting, so it can tell surfaces from words in what is remembered.
+_BETWEEN: Final = "\0"
+
+# Punctuation that no token begins or ends with.
+_NEVER_FIRST: Final = "".join(set(punctuation) - set("._#@/\\$"))
+_NEVER_LAST: Final = "".join(set(punctuation) - set("+#_"))
+
+# Between two quotes of any kind that stand at the edges of words: 5" is no quote.
+_QUOTED: Final = re.compile(r'(?<!\w)["“”„«»]([^"“”„«»]*)["“”„«»](?!\w)')
+
+
+class Terms(NamedTuple):
+    """The terms of one text in its order, each field joined by single blanks, and how many."""
+
+    words: str
+    surfaces: str
+    count: int  # type: ignore[assignment]  # hides how often a tuple holds a value: nobody asks
+    surface_count: int
+
+
+class QueryWord(NamedTuple):
+    """A word, or an identifier with all its parts, where it stands in a text.
+
+    ``surface``: as it is written, from ``start`` to before ``end`` (characters).
+    ``words``: its terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
+    ``surfaces``: its terms of the field "surfaces", whole first; none for a plain word.
+    ``stop``: whether it is a stop word of the language.
+    ``phrase``: which quoted phrase of the query it stands in.
+    """
+
+    surface: str
+    start: int
+    end: int
+    words: tuple[str, ...]
+    surfaces: tuple[str, ...]
+    stop: bool
+    phrase: int | None
+
+    def exact(self) -> Term:
+        """The one term that finds it most exactly: the whole surface, or the one word.
+
+        Words with a digit are not stemmed, so codes without punctuation are found exactly too.
+        Of a longer run of a script without blanks it is the first pair of characters.
+        """
+        if self.surfaces:
+            return Term("surfaces", self.surfaces[0])
+        return Term("words", self.words[0])
+
+
+class Cutter:
+    """Cuts texts in one language. Several threads may use it at a time.
+
+    ``fingerprint``: tells whether another cutter makes the same terms, readable.
+    """
+
+    def __init__(self, language: Language = "english") -> None:
+        self.language: Language = language
+        self._stems = Stems(language)
+        self._remembered = _Chunks(self)
+        self.fingerprint = _fingerprint(self._stems)
+
+    def terms(self, texts: Sequence[str]) -> list[Terms]:
+        """The terms of each text."""
+        return [self._terms(text) for text in texts]
+
+    def query(self, text: str) -> list[QueryWord]:
+        """The words of a query; those between quotes stand in a phrase."""
+        quoted = [found.span(1) for found in _QUOTED.finditer(text)]
+        return list(_in_phrases(self.spans(text), quoted))
+
+    def spans(self, text: str) -> list[QueryWord]:
+        """The words of a text; quotes are nothing special."""
+        words = (self._query_word(text, token) for token in tokens(text))
+        return [word for word in words if word.words]
+
+    def places(self, text: str) -> Iterator[tuple[str, Span]]:
+        """Every term of the field "words" with the characters that it was made of."""
+        for token in tokens(text):
+            for run in token.runs:
+                yield from self._places(text, run)
+
+    def chunk_terms(self, chunk: str) -> list[str]:
+        """Every term of what stands between two blanks, of both fields."""
+        return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
+
+    def _terms(self, text: str) -> Terms:
+        joined = "".join(map(self._remembered.__getitem__, text.split()))
+        if _BETWEEN not in joined:
+            return Terms(joined[:-1], "", joined.count(" "), 0)
+        parts = joined.split(_BETWEEN)
+        words, surfaces = "".join(parts[0::2]), "".join(parts[1::2])
+        return Terms(words[:-1], surfaces[:-1], words.count(" "), surfaces.count(" "))
+
+    def chunk(self, chunk: str) -> str:
+        """What is remembered of a chunk: each term with a blank behind it, surfaces set apart."""
+        core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
+        if core.isascii() and core.isalnum() and len(core) <= LONGEST:  # as below, but quickly
+            return f"{self._stemmed(core.lower())} "
+        cut = self.spans(chunk)
+        words = "".join(f"{word} " for each in cut for word in each.words)
+        surfaces = "".join(f"{surface} " for each in cut for surface in each.surfaces)
+        return f"{words}{_BETWEEN}{surfaces}{_BETWEEN}" if surfaces else words
+
+    def _query_word(self, text: str, token: Token) -> QueryWord:
+        start, end = token.whole
+        surface = text[start:end]
+        words = tuple(word for run in token.runs for word, _ in self._places(text, run))
+        surfaces = surfaces_of(surface) if token.is_compound and words else ()
+        stop = not token.is_compound and is_stop_word(surface, self.language)
+        return QueryWord(surface, start, end, words, surfaces, stop, None)
+
+    def _places(self, text: str, run: Span) -> Iterator[tuple[str, Span]]:
+        written = text[run.start : min(run.end, run.start + LONGEST)]
+        if written.isascii():
+            yield self._stemmed(written.lower()), run
+        elif is_without_blanks(written):
+            yield from _pairs(text, run)
+        else:
+            for word in self._words(written):
+                yield word, run
+
+    def _words(self, run: str) -> list[str]:
+        """Folded and stemmed; several where folding brings in what cuts (one half is 1, 2)."""
+        folded = case_folded(run)
+        apart = [folded] if folded.isascii() else runs_of(folded)
+        words = (without_marks(self._stemmed(word[:LONGEST])) for word in apart)
+        return [piece[:LONGEST] for word in words for piece in _pieces(word)]
+
+    def _stemmed(self, word: str) -> str:
+        return word if any(map(str.isdigit, word)) else self._stems.stem(word)
+
+
+class _Chunks(dict[str, str]):
+    """Remembers what a cutter makes of chunks; forgets all when it is full."""
+
+    def __init__(self, cutter: Cutter) -> None:
+        super().__init__()
+        self._cut = cutter.chunk
+
+    def __missing__(self, chunk: str) -> str:
+        terms = self._cut(chunk)
+        if len(chunk) <= LONGEST_REMEMBERED:
+            if len(self) >= REMEMBERED:
+                self.clear()
+            self[chunk] = terms
+        return terms
+
+
+def _pieces(word: str) -> list[str]:
+    """A folded word without what taking off marks left of no letter or digit."""
+    return [word] if word.isascii() and word else runs_of(word)
+
+
+def _pairs(text: str, run: Span) -> Iterator[tuple[str, Span]]:
+    """Overlapping pairs of characters, or the only one."""
+    last = max(run.end - 1, run.start + 1)
+    for start in range(run.start, last):
+        place = Span(start, min(start + 2, run.end))
+        pair = "".join(without_marks(case_folded(text[place.start : place.end])).split())
+        if pair:
+            yield pair, place
+
+
+def _in_phrases(
+    words: Sequence[QueryWord], quoted: Sequence[tuple[int, int]]
+) -> Iterator[QueryWord]:
+    phrases = iter(enumerate(quoted))
+    number, (start, end) = next(phrases, (0, (0, 0)))
+    for word in words:
+        while end and word.start >= end:
+            number, (start, end) = next(phrases, (0, (0, 0)))
+        yield word._replace(phrase=number) if start <= word.start and word.end <= end else word
+
+
+def _fingerprint(stems: Stems) -> str:
+    import unicodedataplus
+
+    return f"words {RULE}, Unicode {unicodedataplus.unidata_version}, {stems.version}"

@@ -1,0 +1,52 @@
+"""How a word is folded, so that spellings of one word meet: case, width, ligatures, accents.
+
+NFKC and case folding come before a stemmer sees the word (Snowball's rules know accents), marks
+come off after it. Invisible format characters (soft hyphen, joiners) come off first.
+
+Marks come off where they are an addition to a letter: combining marks of no script of their own
+(accents, Arabic vowel signs) and Hebrew points. Vowel signs of Indic scripts are letters and stay.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+_VOICING: Final = frozenset("\u3099\u309a")  # kana: another sound, not an addition
+
+
+def case_folded(text: str) -> str:
+    """NFKC and case folding, format characters left out."""
+    if text.isascii():
+        return text.lower()
+    import unicodedataplus
+
+    visible = "".join(character for character in text if not _is_format(character))
+    return str(unicodedataplus.normalize("NFKC", visible)).casefold()
+
+
+def without_marks(text: str) -> str:
+    """A case-folded text without accents and points, composed (NFKC)."""
+    if text.isascii():
+        return text
+    import unicodedataplus
+
+    apart = unicodedataplus.normalize("NFKD", text)
+    bare = "".join(character for character in apart if not _is_addition(character))
+    return str(unicodedataplus.normalize("NFKC", bare))
+
+
+@cache
+def _is_format(character: str) -> bool:
+    import unicodedataplus
+
+    return bool(unicodedataplus.category(character) == "Cf")
+
+
+@cache
+def _is_addition(character: str) -> bool:
+    import unicodedataplus
+
+    if unicodedataplus.category(character) not in {"Mn", "Me"} or character in _VOICING:
+        return False
+    return unicodedataplus.script(character) in {"Inherited", "Hebrew"}

@@ -1,0 +1,32 @@
+"""Rows of an index in the order of their scores: what each leg of a search gives."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+
+
+class Ranked(NamedTuple):
+    """``rows``: int64, shape (n,), each once; ``scores``: float32, shape (n,), higher is better.
+
+    Best first, equal scores by row.
+    """
+
+    rows: Rows
+    scores: Scores
+
+    @classmethod
+    def none(cls) -> Ranked:
+        """No row at all."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.float32))
+
+    @classmethod
+    def of(cls, rows: Rows, scores: Scores, limit: int) -> Ranked:
+        """The best ``limit`` of rows in any order."""
+        order = np.lexsort((rows, -scores))[:limit]
+        return cls(rows[order], scores[order])

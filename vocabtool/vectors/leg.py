@@ -1,0 +1,116 @@
+"""The vector leg of a search: candidates by their codes, then exact scores from the raw vectors.
+
+Rows without codes (of small indexes all, of large ones the newest) are searched exactly, and so
+are the few rows that a strict mask leaves. Where lists hold too few allowed rows, more of them
+are visited.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.ranked import Ranked, Rows, Scores
+from vocabtool.vectors.cost import by_codes, exactly
+from vocabtool.vectors.exact import KEPT_BYTES, ExactSearch, among_rows, merged
+from vocabtool.vectors.facts import CodeFacts
+from vocabtool.vectors.fast_scan import FastScan
+from vocabtool.vectors.metric import Metric, prepared, similarities
+from vocabtool.vectors.raw import RawVectors
+
+
+class VectorLeg:
+    """``raw``: all rows; ``codes``: of the first of them, with the ``facts`` they were built by.
+
+    ``kept_bytes``: how much memory the vectors of the other rows may take. Several threads may
+    ask at a time.
+    """
+
+    def __init__(
+        self,
+        raw: RawVectors,
+        metric: Metric,
+        codes: FastScan | None = None,
+        facts: CodeFacts | None = None,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
+        if (codes is None) != (facts is None):
+            raise ValueError("codes and their facts come together")
+        self._raw, self._metric = raw, metric
+        self._codes, self._facts = codes, facts
+        self._coded = codes.rows if codes else 0
+        self._tail = ExactSearch(raw, self._coded, raw.count, metric, kept_bytes)
+
+    def search(self, vector: Vectors, limit: int, among: NDArray[np.bool_] | None = None) -> Ranked:
+        """The nearest rows to a vector of shape (dim,), scored exactly.
+
+        ``among``: a mask over the rows, which may be shorter than the rows are many; what lies
+        past its end is never found. Neither are zero vectors, and nothing is near a zero vector.
+        Raises :class:`ValueError` for a vector of another shape, NaN and infinity.
+        """
+        query = self._query(vector)
+        if limit < 1 or not query.any():
+            return Ranked.none()
+        allowed = self._allowed(among)
+        if self._codes is None:
+            return self._tail.search(query, limit, allowed)
+        if allowed is not None and self._few(self._codes, limit, int(np.count_nonzero(allowed))):
+            return among_rows(self._raw, np.flatnonzero(allowed), query, limit, self._metric)
+        found = self._by_codes(self._codes, query, limit, allowed)
+        if self._coded == self._raw.count:
+            return found
+        return merged([found, self._tail.search(query, limit, allowed)], limit)
+
+    def similarities(self, vector: Vectors, rows: Rows) -> Scores:
+        """How near these rows are, exactly; NaN for zero vectors, and all where ``vector`` is."""
+        query, vectors = self._query(vector), self._raw.take(rows)
+        scores = similarities(query, vectors, self._metric)
+        empty = ~vectors.any(axis=1) | (not query.any())
+        scores[empty] = np.nan
+        return scores
+
+    def _query(self, vector: Vectors) -> Vectors:
+        if np.shape(vector) != (self._raw.dim,):
+            raise ValueError(
+                f"wanted a vector of {self._raw.dim:,} numbers, got {np.shape(vector)}"
+            )
+        return prepared(vector, self._metric)
+
+    def _allowed(self, among: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        """A mask as long as the rows, ``None`` where it allows all of them."""
+        count = self._raw.count
+        if among is None or (len(among) >= count and among[:count].all()):
+            return None
+        if len(among) >= count:
+            return among[:count]
+        return np.concatenate([among, np.zeros(count - len(among), np.bool_)])
+
+    def _candidates(self, limit: int) -> int:
+        return max(limit, self._facts.candidates if self._facts else 0)
+
+    def _few(self, codes: FastScan, limit: int, left: int) -> bool:
+        """Whether so few rows are left that it is cheaper to compare all of them."""
+        share = min(1.0, self._probes(left) / codes.lists)
+        return exactly(left, self._raw.dim) <= by_codes(
+            codes.rows * share, min(left, self._candidates(limit)), self._raw.dim
+        )
+
+    def _by_codes(
+        self, codes: FastScan, query: Vectors, limit: int, allowed: NDArray[np.bool_] | None
+    ) -> Ranked:
+        """The nearest of the rows with codes; lists are visited until enough rows are found."""
+        coded = None if allowed is None else allowed[: self._coded]
+        left = self._coded if coded is None else int(np.count_nonzero(coded))
+        probes = self._probes(left)
+        while True:
+            rows = codes.candidates(query[np.newaxis], self._candidates(limit), probes, coded)[0]
+            rows = np.sort(rows[rows >= 0])
+            found = among_rows(self._raw, rows, query, limit, self._metric)
+            if len(found.rows) >= min(limit, left) or probes >= codes.lists:
+                return found
+            probes *= 4
+
+    def _probes(self, left: int) -> int:
+        """More where a mask leaves few rows in each list, so that as many are looked at."""
+        return self._facts.probes * self._coded // max(1, left) if self._facts else 1
