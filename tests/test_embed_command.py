@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.counted_letters import write_corpus
-from vocabtool import embed_command
+from vocabtool import embed_command, source_options
 from vocabtool.documents import OnDuplicate
 from vocabtool.encoders.encoder import EncoderKind
 from vocabtool.encoders.static_weights import Weighting
@@ -45,9 +45,9 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_choices_are_those_of_the_library() -> None:
     """What --help names is what there is."""
-    assert get_args(EncoderKind) == embed_command.KINDS
-    assert get_args(Weighting) == embed_command.WEIGHTINGS
-    assert get_args(OnDuplicate) == embed_command.DUPLICATES
+    assert get_args(EncoderKind) == source_options.KINDS
+    assert get_args(Weighting) == source_options.WEIGHTINGS
+    assert get_args(OnDuplicate) == source_options.DUPLICATES
     assert get_args(Dtype) == embed_command.DTYPES
     assert get_args(Check) == embed_command.CHECKS
     assert get_args(Runner) == embed_command.RUNNERS

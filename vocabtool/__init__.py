@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from vocabtool.errors import (
     ChangedRun,
     FolderInUse,
+    InvalidCondition,
     InvalidFile,
     NotFound,
     NoVocabulary,
     OperatorFailed,
+    OtherModel,
     UnknownFormat,
     UnsupportedFormat,
     VocabtoolError,
@@ -28,7 +30,11 @@ if TYPE_CHECKING:
     from vocabtool.diff_report_files import save_diff
     from vocabtool.documents import Document
     from vocabtool.encoders.opening import open_encoder
+    from vocabtool.evaluation.calibrating import calibrate
     from vocabtool.extraction import extract, inspect, vocabularies
+    from vocabtool.index.index import Index, open  # noqa: A004 - as `vocabtool.open(path)` reads
+    from vocabtool.index.loading import LoadReport
+    from vocabtool.index.writer import Writer
     from vocabtool.model import Model, PassedOver
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
@@ -36,6 +42,8 @@ if TYPE_CHECKING:
     from vocabtool.pipeline.embed import embed
     from vocabtool.pipeline.report import EmbedReport
     from vocabtool.pipeline.shards import Shards
+    from vocabtool.search.hits import Hit, Hits
+    from vocabtool.search.settings import Settings
     from vocabtool.streams import Stream, interleave, mix, stream
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
     from vocabtool.vocabulary_files import read, save
@@ -50,15 +58,22 @@ __all__ = [
     "Document",
     "EmbedReport",
     "FolderInUse",
+    "Hit",
+    "Hits",
+    "Index",
+    "InvalidCondition",
     "InvalidFile",
+    "LoadReport",
     "Model",
     "NoVocabulary",
     "NotFound",
     "OovCounter",
     "OovReport",
     "OperatorFailed",
+    "OtherModel",
     "PassedOver",
     "Place",
+    "Settings",
     "Shards",
     "Special",
     "Stream",
@@ -69,12 +84,15 @@ __all__ = [
     "Vocabulary",
     "WordVectors",
     "Words",
+    "Writer",
+    "calibrate",
     "diff",
     "embed",
     "extract",
     "inspect",
     "interleave",
     "mix",
+    "open",
     "open_encoder",
     "pairwise",
     "read",
@@ -99,6 +117,12 @@ _HOMES = {
     "Shards": "vocabtool.pipeline.shards",
     **dict.fromkeys(("Stream", "interleave", "mix", "stream"), "vocabtool.streams"),
     "Document": "vocabtool.documents",
+    **dict.fromkeys(("Index", "open"), "vocabtool.index.index"),
+    "LoadReport": "vocabtool.index.loading",
+    "Writer": "vocabtool.index.writer",
+    **dict.fromkeys(("Hit", "Hits"), "vocabtool.search.hits"),
+    "Settings": "vocabtool.search.settings",
+    "calibrate": "vocabtool.evaluation.calibrating",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
     "save_report": "vocabtool.oov_report_files",

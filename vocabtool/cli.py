@@ -14,7 +14,16 @@ from typing import NoReturn, TextIO
 import click
 
 import vocabtool
-from vocabtool import diff_command, embed_command, model_commands, text_commands
+from vocabtool import (
+    demo_command,
+    diff_command,
+    embed_command,
+    evaluation_commands,
+    index_commands,
+    model_commands,
+    search_command,
+    text_commands,
+)
 from vocabtool.errors import VocabtoolError
 from vocabtool.telling import tell
 
@@ -32,6 +41,14 @@ for command in (
     text_commands.oov_command,
     diff_command.diff_command,
     embed_command.embed_command,
+    index_commands.index_command,
+    search_command.search_command,
+    evaluation_commands.eval_command,
+    evaluation_commands.calibrate_command,
+    index_commands.delete_command,
+    index_commands.compact_command,
+    index_commands.verify_command,
+    demo_command.demo_command,
 ):
     cli.add_command(command)
 

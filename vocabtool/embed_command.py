@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from vocabtool.command_streams import ERRORS, FIELD, SOURCE_FORMATS, standard_output
+from vocabtool.command_streams import standard_output
+from vocabtool.source_options import DOCUMENTS, ENCODER, together
 from vocabtool.telling import tell
-from vocabtool.text_commands import checked_rule
 
 if TYPE_CHECKING:
     from vocabtool.documents import Format, OnDuplicate, OnError
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from vocabtool.pipeline.report import EmbedReport, Progress
 
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
-KINDS = ("tensorflow", "static", "sentence-transformers", "python")
-WEIGHTINGS = ("none", "idf", "sif")
-DUPLICATES = ("error", "first", "last")
 DTYPES = ("float32", "float16")
 CHECKS = ("stat", "content")
 RUNNERS = ("local", "ray")
@@ -41,88 +38,17 @@ sentence-transformers:NAME), or python:MODULE:NAME, a callable of your own. Run 
 again after a stop, and it goes on where it was: what is in DIR ends up the same to the byte."""
 
 
-def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-ENCODER = _options(
+MODEL = together(
     click.option("--model", required=True, metavar="MODEL", help="What makes the vectors."),
-    click.option(
-        "--encoder", "kind", type=click.Choice(KINDS), help="[default: MODEL's content tells]"
-    ),
-    click.option("--signature", help="Of a TensorFlow model: which function takes the texts."),
-    click.option("--output", "model_output", help="Of a TensorFlow model: which output is meant."),
-    click.option("--name", help="The vocabulary, as inspect prints its name."),
-    click.option(
-        "--fingerprint",
-        help="Of a Python callable: a text that changes when its vectors do. [default: its source]",
-    ),
-    click.option(
-        "--rule", callback=checked_rule, help="How texts become words. [default: as the model does]"
-    ),
     click.option(
         "--exact-words",
         "exact",
         is_flag=True,
         help="Take the unknown words from the running TensorFlow model, in the same pass.",
     ),
-    click.option(
-        "--trust",
-        is_flag=True,
-        help="Run a model even though it reads files, uses the network or runs Python.",
-    ),
-    click.option(
-        "--weights",
-        type=click.Choice(WEIGHTINGS),
-        help="Of word vectors: how words weigh; fitted on the corpus. [default: idf]",
-    ),
-    click.option(
-        "--remove-component",
-        is_flag=True,
-        default=None,
-        help="Of word vectors: take out what all texts have in common.",
-    ),
-    click.option(
-        "--fitted",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="Of word vectors: weights fitted before, the _weights.json of a DIR.",
-    ),
 )
-DOCUMENTS = _options(
-    FIELD,
-    click.option(
-        "--input-format",
-        "source_format",
-        type=click.Choice(SOURCE_FORMATS),
-        help="[default: each file's ending tells; else lines of text]",
-    ),
-    click.option("--id-field", help="Which field is the id. [default: FILE:LINE]"),
-    click.option(
-        "--keep", multiple=True, metavar="FIELD", help="Store this field too; may be repeated."
-    ),
-    click.option("--no-text", is_flag=True, help="Do not store the texts."),
-    click.option(
-        "--on-error",
-        type=click.Choice(ERRORS),
-        default="raise",
-        show_default=True,
-        help="What becomes of a row that is no document.",
-    ),
-    click.option(
-        "--on-duplicate",
-        type=click.Choice(DUPLICATES),
-        default="error",
-        show_default=True,
-        help="What becomes of documents with the same id.",
-    ),
-)
-FOLDER = _options(
+NO_TEXT = click.option("--no-text", is_flag=True, help="Do not store the texts.")
+FOLDER = together(
     click.option(
         "-o",
         "--folder",
@@ -159,7 +85,7 @@ FOLDER = _options(
         help="Keep vectors by model and text: no text is encoded twice, in later runs too.",
     ),
 )
-RUN = _options(
+RUN = together(
     click.option("--runner", type=click.Choice(RUNNERS), default="local", show_default=True),
     click.option(
         "--workers",
@@ -188,9 +114,11 @@ RUN = _options(
 
 @click.command("embed", epilog=MODEL_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@MODEL
 @ENCODER
 @FOLDER
 @DOCUMENTS
+@NO_TEXT
 @RUN
 def embed_command(
     files: tuple[str, ...],

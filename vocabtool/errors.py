@@ -8,6 +8,8 @@
     ├── NoVocabulary      the model is readable and holds none (of that name)    (LookupError)
     ├── OperatorFailed    a function given to a stream's operator failed: on which element
     ├── FolderInUse       another process writes in that folder
+    ├── InvalidCondition  a condition on fields that is not understood: where   (ValueError)
+    ├── OtherModel        an index belongs to another model than the one given  (ValueError)
     └── ChangedRun        a folder holds another run than the one asked for: what differs
 
 A message says what, where, what was wanted, what was found and what to do next.
@@ -96,6 +98,38 @@ class OperatorFailed(VocabtoolError):
 
 class FolderInUse(VocabtoolError):
     """Another process writes in a folder."""
+
+
+class InvalidCondition(VocabtoolError, ValueError):
+    """A condition that cannot be understood. ``position``: which character, from 0 on."""
+
+    def __init__(self, what: str, condition: str, position: int) -> None:
+        self.what = what
+        self.condition = condition
+        self.position = position
+        super().__init__(what, condition, position)
+
+    def __str__(self) -> str:
+        begin = max(self.position - 60, 0)
+        shown = self.condition[begin : self.position + 60].replace("\n", " ").replace("\t", " ")
+        return f"{self.what}\n  {shown}\n  {' ' * (self.position - begin)}^"
+
+
+class OtherModel(VocabtoolError, ValueError):
+    """An index belongs to another model: which part of it differs, and both fingerprints."""
+
+    def __init__(self, index: str, part: str, wanted: str, found: str) -> None:
+        self.index = index
+        self.part = part
+        self.wanted = wanted
+        self.found = found
+        super().__init__(index, part, wanted, found)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.index}: belongs to another {self.part}: fingerprint {self.wanted[:16]}, got "
+            f"{self.found[:16]}. Name the model that it was made with, or index anew"
+        )
 
 
 class ChangedRun(VocabtoolError):

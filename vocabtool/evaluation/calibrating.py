@@ -1,0 +1,254 @@
+"""How much the keyword leg should weigh in one index, found without a single judgement.
+
+Documents are drawn, queries made of each (``pseudo_queries.py``) and searched in a corpus whose
+document is a copy without what was asked (``altered.py``). The weight with which the documents are
+found best is the estimate a0. Unjudged queries of people shift it, by how much easier or harder
+they are for the keyword leg. Measured on eight collections: ../shared/retrieval.md, point 10.
+
+Tuning by judged queries instead is in ``tuning.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import log
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.errors import VocabtoolError
+from vocabtool.evaluation.altered import Altered, Copy, Sampled
+from vocabtool.evaluation.pseudo_queries import Kind, PseudoQuery, pseudo_queries
+from vocabtool.evaluation.reweighing import WEIGHTS, Legs, legs_of
+from vocabtool.keywords.queries import KeywordQuery, Term
+from vocabtool.search import weighing
+from vocabtool.search.calibration import Calibration
+from vocabtool.search.corpus import Corpus
+from vocabtool.search.query import understood
+from vocabtool.search.settings import Settings
+from vocabtool.vectors.metric import Metric, prepared
+
+if TYPE_CHECKING:
+    from vocabtool.index.index import Index
+
+SAMPLE: Final = 250
+FEWEST: Final = 10  # sampled documents, and unjudged queries, below which nothing is concluded
+LOOKED_AT: Final = 20  # times the sample: how many documents are looked at for long enough ones
+ABSENT: Final = 1_000  # the rank of a document that is not found
+NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
+SHIFT: Final = 0.5
+SHIPPED: Final = Settings()
+KEYWORDS: Final = Settings(fusion="keyword")
+ESTIMATE: Final = "an estimate from the corpus alone: nobody judged what it finds"
+TOO_FEW: Final = f"fewer than {FEWEST} queries hold a word: they do not shift it"
+
+
+class Point(NamedTuple):
+    """``loss``: mean ln rank of the documents that queries were made of, with the weight ``a``."""
+
+    a: float
+    loss: float
+
+
+class Found(NamedTuple):
+    """How often one leg alone finds the document a pseudo-query of this kind was made of."""
+
+    kind: Kind
+    leg: str
+    first: float
+    first_ten: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """``a``: the weight of the keyword leg, 0 to 1: ``a0`` + ``shift`` within these bounds.
+
+    ``a0``: mean of the weights whose loss is nearly the lowest of ``curve``. ``found``: what each
+    leg finds by itself. ``sample``: documents that queries were made of; ``queries``: unjudged ones
+    that the shift is from, 0: there is none. ``seed``: with it the same index gives the same.
+    """
+
+    a: float
+    a0: float
+    shift: float
+    curve: tuple[Point, ...]
+    found: tuple[Found, ...]
+    sample: int
+    queries: int
+    seed: int
+    notes: tuple[str, ...]
+
+    @property
+    def calibration(self) -> Calibration:
+        """As an index keeps it."""
+        return Calibration(self.a, self.a0, self.shift, 0, self.sample, self.seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        told = asdict(self)
+        told["curve"] = [point._asdict() for point in self.curve]
+        told["found"] = [found._asdict() for found in self.found]
+        return told | {"notes": list(self.notes)}
+
+
+class Asked(NamedTuple):
+    """A pseudo-query, its vector, and the corpus that it is asked of."""
+
+    query: PseudoQuery
+    vector: Vectors
+    corpus: Altered
+
+
+def calibrate(
+    index: Index, queries: Sequence[str] = (), *, sample: int = SAMPLE, seed: int = 0
+) -> Calibrated | None:
+    """Estimate the weight ``a`` of an index from its documents; nothing is stored.
+
+    ``queries``: as people ask them, unjudged; fewer than ten are not taken into account. Needs the
+    encoder: 2 ``sample`` documents and as many short texts are encoded, and searched.
+    ``None`` where fewer than ten documents have three sentences and 15 words: they tell nothing.
+    Raises :class:`VocabtoolError` for an index without an encoder.
+    """
+    encoder = index.encoder
+    if encoder is None:
+        raise VocabtoolError(
+            f"{index.path}: calibrating encodes altered documents, and this index holds vectors of "
+            "one's own: there is nothing to encode with. Tune with judged queries instead"
+        )
+    corpus = index.snapshot()
+    made = sampled(corpus, sample, seed)
+    if len(made) < 2 * FEWEST:
+        return None
+    asked = _asked(corpus, made, encoder, index.configuration.metric)
+    return _calibrated(corpus, asked, queries, seed)
+
+
+def sampled(corpus: Sampled, count: int, seed: int) -> list[PseudoQuery]:
+    """Two queries for each of so many documents, drawn by chance among those long enough."""
+    generator = np.random.default_rng(seed)
+    rows = corpus.live_rows()
+    looked_at = generator.permutation(rows)[: LOOKED_AT * count]
+    made: list[PseudoQuery] = []
+    for start in range(0, len(looked_at), count):
+        part = looked_at[start : start + count]
+        for row, document in zip(part.tolist(), corpus.stored(part), strict=True):
+            made += pseudo_queries(row, document, corpus.cutter, generator)
+            if len(made) == 2 * count:
+                return made
+    return made
+
+
+def _asked(
+    corpus: Sampled, made: Sequence[PseudoQuery], encoder: Encoder, metric: Metric
+) -> list[Asked]:
+    """Queries and copies encoded, each kind of text in one go."""
+    copies = [query.copy for query in made]
+    vectors = prepared(encoder.encode([query.text for query in made]), metric)
+    copied = prepared(encoder.encode(copies), metric)
+    terms = corpus.cutter.terms(copies)
+    return [
+        Asked(query, vector, Altered(corpus, Copy(query.row, query.copy, *copy), metric))
+        for query, vector, *copy in zip(made, vectors, copied, terms, strict=True)
+    ]
+
+
+def _calibrated(
+    corpus: Corpus, asked: Sequence[Asked], queries: Sequence[str], seed: int
+) -> Calibrated:
+    legs = [legs_of(each.corpus, each.query.text, each.vector, SHIPPED) for each in asked]
+    curve = tuple(Point(a, _loss(asked, legs, a)) for a in WEIGHTS)
+    a0 = nearly_best(curve)
+    covered = _covered(queries, corpus)
+    used = len(covered) if len(covered) >= FEWEST else 0
+    shift = SHIFT * (fmean(covered) - fmean(_hard_covered(asked))) if used else 0.0
+    a = min(max(a0 + shift, 0.0), 1.0)
+    notes = (ESTIMATE, *([] if used or not queries else [TOO_FEW]))
+    return Calibrated(a, a0, shift, curve, _found(asked), len(asked) // 2, used, seed, notes)
+
+
+def nearly_best(curve: Sequence[Point]) -> float:
+    """The mean of all weights whose loss is at most 0.02 above the lowest."""
+    lowest = min(point.loss for point in curve)
+    return fmean(point.a for point in curve if point.loss <= lowest + NEARLY_BEST)
+
+
+def _loss(asked: Sequence[Asked], legs: Sequence[Legs], a: float) -> float:
+    """Mean ln rank, each kind of query counted alike: there are as many of both."""
+    return fmean(
+        log(rank_of(each.query.row, found.ranking(a).tolist()))
+        for each, found in zip(asked, legs, strict=True)
+    )
+
+
+def rank_of(row: int, ranking: Sequence[int]) -> int:
+    """From 1; 1,000 where it is not found or stands behind that."""
+    return min(ranking.index(row) + 1, ABSENT) if row in ranking else ABSENT
+
+
+def _found(asked: Sequence[Asked]) -> tuple[Found, ...]:
+    """What either leg finds by itself."""
+    found = []
+    for kind in ("title", "hard"):
+        of_kind = [each for each in asked if each.query.kind == kind]
+        dense = [each.corpus.vector_search(each.vector, 10).rows.tolist() for each in of_kind]
+        keyword = [_best_by_keywords(each.corpus, each.query.text, 10) for each in of_kind]
+        for leg, rankings in (("dense", dense), ("keyword", keyword)):
+            ranks = [
+                rank_of(each.query.row, ranking)
+                for each, ranking in zip(of_kind, rankings, strict=True)
+            ]
+            found.append(_share_found(kind, leg, ranks))
+    return tuple(found)
+
+
+def _share_found(kind: Kind, leg: str, ranks: Sequence[int]) -> Found:
+    return Found(kind, leg, fmean(rank == 1 for rank in ranks), fmean(rank <= 10 for rank in ranks))
+
+
+def _best_by_keywords(corpus: Corpus, text: str, limit: int) -> list[int]:
+    query = understood(corpus, text, KEYWORDS)
+    if not query.should:
+        return []
+    rows: list[int] = corpus.keyword_search(KeywordQuery(query.should), limit).rows.tolist()
+    return rows
+
+
+def _hard_covered(asked: Sequence[Asked]) -> list[float]:
+    hard = [each for each in asked if each.query.kind == "hard"]
+    return [share for each in hard for share in _covered([each.query.text], each.corpus)]
+
+
+def _covered(queries: Sequence[str], corpus: Corpus) -> list[float]:
+    """Of each query with a content word: how much of its idf mass its best document holds."""
+    shares = []
+    for text in queries:
+        masses = _masses(corpus, text)
+        total = sum(masses.values())
+        if total > 0:
+            held = _held_by_best(corpus, text)
+            shares.append(sum(mass for word, mass in masses.items() if word in held) / total)
+    return shares
+
+
+def _masses(corpus: Corpus, text: str) -> dict[str, float]:
+    """The inverse document frequency of each stem of a query."""
+    words = understood(corpus, text, KEYWORDS).words
+    stems = {stem for word in words if word.counts for stem in word.word.words}
+    return {stem: _idf(corpus, stem) for stem in stems}
+
+
+def _idf(corpus: Corpus, stem: str) -> float:
+    frequency = corpus.document_frequency(Term("words", stem))
+    return weighing.inverse_document_frequency(frequency, corpus.documents)
+
+
+def _held_by_best(corpus: Corpus, text: str) -> set[str]:
+    """The stems of the best document by BM25."""
+    best = _best_by_keywords(corpus, text, 1)
+    if not best:
+        return set()
+    (document,) = corpus.stored(np.array(best))
+    return set(corpus.cutter.terms([document.text])[0].words.split())

@@ -1,0 +1,179 @@
+"""Every fusion side by side on judged queries: what each finds, and how sure the difference is.
+
+All queries, and apart those with and without a word that the model does not know. The measures are
+those of ``metrics.py``; an interval is that of the difference to ``coverage``, query by query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.evaluation.bootstrap import Interval, intervals
+from vocabtool.evaluation.judged_queries import judgeable
+from vocabtool.evaluation.metrics import Judged, ndcg, recall, reciprocal_rank
+from vocabtool.evaluation.qrels import Qrels
+from vocabtool.evaluation.queries import Query
+from vocabtool.search.hits import Hits
+from vocabtool.search.settings import Fusion, Settings
+
+if TYPE_CHECKING:
+    from vocabtool.index.index import Index
+
+Measure = Literal["ndcg@10", "recall@100", "mrr@10"]
+Split = Literal["all", "unknown", "known"]
+
+MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)
+SPLITS: Final[tuple[Split, ...]] = get_args(Split)
+FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
+REFERENCE: Final[Fusion] = Settings().fusion
+DEPTH: Final = 100
+MRR_DEPTH: Final = 10
+PURE: Final = "without vectors of the queries only keywords can be judged: give vectors"
+
+
+class Scored(NamedTuple):
+    """A fusion on some of the queries.
+
+    ``measures``: the means. ``differences``: to ``coverage``, with intervals of 95 %; of
+    ``coverage`` itself, and where it could not be asked, there are none.
+    """
+
+    fusion: Fusion
+    split: Split
+    queries: int
+    measures: Mapping[Measure, float]
+    differences: Mapping[Measure, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """``rows``: of each fusion in each split that has a query.
+
+    ``queries``: judged ones with a relevant document; ``unknown``: of these how many hold a word
+    that the model does not know and the corpus holds. ``notes``: what was left out.
+    """
+
+    rows: tuple[Scored, ...]
+    queries: int
+    unknown: int
+    seed: int
+    notes: tuple[str, ...]
+
+    def of(self, fusion: Fusion, split: Split = "all") -> Scored:
+        """One row. Raises ``KeyError`` where there is none."""
+        for row in self.rows:
+            if (row.fusion, row.split) == (fusion, split):
+                return row
+        raise KeyError((fusion, split))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        rows = [
+            {
+                **row._asdict(),
+                "measures": dict(row.measures),
+                "differences": {name: each._asdict() for name, each in row.differences.items()},
+            }
+            for row in self.rows
+        ]
+        told = {"queries": self.queries, "unknown": self.unknown, "seed": self.seed}
+        return {**told, "rows": rows, "notes": list(self.notes)}
+
+
+def evaluate(
+    index: Index,
+    queries: Sequence[Query],
+    qrels: Qrels,
+    *,
+    vectors: NDArray[Any] | None = None,
+    seed: int = 0,
+    **settings: Any,
+) -> Evaluation:
+    """Search for every judged query with every fusion.
+
+    ``vectors``: shape (queries, dim), of the queries, where the index has no encoder; without them
+    only ``keyword`` is judged then. ``seed``: of the bootstrap. ``settings``: those of a search.
+    Raises :class:`VocabtoolError` where no query has a relevant document, ``ValueError`` for a
+    number of vectors that is not that of the queries.
+    """
+    chosen = judgeable(queries, qrels)
+    given = chosen.vectors(index, vectors)
+    fusions = FUSIONS if given is not None else ("keyword",)
+    texts = [query.text for query in chosen.queries]
+    hits = {
+        fusion: index.search_many(texts, vectors=given, k=DEPTH, fusion=fusion, **settings)
+        for fusion in fusions
+    }
+    if given is None:
+        chosen.notes.append(PURE)
+    values = {fusion: _values(found, chosen.judged) for fusion, found in hits.items()}
+    unknown = np.array([_is_unknown(found) for found in hits.get(REFERENCE, hits["keyword"])])
+    rows = _rows(values, unknown, seed)
+    return Evaluation(rows, len(texts), int(unknown.sum()), seed, tuple(chosen.notes))
+
+
+def _values(hits: Sequence[Hits], judged: Sequence[Judged]) -> NDArray[np.float64]:
+    """Shape (queries, measures)."""
+    return np.array(
+        [
+            _measured([hit.id for hit in found], each)
+            for found, each in zip(hits, judged, strict=True)
+        ]
+    )
+
+
+def _measured(ranked: Sequence[str], judged: Judged) -> tuple[float, float, float]:
+    """In the order of :data:`MEASURES`."""
+    return (
+        ndcg(ranked, judged),
+        recall(ranked, judged, DEPTH),
+        reciprocal_rank(ranked, judged, MRR_DEPTH),
+    )
+
+
+def _is_unknown(hits: Hits) -> bool:
+    """Whether the weight of an unknown word changed the search."""
+    return bool(hits.query.m)
+
+
+def _rows(
+    values: Mapping[Fusion, NDArray[np.float64]], unknown: NDArray[np.bool_], seed: int
+) -> tuple[Scored, ...]:
+    masks: dict[Split, NDArray[np.bool_]] = {
+        "all": np.ones(len(unknown), np.bool_),
+        "unknown": unknown,
+        "known": ~unknown,
+    }
+    rows: list[Scored] = []
+    for split in SPLITS:
+        if masks[split].any():
+            part = {fusion: each[masks[split]] for fusion, each in values.items()}
+            rows += _split(part, split, seed)
+    return tuple(rows)
+
+
+def _split(values: Mapping[Fusion, NDArray[np.float64]], split: Split, seed: int) -> list[Scored]:
+    """One row for each fusion; all differences are resampled together."""
+    others = [fusion for fusion in values if fusion != REFERENCE and REFERENCE in values]
+    apart: dict[Fusion, list[Interval]] = {}
+    if others:
+        columns = np.concatenate([values[each] - values[REFERENCE] for each in others], axis=1)
+        found = intervals(columns, seed=seed)
+        for place, fusion in enumerate(others):
+            start = place * len(MEASURES)
+            apart[fusion] = found[start : start + len(MEASURES)]
+    return [
+        Scored(
+            fusion,
+            split,
+            len(each),
+            dict(zip(MEASURES, each.mean(axis=0).tolist(), strict=True)),
+            dict(zip(MEASURES, apart.get(fusion, ()), strict=False)),
+        )
+        for fusion, each in values.items()
+    ]

@@ -1,0 +1,96 @@
+"""What ``eval`` and ``calibrate`` tell a person: tables of numbers, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from vocabtool.evaluation.comparing import MEASURES, REFERENCE, SPLITS
+
+if TYPE_CHECKING:
+    from vocabtool.evaluation.calibrating import Calibrated, Point
+    from vocabtool.evaluation.comparing import Evaluation, Scored
+    from vocabtool.evaluation.known_items import SelfCheck
+    from vocabtool.evaluation.tuning import Gain, Tuned
+
+BAR: Final = 30  # characters of the longest bar of a curve
+
+
+def of_evaluation(found: Evaluation) -> Iterator[str]:
+    """A table for each split: means, and the difference of nDCG@10 to the default."""
+    yield f"{found.queries:,} judged queries, {found.unknown:,} with a word the model does not know"
+    for split in SPLITS:
+        rows = [row for row in found.rows if row.split == split]
+        if rows:
+            yield ""
+            yield from _scores(split, rows)
+    yield ""
+    yield f"nDCG@10 less that of {REFERENCE}, with its 95 % interval (paired bootstrap)"
+    yield from _notes(found.notes)
+
+
+def _scores(split: str, rows: list[Scored]) -> Iterator[str]:
+    head = "  ".join(f"{measure:>10}" for measure in MEASURES)
+    yield f"{split} ({rows[0].queries:,})"
+    yield f"  {'':<13}{head}"
+    for row in rows:
+        means = "  ".join(f"{row.measures[measure]:>10.3f}" for measure in MEASURES)
+        told = f"  {row.fusion:<13}{means}"
+        if MEASURES[0] in row.differences:
+            gap = row.differences[MEASURES[0]]
+            told += f"   {gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
+        yield told
+
+
+def of_self_check(found: SelfCheck) -> Iterator[str]:
+    """How often each fusion finds the document that a query was made of."""
+    yield f"queries made of {found.sample:,} documents: how often that document is found"
+    yield f"  {'':<13}{'words':<10}{'queries':>8}{'first':>8}{'in ten':>8}"
+    for rate in found.rates:
+        counts = f"{rate.queries:>8,}{rate.first:>8.1%}{rate.first_ten:>8.1%}"
+        yield f"  {rate.fusion:<13}{rate.kind:<10}{counts}"
+    if found.recall is not None:
+        share, queries = found.recall.mean, found.recall.queries
+        yield f"recall@10 of the vector leg {share:.3f}, on {queries:,} queries"
+    yield from _notes(found.notes)
+
+
+def of_calibration(found: Calibrated) -> Iterator[str]:
+    """The weight, how it came about, and that it is an estimate."""
+    shift = f" {found.shift:+.2f} by {found.queries:,} queries" if found.queries else ""
+    yield f"a = {found.a:.2f} (a0 = {found.a0:.2f}{shift}): what keywords weigh at least"
+    yield f"from {found.sample:,} documents, seed {found.seed}"
+    yield ""
+    yield "  a     mean ln rank of the document that a query was made of"
+    yield from _curve(found.curve)
+    yield ""
+    yield f"  {'query':<8}{'leg':<10}{'first':>8}{'in ten':>8}"
+    for each in found.found:
+        yield f"  {each.kind:<8}{each.leg:<10}{each.first:>8.1%}{each.first_ten:>8.1%}"
+    yield from _notes(found.notes)
+
+
+def of_tuning(found: Tuned) -> Iterator[str]:
+    """The weight, and what it is worth on queries that did not choose it."""
+    yield f"a = {found.a:.2f}, the best for {found.queries:,} judged queries"
+    yield f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} without tuning"
+    yield ""
+    yield "  a     nDCG@10"
+    yield from _gains(found.curve)
+    yield from _notes(found.notes)
+
+
+def _curve(curve: Iterable[Point]) -> Iterator[str]:
+    points = list(curve)
+    most = max(point.loss for point in points) or 1.0
+    return (f"  {p.a:.2f}  {p.loss:.3f} {'#' * round(BAR * p.loss / most)}" for p in points)
+
+
+def _gains(curve: Iterable[Gain]) -> Iterator[str]:
+    points = list(curve)
+    most = max(point.ndcg for point in points) or 1.0
+    return (f"  {p.a:.2f}  {p.ndcg:.3f} {'#' * round(BAR * p.ndcg / most)}" for p in points)
+
+
+def _notes(notes: Iterable[str]) -> Iterator[str]:
+    return (f"note: {note}" for note in notes)

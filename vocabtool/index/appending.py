@@ -1,0 +1,91 @@
+"""Rows added to one generation of an index: its files together, none of them committed yet.
+
+What is added and what is deleted is ``writer.py``'s business.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.index import folder
+from vocabtool.index.document_rows import DocumentRows
+from vocabtool.index.document_writer import DocumentWriter
+from vocabtool.index.manifest import Manifest
+from vocabtool.index.vector_file import VectorFile
+from vocabtool.keywords import tantivy_files
+from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.tantivy_engine import TantivyWriter
+
+KEYWORD_MEMORY: Final = 128 << 20
+
+
+class Appending:
+    """The files of a generation, open at the end. ``rows``: how many they hold.
+
+    What lies behind the manifest's rows is removed: a killed writer left it.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, cutter: Cutter) -> None:
+        self._manifest = manifest
+        self._cutter = cutter
+        self.folder = folder.generation(path, manifest.generation)
+        self.folder.mkdir(exist_ok=True)
+        held = manifest.configuration
+        memory = min(KEYWORD_MEMORY, (held.memory or 1 << 40) // 4)
+        with ExitStack() as opened:
+            self._vectors = VectorFile(self.folder, held.dtype, manifest.vectors)
+            opened.callback(self._vectors.close)
+            self.keywords = TantivyWriter(self.folder / folder.KEYWORDS, memory=memory)
+            opened.callback(self.keywords.close)
+            self.keywords.remove_from(manifest.rows)
+            self._begin(manifest)
+            self._opened = opened.pop_all()
+
+    def _begin(self, manifest: Manifest) -> None:
+        self._documents = DocumentWriter(self.folder, manifest.documents)
+        self.rows = manifest.rows
+        self._words, self._surfaces = manifest.words, manifest.surfaces
+
+    def append(self, documents: DocumentRows, vectors: Vectors) -> None:
+        """Add documents and their vectors: prepared, shape (n, dim).
+
+        Raises ``ValueError`` for vectors that cannot be stored; nothing is to be added then.
+        """
+        self._documents.add(documents)
+        self._vectors.append(vectors)
+        terms = self._cutter.terms(documents.texts.to_pylist())
+        rows = range(self.rows, self.rows + documents.rows)
+        self.keywords.add(rows, documents.ids.to_pylist(), terms)
+        self.rows = rows.stop
+        self._words += sum(each.count for each in terms)
+        self._surfaces += sum(each.surface_count for each in terms)
+
+    def flush(self) -> Manifest:
+        """Put all onto the disk: the manifest as it will be, but for codes and deletions."""
+        self._vectors.flush()
+        documents = self._documents.finish()
+        self.keywords.commit()
+        flushed = replace(
+            self._manifest,
+            rows=self.rows,
+            words=self._words,
+            surfaces=self._surfaces,
+            documents=documents,
+            vectors=self._vectors.written,
+            keywords=tantivy_files.segment_files(self.folder / folder.KEYWORDS),
+        )
+        self._begin(flushed)
+        return flushed
+
+    def committed(self, manifest: Manifest) -> None:
+        """Go on from a commit that was made of what :meth:`flush` gave."""
+        self._manifest = manifest
+
+    def close(self) -> None:
+        """Let go of the files; what is not flushed is lost."""
+        self._documents.close()
+        self._opened.close()

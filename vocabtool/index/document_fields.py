@@ -1,0 +1,205 @@
+"""Fields of documents: which kind their values are of, and how they are written as text.
+
+An index keeps every value as the text it came as, so nothing is lost when a later document has a
+word where all before had numbers: only the kind changes by which the text is read.
+
+    null      nothing but nulls so far
+    integer   whole numbers of 64 bits
+    number    whole numbers and others: read as 64-bit floating point (IEEE 754)
+    boolean   true and false
+    string    all else; lists and objects as their JSON text
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, assert_never
+
+from vocabtool.document_files.columns import as_strings
+from vocabtool.document_files.objects import as_string
+from vocabtool.document_files.rows import strings
+from vocabtool.errors import InvalidFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Kind = Literal["null", "integer", "number", "boolean", "string"]
+
+LEAST: Final = -(1 << 63)
+MOST: Final = (1 << 63) - 1
+# RFC 8259, section 6; more digits than a 64-bit integer has are no integer
+INTEGER: Final = "-?(0|[1-9][0-9]{0,18})"
+NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+
+
+class FieldColumn(NamedTuple):
+    """One field of some documents: Arrow ``string`` array of length n with nulls, and its kind."""
+
+    texts: pa.StringArray
+    kind: Kind
+
+
+def union(one: Kind, other: Kind) -> Kind:
+    """The narrowest kind that holds the values of both."""
+    if other in (one, "null"):
+        return one
+    if one == "null":
+        return other
+    return "number" if {one, other} == {"integer", "number"} else "string"
+
+
+def narrowest(kinds: Iterable[Kind]) -> Kind:
+    """The narrowest kind that holds the values of all."""
+    return reduce(union, kinds, "null")
+
+
+def of_values(values: Sequence[object], name: str) -> FieldColumn:
+    """What Python holds, by the types of the values; ``None`` and not-a-number are null.
+
+    Raises :class:`~vocabtool.document_files.rows.BadRow` where no JSON can be made of a value.
+    """
+    plain = [value if type(value) in (str, int) else _plain(value) for value in values]
+    kind = narrowest(set(map(_kind, plain)))
+    return FieldColumn(_written(plain, kind, name), kind)
+
+
+def _plain(value: object) -> object:
+    """A NumPy number as Python's; what is not a number as null."""
+    item = getattr(value, "item", None)
+    if item is not None and getattr(value, "ndim", None) == 0:
+        value = item()
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def _written(values: Sequence[object], kind: Kind, name: str) -> pa.StringArray:
+    """As texts; whole numbers and plain words all at once, as that is quick."""
+    import pyarrow as pa
+
+    try:
+        if kind == "integer":
+            return pa.array(values, pa.int64()).cast(pa.string())
+        return pa.array(values, pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
+        return strings([as_string(value, name) for value in values])
+
+
+def _kind(value: object) -> Kind:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer" if LEAST <= value <= MOST else "number"
+        case float():
+            return "number"
+        case _:
+            return "string"
+
+
+def of_texts(texts: pa.StringArray) -> FieldColumn:
+    """A column of strings, as a file of documents gives them: their spelling tells the kind."""
+    return FieldColumn(texts, _spelled(texts))
+
+
+def _spelled(texts: pa.StringArray) -> Kind:
+    there = texts.drop_null() if texts.null_count else texts
+    if not len(there):
+        return "null"
+    first = there[0].as_buffer().to_pybytes()  # tells of most columns of words that they are some
+    if first in (b"true", b"false"):
+        return "boolean" if _all_like(there, "true|false") else "string"
+    if not re.fullmatch(NUMBER.encode(), first):
+        return "string"
+    if _all_like(there, INTEGER):
+        return "integer" if _fit(there) else "number"
+    return "number" if _all_like(there, NUMBER) else "string"
+
+
+def _all_like(texts: pa.StringArray, pattern: str) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.all(pc.match_substring_regex(texts, f"^(?:{pattern})$")).as_py())
+
+
+def _fit(texts: pa.StringArray) -> bool:
+    """Whether whole numbers are of 64 bits."""
+    import pyarrow as pa
+
+    try:
+        texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def of_column(column: pa.Array, name: str) -> FieldColumn:
+    """A typed column of Arrow; times become ISO 8601. Raises :class:`InvalidFile`: too deep."""
+    import pyarrow as pa
+    import pyarrow.types as of
+
+    kind = column.type
+    if of.is_dictionary(kind):
+        return of_column(column.dictionary_decode(), name)
+    if of.is_null(kind):
+        return FieldColumn(pa.nulls(len(column), pa.string()), "null")
+    if of.is_boolean(kind):
+        return FieldColumn(column.cast(pa.string()), "boolean")
+    if of.is_integer(kind):
+        texts = column.cast(pa.string())
+        return FieldColumn(texts, "integer" if _fit(texts) else "number")
+    if of.is_floating(kind) or of.is_decimal(kind):
+        return FieldColumn(_numbers(column).cast(pa.string()), "number")
+    return FieldColumn(as_strings(column, name), "string")
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    """Null where one is not a number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as of
+
+    if of.is_decimal(column.type):
+        return column
+    wide = column.cast(pa.float32()) if of.is_float16(column.type) else column
+    return pc.if_else(pc.is_nan(wide), None, wide)
+
+
+def as_column(texts: pa.StringArray, kind: Kind) -> pa.Array:
+    """Texts read as values of a kind: ``int64``, ``double``, ``bool`` or ``string``.
+
+    Raises ``pyarrow.ArrowInvalid`` for a text that is no such value.
+    """
+    import pyarrow as pa
+
+    match kind:
+        case "integer":
+            return texts.cast(pa.int64())
+        case "number":
+            return texts.cast(pa.float64())
+        case "boolean":
+            return texts.cast(pa.bool_())
+        case "string" | "null":
+            return texts
+        case _:
+            assert_never(kind)
+
+
+def value_of(text: str, kind: Kind, file: Path) -> Any:
+    """One text read as a value of a kind; a whole number stays one among other numbers.
+
+    Raises :class:`InvalidFile`, which names the file, for a text that is no such value.
+    """
+    if kind in ("string", "null"):
+        return text
+    if kind == "boolean" and text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text) if kind == "integer" or re.fullmatch(INTEGER, text) else float(text)
+    except ValueError as error:
+        what = f"a field of the kind {kind} holds {text[:50]!r}"
+        raise InvalidFile(what, file=str(file)) from error

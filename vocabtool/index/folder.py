@@ -1,0 +1,116 @@
+"""The folder of an index, and what makes a commit of files that are written one after the other.
+
+    manifest.json             the commit: renamed last, it names all that is below by number
+    vocabulary.parquet, weights.json    the model (``belonging.py``)
+    .lock                     held by the one process that writes
+    generation-000000/        until the next compaction:
+        vectors.bin               rows are appended; never changed
+        documents-….arrow         rows of one commit or of several; never changed
+        codebook-….bin, codes-….bin   of the approximate search; codes are appended
+        deleted-000007.bits       of one commit
+        keywords/                 tantivy's, which knows nothing of commits of ours
+
+Rows are numbered once, in the order of adding, and never again within a generation. A commit puts
+its rows into every file, flushes each, and renames the manifest, which holds the number of rows and
+names the bitmap of deleted ones. So every file may be ahead of the manifest and none is behind it:
+
+- A reader takes the rows below the manifest's number that are not in its bitmap, whatever else it
+  finds. Tantivy is never told of a deletion: it would be seen before the commit.
+- A writer that is killed leaves rows at or past the number. The next writer's first act is to
+  remove them from all files (:func:`recover`), so that their numbers are free.
+- Compaction writes the documents that are left into a new generation; the rename makes it the one.
+- A reader keeps the files of its commit open. One that finds a file gone while it opens a commit
+  reads the manifest again: there is a newer one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Final
+
+from vocabtool.errors import InvalidFile, NotFound, reading
+from vocabtool.folder_lock import LOCK, locked
+from vocabtool.index.manifest import Manifest
+from vocabtool.whole_file import sync_folder, whole_file
+
+MANIFEST: Final = "manifest.json"
+GENERATION: Final = "generation-{:06}"
+GENERATIONS: Final = re.compile(r"generation-(\d{6,})")
+KEYWORDS: Final = "keywords"
+OURS: Final = re.compile(
+    r"documents(-\d+-\d+\.arrow|\.part)|(codes|codebook)-\d+\.bin|deleted-\d+\.bits"
+    r"|\.vocabtool-.*\.tmp"
+)
+MOST_BYTES: Final = 1 << 28  # of a manifest
+# What a command that is killed while it makes a folder leaves behind.
+BEGUN: Final = re.compile(
+    r"\.lock|vocabulary\.parquet|weights\.json|generation-\d{6}|\.vocabtool-.*\.tmp"
+)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The last commit. Raises :class:`NotFound` where there is no index, :class:`InvalidFile`."""
+    file = path / MANIFEST
+    if not file.is_file():
+        what = "no index" if path.is_dir() else "no such folder"
+        raise NotFound(f"{path}: {what}: `vocabtool index` makes one")
+    with reading(str(file)):
+        if file.stat().st_size > MOST_BYTES:
+            raise InvalidFile(f"more than {MOST_BYTES:,} bytes")
+        return Manifest.from_json(file.read_bytes())
+
+
+def commit(path: Path, manifest: Manifest) -> None:
+    """Make a commit: from now on, and even if the power fails, it is the one."""
+    with whole_file(path / MANIFEST) as file:
+        file.write(manifest.to_json())
+    sync_folder(path)
+
+
+def generation(path: Path, number: int) -> Path:
+    """The folder of a generation."""
+    return path / GENERATION.format(number)
+
+
+def refuse_others(path: Path) -> None:
+    """Raise :class:`NotFound` where a folder holds something else than an index that was begun."""
+    if not path.exists():
+        return
+    with reading(str(path)):
+        others = sorted(each.name for each in path.iterdir() if not BEGUN.fullmatch(each.name))
+    if MANIFEST in others:
+        raise NotFound(f"{path}: holds an index already: open it, or name a new folder")
+    if others:
+        raise NotFound(f"{path}: not empty, it holds {others[0]!r}: name a new folder")
+
+
+def recover(path: Path, manifest: Manifest) -> None:
+    """Remove what no commit holds: other generations, and files beside those of the manifest.
+
+    Rows behind the committed ones inside files are cut off by who opens these to write.
+    """
+    current = generation(path, manifest.generation)
+    for each in path.iterdir():
+        if GENERATIONS.fullmatch(each.name) and each != current:
+            shutil.rmtree(each, ignore_errors=True)  # a name is free again: numbers go on
+    for each in path.glob(".vocabtool-*.tmp"):
+        each.unlink(missing_ok=True)
+    held = manifest.files()
+    for each in current.iterdir() if current.is_dir() else ():
+        if OURS.fullmatch(each.name) and each.name not in held:
+            each.unlink(missing_ok=True)
+
+
+def clear(path: Path) -> None:
+    """Remove an index, its manifest first; what is not of an index stays."""
+    if not (path / MANIFEST).is_file() or not any(path.glob("generation-*")):
+        return  # a manifest of something else
+    with locked(path):
+        (path / MANIFEST).unlink()
+        for each in path.iterdir():
+            if GENERATIONS.fullmatch(each.name):
+                shutil.rmtree(each)
+            elif BEGUN.fullmatch(each.name) and each.name != LOCK:
+                each.unlink()

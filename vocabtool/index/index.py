@@ -1,0 +1,422 @@
+"""A folder to search in: the public ``Index``.
+
+What lies in the folder is told in ``folder.py``, changing it in ``writer.py``, ranking in
+``search/``.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.byte_strings import ByteStrings
+from vocabtool.documents import Document, Format, OnDuplicate, OnError, Sources
+from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.encoders.opening import Model
+from vocabtool.errors import VocabtoolError, reading
+from vocabtool.folder_lock import locked
+from vocabtool.index import belonging, folder
+from vocabtool.index.appending import Appending
+from vocabtool.index.belonging import Belonging, Opened
+from vocabtool.index.compacting import compacted
+from vocabtool.index.configuration import EXACT_BELOW, RECALL, Configuration, checked
+from vocabtool.index.loading import COMMIT_ROWS, Asked, LoadReport, loaded
+from vocabtool.index.manifest import Manifest
+from vocabtool.index.snapshot import Snapshot, open_snapshot
+from vocabtool.index.verifying import Verified, verified
+from vocabtool.index.writer import OnExisting, Progress, Writer
+from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.stemming import Language
+from vocabtool.search.calibration import Calibration
+from vocabtool.search.hits import Hits
+from vocabtool.search.searching import search
+from vocabtool.search.settings import Settings
+from vocabtool.vectors.metric import Metric, StoredType, prepared
+from vocabtool.vocabulary import Vocabulary, encode
+from vocabtool.words.model_words import Words
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+RULE = "keras"  # for a vocabulary without a rule: lower-case, without ASCII's punctuation
+
+
+class Index:
+    """An index, seen as of one commit until :meth:`refresh`. Made by :meth:`create`, :meth:`open`.
+
+    Threads may search together. One process writes at a time, others read meanwhile.
+    """
+
+    def __init__(self, path: Path, belonging: Belonging, cutter: Cutter) -> None:
+        self.path = path
+        self._belonging = belonging
+        self._cutter = cutter
+        self._snapshot = open_snapshot(path, belonging, cutter)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        model: Model | None = None,
+        *,
+        dim: int | None = None,
+        vocabulary: Vocabulary | Iterable[str] | None = None,
+        rule: str | None = None,
+        sample: Iterable[str | bytes] | None = None,
+        metric: Metric = "cosine",
+        dtype: StoredType = "float16",
+        language: Language = "english",
+        recall: float = RECALL,
+        exact_below: int = EXACT_BELOW,
+        memory: int | None = None,
+        **options: Any,
+    ) -> Index:
+        """Make an index without documents in a new folder.
+
+        ``model``: makes the vectors, as for :func:`open_encoder`, which takes the further
+        ``options``; or ``dim``, the length of vectors of one's own, with the ``vocabulary`` that
+        what makes them knows and the ``rule`` by which it cuts texts (see ``words/named.py``).
+        ``sample``: texts that the weights of a file of word vectors are fitted on.
+        ``metric``: what near means. ``dtype``: how vectors are stored. ``language``: of stems and
+        stop words. ``recall``: of ten, that the approximate search must reach; ``exact_below``: up
+        to so many documents every vector is compared. ``memory``: bytes that building may take.
+        Raises :class:`VocabtoolError`, and ``ValueError`` for arguments that do not fit together.
+        """
+        opened = _opened(model, dim, vocabulary, rule, sample, options)
+        size = dim if opened.encoder is None else opened.encoder.dim
+        assert size is not None  # noqa: S101 - _opened saw to it
+        metric, dtype = checked(size, metric, dtype, recall, exact_below, memory)
+        cutter = Cutter(language)
+        words = opened.words
+        configuration = Configuration(
+            size,
+            metric,
+            dtype,
+            language,
+            cutter.fingerprint,
+            float(recall),
+            exact_below,
+            memory,
+            opened.model,
+            opened.options,
+            opened.encoder.fingerprint if opened.encoder is not None else None,
+            words.fingerprint if words is not None else None,
+            words.vocabulary.fingerprint if words is not None else None,
+            opened.rule,
+            opened.weights.fingerprint if opened.weights is not None else None,
+        )
+        where = Path(path)
+        folder.refuse_others(where)
+        with reading(str(where)):
+            where.mkdir(parents=True, exist_ok=True)
+        with locked(where):
+            folder.refuse_others(where)
+            belonging.keep(where, opened)
+            _begin(where, configuration, cutter)
+        return cls(where, _given(where, configuration, opened, model), cutter)
+
+    @classmethod
+    def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
+        """Open the last commit of an index.
+
+        ``model``: what made its vectors, where that is not a file or folder that the index finds
+        again; ``options``: those of :func:`open_encoder`. It is opened when it is needed.
+        Raises :class:`NotFound`, :class:`InvalidFile` with the file that is damaged, and, when the
+        model is opened, :class:`OtherModel` with both fingerprints.
+        """
+        where = Path(path)
+        configuration = folder.read_manifest(where).configuration
+        cutter = Cutter(configuration.language)
+        return cls(where, Belonging(where, configuration, model, options), cutter)
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing: files are let go of with the object."""
+
+    def __len__(self) -> int:
+        return self._snapshot.documents
+
+    def __contains__(self, id_: object) -> bool:
+        return isinstance(id_, str) and self._snapshot.row_of(id_) is not None
+
+    @property
+    def manifest(self) -> Manifest:
+        """The commit that is seen, with all that is told of it."""
+        return self._snapshot.manifest
+
+    @property
+    def configuration(self) -> Configuration:
+        """What the index was created as."""
+        return self._snapshot.manifest.configuration
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What makes its vectors; ``None`` where they are one's own. Opens the model."""
+        return self._belonging.encoder
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """How much the keyword leg weighs; ``None``: not calibrated."""
+        return self._snapshot.manifest.calibration
+
+    def snapshot(self) -> Snapshot:
+        """The commit that is seen."""
+        return self._snapshot
+
+    def get(self, id_: str) -> Document | None:
+        """A document by its id; ``None``: there is none."""
+        snapshot = self._snapshot
+        row = snapshot.row_of(id_)
+        if row is None:
+            return None
+        stored = snapshot.stored(np.array([row]))[0]
+        return Document(stored.id, stored.text, dict(stored.fields))
+
+    def refresh(self) -> bool:
+        """See the last commit from now on; whether it is another one."""
+        if self._last().commit == self.manifest.commit:
+            return False
+        self._snapshot = open_snapshot(self.path, self._belonging, self._cutter, self._snapshot)
+        return True
+
+    @contextmanager
+    def writer(self, progress: Progress | None = None) -> Iterator[Writer]:
+        """Change the index: one commit at the end of the block, none after an exception.
+
+        ``progress``: called with what is being done and its share, 0 to 1, while codes are built.
+        Raises :class:`FolderInUse` where another process writes.
+        """
+        with locked(self.path):
+            manifest = self._last()
+            writer = Writer(self.path, manifest, self._belonging, self._cutter, progress)
+            try:
+                yield writer
+                writer.commit()
+            finally:
+                writer.close()
+        self.refresh()
+
+    def load(
+        self,
+        sources: Sources,
+        *,
+        field: str | None = None,
+        format: Format | None = None,  # noqa: A002 - what it is called on the command line
+        id_field: str | None = None,
+        keep: Sequence[str] = (),
+        on_error: OnError = "raise",
+        on_duplicate: OnDuplicate = "error",
+        on_existing: OnExisting = "error",
+        commit_rows: int = COMMIT_ROWS,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> LoadReport:
+        """Add the documents of files, or of a folder that :func:`embed` wrote.
+
+        Called again with the same arguments after a stop, it goes on where the last commit is;
+        after its end it does nothing. ``sources``, ``field``, ``format``, ``id_field``, ``keep``,
+        ``on_error`` and ``on_duplicate`` are those of :func:`vocabtool.documents.batches`,
+        ``on_existing`` is that of :meth:`Writer.add`. ``commit_rows``: documents between commits.
+        Raises :class:`ChangedRun` where another load is half done, and :class:`VocabtoolError`.
+        """
+        asked = Asked(
+            sources,
+            field,
+            format,
+            id_field,
+            tuple(keep),
+            on_error,
+            on_duplicate,
+            on_existing,
+            commit_rows,
+            threads,
+        )
+        with self.writer(progress) as writer:
+            return loaded(self.path, self._belonging, writer, asked, progress)
+
+    def search(
+        self,
+        text: str,
+        *,
+        k: int = 10,
+        vector: NDArray[Any] | Sequence[float] | None = None,
+        where: str | None = None,
+        explain: bool = False,
+        **settings: Any,
+    ) -> Hits:
+        """The best ``k`` documents for a query.
+
+        ``vector``: of the query, where it is one's own, shape (dim,). ``where``: a condition on
+        fields, as ``year >= 2020 and lang = 'en'``. ``explain``: tell why, of words and of hits.
+        ``settings``: those of :class:`~vocabtool.search.settings.Settings`, as ``fusion="rrf"``.
+        Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument.
+        """
+        chosen = self._settings(settings)
+        made = self._vector(text, vector, chosen)
+        return self._found(text, made, k, where, explain, chosen)
+
+    def search_many(
+        self,
+        texts: Sequence[str],
+        *,
+        vectors: NDArray[Any] | Sequence[Any] | None = None,
+        threads: int | None = None,
+        k: int = 10,
+        where: str | None = None,
+        explain: bool = False,
+        **settings: Any,
+    ) -> list[Hits]:
+        """What :meth:`search` finds for each of several queries, in their order.
+
+        They are encoded together, and searched in ``threads``, one a core unless said.
+        """
+        chosen = self._settings(settings)
+        if vectors is not None and len(vectors) != len(texts):
+            raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
+        made = self._vectors(texts, vectors, chosen)
+        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+            found = pool.map(
+                lambda each: self._found(each[0], each[1], k, where, explain, chosen),
+                zip(texts, made, strict=True),
+            )
+            return list(found)
+
+    def compact(self, progress: Progress | None = None) -> int:
+        """Write the documents that are left into new files; how many deleted rows that removed.
+
+        Raises :class:`FolderInUse` where another process writes.
+        """
+        with locked(self.path):
+            manifest = self._last()
+            folder.recover(self.path, manifest)
+            before = open_snapshot(self.path, self._belonging, self._cutter)
+            compacted(self.path, before, self._cutter, progress)
+        self.refresh()
+        return manifest.rows - manifest.live
+
+    def verify(self, progress: Progress | None = None) -> Verified:
+        """Look at every byte: checksums, both legs, and the recall measured again.
+
+        Raises :class:`InvalidFile`, which names the file that is not what was written.
+        """
+        self.refresh()
+        return verified(self.path, self._snapshot, progress)
+
+    def store_calibration(self, calibration: Calibration | None) -> None:
+        """Let every search from now on weigh the keyword leg by it."""
+        with self.writer() as writer:
+            writer.store_calibration(calibration)
+
+    def _last(self) -> Manifest:
+        """The last commit. Raises :class:`VocabtoolError` where it is one of another index."""
+        newest = folder.read_manifest(self.path)
+        if newest.index != self.manifest.index:
+            raise VocabtoolError(f"{self.path}: another index was made there: open it anew")
+        return newest
+
+    def _settings(self, given: Mapping[str, Any]) -> Settings:
+        chosen = Settings(**given)
+        if chosen.a is None and self.calibration is not None:
+            return replace(chosen, a=self.calibration.a)
+        return chosen
+
+    def _found(
+        self,
+        text: str,
+        vector: Vectors | None,
+        k: int,
+        where: str | None,
+        explain: bool,
+        settings: Settings,
+    ) -> Hits:
+        return search(
+            self._snapshot, text, vector, k=k, settings=settings, where=where, explain=explain
+        )
+
+    def _vector(
+        self, text: str, given: NDArray[Any] | Sequence[float] | None, settings: Settings
+    ) -> Vectors | None:
+        matrix = None if given is None else np.asarray(given, np.float32)[np.newaxis]
+        return self._vectors([text], matrix, settings)[0]
+
+    def _vectors(
+        self,
+        texts: Sequence[str],
+        given: NDArray[Any] | Sequence[Any] | None,
+        settings: Settings,
+    ) -> Vectors | list[None]:
+        held = self.configuration
+        if given is None:
+            if settings.fusion == "keyword" or held.encoder is None:
+                return [None] * len(texts)
+            encoder = self.encoder
+            assert encoder is not None  # noqa: S101 - the configuration says so
+            given = encoder.encode(texts)
+        matrix = np.asarray(given, np.float32)
+        if matrix.shape != (len(texts), held.dim):
+            raise ValueError(f"vector: wanted {held.dim} numbers, got shape {matrix.shape[1:]}")
+        return prepared(matrix, held.metric)
+
+
+def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:  # noqa: A001 - as `vocabtool.open(path)` reads
+    """Open an index: :meth:`Index.open`."""
+    return Index.open(path, model, **options)
+
+
+def _opened(
+    model: Model | None,
+    dim: int | None,
+    vocabulary: Vocabulary | Iterable[str] | None,
+    rule: str | None,
+    sample: Iterable[str | bytes] | None,
+    options: Mapping[str, Any],
+) -> Opened:
+    if model is not None:
+        if dim is not None or vocabulary is not None:
+            raise ValueError("a model tells its dimensions and its vocabulary: leave these out")
+        return belonging.opened(model, {**options, **({"rule": rule} if rule else {})}, sample)
+    if dim is None:
+        raise ValueError("wanted a model, or dim, the length of vectors of one's own")
+    if options:
+        raise ValueError(f"{next(iter(options))}: there is no such argument without a model")
+    if vocabulary is None:
+        return Opened(None, None)
+    if not isinstance(vocabulary, Vocabulary):
+        entries = ByteStrings.of(encode(word) for word in vocabulary)
+        vocabulary = Vocabulary("words", "list", entries)
+    rule = rule or RULE
+    return Opened(None, Words.of(vocabulary, rule=rule), rule=rule)
+
+
+def _begin(path: Path, configuration: Configuration, cutter: Cutter) -> None:
+    """The first commit: no documents."""
+    manifest = Manifest(uuid.uuid4().hex, configuration)
+    folder.recover(path, manifest)
+    files = Appending(path, manifest, cutter)
+    try:
+        folder.commit(path, files.flush())
+    finally:
+        files.close()
+
+
+def _given(
+    path: Path, configuration: Configuration, opened: Opened, model: Model | None
+) -> Belonging:
+    """What was opened already is not opened again."""
+    return Belonging(path, configuration, opened.encoder if model is not None else None)

@@ -1,0 +1,186 @@
+"""One commit of an index, open for reading: what a search asks (``search/corpus.py``).
+
+It stays as it is whatever a writer does meanwhile. Which commit that is, and taking a newer one, is
+``index.py``'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import InvalidFile, OtherModel
+from vocabtool.index import coding, deletions, folder
+from vocabtool.index.belonging import Belonging
+from vocabtool.index.document_columns import id_in_utf8
+from vocabtool.index.document_store import DocumentStore
+from vocabtool.index.filters import Filters
+from vocabtool.index.manifest import Manifest
+from vocabtool.index.vector_file import NAME as VECTORS
+from vocabtool.keywords import tantivy_files
+from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.queries import Clause, KeywordQuery, Term
+from vocabtool.keywords.tantivy_engine import TantivyReader
+from vocabtool.ranked import Ranked, Rows, Scores
+from vocabtool.search.corpus import Among, Stored
+from vocabtool.search.knowledge import Knowledge
+from vocabtool.vectors.fast_scan import FastScan
+from vocabtool.vectors.leg import VectorLeg
+from vocabtool.vectors.raw import RawVectors
+from vocabtool.vectors.remeasuring import remeasured
+
+
+class Snapshot:
+    """One commit. Several threads may ask at a time. Made by :func:`open_snapshot`."""
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        belonging: Belonging,
+        cutter: Cutter,
+        earlier: Snapshot | None = None,
+    ) -> None:
+        self.manifest = manifest
+        self._belonging = belonging
+        self._cutter = cutter
+        held = manifest.configuration
+        files = folder.generation(path, manifest.generation)
+        self._codes: FastScan | None
+        same = earlier if earlier is not None and _same_files(earlier.manifest, manifest) else None
+        self.documents_store: DocumentStore = DocumentStore.open(
+            files, manifest.documents, same.documents_store if same is not None else None
+        )
+        self.vectors = RawVectors.open(
+            files / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows
+        )
+        # Not before: it takes memory by the number of rows, which the files have to bear out.
+        self.live = ~deletions.read(files, manifest.deleted, manifest.rows)
+        if same is not None and same.manifest.code_files == manifest.code_files:
+            self._codes = same._codes
+        else:
+            self._codes = coding.opened(files, manifest)
+        self._leg = VectorLeg(self.vectors, held.metric, self._codes, manifest.codes)
+        self.keywords = TantivyReader(files / folder.KEYWORDS)
+        if self.keywords.documents < manifest.rows:
+            what = f"holds {self.keywords.documents:,} of {manifest.rows:,} rows"
+            raise InvalidFile(what, file=str(files / folder.KEYWORDS))
+        self._filters = Filters(self.documents_store)
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+        return self.manifest.live
+
+    @property
+    def cutter(self) -> Cutter:
+        """Cuts texts into the terms of the keyword leg."""
+        return self._cutter
+
+    @cached_property
+    def knowledge(self) -> Knowledge | None:
+        """Which words the model knows; ``None`` where nothing tells."""
+        return self._belonging.knowledge
+
+    @property
+    def mean_lengths(self) -> tuple[float, float]:
+        """The mean number of terms of a row in the fields ``words`` and ``surfaces``."""
+        rows = max(self.manifest.rows, 1)
+        return self.manifest.words / rows, self.manifest.surfaces / rows
+
+    def measured_recall(self) -> float:
+        """Recall@10 of the vector leg, measured now."""
+        return remeasured(self.vectors, self._leg, self.manifest.configuration.metric)
+
+    def document_frequency(self, term: Term) -> int:
+        """How many rows hold a term, deleted ones too until the next compaction."""
+        return self.keywords.document_frequency(term)
+
+    def keyword_search(self, query: KeywordQuery, limit: int, among: Among | None = None) -> Ranked:
+        """The best documents by BM25, deleted ones never among them."""
+        return self.keywords.search(query, limit, self.live if among is None else among)
+
+    def matching(self, clauses: Sequence[Clause], among: Among | None = None) -> Rows:
+        """Every row that holds all of these clauses, ascending."""
+        return self.keywords.matching(clauses, self.live if among is None else among)
+
+    def vector_search(self, vector: Vectors, limit: int, among: Among | None = None) -> Ranked:
+        """The nearest documents, deleted ones and those without a vector never among them."""
+        if among is None and self.manifest.deleted is not None:
+            among = self.live
+        return self._leg.search(vector, limit, among)
+
+    def similarities(self, vector: Vectors, rows: Rows) -> Scores:
+        """How near these rows are to a vector, exactly; NaN for documents without one."""
+        return self._leg.similarities(vector, rows)
+
+    def where(self, condition: str) -> Among:
+        """Which rows fulfil a condition on fields; deleted ones never."""
+        return self._filters.mask(condition) & self.live
+
+    def ids(self, rows: Rows) -> list[str]:
+        """The documents' ids."""
+        return self.documents_store.ids(rows)
+
+    def stored(self, rows: Rows) -> list[Stored]:
+        """The documents themselves."""
+        return self.documents_store.stored(rows)
+
+    def near_spellings(self, word: str, limit: int) -> list[str]:
+        """Words of the corpus that are spelled nearly like this one, most frequent first."""
+        return self.keywords.near_spellings(word, limit)
+
+    def row_of(self, id_: str) -> int | None:
+        """The row of a document; ``None``: there is none of that id."""
+        held = id_in_utf8(id_)
+        found = self.keywords.rows_of([held]).get(held, [])
+        rows = [row for row in found if row < self.manifest.rows and self.live[row]]
+        return rows[0] if rows else None
+
+    def live_rows(self) -> Rows:
+        """The rows of all documents, ascending."""
+        return np.flatnonzero(self.live)
+
+
+def _same_files(one: Manifest, other: Manifest) -> bool:
+    """Whether files of the same names have the same content in two commits."""
+    return (one.index, one.generation) == (other.index, other.generation)
+
+
+def open_snapshot(
+    path: Path, belonging: Belonging, cutter: Cutter, earlier: Snapshot | None = None
+) -> Snapshot:
+    """Open the last commit; what it has in common with an ``earlier`` one is shared.
+
+    A writer may make another one meanwhile and remove the files of this: then that one is opened.
+    The keyword leg's files change a little earlier than the manifest does.
+    Raises :class:`InvalidFile`, which names the file, and :class:`NotFound`.
+    """
+    manifest = folder.read_manifest(path)
+    while True:
+        check_rule(path, manifest, cutter)
+        seen = _seen(path, manifest)
+        try:
+            return Snapshot(path, manifest, belonging, cutter, earlier)
+        except (InvalidFile, OSError):
+            manifest = folder.read_manifest(path)
+            if _seen(path, manifest) == seen:
+                raise
+
+
+def _seen(path: Path, manifest: Manifest) -> tuple[int, int, int]:
+    """What is another when a writer was here: the commit, and the keyword leg's own file."""
+    file = folder.generation(path, manifest.generation) / folder.KEYWORDS / tantivy_files.META
+    found = file.stat() if file.exists() else None
+    return (manifest.commit, found.st_ino, found.st_mtime_ns) if found else (manifest.commit, 0, 0)
+
+
+def check_rule(path: Path, manifest: Manifest, cutter: Cutter) -> None:
+    """Raise :class:`OtherModel` where the index was cut by another rule than ours is now."""
+    held = manifest.configuration.cutter
+    if held != cutter.fingerprint:
+        raise OtherModel(str(path), "keyword rule", held, cutter.fingerprint)

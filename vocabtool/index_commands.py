@@ -1,0 +1,348 @@
+"""Commands that make and keep an index: ``index``, ``delete``, ``compact``, ``verify``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import click
+
+from vocabtool.command_streams import standard_output
+from vocabtool.source_options import DOCUMENTS, ENCODER, together
+from vocabtool.telling import tell
+
+if TYPE_CHECKING:
+    from vocabtool.index.index import Index
+    from vocabtool.index.loading import LoadReport
+
+# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
+METRICS: Final = ("cosine", "inner-product", "l2")
+DTYPES: Final = ("float16", "float32")
+EXISTING: Final = ("error", "skip", "update")
+REPORTS: Final = ("text", "json")
+RECALL: Final = 0.95
+EXACT_BELOW: Final = 20_000
+COMMIT_ROWS: Final = 100_000
+CALIBRATED_FROM: Final = 1_000  # documents
+SHOWN: Final = 3
+UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
+QUIET = click.option("--quiet", is_flag=True, help="No progress and no report.")
+FORMAT = click.option(
+    "--format", "report_format", type=click.Choice(REPORTS), default="text", show_default=True
+)
+
+INDEX_HELP = """MODEL is what embed takes: a SavedModel or a TensorFlow Hub handle, a file of word
+vectors, a folder of sentence-transformers, python:MODULE:NAME. It may be left out where FILE is a
+folder that embed wrote; then DIR answers by keywords, and to vectors of your own. Run the same
+command again after a stop, and it goes on where it was."""
+
+
+def size_of(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """``512M`` or ``1G`` as bytes."""
+    if text is None:
+        return None
+    number, unit = text.upper().removesuffix("B"), ""
+    if number[-1:] in UNITS:
+        number, unit = number[:-1], number[-1]
+    try:
+        size = int(float(number) * UNITS[unit])
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"wanted a size as 512M or 2G, got {text!r}") from error
+    if size < 1:
+        raise click.BadParameter(f"wanted a size above 0, got {text!r}")
+    return size
+
+
+SHAPE = together(
+    click.option(
+        "-o",
+        "--folder",
+        required=True,
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Where the index goes, or is: documents are added to it then.",
+    ),
+    click.option(
+        "--existing",
+        type=click.Choice(EXISTING),
+        default="error",
+        show_default=True,
+        help="What becomes of a document whose id is in the index.",
+    ),
+    click.option(
+        "--metric",
+        type=click.Choice(METRICS),
+        default="cosine",
+        show_default=True,
+        help="What near means.",
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(DTYPES),
+        default="float16",
+        show_default=True,
+        help="How vectors are stored.",
+    ),
+    click.option(
+        "--language",
+        default="english",
+        show_default=True,
+        help="Of stems and stop words; none: words as they are.",
+    ),
+    click.option(
+        "--recall",
+        type=click.FloatRange(0, 1, min_open=True),
+        default=RECALL,
+        show_default=True,
+        help="Share of the ten nearest that the approximate search must find.",
+    ),
+    click.option(
+        "--exact-below",
+        type=click.IntRange(0),
+        default=EXACT_BELOW,
+        show_default=True,
+        help="Up to so many documents every vector is compared.",
+    ),
+    click.option(
+        "--memory",
+        callback=size_of,
+        metavar="SIZE",
+        help="What building may take, as 1G. [default: as it comes]",
+    ),
+    click.option(
+        "--commit-rows",
+        type=click.IntRange(1),
+        default=COMMIT_ROWS,
+        show_default=True,
+        help="Documents between commits, which is what a stop can cost.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, 64),
+        help="Batches encoded at a time. [default: by the kind of model]",
+    ),
+    click.option("--force", is_flag=True, help="Start over, whatever index is in DIR."),
+    click.option("--no-calibrate", is_flag=True, help="Leave the keyword leg's weight at 0.5."),
+)
+
+
+@click.command("index", epilog=INDEX_HELP)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--model", metavar="MODEL", help="What makes the vectors.")
+@ENCODER
+@SHAPE
+@DOCUMENTS
+@QUIET
+@FORMAT
+def index_command(
+    files: tuple[str, ...],
+    model: str | None,
+    folder: str,
+    force: bool,
+    no_calibrate: bool,
+    quiet: bool,
+    report_format: Literal["text", "json"],
+    **given: Any,
+) -> None:
+    """Make an index of the documents of FILE... in DIR, or add them to it.
+
+    A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
+    perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, - is standard input, and so is
+    a folder that embed wrote, whose vectors are taken.
+    """
+    from vocabtool.allocation import share_one_heap
+    from vocabtool.index.folder import clear
+
+    share_one_heap()
+    if force:
+        clear(Path(folder))
+    with usage_errors():
+        index = _index(folder, files, model, given)
+        with _progress(quiet) as progress:
+            report = index.load(
+                list(files),
+                field=given["field"],
+                format=given["source_format"],
+                id_field=given["id_field"],
+                keep=given["keep"],
+                on_error=given["on_error"],
+                on_duplicate=given["on_duplicate"],
+                on_existing=given["existing"],
+                commit_rows=given["commit_rows"],
+                threads=given["threads"],
+                progress=progress,
+            )
+            if not no_calibrate and report.added:
+                _calibrate(index, quiet)
+    if not quiet:
+        _show(index, report, report_format)
+
+
+def _index(folder: str, files: tuple[str, ...], model: str | None, given: dict[str, Any]) -> Index:
+    """The index that is in a folder, or a new one."""
+    from vocabtool.index.folder import MANIFEST
+    from vocabtool.index.index import Index
+
+    options = _encoder_options(given)
+    if (Path(folder) / MANIFEST).exists():
+        return Index.open(folder, model, **options)
+    shape = {name: given[name] for name in ("metric", "dtype", "language", "recall")}
+    shape |= {"exact_below": given["exact_below"], "memory": given["memory"]}
+    dim, sample = None, None
+    if model is None:
+        dim = _dim_of_shards(files)
+    else:
+        from vocabtool.index.loading import shards_in, weights_in
+        from vocabtool.pipeline.fitting import sample as sample_of
+        from vocabtool.pipeline.inputs import can_be_read_again, files_of
+
+        shards = shards_in(list(files))
+        if shards is not None:
+            options["fitted"] = options.get("fitted") or weights_in(shards)
+        elif can_be_read_again(found := files_of(list(files))):
+            sample = sample_of(found or [], given["field"], given["source_format"])
+    options = {name: value for name, value in options.items() if value is not None}
+    return Index.create(folder, model, dim=dim, sample=sample, **shape, **options)
+
+
+def _encoder_options(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of :func:`open_encoder` that were given."""
+    from vocabtool.encoders.static_weights import FittedWeights
+
+    names = ("kind", "signature", "name", "rule", "trust", "weights", "remove_component")
+    options = {name: given[name] for name in (*names, "fingerprint") if given[name]}
+    if given["model_output"]:
+        options["output"] = given["model_output"]
+    if given["fitted"]:
+        options["fitted"] = FittedWeights.read(given["fitted"])
+    return options
+
+
+def _dim_of_shards(files: tuple[str, ...]) -> int:
+    from vocabtool.index.loading import shards_in
+    from vocabtool.pipeline.shards import Shards
+
+    shards = shards_in(list(files))
+    if shards is None:
+        raise click.UsageError(
+            "--model is missing: it may be left out only where FILE is one folder that embed wrote"
+        )
+    return Shards.open(shards).dim
+
+
+def _calibrate(index: Index, quiet: bool) -> None:
+    """Find out how much keywords weigh, where there is enough to tell and a model to ask."""
+    if len(index) < CALIBRATED_FROM or index.configuration.encoder is None:
+        return
+    from vocabtool.evaluation.calibrating import calibrate
+
+    found = calibrate(index)
+    if found is None:
+        return
+    index.store_calibration(found.calibration)
+    if not quiet:
+        tell(f"calibrated: the keyword leg weighs a = {found.calibration.a:.2f}, an estimate")
+
+
+def _show(index: Index, report: LoadReport, report_format: Literal["text", "json"]) -> None:
+    from vocabtool.index_report import as_json, lines
+
+    with standard_output() as out:
+        if report_format == "json":
+            out.write(json.dumps(as_json(index, report), indent=1).encode() + b"\n")
+        else:
+            told = "".join(f"{line}\n" for line in lines(index, report))
+            out.write(told.encode("utf-8", "replace"))
+    for skip in report.first_skipped[:SHOWN]:
+        tell(f"left out: {skip.place}: {skip.reason}")
+
+
+@click.command("delete")
+@DIR
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+def delete_command(folder: str, ids: tuple[str, ...]) -> int:
+    """Delete the documents of these IDs from the index in DIR; exit with 1 where one is missing."""
+    from vocabtool.index.index import Index
+
+    index = Index.open(folder)
+    with index.writer() as writer:
+        deleted = writer.delete(ids)
+    tell(f"{deleted:,} of {len(set(ids)):,} documents deleted, {len(index):,} are left")
+    return 0 if deleted == len(set(ids)) else 1
+
+
+@click.command("compact")
+@DIR
+@QUIET
+def compact_command(folder: str, quiet: bool) -> None:
+    """Write the index in DIR anew, without documents that were deleted."""
+    from vocabtool.index.index import Index
+
+    index = Index.open(folder)
+    with _progress(quiet) as progress:
+        removed = index.compact(progress)
+    if not quiet:
+        tell(f"{removed:,} deleted documents removed, {len(index):,} are left")
+
+
+@click.command("verify")
+@DIR
+@QUIET
+@FORMAT
+def verify_command(folder: str, quiet: bool, report_format: Literal["text", "json"]) -> None:
+    """Read every byte of the index in DIR: checksums, both legs, and the recall measured again."""
+    from dataclasses import asdict
+
+    from vocabtool.index.index import Index
+
+    index = Index.open(folder)
+    with _progress(quiet) as progress:
+        found = index.verify(progress)
+    if quiet:
+        return
+    with standard_output() as out:
+        if report_format == "json":
+            out.write(json.dumps(asdict(found), indent=1).encode() + b"\n")
+            return
+        near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
+        told = f"{folder}: whole: {found.documents:,} documents in both legs, vectors: {near}\n"
+        out.write(told.encode("utf-8", "replace"))
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """A wrong argument is told as one."""
+    try:
+        yield
+    except ValueError as error:
+        from vocabtool.errors import VocabtoolError
+
+        if isinstance(error, VocabtoolError):
+            raise
+        raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
+    """What to call as the work goes on; nothing where nobody is watching."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def show(what: str, share: float) -> None:
+            bar.update(task, description=what, total=1 if share else None, completed=share)
+
+        yield show

@@ -1,0 +1,127 @@
+"""Why a search answered as it did: what costs time, and is computed only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.keywords.highlights import highlights
+from vocabtool.keywords.queries import KeywordQuery, Term
+from vocabtool.ranked import Ranked, Rows, Scores
+from vocabtool.search import legs, weighing
+from vocabtool.search.candidates import Candidates, Places, mask_of
+from vocabtool.search.corpus import Among, Corpus
+from vocabtool.search.hits import Asked, AskedWord, Explanation, MatchedWord, Place
+from vocabtool.search.query import Query
+from vocabtool.search.weighing import WeighedWord, inverse_document_frequency
+
+DEEP: Final = 10_000  # how far down the dense leg's list a document is looked for
+
+
+def asked_words(query: Query) -> tuple[AskedWord, ...]:
+    """The words of a query, without what the corpus would have to be asked for."""
+    return tuple(map(_asked_word, query.words))
+
+
+def _asked_word(word: WeighedWord) -> AskedWord:
+    knowing, written = word.knowing, word.word
+    known, pieces = (None, None) if knowing is None else (knowing.known, knowing.pieces)
+    place = (written.surface, written.start, written.end)
+    return AskedWord(*place, known, word.identifier, word.counts, pieces)
+
+
+def with_frequencies(asked: Asked, query: Query, corpus: Corpus) -> Asked:
+    """The same with document frequency, idf and weight of each word.
+
+    A word of several terms is as frequent as the rarest of them.
+    """
+    weights = _weights(query)
+    words = []
+    for told, word in zip(asked.words, query.words, strict=True):
+        frequency = min(map(corpus.document_frequency, word.searched()))
+        idf = inverse_document_frequency(frequency, corpus.documents)
+        heaviest = max((weights.get(term, 0.0) for term in word.searched()), default=0.0)
+        weight = heaviest if word.counts else 0.0
+        words.append(told._replace(document_frequency=frequency, idf=idf, weight=weight))
+    return asked._replace(words=tuple(words))
+
+
+def _weights(query: Query) -> Mapping[Term, float]:
+    """Of the search; of plain BM25 where keywords were not searched."""
+    return query.weights or weighing.counted(query.words, 0, 0)
+
+
+def explanations(
+    corpus: Corpus,
+    query: Query,
+    vector: Vectors | None,
+    among: Among | None,
+    candidates: Candidates,
+    places: Places,
+    texts: Sequence[str],
+) -> list[Explanation]:
+    """Why each hit stands where it stands. ``places``: which candidates the hits are."""
+    rows = candidates.rows[places]
+    dense = _dense_places(corpus, vector, candidates, places)
+    keyword = _keyword_places(candidates, places)
+    alone = _ranks_alone(corpus, vector, among, rows, dense)
+    matched = _matched(corpus, query, rows)
+    written = [word.word for word in query.words if word.counts]
+    marked = [tuple(highlights(text, written, corpus.cutter)) for text in texts]
+    return list(map(Explanation, dense, keyword, matched, alone, marked))
+
+
+def _dense_places(
+    corpus: Corpus, vector: Vectors | None, candidates: Candidates, places: Places
+) -> list[Place]:
+    near = legs.similarities(corpus, vector, candidates)[places]
+    return _told(candidates.dense_ranks()[places].tolist(), near, (~np.isnan(near)).tolist())
+
+
+def _keyword_places(candidates: Candidates, places: Places) -> list[Place]:
+    bm25 = candidates.bm25()[places]
+    return _told(candidates.keyword_ranks()[places].tolist(), bm25, (bm25 > 0).tolist())
+
+
+def _told(ranks: list[int], scores: Scores, is_told: list[bool]) -> list[Place]:
+    return [
+        Place(rank or None, float(score) if told else None)
+        for rank, score, told in zip(ranks, scores, is_told, strict=True)
+    ]
+
+
+def _ranks_alone(
+    corpus: Corpus, vector: Vectors | None, among: Among | None, rows: Rows, near: list[Place]
+) -> list[int | None]:
+    """Ranks in the dense leg alone, asked again and deeper where its list was too short."""
+    ranks = [place.rank for place in near]
+    if vector is None or None not in ranks:
+        return ranks
+    deep = corpus.vector_search(vector, DEEP, among).rows.tolist()
+    found = dict(zip(deep, range(1, len(deep) + 1), strict=True))
+    told = zip(ranks, rows.tolist(), strict=True)
+    return [found.get(row) if rank is None else rank for rank, row in told]
+
+
+def _matched(corpus: Corpus, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
+    """Of each row the words that it holds: each word is asked for by itself, among these rows."""
+    matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
+    weights = _weights(query)
+    for word in {word.word.surface: word for word in query.words if word.counts}.values():
+        found = _holding(corpus, word, weights, rows)
+        for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True):
+            matched[row].append(MatchedWord(word.word.surface, score))
+    return [tuple(matched[row]) for row in rows.tolist()]
+
+
+def _holding(
+    corpus: Corpus, word: WeighedWord, weights: Mapping[Term, float], rows: Rows
+) -> Ranked:
+    terms = {term: weights[term] for term in word.searched() if term in weights}
+    if not terms or not len(rows):
+        return Ranked.none()
+    query = KeywordQuery(weighing.clauses(terms))
+    return corpus.keyword_search(query, len(rows), mask_of(rows))

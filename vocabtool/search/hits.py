@@ -1,0 +1,175 @@
+"""What a search answers: documents in order, and why. How it is found is in ``searching.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+from vocabtool.keywords.highlights import Span
+
+
+class AskedWord(NamedTuple):
+    """A word of the query.
+
+    ``start``, ``end``: where it stands in the query, in characters.
+    ``known``: whether the model of the vectors knows it; ``None`` where nothing tells.
+    ``identifier``: code-like and unknown, so that the guarantee is for it.
+    ``counts``: whether it is searched for; stop words are not, unless there is nothing else.
+    ``pieces``: into how many a model of pieces cuts it.
+    ``document_frequency``, ``idf``, ``weight`` (how often it is counted): only when explained.
+    """
+
+    surface: str
+    start: int
+    end: int
+    known: bool | None
+    identifier: bool
+    counts: bool
+    pieces: int | None
+    document_frequency: int | None = None
+    idf: float | None = None
+    weight: float | None = None
+
+
+class Asked(NamedTuple):
+    """The query as it was understood.
+
+    ``a``: weight of the keyword leg as chosen; ``m``: share of the query's idf mass that the model
+    does not know; ``weight``: what the keyword leg counted in the end; ``None`` where the fusion
+    has no such number.
+    """
+
+    text: str
+    words: tuple[AskedWord, ...]
+    fusion: str
+    a: float | None
+    m: float | None
+    weight: float | None
+
+
+class Place(NamedTuple):
+    """Where a document stands in one leg.
+
+    ``rank``: from 1, documents of equal score share one; ``None`` past the end of the leg's list.
+    ``score``: ``None`` where the leg knows nothing of it.
+    """
+
+    rank: int | None
+    score: float | None
+
+
+class MatchedWord(NamedTuple):
+    """A word of the query that a document holds, and how much of its BM25 score that gives."""
+
+    surface: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a document stands where it stands.
+
+    ``words``: those of the query that it holds. ``rank_without_keywords``: where it would stand by
+    its vector alone; ``None``: so far down that nobody looks. ``highlights``: where in its text the
+    words stand, from ``start`` to before ``end``, in characters.
+    """
+
+    dense: Place
+    keyword: Place
+    words: tuple[MatchedWord, ...]
+    rank_without_keywords: int | None
+    highlights: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found.
+
+    ``score``: by the fusion, higher is better; no two fusions have the same scale.
+    ``tier``: 1 where it holds a code-like word of the query that the model does not know: such
+    documents come first. ``explanation``: only when asked for.
+    """
+
+    id: str
+    text: str
+    fields: Mapping[str, Any]
+    score: float
+    tier: int
+    explanation: Explanation | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        told: dict[str, Any] = {"id": self.id, "score": self.score, "tier": self.tier}
+        told |= {"text": self.text, "fields": _plain(self.fields)}
+        why = self.explanation
+        if why is not None:
+            told["explanation"] = {
+                "dense": why.dense._asdict(),
+                "keyword": why.keyword._asdict(),
+                "words": [word._asdict() for word in why.words],
+                "rank_without_keywords": why.rank_without_keywords,
+                "highlights": [list(span) for span in why.highlights],
+            }
+        return told
+
+
+class Suggestion(NamedTuple):
+    """A word that is nowhere in the corpus, and words of the corpus spelled nearly like it."""
+
+    word: str
+    spellings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits(Sequence[Hit]):
+    """Best first. ``notes``: what a person should know of this answer.
+
+    ``guesses``: whether no word of the query is behind it, only vectors of words that the model
+    does not know. ``suggestions``: where nothing is found of a query, how else it may be spelled.
+    """
+
+    hits: tuple[Hit, ...]
+    query: Asked
+    notes: tuple[str, ...] = ()
+    guesses: bool = False
+    suggestions: tuple[Suggestion, ...] = ()
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        return self.hits[index]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        words = [word._asdict() for word in self.query.words]
+        return {
+            "query": self.query._asdict() | {"words": words},
+            "hits": [hit.to_dict() for hit in self.hits],
+            "notes": list(self.notes),
+            "guesses": self.guesses,
+            "suggestions": [
+                {"word": each.word, "spellings": list(each.spellings)} for each in self.suggestions
+            ],
+        }
+
+
+def _plain(value: Any) -> Any:
+    """A field's value as JSON has it: dates and the like as texts."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,84 @@
+"""Both legs asked: which documents are ranked, and which of them hold an identifier.
+
+What their scores become is in ``fusion.py``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.keywords.queries import KeywordQuery
+from vocabtool.ranked import Ranked, Scores
+from vocabtool.search.candidates import Candidates, are_among, joined, mask_of
+from vocabtool.search.corpus import Among, Corpus
+from vocabtool.search.query import Query
+
+
+class KeywordLeg(NamedTuple):
+    """``found``: by BM25, then what only an identifier found; the first ``listed`` have a rank.
+
+    ``holders``: documents that hold an identifier, perhaps not all: at most ``limit``.
+    """
+
+    found: Ranked
+    listed: int
+    holders: Ranked
+    limit: int
+
+
+NO_KEYWORDS = KeywordLeg(Ranked.none(), 0, Ranked.none(), 1)
+
+
+def ask_keywords(corpus: Corpus, query: Query, limit: int, among: Among | None) -> KeywordLeg:
+    """The best by BM25, and every document that holds an identifier, but no more than ``limit``.
+
+    The identifiers are looked up by themselves, so that no list of better ones can miss them.
+    """
+    if not query.should:
+        return NO_KEYWORDS
+    everything = KeywordQuery(query.should)
+    found = corpus.keyword_search(everything, limit, among)
+    listed = len(found.rows)
+    if not query.codes:
+        return KeywordLeg(found, listed, Ranked.none(), limit)
+    holders = corpus.keyword_search(KeywordQuery(query.codes), limit, among)
+    missed = holders.rows[~are_among(holders.rows, found.rows)]
+    if len(missed):
+        more = corpus.keyword_search(everything, len(missed), mask_of(missed))
+        found = Ranked(
+            np.concatenate((found.rows, more.rows)), np.concatenate((found.scores, more.scores))
+        )
+    return KeywordLeg(found, listed, holders, limit)
+
+
+def tiers(corpus: Corpus, query: Query, leg: KeywordLeg, among: Candidates) -> NDArray[np.bool_]:
+    """Which candidates hold an identifier."""
+    if not len(leg.holders.rows):
+        return np.zeros(len(among.rows), np.bool_)
+    holders = leg.holders
+    if len(holders.rows) >= leg.limit:  # there may be more of them
+        every = KeywordQuery(query.codes)
+        holders = corpus.keyword_search(every, len(among.rows), mask_of(among.rows))
+    return are_among(among.rows, holders.rows)
+
+
+def candidates(
+    corpus: Corpus, vector: Vectors | None, leg: KeywordLeg, limit: int, among: Among | None
+) -> Candidates:
+    """What both legs give; without a vector, what the keyword leg gives."""
+    dense = Ranked.none() if vector is None else corpus.vector_search(vector, limit, among)
+    return joined(dense, leg.found, leg.listed)
+
+
+def similarities(corpus: Corpus, vector: Vectors | None, among: Candidates) -> Scores:
+    """How near each candidate is to the vector, exactly; NaN where either has none."""
+    others = among.found_by_keywords_alone()
+    if not len(others):
+        return among.dense.scores
+    if vector is None:
+        return np.full(len(others), np.nan, np.float32)
+    return np.concatenate((among.dense.scores, corpus.similarities(vector, others)))

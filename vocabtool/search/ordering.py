@@ -1,0 +1,54 @@
+"""The final order: tier, score, id. Scores that differ by float noise are ties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.ranked import Rows
+from vocabtool.search.fusion import Fused, first_of_ties, is_tied
+
+Ids = Callable[[Rows], list[str]]
+
+
+class Ordered(NamedTuple):
+    """The best candidates. ``places``: which they are; ``scores``: ties have the same one."""
+
+    places: NDArray[np.int64]
+    scores: Fused
+
+
+def best(rows: Rows, scores: Fused, tiers: NDArray[np.bool_], k: int, ids: Ids) -> Ordered:
+    """The first ``k`` by tier (true first), score (highest first) and id.
+
+    ``ids`` is asked only for documents whose scores tie, and only where that decides. Of a run of
+    ties every score becomes that of its best, so that within a tier scores never rise.
+    """
+    order = np.lexsort((-scores, ~tiers)) if tiers.any() else (-scores).argsort(kind="stable")
+    falling = scores[order]
+    tied = _tied(falling, tiers[order])
+    if not tied[:k].any():
+        return Ordered(order[:k], falling[:k])
+    _by_id(order, tied, rows, k, ids)
+    return Ordered(order[:k], falling[first_of_ties(tied)[:k]])
+
+
+def _tied(scores: Fused, tiers: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether each but the first ties with the one before it; documents of two tiers never do."""
+    same: NDArray[np.bool_] = tiers[1:] == tiers[:-1]
+    return is_tied(scores) & same
+
+
+def _by_id(order: NDArray[np.int64], tied: NDArray[np.bool_], rows: Rows, k: int, ids: Ids) -> None:
+    """Sort the runs of ties that begin among the first ``k`` by id, in place."""
+    starts = np.flatnonzero(np.append(True, ~tied))
+    ends = np.append(starts[1:], len(order))
+    within = starts < k
+    for start, end in zip(starts[within].tolist(), ends[within].tolist(), strict=True):
+        if end - start > 1:
+            run = order[start:end].copy()
+            names = ids(rows[run])
+            order[start:end] = run[sorted(range(len(run)), key=names.__getitem__)]

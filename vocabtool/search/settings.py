@@ -1,0 +1,93 @@
+"""What a caller may choose about a search, checked when it is chosen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from vocabtool.keywords.identifiers import is_code_like
+
+Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"]
+EmptyHands = Literal["nothing", "nearest", "spelling"]
+Phrases = Literal["required", "preferred"]
+Predicate = Callable[[str], bool]
+
+A_OF_WORDS: Final = 0.5  # the best fixed weights in ../shared/retrieval.md
+A_OF_PIECES: Final = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the two legs are asked and fused.
+
+    ``a``: weight of the keyword leg, 0 to 1; ``None``: 0.5, or 0.4 for models of pieces, where the
+    index was not calibrated.
+    ``boost``, ``code_boost``: ``coverage`` counts an unknown word 1 + ``boost`` times, an unknown
+    code-like one 1 + ``code_boost`` times.
+    ``k_rrf``: the constant of reciprocal rank fusion. ``depth``: how many documents a leg gives.
+    ``guarantee``: whether documents that hold an unknown code-like word of the query come first.
+    ``identifier``: which words, as written, are code-like: a predicate, or a regular expression
+    that the whole word fits; ``None``: :func:`~vocabtool.keywords.identifiers.is_code_like`.
+    ``empty``: what to give where every word is unknown and none is in the corpus: nothing, the
+    nearest vectors as guesses, or what the nearest spellings find.
+    ``phrases``: whether documents without a quoted phrase are left out.
+    Raises ``ValueError`` for what is out of its range.
+    """
+
+    fusion: Fusion = "coverage"
+    a: float | None = None
+    boost: float = 0.5
+    code_boost: float = 2.0
+    k_rrf: int = 60
+    depth: int = 200
+    guarantee: bool = True
+    identifier: Predicate | str | None = None
+    empty: EmptyHands = "nothing"
+    phrases: Phrases = "required"
+
+    def __post_init__(self) -> None:
+        _one_of("fusion", self.fusion, get_args(Fusion))
+        _one_of("empty", self.empty, get_args(EmptyHands))
+        _one_of("phrases", self.phrases, get_args(Phrases))
+        _at_least("k_rrf", self.k_rrf, 1)
+        _at_least("depth", self.depth, 1)
+        _at_least("boost", self.boost, 0)
+        _at_least("code_boost", self.code_boost, 0)
+        if self.a is not None and not 0 <= self.a <= 1:
+            raise ValueError(f"a: wanted a weight from 0 to 1, got {self.a}")
+        if isinstance(self.identifier, str):
+            _compiled(self.identifier)
+
+    def code_like(self) -> Predicate:
+        """Which words count as code-like."""
+        if self.identifier is None:
+            return is_code_like
+        if isinstance(self.identifier, str):
+            fits = _compiled(self.identifier).fullmatch
+            return lambda word: fits(word) is not None
+        return self.identifier
+
+    def weight(self, subword: bool) -> float:
+        """``a``, or what it is unless told."""
+        if self.a is not None:
+            return self.a
+        return A_OF_PIECES if subword else A_OF_WORDS
+
+
+def _one_of(name: str, got: str, choices: tuple[str, ...]) -> None:
+    if got not in choices:
+        raise ValueError(f"{name}: wanted one of {', '.join(choices)}, got {got!r}")
+
+
+def _at_least(name: str, got: float, least: int) -> None:
+    if not least <= got < float("inf"):
+        raise ValueError(f"{name}: wanted a number of {least} or more, got {got}")
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"identifier: {pattern!r} is no regular expression: {error}") from error

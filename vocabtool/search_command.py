@@ -1,0 +1,161 @@
+"""The command that searches an index: ``search``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import click
+
+from vocabtool.command_streams import standard_output
+from vocabtool.index_commands import DIR, usage_errors
+from vocabtool.source_options import together
+
+if TYPE_CHECKING:
+    from vocabtool.index.index import Index
+    from vocabtool.search.hits import Hits
+
+# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
+FUSIONS: Final = ("coverage", "convex", "rrf", "dense", "keyword", "unknown-only")
+EMPTY: Final = ("nothing", "nearest", "spelling")
+PHRASES: Final = ("required", "preferred")
+OUTPUTS: Final = ("text", "json")
+STDIN: Final = "-"
+TOGETHER: Final = 256  # queries of standard input that are encoded at once
+
+MODEL = together(
+    click.option("--model", help="What made the vectors. [default: as the index was made with]"),
+    click.option(
+        "--trust",
+        is_flag=True,
+        help="Run a model even though it reads files, uses the network or runs Python.",
+    ),
+)
+FUSION = together(
+    click.option(
+        "--fusion",
+        type=click.Choice(FUSIONS),
+        default="coverage",
+        show_default=True,
+        help="How the two legs become one ranking.",
+    ),
+    click.option(
+        "-a",
+        "--weight",
+        "a",
+        type=click.FloatRange(0, 1),
+        help="Weight of the keyword leg. [default: as calibrated, else 0.5]",
+    ),
+    click.option(
+        "--boost",
+        type=click.FloatRange(0),
+        default=0.5,
+        show_default=True,
+        help="How much more an unknown word counts among the keywords.",
+    ),
+    click.option(
+        "--code-boost",
+        type=click.FloatRange(0),
+        default=2.0,
+        show_default=True,
+        help="The same of an unknown word that looks like a code.",
+    ),
+    click.option("--k-rrf", type=click.IntRange(1), default=60, show_default=True),
+    click.option(
+        "--depth",
+        type=click.IntRange(1, 1_000_000),
+        default=200,
+        show_default=True,
+        help="Documents that each leg gives.",
+    ),
+    click.option(
+        "--guarantee/--no-guarantee",
+        default=True,
+        show_default=True,
+        help="Documents that hold an unknown code of the query come first.",
+    ),
+    click.option(
+        "--identifier",
+        metavar="REGEX",
+        help="Which words are codes. [default: a letter, two digits and five characters]",
+    ),
+    click.option(
+        "--phrases",
+        type=click.Choice(PHRASES),
+        default="required",
+        show_default=True,
+        help="Whether a document must hold what the query has in quotes.",
+    ),
+    click.option(
+        "--empty",
+        type=click.Choice(EMPTY),
+        default="nothing",
+        show_default=True,
+        help="What to show where no word of the query is known or found.",
+    ),
+)
+
+
+@click.command("search")
+@DIR
+@click.argument("query", metavar="QUERY")
+@MODEL
+@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Hits to show.")
+@click.option("--where", metavar="CONDITION", help="As: year >= 2020 and lang = 'en'")
+@click.option("--explain", is_flag=True, help="Tell why: of words, and of each hit.")
+@FUSION
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(OUTPUTS),
+    default="text",
+    show_default=True,
+    help="With json, an object a query.",
+)
+def search_command(
+    folder: str,
+    query: str,
+    model: str | None,
+    trust: bool,
+    k: int,
+    where: str | None,
+    explain: bool,
+    output: Literal["text", "json"],
+    **settings: Any,
+) -> None:
+    """Find the documents of the index in DIR that answer QUERY best.
+
+    Words that the model does not know weigh more among the keywords. QUERY - takes a query a line
+    from standard input.
+    """
+    from vocabtool.index.index import Index
+
+    with usage_errors():
+        index = Index.open(folder, model, **({"trust": True} if trust else {}))
+        asked = {"k": k, "where": where, "explain": explain, **settings}
+        for found in _answers(index, query, asked):
+            _show(index, found, output)
+
+
+def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
+    if query != STDIN:
+        yield index.search(query, **asked)
+        return
+    lines = (line.rstrip("\r\n") for line in sys.stdin)
+    from vocabtool.parallel import in_batches
+
+    for batch in in_batches(lines, TOGETHER):
+        yield from index.search_many(batch, **asked)
+
+
+def _show(index: Index, found: Hits, output: Literal["text", "json"]) -> None:
+    from vocabtool.search_report import lines
+
+    with standard_output() as out:
+        if output == "json":
+            out.write(json.dumps(found.to_dict()).encode() + b"\n")
+            return
+        told = "".join(f"{line}\n" for line in lines(found))
+        out.write(told.encode("utf-8", "replace"))

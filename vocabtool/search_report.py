@@ -1,0 +1,112 @@
+"""The answer to a query as a person reads it: hits, and why they stand where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from vocabtool.search.hits import AskedWord, Explanation, Hit, Hits, Place
+from vocabtool.vocabulary import encode, printable
+
+WIDTH: Final = 160  # characters of a text that are shown
+LEAD: Final = 40  # of them before the first word of the query
+NOT_FOUND: Final = "nothing found"
+
+
+def lines(found: Hits) -> Iterator[str]:
+    """The answer, a line each."""
+    explained = bool(found.hits) and found.hits[0].explanation is not None
+    if explained or not found.hits:
+        yield from _query(found)
+    if not found.hits:
+        yield NOT_FOUND
+    if found.guesses:
+        yield "guesses: the nearest vectors, although no word of the query is known or found"
+    for number, hit in enumerate(found.hits, 1):
+        yield from _hit(number, hit)
+    for note in found.notes:
+        yield f"note: {_shown(note)}"
+    for each in found.suggestions:
+        yield f"{_shown(each.word)}: perhaps {', '.join(map(_shown, each.spellings))}"
+
+
+def _query(found: Hits) -> Iterator[str]:
+    asked = found.query
+    yield f"query: {_shown(asked.text)}"
+    width = max((len(word.surface) for word in asked.words), default=0)
+    for word in asked.words:
+        yield f"  {_shown(word.surface):<{width}}  {', '.join(_facts(word))}"
+    if asked.weight is not None and asked.m is not None and asked.a is not None:
+        yield (
+            f"  keywords weigh {asked.weight:.2f} = {asked.a:.2f} + {1 - asked.a:.2f} x "
+            f"{asked.m:.2f}, the share of the query that the model does not know"
+        )
+    yield ""
+
+
+def _facts(word: AskedWord) -> Iterator[str]:
+    if not word.counts:
+        yield "not searched for: a stop word"
+        return
+    if word.known is None:
+        yield "nothing tells whether it is known"
+    else:
+        yield "known" if word.known else "unknown to the model"
+    if word.identifier:
+        yield "a code: documents that hold it come first"
+    if word.pieces is not None:
+        yield f"{word.pieces} pieces"
+    if word.document_frequency is not None:
+        documents = "document" if word.document_frequency == 1 else "documents"
+        yield f"in {word.document_frequency:,} {documents}"
+    if word.weight is not None and word.weight != 1:
+        yield f"counted {word.weight:g} times"
+
+
+def _hit(number: int, hit: Hit) -> Iterator[str]:
+    yield f"{number:>2}. {_shown(hit.id)}  ({hit.score:.3f}{', holds the code' * (hit.tier > 0)})"
+    why = hit.explanation
+    yield f"    {_snippet(hit.text, why)}"
+    for name, value in hit.fields.items():
+        yield f"    {_shown(name)}: {_shown(str(value))[:WIDTH]}"
+    if why is not None:
+        yield f"    {_why(why)}"
+
+
+def _why(why: Explanation) -> str:
+    told = [f"vectors {_place(why.dense)}", f"keywords {_place(why.keyword)}"]
+    if why.words:
+        matched = ", ".join(f"{_shown(word.surface)} {word.score:.2f}" for word in why.words)
+        told.append(f"by {matched}")
+    without = why.rank_without_keywords
+    place = "not among the first" if without is None else f"number {without:,}"
+    told.append(f"without keywords {place}")
+    return "; ".join(told)
+
+
+def _place(place: Place) -> str:
+    rank = "not in the list" if place.rank is None else f"number {place.rank:,}"
+    return rank if place.score is None else f"{rank} ({place.score:.3f})"
+
+
+def _snippet(text: str, why: Explanation | None) -> str:
+    """The text around the first word of the query, such words between brackets."""
+    spans = why.highlights if why is not None else ()
+    start = max(0, spans[0].start - LEAD) if spans else 0
+    end = min(len(text), start + WIDTH)
+    told = "..." * (start > 0) + _marked(text, start, end, spans) + "..." * (end < len(text))
+    return " ".join(_shown(part) for part in told.split())
+
+
+def _marked(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
+    told, at = "", start
+    for first, last in spans:
+        if last > end:
+            break
+        told += f"{text[at:first]}[{text[first:last]}]"
+        at = last
+    return told + text[at:end]
+
+
+def _shown(text: str) -> str:
+    return printable(encode(text))
