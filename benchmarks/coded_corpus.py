@@ -1,0 +1,180 @@
+"""Documents of which one in twenty holds a code, and vectors that cannot see it. Made here.
+
+Words by Zipf's law, 20 to 59 in a document; a code (``SKU-48007-H``) stands in one document only.
+A document's vector is the mean of its words' vectors and half of its topic's, so the code leaves
+no trace in it; a query's is the mean of its three ordinary words' vectors. ``search.py`` asks it
+for speed, ``retrieval.py`` for what comes first.
+
+The same seed gives the same documents, and fewer of them are the first ones of more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+DIM: Final = 256
+WORDS: Final = 20_000
+TOPICS: Final = 200
+BLOCK: Final = 50_000
+EVERY: Final = 20  # one document in so many holds a code
+SYLLABLES: Final = (
+    *("ba", "ke", "lo", "mi", "nu", "ra", "se", "ti"),
+    *("vo", "zu", "pha", "gre", "sto", "lin", "mar", "dex"),
+)
+
+Vectors = NDArray[np.float32]
+
+
+class Documents(NamedTuple):
+    """``codes``: of each, empty where there is none; ``vectors``: shape (n, 256), unit length."""
+
+    ids: list[str]
+    texts: list[str]
+    codes: list[str]
+    vectors: Vectors
+
+
+class Queries(NamedTuple):
+    """``right``: the id of the one document that holds the query's code."""
+
+    texts: list[str]
+    vectors: Vectors
+    right: list[str]
+
+
+class Meaning(NamedTuple):
+    """What the vectors see: a row for each word, commonest first, and for each topic."""
+
+    words: Vectors
+    topics: Vectors
+
+
+def vocabulary() -> list[str]:
+    """The words that the vectors know, the commonest first; no code is one."""
+    generator = np.random.default_rng(0)
+    found: dict[str, None] = {}
+    while len(found) < WORDS:
+        found["".join(generator.choice(SYLLABLES, size=generator.integers(2, 5)))] = None
+    return list(found)
+
+
+def meaning() -> Meaning:
+    """Vectors at random, the same in every corpus."""
+    generator = np.random.default_rng(1)
+    return Meaning(
+        generator.standard_normal((WORDS, DIM), dtype=np.float32),
+        generator.standard_normal((TOPICS, DIM), dtype=np.float32),
+    )
+
+
+def documents(n: int, seed: int = 0) -> Documents:
+    """So many documents with their vectors: about 15 seconds and 2 GB for a million."""
+    words, seen = vocabulary(), meaning()
+    made = Documents([], [], [], np.empty((n, DIM), np.float32))
+    for start in range(0, n, BLOCK):
+        numbers = range(start, start + BLOCK)
+        lengths, drawn, places = _drawn(seed, start)
+        within = slice(start, min(start + BLOCK, n))
+        kept = int(lengths[: n - start].sum())
+        made.vectors[within] = _vectors(seen, lengths[: n - start], drawn[:kept], start)
+        codes = list(map(code, islice(numbers, n - start)))
+        made.ids.extend(map(str, islice(numbers, n - start)))
+        made.codes.extend(codes)
+        made.texts.extend(_texts(words, lengths, drawn, codes, places))
+    return made
+
+
+def code(number: int) -> str:
+    """The code of a document, or nothing."""
+    return f"SKU-{48_000 + number}-{'ABCDEFGH'[number % 8]}" if number % EVERY == 7 else ""
+
+
+def queries(
+    n: int = 200, *, among: int, seed: int = 1, absent: bool = False, corpus_seed: int = 0
+) -> Queries:
+    """``word word CODE word`` for codes of the first ``among`` documents.
+
+    ``absent``: the three ordinary words are none of the right document; otherwise they may be.
+    ``corpus_seed``: the seed of the documents.
+    """
+    generator = np.random.default_rng(seed)
+    words, seen = vocabulary(), meaning()
+    right = generator.choice(np.arange(7, among, EVERY), n, replace=False)
+    ordinary = generator.integers(20, 2000, (n, 3))
+    if absent:
+        held = _words_of(right.tolist(), corpus_seed)
+        for row, number in enumerate(right.tolist()):
+            while not held[number].isdisjoint(ordinary[row].tolist()):
+                ordinary[row] = generator.integers(20, 2000, 3)
+    texts = [
+        f"{words[a]} {words[b]} {code(number)} {words[c]}"
+        for (a, b, c), number in zip(ordinary.tolist(), right.tolist(), strict=True)
+    ]
+    return Queries(texts, _unit(seen.words[ordinary].mean(axis=1)), list(map(str, right.tolist())))
+
+
+def _drawn(
+    seed: int, start: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Of each document of a block: how many words, which ones, and where a code stands."""
+    generator = np.random.default_rng((seed, start))
+    lengths = generator.integers(20, 60, BLOCK)
+    cumulated = np.cumsum(1 / np.arange(1, WORDS + 1))
+    places = generator.random(int(lengths.sum())) * cumulated[-1]
+    return lengths, np.searchsorted(cumulated, places), generator.random(BLOCK)
+
+
+def _texts(
+    words: Sequence[str],
+    lengths: NDArray[np.int64],
+    drawn: NDArray[np.int64],
+    codes: Sequence[str],
+    places: NDArray[np.float64],
+) -> list[str]:
+    shown = np.array(words, dtype=object)[drawn].tolist()
+    made, start = [], 0
+    for length, own, place in zip(
+        lengths[: len(codes)].tolist(), codes, places[: len(codes)].tolist(), strict=True
+    ):
+        text = shown[start : start + length]
+        if own:
+            text.insert(int(place * length), own)
+        made.append(" ".join(text))
+        start += length
+    return made
+
+
+def _vectors(
+    seen: Meaning, lengths: NDArray[np.int64], drawn: NDArray[np.int64], start: int
+) -> Vectors:
+    """The mean of the words and half of the topic, of unit length."""
+    from scipy.sparse import csr_matrix
+
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    weights = np.repeat((1 / lengths).astype(np.float32), lengths)
+    means = csr_matrix((weights, drawn, ends), shape=(len(lengths), WORDS))
+    topics = seen.topics[np.arange(start, start + len(lengths)) % TOPICS]
+    return _unit(np.asarray(means @ seen.words) + np.float32(0.5) * topics)
+
+
+def _words_of(numbers: Sequence[int], seed: int) -> dict[int, set[int]]:
+    """The words of some documents, by number."""
+    found = {}
+    for start in sorted({number // BLOCK * BLOCK for number in numbers}):
+        lengths, drawn, _ = _drawn(seed, start)
+        ends = np.cumsum(lengths)
+        for number in numbers:
+            if start <= number < start + BLOCK:
+                end = int(ends[number - start])
+                found[number] = set(drawn[end - int(lengths[number - start]) : end].tolist())
+    return found
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    scaled: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return scaled

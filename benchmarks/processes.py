@@ -1,0 +1,109 @@
+"""Processes that report: each measurement in one of its own, with its time limit and its memory.
+
+A process prints JSON objects, one in a line, as it learns; what it reports is all of them in one.
+What libraries print goes elsewhere: :func:`report` keeps the real standard output to itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+TICK: Final = 0.1
+UNIT: Final = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
+QUIET: Final = {"TF_CPP_MIN_LOG_LEVEL": "3", "LANCEDB_LOG": "error"}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """``memory``: bytes at the peak, mapped files too; ``own``: of it, what is no file (Linux)."""
+
+    told: dict[str, Any]
+    failure: str | None
+    seconds: float
+    memory: int
+    own: int
+
+
+def run(arguments: Sequence[str], limit: float, log: Path) -> Report:
+    """This script with other arguments; what it says on standard error goes to ``log``."""
+    with tempfile.TemporaryFile() as out, log.open("wb") as err:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, *arguments], stdout=out, stderr=err, env={**os.environ, **QUIET}
+        )
+        clock = threading.Timer(limit, process.kill)
+        clock.start()
+        status, memory, own = _waited(process)
+        seconds = time.perf_counter() - start
+        clock.cancel()
+        out.seek(0)
+        told = merged(out)
+    if status == 0:
+        return Report(told, None, seconds, memory, own)
+    reason = _timed_out(told, limit) if seconds >= limit else last_words(log, status)
+    return Report(told, reason, seconds, memory, own)
+
+
+def _waited(process: subprocess.Popen[bytes]) -> tuple[int, int, int]:
+    """Its exit status, its peak resident set, and the peak of that part which is no file."""
+    own = 0
+    while True:
+        own = max(own, anonymous(process.pid))
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode, usage.ru_maxrss * UNIT, own
+        time.sleep(TICK)
+
+
+def anonymous(pid: int) -> int:
+    """Bytes in memory that no file backs, 0 where the system does not tell."""
+    try:
+        told = Path(f"/proc/{pid}/status").read_text("utf-8")
+    except OSError:
+        return 0
+    found = [line.split()[1] for line in told.splitlines() if line.startswith("RssAnon")]
+    return int(found[0]) * 1024 if found else 0
+
+
+def merged(lines: IO[bytes]) -> dict[str, Any]:
+    """All that was reported; a line cut short by the end of its process counts for nothing."""
+    told: dict[str, Any] = {}
+    for line in lines:
+        if line.endswith(b"\n"):
+            told |= json.loads(line)
+    return told
+
+
+def _timed_out(told: dict[str, Any], limit: float) -> str:
+    return f"more than {limit:.0f} s, stopped while {told.get('doing', 'starting')}"
+
+
+def last_words(log: Path, status: int) -> str:
+    """The last line that a failed process said, which is its error."""
+    lines = log.read_text("utf-8", "replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1] if status > 0 and said else f"ended by signal {-status}, see {log.name}"
+
+
+class Reporter:
+    """Standard output, kept for reports: whatever libraries print goes to standard error."""
+
+    def __init__(self) -> None:
+        self.out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+        os.dup2(2, 1)
+
+    def tell(self, **learned: Any) -> None:
+        """Report what is known by now."""
+        self.out.write(json.dumps(learned) + "\n")
+        self.out.flush()

@@ -1,0 +1,125 @@
+"""What one engine of ``search.py`` is measured by, in a process of its own.
+
+Recall is that of the ten nearest by vector alone against brute force. Queries are asked one after
+another from one thread, in rounds; what is slow is asked fewer of them, 20 at least, and says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from processes import Reporter
+from search_corpus import Asked, Corpus
+from search_engines import TOP, Engine, Found, Hybrid, opened
+
+RECALL: Final = 0.95
+ROUNDS: Final = 5
+WARM: Final = 20  # queries before the clock runs
+FEWEST: Final = 20
+SECONDS: Final = 60.0  # for one measurement
+
+Ask = Callable[[Asked], Found]
+
+
+class Answer(NamedTuple):
+    """To one query."""
+
+    asked: Asked
+    found: Found
+    seconds: float
+
+
+def measure(engine_name: str, corpus: Corpus, folder: Path, reporter: Reporter) -> None:
+    """Build, tune, ask, and report each as it is known."""
+    asked = corpus.queries()
+    engine = opened(engine_name, folder)
+    try:
+        reporter.tell(version=engine.version, doing="building")
+        reporter.tell(**built(engine, corpus))
+        reporter.tell(doing="tuning", queries=len(asked))
+        reporter.tell(**tuned(engine, asked))
+        for name, search in engine.hybrids().items():
+            reporter.tell(doing=f"asking ({name})")
+            answers = rounds(both(search), asked)
+            reporter.tell(**{f"hybrid: {name}": {**speed(answers), **hits(answers)}})
+        reporter.tell(memory_beside=engine.memory(), doing="closing")
+    finally:
+        engine.close()
+
+
+def both(search: Hybrid) -> Ask:
+    """A hybrid search as it is asked: with words and vector."""
+    return lambda one: search(one.text, one.vector)
+
+
+def built(engine: Engine, corpus: Corpus) -> dict[str, Any]:
+    """Seconds from nothing to an index that can be searched, and its bytes."""
+    start = time.perf_counter()
+    engine.build(corpus)
+    seconds = time.perf_counter() - start
+    return {"build_seconds": seconds, "disk": engine.disk(), "index": engine.index}
+
+
+def tuned(engine: Engine, asked: Sequence[Asked]) -> dict[str, Any]:
+    """The least effort that reaches the recall wanted, else the one that comes nearest."""
+    tried: dict[int, float] = {}
+    for effort in engine.efforts:
+        engine.tune(effort)
+        tried[effort] = recall(once(engine, asked))
+        if tried[effort] >= RECALL:
+            break
+    best = max(tried, key=lambda effort: tried[effort])
+    setting = engine.tune(best)
+    timed = speed(rounds(lambda one: engine.nearest(one.vector), asked))
+    return {"setting": setting, "recall": tried[best], "vector": timed}
+
+
+def once(engine: Engine, asked: Sequence[Asked]) -> list[Answer]:
+    """Each query once by vector alone, while there is time."""
+    return list(within(lambda one: engine.nearest(one.vector), iter(asked)))
+
+
+def rounds(ask: Ask, asked: Sequence[Asked]) -> list[Answer]:
+    """Every query several times, while there is time, after a few that do not count."""
+    warm = list(within(ask, iter(asked[:WARM])))
+    several = islice(cycle(asked), ROUNDS * len(asked))
+    return list(within(ask, several)) if warm else []
+
+
+def within(ask: Ask, asked: Iterator[Asked]) -> Iterator[Answer]:
+    """Answers until the time is up, but not fewer than the fewest."""
+    end = time.perf_counter() + SECONDS
+    for number, one in enumerate(asked):
+        start = time.perf_counter()
+        if start > end and number >= FEWEST:
+            return
+        found = ask(one)
+        yield Answer(one, found, time.perf_counter() - start)
+
+
+def recall(answers: Sequence[Answer]) -> float:
+    """The share of the ten nearest that was found."""
+    found = sum(len(one.asked.nearest.intersection(one.found)) for one in answers)
+    return found / (TOP * len(answers))
+
+
+def speed(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Milliseconds: the median, and what one query in a hundred takes longer than."""
+    found = sorted(one.seconds * 1e3 for one in answers)
+    return {
+        "p50": found[len(found) // 2],
+        "p99": found[min(len(found) - 1, len(found) * 99 // 100)],
+        "asked": len(found),
+    }
+
+
+def hits(answers: Sequence[Answer]) -> dict[str, float]:
+    """How often the one document with the code comes first, or among the first ten."""
+    return {
+        "hit1": sum(one.found[:1] == [one.asked.right] for one in answers) / len(answers),
+        "hit10": sum(one.asked.right in one.found[:TOP] for one in answers) / len(answers),
+    }

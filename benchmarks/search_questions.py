@@ -1,0 +1,302 @@
+"""What ``search.py`` asks of our own index alone, each in fresh processes.
+
+    growth     p50 of many documents against few
+    opening    seconds until the first answer
+    readers    queries a second of four processes against one
+    writer     p50 of a reader while another process adds and commits, against the quiet one
+    memory     the peak while an index is built that may take 1 GiB
+
+The lower half is what those processes do; ``search.py`` starts them by name.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, cycle
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from processes import Report, Reporter, run
+from search_corpus import Asked, Block, Corpus, corpus
+from search_measuring import WARM, rounds, speed
+
+GROWTH: Final = 3.0  # times the p50 of few documents, at most
+FIRST: Final = 1.0  # seconds
+SCALING: Final = 1.8  # times the queries of one reader, at least
+BESIDE: Final = 2.0  # times the quiet p50, at most
+ALLOWED: Final = 1 << 30  # bytes that building may take ...
+MOST: Final = 1_300_000_000  # ... and that it takes at most, all told
+
+READERS: Final = 4
+RUNS: Final = 5
+SECONDS: Final = 10.0  # that readers and the writer work
+REFRESH: Final = 0.5  # seconds between two looks for a newer commit
+COMMIT: Final = 1_000  # documents
+LIMIT: Final = 3_600.0
+
+SCRIPT: Final = Path(__file__).with_name("search.py")
+
+
+# The questions. Each gets the corpora, the smallest first.
+
+
+def growth(sizes: Sequence[Corpus]) -> Iterator[str]:
+    """p50 of the largest against the smallest."""
+    if len(sizes) < 2:
+        yield "growth: not asked, it needs two sizes, as --documents 100000,1000000"
+        return
+    few, many = (asked(each)["p50"] for each in (sizes[0], sizes[-1]))
+    fewest, most = sizes[0].documents, sizes[-1].documents
+    yield f"hybrid p50 {few:.2f} ms at {fewest:,}, {many:.2f} ms at {most:,}"
+    ratio = many / few
+    yield goal(f"p50 of many at most {GROWTH:g} times that of few", ratio <= GROWTH, f"{ratio:.2f}")
+
+
+def opening(sizes: Sequence[Corpus]) -> Iterator[str]:
+    """A fresh process each time; the files are in the page cache."""
+    built = index(sizes[-1])
+    told = [job("open", built, str(time.time())) for _ in range(RUNS)]
+    first, whole = (median(one[name] for one in told) for name in ("first", "whole"))
+    yield (
+        f"{sizes[-1].documents:,} documents: import, open and answer {first:.2f} s, "
+        f"with the start of Python and NumPy {whole:.2f} s"
+    )
+    yield goal(f"opening and the first answer under {FIRST:g} s", first < FIRST, f"{first:.2f} s")
+
+
+def readers(sizes: Sequence[Corpus]) -> Iterator[str]:
+    """One reader, then four."""
+    built = index(sizes[0])
+    one, four = (
+        sum(told["queries"] / told["seconds"] for told in together([["read", str(built)]] * number))
+        for number in (1, READERS)
+    )
+    yield f"{sizes[0].documents:,} documents: {one:,.0f} queries/s, {READERS} readers {four:,.0f}"
+    ratio = four / one
+    said = f"{READERS} readers at least {SCALING:g} times one"
+    yield goal(said, ratio >= SCALING, f"{ratio:.2f}")
+
+
+def writer(sizes: Sequence[Corpus]) -> Iterator[str]:
+    """On a copy: a reader alone, then with a writer."""
+    built = index(sizes[0])
+    copy = built.with_name("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(built, copy)
+    (quiet,) = together([["read", str(copy)]])
+    beside, wrote = together([["read", str(copy)], ["write", str(copy)]])
+    shutil.rmtree(copy)
+    yield (
+        f"{sizes[0].documents:,} documents: p50 {quiet['p50']:.2f} ms (p99 {quiet['p99']:.2f}), "
+        f"beside the writer {beside['p50']:.2f} ms (p99 {beside['p99']:.2f})"
+    )
+    yield (
+        f"meanwhile {wrote['documents']:,} documents in {wrote['commits']} commits, of which the "
+        f"reader saw {beside['refreshed']} in {beside['refreshing']:.2f} s of refreshing"
+    )
+    ratio = beside["p50"] / quiet["p50"]
+    yield goal(f"p50 beside a writer under {BESIDE:g} times", ratio < BESIDE, f"{ratio:.2f}")
+
+
+def memory(sizes: Sequence[Corpus]) -> Iterator[str]:
+    """The whole process that builds. Pages of mapped files count in the peak, too."""
+    found = made(sizes[-1], sizes[-1].folder / "bounded", ALLOWED)
+    yield (
+        f"{sizes[-1].documents:,} documents in {ALLOWED >> 20} MiB: {found.seconds:.0f} s, peak "
+        f"{found.memory / 1e6:,.0f} MB, of it {found.own / 1e6:,.0f} MB that is no file"
+    )
+    shutil.rmtree(sizes[-1].folder / "bounded")
+    said = f"memory at the peak under {MOST / 1e6:,.0f} MB"
+    yield goal(said, found.memory < MOST, f"{found.memory / 1e6:,.0f} MB")
+
+
+QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[str]]]] = {
+    "growth": growth,
+    "opening": opening,
+    "readers": readers,
+    "writer": writer,
+    "memory": memory,
+}
+
+
+def goal(what: str, met: bool, found: str) -> str:
+    """A goal and whether it is met."""
+    return f"{what}: {'YES' if met else 'NO'} ({found})"
+
+
+# Starting processes.
+
+
+def index(built_from: Corpus) -> Path:
+    """Our index of a corpus, built if it is not there yet."""
+    folder = built_from.folder / "ours"
+    if not folder.with_suffix(".complete").exists():
+        made(built_from, folder, None)
+        folder.with_suffix(".complete").touch()
+    return folder
+
+
+def made(built_from: Corpus, folder: Path, allowed: int | None) -> Report:
+    """Build our index anew in a process of its own."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return done("build", folder, str(allowed or ""))
+
+
+def asked(of: Corpus) -> dict[str, Any]:
+    """How fast our index of it answers."""
+    return job("ask", index(of))
+
+
+def job(name: str, folder: Path, *arguments: str) -> dict[str, Any]:
+    """What a process reports, which must succeed."""
+    return done(name, folder, *arguments).told
+
+
+def done(name: str, folder: Path, *arguments: str) -> Report:
+    """The same with its memory."""
+    log = folder.with_suffix(".log")
+    report = run([str(SCRIPT), "--job", name, str(folder), *arguments], LIMIT, log)
+    if report.failure is not None:
+        raise SystemExit(f"{name}: {report.failure}")
+    return report
+
+
+def together(jobs: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """Several at the same time: they begin when all of them are ready."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(SCRIPT), "--job", *each],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for each in jobs
+    ]
+    for process, each in zip(started, jobs, strict=True):
+        assert process.stdout is not None  # they are pipes
+        if not process.stdout.readline():
+            raise SystemExit(f"{each[0]}: failed")
+    for process in started:
+        assert process.stdin is not None  # the same
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return [json.loads(process.communicate()[0]) for process in started]
+
+
+# What they do. The folder of an index stands in the folder of its corpus.
+
+
+def corpus_of(folder: Path) -> Corpus:
+    """Which corpus an index was built from."""
+    return corpus(folder.parent.parent, int(folder.parent.name.removeprefix("search_")))
+
+
+def build_job(reporter: Reporter, folder: Path, allowed: str) -> None:
+    from search_engines.ours import Driver
+
+    driver = Driver(folder, int(allowed) if allowed else None)
+    driver.build(corpus_of(folder))
+
+
+def ask_job(reporter: Reporter, folder: Path) -> None:
+    from vocabtool import Index
+
+    held = Index.open(folder)
+    answers = rounds(lambda one: found(held, one), corpus_of(folder).queries())
+    reporter.tell(**speed(answers))
+
+
+def open_job(reporter: Reporter, folder: Path, started: str) -> None:
+    one = corpus_of(folder).queries()[0]
+    start = time.perf_counter()
+    from vocabtool import Index
+
+    found(Index.open(folder), one)
+    reporter.tell(first=time.perf_counter() - start, whole=time.time() - float(started))
+
+
+def read_job(reporter: Reporter, folder: Path) -> None:
+    """Ask for some seconds, and look for newer commits meanwhile."""
+    from vocabtool import Index
+
+    held, queries = Index.open(folder), corpus_of(folder).queries()
+    for one in queries[:WARM]:
+        found(held, one)
+    reporter.tell(ready=True)
+    sys.stdin.readline()
+    spent: list[float] = []
+    refreshed, refreshing, looked = 0, 0.0, time.perf_counter()
+    start = looked
+    for one in cycle(queries):
+        begin = time.perf_counter()
+        if begin - start > SECONDS:
+            break
+        if begin - looked > REFRESH:
+            refreshed += held.refresh()
+            looked = time.perf_counter()
+            refreshing += looked - begin
+        begin = time.perf_counter()
+        found(held, one)
+        spent.append(time.perf_counter() - begin)
+    seconds = time.perf_counter() - start
+    spent.sort()
+    reporter.tell(
+        queries=len(spent),
+        seconds=seconds,
+        p50=spent[len(spent) // 2] * 1e3,
+        p99=spent[len(spent) * 99 // 100] * 1e3,
+        refreshed=refreshed,
+        refreshing=refreshing,
+    )
+
+
+def write_job(reporter: Reporter, folder: Path) -> None:
+    """Add documents and commit for some seconds."""
+    from vocabtool import Index
+
+    parts, held = small_blocks(corpus_of(folder)), Index.open(folder)
+    first = next(parts)
+    reporter.tell(ready=True)
+    sys.stdin.readline()
+    end, commits = time.perf_counter() + SECONDS, 0
+    with held.writer() as writing:
+        part: Block | None = first
+        while part is not None and time.perf_counter() < end:
+            writing.add(part.documents, part.vectors)
+            writing.commit()
+            commits += 1
+            part = next(parts, None)
+    reporter.tell(documents=commits * COMMIT, commits=commits)
+
+
+def small_blocks(of: Corpus) -> Iterator[Block]:
+    """The documents once more, for ever, under new ids."""
+    import pyarrow as pa
+
+    for number in count():
+        for block in of.blocks():
+            ids, texts = block.documents.columns
+            new = pa.array([f"{number}-{name}" for name in ids.to_pylist()])
+            batch = pa.record_batch([new, texts], names=["id", "text"])
+            for start in range(0, len(new), COMMIT):
+                yield Block(batch.slice(start, COMMIT), block.vectors[start : start + COMMIT])
+
+
+def found(held: Any, one: Asked) -> list[str]:
+    """Our hybrid search as it is by default."""
+    return [hit.id for hit in held.search(one.text, vector=one.vector)]
+
+
+JOBS: Final[dict[str, Callable[..., None]]] = {
+    "build": build_job,
+    "ask": ask_job,
+    "open": open_job,
+    "read": read_job,
+    "write": write_job,
+}
