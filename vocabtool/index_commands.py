@@ -48,7 +48,7 @@ def size_of(context: click.Context, option: click.Parameter, text: str | None) -
     if text is None:
         return None
     number, unit = text.upper().removesuffix("B"), ""
-    if number[-1:] in UNITS:
+    if number and number[-1] in UNITS:
         number, unit = number[:-1], number[-1]
     try:
         size = int(float(number) * UNITS[unit])

@@ -1,0 +1,1 @@
+"""How good an index is, by judged queries and by itself, and what its keyword leg should weigh."""

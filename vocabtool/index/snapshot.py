@@ -51,8 +51,9 @@ class Snapshot:
         held = manifest.configuration
         files = folder.generation(path, manifest.generation)
         self._codes: FastScan | None
+        self.documents_store: DocumentStore
         same = earlier if earlier is not None and _same_files(earlier.manifest, manifest) else None
-        self.documents_store: DocumentStore = DocumentStore.open(
+        self.documents_store = DocumentStore.open(
             files, manifest.documents, same.documents_store if same is not None else None
         )
         self.vectors = RawVectors.open(

@@ -32,7 +32,8 @@ from vocabtool.vectors.recall import (
     unlike,
 )
 
-LISTS_FROM: Final = 500_000  # rows from which on only some lists of them are looked at
+LISTS_FROM: Final = 50_000  # rows from which on only some lists of them are looked at
+LISTS: Final = 1.6  # times the square root of the rows: 512 lists of 100,000, 2,048 of a million
 SAMPLE: Final = 1 << 16  # vectors to train on, at most, but where many lists need more
 PER_LIST: Final = 40
 MOST_CANDIDATES: Final = 1 << 14
@@ -129,7 +130,7 @@ def memory_needed(rows: int, dim: int, sample: int) -> int:
 def _lists(rows: int) -> int:
     if rows < LISTS_FROM:
         return 1
-    return min(NO_LIST, 1 << round(math.log2(math.sqrt(rows))))
+    return min(NO_LIST, 1 << round(math.log2(LISTS * math.sqrt(rows))))
 
 
 def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:

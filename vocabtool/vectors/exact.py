@@ -35,8 +35,10 @@ class Block(NamedTuple):
     squares: Scores
 
     @classmethod
-    def of(cls, rows: Rows, vectors: Vectors, metric: Metric) -> Block:
-        """Vectors of rows, zero vectors left out."""
+    def of(cls, rows: Rows, vectors: Vectors, metric: Metric, *, seen: bool = False) -> Block:
+        """Vectors of rows, zero vectors left out; ``seen``: there are none, as is known."""
+        if seen and metric == "cosine":
+            return cls(rows, vectors, np.empty(0, np.float32))
         squares = np.einsum("ij,ij->i", vectors, vectors)
         if not squares.all():
             there = squares > 0
@@ -111,11 +113,22 @@ class ExactSearch:
             yield Block.of(np.arange(first, first + len(vectors)), vectors, self._metric)
 
 
-def among_rows(raw: RawVectors, rows: Rows, query: Vectors, limit: int, metric: Metric) -> Ranked:
-    """The nearest of these rows, exactly; ascending rows are read faster."""
+def among_rows(
+    raw: RawVectors,
+    rows: Rows,
+    query: Vectors,
+    limit: int,
+    metric: Metric,
+    *,
+    seen: bool = False,
+) -> Ranked:
+    """The nearest of these rows, exactly; ascending rows are read faster.
+
+    ``seen``: whether it is known that none of their vectors is zero.
+    """
     step = max(1, (16 << 20) // (4 * raw.dim))
     parts = (rows[start : start + step] for start in range(0, len(rows), step))
-    blocks = (Block.of(part, raw.take(part), metric) for part in parts)
+    blocks = (Block.of(part, raw.take(part), metric, seen=seen) for part in parts)
     return merged((block.best(query, limit, metric) for block in blocks), limit)
 
 

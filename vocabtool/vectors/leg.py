@@ -106,7 +106,7 @@ class VectorLeg:
         while True:
             rows = codes.candidates(query[np.newaxis], self._candidates(limit), probes, coded)[0]
             rows = np.sort(rows[rows >= 0])
-            found = among_rows(self._raw, rows, query, limit, self._metric)
+            found = among_rows(self._raw, rows, query, limit, self._metric, seen=True)
             if len(found.rows) >= min(limit, left) or probes >= codes.lists:
                 return found
             probes *= 4

@@ -1,0 +1,306 @@
+"""The commands that make, search, judge and keep an index, as a person types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from tests.conftest import ROOT
+from vocabtool import evaluation_commands, index_commands, search_command
+from vocabtool.evaluation import calibrating, known_items
+from vocabtool.index import configuration, loading
+from vocabtool.index.index import Index
+from vocabtool.index.writer import OnExisting
+from vocabtool.search.settings import EmptyHands, Fusion, Phrases, Settings
+from vocabtool.vectors.metric import Metric, StoredType
+
+MODEL = str(ROOT / "data" / "small_glove.txt")
+ROWS = [
+    {"key": "a", "text": "I love to use Xapian", "year": 2019, "lang": "en"},
+    {"key": "b", "text": "I love to use the index", "year": 2020, "lang": "en"},
+    {"key": "c", "text": "the error ERR-48007-X came back", "year": 2021, "lang": "de"},
+    {"key": "d", "text": "an error came back", "year": 2021, "lang": "en"},
+]
+
+
+def vocabtool(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command, standard error apart."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "vocabtool", *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+
+def fine(*arguments: str, given: str = "") -> str:
+    """What a command prints that ends well."""
+    done = vocabtool(*arguments, given=given)
+    assert (done.returncode, done.stderr) == (0, done.stderr), done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four documents as JSON lines."""
+    file = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    return file
+
+
+@pytest.fixture
+def index(corpus: Path, tmp_path: Path) -> str:
+    """An index of them."""
+    folder = str(tmp_path / "index")
+    fine("index", str(corpus), "-o", folder, *MAKE)
+    return folder
+
+
+MAKE = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--keep", "lang", "--quiet")
+
+
+def ids(told: str) -> list[str]:
+    """The ids of the hits in an answer of JSON."""
+    return [hit["id"] for hit in json.loads(told)["hits"]]
+
+
+def test_choices_are_those_of_the_library() -> None:
+    """What the command line repeats, so that --help need not load NumPy, is what is meant."""
+    shipped = Settings()
+    assert get_args(Metric) == index_commands.METRICS
+    assert {*get_args(StoredType)} == {*index_commands.DTYPES}
+    assert get_args(OnExisting) == index_commands.EXISTING
+    assert configuration.RECALL == index_commands.RECALL
+    assert configuration.EXACT_BELOW == index_commands.EXACT_BELOW
+    assert loading.COMMIT_ROWS == index_commands.COMMIT_ROWS
+    assert get_args(Fusion) == search_command.FUSIONS
+    assert get_args(EmptyHands) == search_command.EMPTY
+    assert get_args(Phrases) == search_command.PHRASES
+    assert calibrating.SAMPLE == evaluation_commands.SAMPLE
+    assert known_items.SAMPLE == evaluation_commands.CHECKED
+    told = {option.name: option.default for option in search_command.search_command.params}
+    named = ("fusion", "boost", "code_boost", "k_rrf", "depth", "guarantee", "phrases", "empty")
+    assert {name: told[name] for name in named} == {name: getattr(shipped, name) for name in named}
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("512", 512), ("1K", 1 << 10), ("1.5m", 3 << 19), ("2GB", 2 << 30), ("1T", 1 << 40)],
+)
+def test_sizes(text: str, size: int) -> None:
+    """Sizes are bytes, or with a unit of 1,024."""
+    assert index_commands.size_of(None, None, text) == size  # type: ignore[arg-type] # unused
+
+
+@pytest.mark.parametrize("text", ["", "G", "1X", "-1", "0", "nan", "1e999"])
+def test_no_sizes(text: str, corpus: Path, tmp_path: Path) -> None:
+    """What is no size is refused as wrong usage."""
+    done = vocabtool("index", str(corpus), "-o", str(tmp_path / "i"), *MAKE, "--memory", text)
+    assert (done.returncode, "wanted a size" in done.stderr) == (2, True), done.stderr
+
+
+def test_index_again_does_nothing(corpus: Path, index: str) -> None:
+    """The same command after its end leaves everything as it is, and says so."""
+    before = Path(index, "manifest.json").read_bytes()
+    told = fine("index", str(corpus), "-o", index, *MAKE[:-1], "--format", "json")
+    report = json.loads(told)
+    assert (report["documents"], report["added"], report["resumed"]) == (4, 0, 4)
+    assert Path(index, "manifest.json").read_bytes() == before
+    assert "nothing: all of it was there" in fine("index", str(corpus), "-o", index, *MAKE[:-1])
+
+
+def test_index_adds_and_replaces(index: str, tmp_path: Path) -> None:
+    """Other files are added; what becomes of an id that is there is the caller's choice."""
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"key": "a", "text": "I hate Lucene"}\n{"key": "e", "text": "new"}\n')
+    done = vocabtool("index", str(more), "-o", index, *MAKE)
+    assert (done.returncode, len(Index.open(index))) == (3, 4)
+    assert "document 'a' is in the index already" in done.stderr
+    fine("index", str(more), "-o", index, *MAKE, "--existing", "skip")
+    assert ids(fine("search", index, "Lucene", "--format", "json")) == []
+    more.write_text(more.read_text() + '{"key": "f", "text": "newer"}\n')
+    fine("index", str(more), "-o", index, *MAKE, "--existing", "update")
+    assert ids(fine("search", index, "Lucene", "--format", "json")) == ["a"]
+    assert len(Index.open(index)) == 6
+
+
+def test_search_explains(index: str) -> None:
+    """Each word is told apart, and each hit says why it stands where it does."""
+    told = fine("search", index, "use Xapian", "--explain", "-k", "1")
+    assert "Xapian  unknown to the model, in 1 document, counted 1.5 times" in told
+    assert "1. a  (" in told
+    assert "I love to [use] [Xapian]" in told
+    assert "keywords number 1" in told
+    found = json.loads(fine("search", index, "use Xapian", "--explain", "--format", "json"))
+    words = {word["surface"]: word for word in found["query"]["words"]}
+    assert (words["use"]["known"], words["Xapian"]["known"]) == (True, False)
+    first = found["hits"][0]["explanation"]
+    assert first["keyword"]["rank"] == 1
+    assert {word["surface"] for word in first["words"]} == {"use", "Xapian"}
+
+
+def test_a_code_comes_first(index: str) -> None:
+    """The document that holds an unknown code is first, unless the guarantee is turned off."""
+    found = json.loads(fine("search", index, "came back err-48007-x", "--format", "json"))
+    assert [(hit["id"], hit["tier"]) for hit in found["hits"]][:2] == [("c", 1), ("d", 0)]
+    off = fine("search", index, "err-48007-x", "--no-guarantee", "--format", "json")
+    assert {hit["tier"] for hit in json.loads(off)["hits"]} == {0}
+
+
+def test_conditions(index: str) -> None:
+    """Only documents that fulfil the condition are found; a wrong one shows its place."""
+    query = ("search", index, "error came back", "--format", "json")
+    assert ids(fine(*query, "--where", "year >= 2021 and lang = 'en'")) == ["d"]
+    done = vocabtool(*query, "--where", "year >= ")
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False)
+    assert "year >=" in done.stderr
+
+
+def test_queries_from_standard_input(index: str) -> None:
+    """A query a line, an answer a line."""
+    told = fine("search", index, "-", "--format", "json", given="Xapian\nERR-48007-X\n")
+    assert [ids(line)[0] for line in told.splitlines()] == ["a", "c"]
+
+
+def test_nothing_found_suggests_a_spelling(index: str) -> None:
+    """Nothing is said plainly, with a word of the corpus that is spelled nearly so."""
+    told = fine("search", index, "Xapain")
+    assert "nothing found\n" in told
+    assert "Xapain: perhaps Xapian" in told.replace("xapian", "Xapian")
+    told = fine("search", index, "Xapain", "--empty", "spelling", "--format", "json")
+    assert ids(told) == ["a"]
+
+
+def test_delete_compact_verify(index: str) -> None:
+    """Deleted documents are gone at once, their space after compacting; verify says what is."""
+    assert vocabtool("delete", index, "a", "b").returncode == 0
+    missing = vocabtool("delete", index, "a", "c")
+    assert (missing.returncode, "1 of 2 documents deleted, 1 are left" in missing.stderr) == (
+        1,
+        True,
+    )
+    assert json.loads(fine("verify", index, "--format", "json"))["deleted"] == 3
+    assert vocabtool("compact", index).stderr == (
+        "vocabtool: 3 deleted documents removed, 1 are left\n"
+    )
+    assert fine("verify", index) == (
+        f"{index}: whole: 1 documents in both legs, vectors: all compared\n"
+    )
+
+
+def test_eval_with_judgements(index: str, tmp_path: Path) -> None:
+    """Means of every fusion; of one query with one relevant document they are easily told."""
+    queries, qrels = tmp_path / "queries.tsv", tmp_path / "qrels.tsv"
+    queries.write_text("q1\tuse Xapian\nq2\tcame back\n")
+    qrels.write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\td\t1\n")
+    judged = ("eval", index, "--queries", str(queries), "--qrels", str(qrels))
+    told: dict[str, Any] = json.loads(fine(*judged, "--format", "json"))
+    keyword = next(
+        row for row in told["rows"] if (row["fusion"], row["split"]) == ("keyword", "all")
+    )
+    assert (told["queries"], told["unknown"]) == (2, 1)
+    assert [round(value, 4) for value in keyword["measures"].values()] == [1.0, 1.0, 1.0]
+    assert "coverage" in fine(*judged)
+
+
+def test_eval_checks_itself(index: str) -> None:
+    """Known documents are asked for by their own words."""
+    told = json.loads(fine("eval", index, "--self-check", "--format", "json"))
+    assert {rate["fusion"] for rate in told["rates"]} == {*get_args(Fusion)}
+    assert vocabtool("eval", index).returncode == 2
+    assert "wanted --queries and --qrels, or --self-check" in vocabtool("eval", index).stderr
+
+
+def test_calibrate_says_when_nothing_can_be_said(index: str) -> None:
+    """Four short documents tell nothing: exit code 1, and the index stays as it is."""
+    done = vocabtool("calibrate", index)
+    assert (done.returncode, Index.open(index).calibration) == (1, None)
+    assert "nothing can be said" in done.stderr
+
+
+def test_calibrate_keeps_what_it_found(tmp_path: Path) -> None:
+    """The weight is stored, unless it is only asked for, and repeats with its seed."""
+    lines = tmp_path / "lines.txt"
+    things = ["coffee", "night", "book", "woman", "window", "paper", "school", "table"]
+    told = [
+        f"The {a} is near the {b}. We love number{n} and the old {b} there. Nobody saw word{n} in "
+        f"the {a} since then."
+        for n, (a, b) in enumerate((a, b) for a in things for b in things if a != b)
+    ]
+    lines.write_text("\n".join(told) + "\n")
+    folder = str(tmp_path / "index")
+    fine("index", str(lines), "--model", MODEL, "-o", folder, "--quiet")
+    asked = ("calibrate", folder, "--sample", "20", "--format", "json")
+    dry = json.loads(fine(*asked, "--dry-run"))
+    assert Index.open(folder).calibration is None
+    kept = json.loads(fine(*asked))
+    assert kept == dry
+    calibration = Index.open(folder).calibration
+    assert calibration is not None
+    assert calibration.a == kept["a"]
+    found = json.loads(fine("search", folder, "number3", "--format", "json"))
+    assert found["query"]["a"] == kept["a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("search", "nowhere", "x"), "nowhere: no such folder"),
+        (("verify", "nowhere"), "nowhere: no such folder"),
+        (("compact", "nowhere"), "nowhere: no such folder"),
+        (("delete", "nowhere", "x"), "nowhere: no such folder"),
+        (("eval", "nowhere", "--self-check"), "nowhere: no such folder"),
+        (("calibrate", "nowhere"), "nowhere: no such folder"),
+        (("index", "nowhere.txt", "-o", "made", "--model", "nothing"), "nothing: no such file"),
+    ],
+)
+def test_what_is_not_there(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bad input is exit code 3, one line, no traceback, and nothing is left behind."""
+    monkeypatch.chdir(tmp_path)
+    done = vocabtool(*arguments)
+    assert (done.returncode, said in done.stderr) == (3, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None:
+    """What embed wrote is indexed with its vectors; such an index answers by keywords."""
+    shards, folder = str(tmp_path / "shards"), str(tmp_path / "index")
+    fine("embed", str(corpus), "--model", MODEL, "--id-field", "key", "-o", shards, "--quiet")
+    fine("index", shards, "-o", folder, "--quiet")
+    told = json.loads(fine("search", folder, "Xapian", "--format", "json"))
+    assert [hit["id"] for hit in told["hits"]] == ["a"]
+    assert told["notes"] == ["the query has no vector: only keywords are searched"]
+    with_model = str(tmp_path / "with")
+    fine("index", shards, "-o", with_model, "--model", MODEL, "--quiet")
+    told = json.loads(fine("search", with_model, "use Xapian", "--explain", "--format", "json"))
+    assert told["query"]["words"][1]["known"] is False
+    done = vocabtool("index", str(corpus), "-o", str(tmp_path / "none"), "--quiet")
+    assert (done.returncode, "--model is missing" in done.stderr) == (2, True)
+
+
+def test_force_starts_over(corpus: Path, index: str) -> None:
+    """--force makes the index anew, whatever was in it."""
+    vocabtool("delete", index, "a")
+    fine("index", str(corpus), "-o", index, *MAKE, "--force")
+    assert len(Index.open(index)) == 4
+
+
+def test_another_model_is_refused(index: str, tmp_path: Path) -> None:
+    """An index belongs to its model: fingerprints are compared and shown."""
+    other = tmp_path / "other.txt"
+    other.write_text("love 1 0 0 0\nuse 0 1 0 0\n")
+    done = vocabtool("search", index, "love", "--model", str(other))
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
