@@ -38,7 +38,7 @@ def documents(numbers: Iterable[int], version: int = 0) -> list[Document]:
 def vector(number: int, version: int = 0) -> Vectors:
     """Its vector: small whole numbers, no two alike in direction."""
     draw = np.random.default_rng([number, version])
-    return (draw.integers(-50, 51, DIM) + np.array([0.5, 0, 0, 0])).astype(np.float32)
+    return np.asarray(draw.integers(-50, 51, DIM) + np.array([0.5, 0, 0, 0]), np.float32)
 
 
 def vectors(numbers: Iterable[int], version: int = 0) -> Vectors:

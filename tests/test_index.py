@@ -1,0 +1,788 @@
+"""An index made, changed and read: what each change leaves, and who sees it when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from tests import counted_letters
+from tests.conftest import ROOT
+from tests.small_indexes import (
+    DIM,
+    answers,
+    contents,
+    document,
+    documents,
+    ids,
+    made,
+    scored,
+    vector,
+    vectors,
+)
+from vocabtool.documents import Document
+from vocabtool.encoders.opening import open_encoder
+from vocabtool.errors import (
+    FolderInUse,
+    InvalidFile,
+    NotFound,
+    OtherModel,
+    VocabtoolError,
+)
+from vocabtool.index import folder
+from vocabtool.index.index import Index
+from vocabtool.keywords.tantivy_engine import TantivyReader
+from vocabtool.search.calibration import Calibration
+
+CALIBRATION = Calibration(a=0.25, a0=0.2, shift=0.05, judged=0, sample=100, seed=1)
+
+
+def texts(index: Index) -> dict[str, str]:
+    """The texts by id."""
+    return {id_: each.text for id_, each in contents(index).items()}
+
+
+# Making and opening
+
+
+def test_a_new_index_is_empty(tmp_path: Path) -> None:
+    """It answers nothing, and opens again as what it was created as."""
+    made_now = Index.create(
+        tmp_path / "a" / "index", dim=3, metric="l2", dtype="float32", language="german"
+    )
+    for index in (made_now, Index.open(tmp_path / "a" / "index")):
+        assert len(index) == 0
+        assert "d1" not in index
+        assert index.get("d1") is None
+        assert index.search("amber", vector=[1, 2, 3]).hits == ()
+        assert index.encoder is None
+        assert index.calibration is None
+        held = index.configuration
+        assert (held.dim, held.metric, held.dtype, held.language) == (3, "l2", "float32", "german")
+        assert (index.manifest.commit, index.manifest.rows) == (0, 0)
+        assert index.verify().documents == 0
+        assert index.compact() == 0
+
+
+def test_documents_are_found_by_id(tmp_path: Path) -> None:
+    """With text and fields, by who added them and by who opens the folder."""
+    index = made(tmp_path / "index", range(5))
+    for each in (index, Index.open(tmp_path / "index")):
+        assert len(each) == 5
+        assert "d4" in each
+        assert "d5" not in each
+        assert 4 not in each
+        assert each.get("d4") == document(4)
+        assert contents(each) == {f"d{number}": document(number) for number in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, "wanted a model, or dim"),
+        ({"dim": 0}, "dim"),
+        ({"dim": 4, "metric": "hamming"}, "metric"),
+        ({"dim": 4, "dtype": "int8"}, "dtype"),
+        ({"dim": 4, "recall": 0.0}, "recall"),
+        ({"dim": 4, "exact_below": -1}, "exact_below"),
+        ({"dim": 4, "weights": "idf"}, "weights"),
+        ({"dim": 4, "model": counted_letters.encode}, "leave these out"),
+    ],
+)
+def test_wrong_arguments_make_no_index(
+    tmp_path: Path, arguments: dict[str, Any], told: str
+) -> None:
+    """They are refused before anything is written."""
+    with pytest.raises(ValueError, match=told):
+        Index.create(tmp_path / "index", **arguments)
+    assert not (tmp_path / "index").exists()
+
+
+def test_an_index_is_made_in_an_empty_folder_only(tmp_path: Path) -> None:
+    """What is there already stays; what a killed command began is taken over."""
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(NotFound, match=r"notes\.txt"):
+        Index.create(tmp_path, dim=2)
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
+    with pytest.raises(NotFound, match=r"notes\.txt"):
+        Index.create(tmp_path / "notes.txt", dim=2)
+    index = made(tmp_path / "index")
+    with pytest.raises(NotFound, match="holds an index already"):
+        Index.create(tmp_path / "index", dim=2)
+    assert len(index) == 10
+    (tmp_path / "index" / folder.MANIFEST).unlink()
+    assert len(Index.create(tmp_path / "index", dim=2)) == 0
+    assert len(Index.open(tmp_path / "index")) == 0
+
+
+@pytest.mark.parametrize("name", ["nothing", "file.txt"])
+def test_what_is_no_index_is_not_opened(tmp_path: Path, name: str) -> None:
+    """Neither a folder that is not there, nor a file; nor an empty folder."""
+    (tmp_path / "file.txt").write_text("text")
+    with pytest.raises(NotFound, match=name):
+        Index.open(tmp_path / name)
+    with pytest.raises(NotFound, match="no index"):
+        Index.open(tmp_path)
+
+
+def test_clearing_removes_an_index_and_nothing_else(tmp_path: Path) -> None:
+    """Files of others stay, and so does a folder whose manifest is of something else."""
+    made(tmp_path / "index", vocabulary=["amber"])
+    (tmp_path / "index" / "notes.txt").write_text("mine")
+    folder.clear(tmp_path / "index")
+    assert {each.name for each in (tmp_path / "index").iterdir()} == {"notes.txt", ".lock"}
+    other = tmp_path / "web"
+    other.mkdir()
+    (other / "manifest.json").write_text('{"name": "my web page"}')
+    folder.clear(other)
+    assert (other / "manifest.json").exists()
+    folder.clear(tmp_path / "nothing")
+
+
+def test_a_damaged_index_can_be_cleared(tmp_path: Path) -> None:
+    """``--force`` is what one does about it."""
+    made(tmp_path / "index")
+    (tmp_path / "index" / folder.MANIFEST).write_bytes(b"\0")
+    folder.clear(tmp_path / "index")
+    assert len(Index.create(tmp_path / "index", dim=2)) == 0
+
+
+# Adding, updating, deleting
+
+
+def test_changes_of_one_writer_become_one_commit(tmp_path: Path) -> None:
+    """Numbers tell how many were changed; nothing is seen before the end of the block."""
+    index = made(tmp_path / "index", range(4))
+    with index.writer() as writer:
+        assert writer.add(documents([4, 5]), vectors([4, 5])) == 2
+        assert writer.update(documents([1, 6], 1), vectors([1, 6], 1)) == 2
+        assert writer.delete(["d0", "d5", "d0", "d99"]) == 2
+        assert writer.delete("d2") == 1
+        assert writer.delete(["d0"]) == 0
+        assert len(Index.open(tmp_path / "index")) == len(index) == 4
+    wanted = [document(1, 1), document(3), document(4), document(6, 1)]
+    assert contents(index) == {each.id: each for each in wanted}
+    assert (index.manifest.commit, index.manifest.rows) == (2, 8)
+    assert index.search("only00001", vector=vector(1, 1), fusion="dense", k=1)[0].id == "d1"
+    assert ids(index.search("only00005 only00000", fusion="keyword")) == []
+    assert index.verify().deleted == 4
+
+
+def test_a_writer_may_commit_several_times(tmp_path: Path) -> None:
+    """Each is seen by others; what follows the last one is dropped by an exception."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    other = Index.open(tmp_path / "index")
+    with pytest.raises(RuntimeError, match="enough"), index.writer() as writer:
+        writer.add(documents([0, 1]), vectors([0, 1]))
+        writer.commit()
+        assert other.refresh()
+        assert texts(other) == {f"d{each}": document(each).text for each in (0, 1)}
+        writer.delete(["d0"])
+        writer.add(documents([2]), vectors([2]))
+        writer.commit()
+        writer.commit()  # nothing to commit
+        assert other.refresh()
+        assert not other.refresh()
+        assert {*texts(other)} == {"d1", "d2"}
+        writer.add(documents([0, 3]), vectors([0, 3]))
+        writer.delete(["d1"])
+        raise RuntimeError("enough")
+    assert not other.refresh()
+    opened = Index.open(tmp_path / "index")
+    assert {*texts(opened)} == {"d1", "d2"}
+    assert opened.manifest.commit == 2
+    with opened.writer() as writer:  # the rows that were dropped leave nothing behind
+        writer.add(documents([3]), vectors([3]))
+    assert {*texts(opened)} == {"d1", "d2", "d3"}
+    assert opened.verify().documents == 3
+    index.refresh()
+    assert answers(index) == answers(opened)
+
+
+def test_nothing_of_a_failed_add_can_be_committed(tmp_path: Path) -> None:
+    """Also where the caller goes on after the error."""
+    index = made(tmp_path / "index", range(3))
+    with pytest.raises(VocabtoolError, match="failed half-way"), index.writer() as writer:
+        writer.add(documents([7]), vectors([7]))
+        with pytest.raises(VocabtoolError, match="'d1' is in the index already"):
+            writer.add(documents([8, 1]), vectors([8, 1]))
+        with pytest.raises(VocabtoolError, match="failed half-way"):
+            writer.add(documents([9]), vectors([9]))
+        with pytest.raises(VocabtoolError, match="failed half-way"):
+            writer.store_calibration(CALIBRATION)
+    assert {*contents(Index.open(tmp_path / "index"))} == {"d0", "d1", "d2"}
+    with index.writer() as writer:
+        writer.add(documents([8]), vectors([8]))
+    assert {*contents(index)} == {"d0", "d1", "d2", "d8"}
+    assert index.verify().documents == 4
+
+
+TWICE = [
+    Document("d1", "first"),
+    Document("x", "second"),
+    Document("x", "third"),
+    Document("y", "fourth"),
+]
+
+
+@pytest.mark.parametrize(
+    ("on_existing", "wanted"),
+    [
+        ("skip", {"d0": document(0).text, "d1": document(1).text, "x": "second", "y": "fourth"}),
+        ("update", {"d0": document(0).text, "d1": "first", "x": "third", "y": "fourth"}),
+    ],
+)
+def test_documents_that_are_there_already(
+    tmp_path: Path, on_existing: Any, wanted: dict[str, str]
+) -> None:
+    """``skip`` keeps the first of an id, ``update`` the last, also within one call.
+
+    The vectors go with their documents.
+    """
+    index = made(tmp_path / "index", range(2))
+    given = np.eye(4, dtype=np.float32)
+    with index.writer() as writer:
+        added = writer.add(TWICE, given, on_existing=on_existing)
+        assert added == len(wanted) - (2 if on_existing == "skip" else 1)
+    assert texts(index) == wanted
+    place = {each.text: at for at, each in enumerate(TWICE)}
+    for id_ in ("x", "y"):
+        best = index.search("", vector=given[place[wanted[id_]]], fusion="dense", k=1)
+        assert (best[0].id, best[0].score) == (id_, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([document(1)], "'d1' is in the index already"),
+        ([Document("x", "a"), Document("x", "b")], "'x' is among the documents twice"),
+    ],
+)
+def test_an_id_that_is_there_is_an_error(tmp_path: Path, given: list[Document], told: str) -> None:
+    """Unless it is told what is to become of it."""
+    index = made(tmp_path / "index", range(2))
+    with pytest.raises(VocabtoolError, match=told), index.writer() as writer:
+        writer.add(given, np.ones((len(given), DIM)))
+    assert {*contents(index)} == {"d0", "d1"}
+    with pytest.raises(ValueError, match="on_existing"), index.writer() as writer:
+        writer.add(given, np.ones((len(given), DIM)), on_existing="replace")  # type: ignore[arg-type]  # which is no choice
+
+
+@pytest.mark.parametrize("on_existing", ["error", "skip", "update"])
+def test_ids_are_compared_with_what_is_not_committed(tmp_path: Path, on_existing: Any) -> None:
+    """Between two calls of one writer as between two commits."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    if on_existing == "error":
+        with (
+            pytest.raises(VocabtoolError, match="'d0' is in the index already"),
+            index.writer() as writer,
+        ):
+            writer.add(documents([0]), vectors([0]))
+            writer.add(documents([0], 1), vectors([0], 1))
+        assert len(index) == 0
+        return
+    with index.writer() as writer:
+        writer.add(documents([0]), vectors([0]))
+        writer.add(documents([0], 1), vectors([0], 1), on_existing=on_existing)
+        writer.update(documents([0], 2), vectors([0], 2))
+        writer.delete(["d0"])
+        writer.add(documents([0], 3), vectors([0], 3), on_existing=on_existing)
+    assert contents(index) == {"d0": document(0, 3)}
+
+
+def test_more_documents_than_a_batch_holds(tmp_path: Path) -> None:
+    """Each has its own vector, and an id that comes again much later is compared too."""
+    index = Index.create(tmp_path / "index", dim=2, dtype="float32", metric="l2")
+    count = 9000
+    given = np.stack([np.arange(count), np.zeros(count)], axis=1)
+    rows = [Document(f"d{number % 8999}", f"v{number}") for number in range(count)]
+    with index.writer() as writer:
+        writer.add(rows, given, on_existing="update")
+    assert len(index) == 8999
+    for number in (1, 8191, 8192, 8999):
+        hit = index.search("", vector=[number, 0], fusion="dense", k=1)[0]
+        assert (hit.text, hit.score) == (f"v{number}", 0.0)
+    assert index.get("d0") == Document("d0", "v8999")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [Document("a", "one", {"n": 1}), Document("b", "two", {"n": None})],
+        [{"id": "a", "text": "one", "n": 1}, {"text": "two", "id": "b"}],
+        pa.table({"id": ["a", "b"], "text": ["one", "two"], "n": [1, None]}),
+        pa.record_batch({"id": ["a", "b"], "text": ["one", "two"], "n": [1, None]}),
+        pd.DataFrame({"id": ["a", "b"], "text": ["one", "two"], "n": [1.0, float("nan")]}),
+    ],
+    ids=["documents", "mappings", "table", "batch", "pandas"],
+)
+def test_documents_come_in_several_ways(tmp_path: Path, given: Any) -> None:
+    """They are the same documents then."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    with index.writer() as writer:
+        assert writer.add(given, vectors([0, 1])) == 2
+    assert contents(index) == {"a": Document("a", "one", {"n": 1}), "b": Document("b", "two", {})}
+    assert ids(index.search("two", where="n = 1", vector=vector(0))) == ["a"]
+
+
+def test_texts_alone_are_called_by_their_rows(tmp_path: Path) -> None:
+    """Rows are counted on from commit to commit."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    for given in (["amber", "birch"], ["cedar"]):
+        with index.writer() as writer:
+            writer.add(given, vectors(range(len(given))))
+    assert texts(index) == {"0": "amber", "1": "birch", "2": "cedar"}
+
+
+STRANGE = "a\udcffb"  # the byte 0xff
+LONE = "a\ud800b"
+
+
+def test_what_is_no_utf_8_is_replaced(tmp_path: Path) -> None:
+    """In ids and texts by U+FFFD; who asks by the id as it came finds the document."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    with index.writer() as writer:
+        writer.add([Document(STRANGE, f"birch {STRANGE}")], vectors([0]))
+        writer.add([{"id": LONE, "text": LONE, "f": LONE}], vectors([1]))
+    assert {*texts(index)} == {"a\ufffdb", "a\ufffd\ufffd\ufffdb"}
+    for id_ in (STRANGE, "a\ufffdb"):
+        assert id_ in index
+        found = index.get(id_)
+        assert found is not None
+        assert (found.id, found.text) == ("a\ufffdb", "birch a\ufffdb")
+    assert ids(index.search(f"birch {LONE}", vector=vector(0), k=1)) == ["a\ufffdb"]
+    assert index.get("\ud800") is None
+    with index.writer() as writer:
+        writer.update([Document(STRANGE, "new")], vectors([2]))
+        assert writer.delete([LONE, "\ud800"]) == 1
+    assert texts(index) == {"a\ufffdb": "new"}
+
+
+def test_ids_that_are_alike_once_they_are_utf_8_are_one_document(tmp_path: Path) -> None:
+    """So the second of them is an error, or takes the place of the first."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    both = [Document("\udcfe", "one"), Document("\udcff", "two")]
+    with pytest.raises(VocabtoolError, match="twice"), index.writer() as writer:
+        writer.add(both, vectors([0, 1]))
+    with index.writer() as writer:
+        writer.update(both, vectors([0, 1]))
+    assert texts(index) == {"\ufffd": "two"}
+
+
+@pytest.mark.parametrize("wrong", [[3], [b"d0"], [None], 3])
+def test_what_is_no_id_is_not_deleted(tmp_path: Path, wrong: Any) -> None:
+    """It is a mistake of the caller, not damage of the index."""
+    index = made(tmp_path / "index", range(2))
+    with pytest.raises((ValueError, TypeError)) as caught, index.writer() as writer:
+        writer.delete(wrong)
+    assert not isinstance(caught.value, VocabtoolError)
+    assert len(index) == 2
+
+
+# Vectors
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (np.ones((2, 3)), r"shape \(n, 4\), got \(2, 3\)"),
+        (np.ones(4), r"shape \(n, 4\), got \(4,\)"),
+        (np.ones((1, 4)), "1 for more documents"),
+        (np.ones((3, 4)), "3 vectors for 2 documents"),
+        ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "vector 1 holds NaN"),
+        ([[1, 2, 3, 4], [1, 2, 3, np.inf]], "vector 1 holds NaN or infinity"),
+        ([[1, 2, 3, 4], [1, 2, 3, 1e300]], "vector 1 holds NaN or infinity"),
+        ([[1, 2, 3, 4], [1, 2, 3, 70000]], "vector 1 .* too large for float16"),
+        ([[1, 2, 3, 4], [1, 2]], "inhomogeneous"),
+    ],
+)
+def test_wrong_vectors_are_refused(tmp_path: Path, given: Any, told: str) -> None:
+    """With the number of the vector; nothing is added."""
+    index = Index.create(tmp_path / "index", dim=DIM, metric="inner-product")
+    with pytest.raises(ValueError, match=told), index.writer() as writer:
+        writer.add(documents([0, 1]), given)
+    assert len(index) == 0
+    assert len(Index.open(tmp_path / "index")) == 0
+
+
+def test_a_wrong_vector_is_told_by_its_place_among_all(tmp_path: Path) -> None:
+    """Not by that in its batch."""
+    index = Index.create(tmp_path / "index", dim=1)
+    given = np.ones((9000, 1), np.float32)
+    given[8999] = np.nan
+    with pytest.raises(ValueError, match=r"vector 8,999 holds NaN"), index.writer() as writer:
+        writer.add(["text"] * 9000, given)
+
+
+def test_without_an_encoder_vectors_must_be_given(tmp_path: Path) -> None:
+    """For documents; a query without one is answered by keywords."""
+    index = made(tmp_path / "index", range(3))
+    with pytest.raises(VocabtoolError, match="give vectors="), index.writer() as writer:
+        writer.add(documents([7]))
+    hits = index.search("only00001")
+    assert ids(hits) == ["d1"]
+    assert any("no vector" in note for note in hits.notes)
+    with pytest.raises(ValueError, match="wanted 4 numbers"):
+        index.search("amber", vector=[1, 2, 3])
+    with pytest.raises(ValueError, match="NaN"):
+        index.search("amber", vector=[1, 2, 3, np.nan])
+
+
+def test_an_encoder_makes_the_vectors(tmp_path: Path) -> None:
+    """Those of documents and of queries: the same as if they were given."""
+    rows = [Document("x", "aab"), Document("y", "abb zz"), Document("z", "bbbb")]
+    index = Index.create(tmp_path / "model", counted_letters.encode, metric="l2")
+    with index.writer() as writer:
+        writer.add(rows)
+    own = Index.create(tmp_path / "own", dim=4, metric="l2")
+    with own.writer() as writer:
+        writer.add(rows, counted_letters.encode([each.text for each in rows]))
+    asked = counted_letters.encode(["bbb"])[0]
+    wanted = scored(own.search("bbb", vector=asked, fusion="dense"))
+    assert wanted == [("z", -2.0), ("x", -8.0), ("y", -12.0)]
+    assert scored(index.search("bbb", fusion="dense")) == wanted
+    again = Index.open(tmp_path / "model", counted_letters.encode)
+    assert scored(again.search("bbb", fusion="dense")) == wanted
+    assert again.encoder is not None
+    assert again.encoder.dim == 4
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_options_of_the_model_are_kept(tmp_path: Path, opened: bool) -> None:
+    """A callable is known again by the fingerprint it was given; an open encoder has its own."""
+    index = Index.create(
+        tmp_path / "index", lambda texts: np.ones((len(texts), 2)), fingerprint="1"
+    )
+    with index.writer() as writer:
+        writer.add([Document("x", "a")])
+    same: Any = lambda texts: np.ones((len(texts), 2))  # noqa: E731 - another object of no name
+    model = open_encoder(same, fingerprint="1") if opened else same
+    assert len(Index.open(tmp_path / "index", model).search("a", fusion="dense")) == 1
+    with pytest.raises(OtherModel):
+        Index.open(tmp_path / "index", same, fingerprint="2").search("a")
+
+
+def failing(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Refuses a text."""
+    if "bad" in texts:
+        raise RuntimeError("out of order")
+    return counted_letters.encode(texts)
+
+
+def test_an_encoder_that_fails_commits_nothing(tmp_path: Path) -> None:
+    """What it raises comes through."""
+    index = Index.create(tmp_path / "index", failing)
+    with pytest.raises(RuntimeError, match="out of order"), index.writer() as writer:
+        writer.add(["good"])
+        writer.add(["fine", "bad"])
+    assert len(index) == 0
+    with index.writer() as writer:
+        writer.add(["good"])
+    assert texts(index) == {"0": "good"}
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
+def test_zero_vectors_are_found_by_keywords_alone(tmp_path: Path, metric: Any) -> None:
+    """The vector leg never finds them, whatever near means."""
+    index = Index.create(tmp_path / "index", dim=2, metric=metric)
+    with index.writer() as writer:
+        writer.add([Document("x", "amber"), Document("y", "birch")], [[0, 0], [-1, 0]])
+    assert ids(index.search("amber", vector=[1, 0], fusion="dense")) == ["y"]
+    assert ids(index.search("amber", vector=[1, 0])) == ["x", "y"]
+    hits = index.search("amber birch", vector=[0, 0])
+    assert sorted(ids(hits)) == ["x", "y"]
+    assert any("zero" in note for note in hits.notes)
+
+
+# Readers and writers beside each other
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    """In the same process and in another one; compaction is a writer too."""
+    index = made(tmp_path / "index", range(3))
+    other = Index.open(tmp_path / "index")
+    with index.writer():
+        with pytest.raises(FolderInUse, match="index"), other.writer():
+            pass
+        with pytest.raises(FolderInUse):
+            other.compact()
+        code = f"from vocabtool.index.index import Index\nIndex.open({str(index.path)!r}).compact()"
+        run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+        assert "FolderInUse" in run.stderr
+    with other.writer() as writer:
+        writer.delete(["d0"])
+    assert len(other) == 2
+
+
+@pytest.mark.parametrize("exact_below", [20_000, 100])
+def test_a_snapshot_stays_as_it_is(tmp_path: Path, exact_below: int) -> None:
+    """Whatever is updated, deleted, compacted and rebuilt: answers, ids and texts of both legs."""
+    numbers = range(300)
+    writing = made(tmp_path / "index", numbers, exact_below=exact_below)
+    reading = Index.open(tmp_path / "index")
+    held, before = contents(reading), answers(reading)
+    with writing.writer() as writer:
+        writer.update(documents(range(150), 1), vectors(range(150), 1))
+        writer.delete(f"d{number}" for number in range(150, 200))
+    assert (contents(reading), answers(reading)) == (held, before)
+    assert writing.compact() == 200
+    with writing.writer() as writer:
+        writer.add(documents(range(300, 900)), vectors(range(300, 900)))
+    assert (contents(reading), answers(reading)) == (held, before)
+    assert reading.refresh()
+    assert contents(reading) == contents(writing)
+    wanted = [*documents(range(150), 1), *documents([*range(200, 900)])]
+    assert contents(reading) == {each.id: each for each in wanted}
+    assert answers(reading) == answers(writing) == answers(Index.open(tmp_path / "index"))
+    assert not reading.refresh()
+
+
+def test_a_commit_of_another_process_is_seen(tmp_path: Path) -> None:
+    """After ``refresh``, not before."""
+    index = made(tmp_path / "index", range(3))
+    code = (
+        "import sys; from vocabtool.index.index import Index\n"
+        "with Index.open(sys.argv[1]).writer() as writer:\n"
+        "    writer.delete(['d0']); writer.update([dict(id='d1', text='new')], [[1, 2, 3, 4]])\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(index.path)], cwd=ROOT, check=True)
+    assert {*contents(index)} == {"d0", "d1", "d2"}
+    assert index.refresh()
+    assert texts(index) == {"d1": "new", "d2": document(2).text}
+    assert scored(index.search("", vector=[1, 2, 3, 4], fusion="dense", k=1)) == [("d1", 1.0)]
+
+
+@pytest.mark.parametrize("act", ["refresh", "writer", "compact", "verify"])
+def test_an_index_made_anew_is_opened_anew(tmp_path: Path, act: str) -> None:
+    """An object of the one that was there says so, and never mixes the two."""
+    old = Index.create(tmp_path / "index", counted_letters.encode)
+    folder.clear(tmp_path / "index")
+    Index.create(tmp_path / "index", failing)
+    tries: dict[str, Callable[[], object]] = {
+        "refresh": old.refresh,
+        "writer": lambda: old.writer().__enter__(),
+        "compact": old.compact,
+        "verify": old.verify,
+    }
+    with pytest.raises(VocabtoolError, match="open it anew"):
+        tries[act]()
+    with Index.open(tmp_path / "index", failing).writer() as writer:  # nothing is locked
+        writer.add(["good"])
+
+
+def test_a_reader_that_meets_a_commit_while_it_opens_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that it was about to open may be gone by then, those of the keyword leg first."""
+    from vocabtool.index import snapshot
+
+    index = made(tmp_path / "index", range(3))
+    tries = 0
+
+    def reader(files: Path) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:  # what a writer does whose keyword leg is committed, and no more yet
+            held = (files / "meta.json").read_bytes()
+            (files / "meta.new").write_bytes(held)
+            (files / "meta.new").replace(files / "meta.json")
+            raise InvalidFile("missing", file=str(files / "gone.term"))
+        return TantivyReader(files)
+
+    monkeypatch.setattr(snapshot, "TantivyReader", reader)
+    assert len(Index.open(index.path)) == 3
+    monkeypatch.setattr(snapshot, "TantivyReader", lambda files: reader(files / ".." / "gone"))
+    with pytest.raises(VocabtoolError, match="gone"):
+        Index.open(index.path)
+
+
+# Searching
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_several_queries_are_answered_as_each_alone(tmp_path: Path, threads: int | None) -> None:
+    """In their order, with vectors or without."""
+    index = made(tmp_path / "index", range(50), exact_below=20)
+    asked = [f"amber only{number:05}" for number in range(20)]
+    given = vectors(range(20))
+    many = index.search_many(asked, vectors=given, threads=threads, k=5)
+    assert many == [
+        index.search(text, vector=each, k=5) for text, each in zip(asked, given, strict=True)
+    ]
+    assert index.search_many(asked, k=5) == [index.search(text, k=5) for text in asked]
+    assert index.search_many(asked, vectors=given.tolist(), k=5) == many
+    assert index.search_many([]) == []
+    with pytest.raises(ValueError, match="19 vectors for 20"):
+        index.search_many(asked, vectors=given[1:])
+
+
+@pytest.mark.parametrize("exact_below", [20_000, 20])
+def test_conditions_never_find_what_is_deleted(tmp_path: Path, exact_below: int) -> None:
+    """In any fusion."""
+    index = made(tmp_path / "index", range(50), exact_below=exact_below)
+    with index.writer() as writer:
+        writer.delete([f"d{number}" for number in range(0, 50, 4)])
+    left = {f"d{number}" for number in range(2, 50, 4)}
+    for fusion in ("dense", "coverage", "rrf"):
+        hits = index.search("amber", vector=vector(0), k=50, fusion=fusion, where="even")
+        assert {*ids(hits)} == left
+    assert ids(index.search("only00004", vector=vector(4), where="n = 4")) == []
+    assert ids(index.search("only00006", where="n = 6", fusion="keyword")) == ["d6"]
+
+
+def test_calibration_is_kept_and_used(tmp_path: Path) -> None:
+    """By who stores it and by who opens the folder, until a search says otherwise."""
+    index = made(tmp_path / "index")
+    index.store_calibration(CALIBRATION)
+    for each in (index, Index.open(tmp_path / "index")):
+        assert each.calibration == CALIBRATION
+        assert each.search("amber", vector=vector(0), fusion="convex").query.a == 0.25
+        assert each.search("amber", vector=vector(0), fusion="convex", a=0.5).query.a == 0.5
+    with index.writer() as writer:
+        writer.delete(["d0"])
+    index.compact()
+    assert index.calibration == CALIBRATION
+    index.store_calibration(None)
+    assert Index.open(tmp_path / "index").calibration is None
+    assert index.search("amber", vector=vector(0), fusion="convex").query.a == 0.5
+
+
+def test_a_vocabulary_tells_which_words_are_known(tmp_path: Path) -> None:
+    """By the rule that is given with it; it is kept with the index."""
+    index = Index.create(
+        tmp_path / "index", dim=DIM, vocabulary=["Amber", "birch"], rule="whitespace"
+    )
+    with index.writer() as writer:
+        writer.add(documents(range(7)), vectors(range(7)))
+    for each in (index, Index.open(tmp_path / "index")):
+        hits = each.search("Amber amber birch", vector=vector(0))
+        assert [word.known for word in hits.query.words] == [True, False, True]
+        assert each.configuration.rule == "whitespace"
+        assert each.verify().documents == 7
+    with_keras = Index.create(tmp_path / "keras", dim=DIM, vocabulary=["amber"])
+    with with_keras.writer() as writer:
+        writer.add(documents([0]), vectors([0]))
+    known = with_keras.search("Amber zebra", vector=vector(0)).query.words
+    assert [word.known for word in known] == [True, False]
+
+
+# Models
+
+
+def other(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Another encoder of the same shape."""
+    return counted_letters.encode(texts) + 1
+
+
+def test_another_encoder_is_refused(tmp_path: Path) -> None:
+    """With both fingerprints; what needs no encoder works."""
+    index = Index.create(tmp_path / "index", counted_letters.encode)
+    with index.writer() as writer:
+        writer.add([Document("x", "amber")])
+    wrong = Index.open(tmp_path / "index", other)
+    assert ids(wrong.search("amber", fusion="keyword")) == ["x"]
+    with pytest.raises(OtherModel) as caught:
+        wrong.search("amber")
+    assert caught.value.part == "encoder"
+    assert caught.value.wanted == open_encoder(counted_letters.encode).fingerprint
+    assert caught.value.found == open_encoder(other).fingerprint
+    with pytest.raises(OtherModel), wrong.writer() as writer:
+        writer.add(["birch"])
+    assert len(index) == 1
+    with pytest.raises(OtherModel):
+        assert Index.open(made(tmp_path / "own").path, other).encoder is None
+
+
+def test_another_rule_or_vocabulary_is_refused(tmp_path: Path) -> None:
+    """One that the folder did not have when the index was made."""
+    made(tmp_path / "one", vocabulary=["amber", "birch"])
+    made(tmp_path / "two", vocabulary=["amber", "cedar"])
+    file = "vocabulary.parquet"
+    (tmp_path / "two" / file).replace(tmp_path / "one" / file)
+    index = Index.open(tmp_path / "one")
+    with pytest.raises(OtherModel) as caught:
+        index.search("amber", vector=vector(0))
+    assert caught.value.part in ("vocabulary", "word rule")
+    assert caught.value.wanted != caught.value.found
+
+
+def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that was cut by a rule of another version is not searched with ours."""
+    from vocabtool.index import index as module
+    from vocabtool.keywords.cutting import Cutter
+
+    ours = made(tmp_path / "index", range(3))
+
+    class Newer(Cutter):
+        fingerprint = "f" * 64
+
+        def __init__(self, language: Any = "english") -> None:
+            super().__init__(language)
+            self.fingerprint = "f" * 64
+
+    monkeypatch.setattr(module, "Cutter", Newer)
+    with pytest.raises(OtherModel) as caught:
+        Index.open(tmp_path / "index")
+    assert (caught.value.part, caught.value.found) == ("keyword rule", "f" * 64)
+    assert caught.value.wanted == ours.configuration.cutter
+
+
+def test_no_model_is_imported_because_a_folder_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where a file is called like the name: the caller names it, each time."""
+    name = "python:tests.counted_letters:encode"
+    index = Index.create(tmp_path / "index", name)
+    with index.writer() as writer:
+        writer.add([Document("x", "amber")])
+    monkeypatch.chdir(tmp_path)
+    for attempt in range(2):
+        again = Index.open(tmp_path / "index")
+        assert ids(again.search("amber", fusion="keyword")) == ["x"]
+        with pytest.raises(NotFound, match="name the model"):
+            again.search("amber")
+        with pytest.raises(NotFound, match=name):
+            assert again.encoder is None
+        if not attempt:
+            (tmp_path / name).write_text("")
+    (tmp_path / name).unlink()
+    assert ids(Index.open(tmp_path / "index", name).search("amber")) == ["x"]
+
+
+def test_a_model_that_is_a_file_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From any folder, as long as it is where it was, with the weights that were fitted then."""
+    (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 1.0\n")
+    monkeypatch.chdir(tmp_path)
+    sample = ["amber birch", "amber"]
+    index = Index.create("index", "vectors.txt", weights="idf", sample=sample, rule="lower")
+    with index.writer() as writer:
+        writer.add([Document("x", "Amber"), Document("y", "Birch")])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = Index.open(tmp_path / "index")
+    assert scored(again.search("amber", fusion="dense")) == [("x", 1.0), ("y", 0.0)]
+    assert [word.known for word in again.search("birch zebra").query.words] == [True, False]
+    (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 2.0\n")
+    with pytest.raises(VocabtoolError, match="other word vectors"):
+        Index.open(tmp_path / "index").search("amber")
+    (tmp_path / "vectors.txt").unlink()
+    with pytest.raises(NotFound, match=r"vectors\.txt"):
+        Index.open(tmp_path / "index").search("amber")
+
+
+def test_word_vectors_to_be_weighted_want_a_sample(tmp_path: Path) -> None:
+    """Else no index is made."""
+    (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 1.0\n")
+    with pytest.raises(VocabtoolError, match="sample"):
+        Index.create(tmp_path / "index", tmp_path / "vectors.txt", weights="idf", rule="lower")
+    assert not (tmp_path / "index").exists()
