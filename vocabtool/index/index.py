@@ -40,7 +40,7 @@ from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Hits
 from vocabtool.search.searching import search
 from vocabtool.search.settings import Settings
-from vocabtool.vectors.metric import Metric, StoredType, prepared
+from vocabtool.vectors.metric import Metric, StoredType
 from vocabtool.vocabulary import Vocabulary, encode
 from vocabtool.words.model_words import Words
 
@@ -371,7 +371,7 @@ class Index:
         matrix = np.asarray(given, np.float32)
         if matrix.shape != (len(texts), held.dim):
             raise ValueError(f"vector: wanted {held.dim} numbers, got shape {matrix.shape[1:]}")
-        return prepared(matrix, held.metric)
+        return matrix
 
 
 def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:  # noqa: A001 - as `vocabtool.open(path)` reads

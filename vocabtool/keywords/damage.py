@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,19 +12,24 @@ from vocabtool.errors import InvalidFile
 _PANIC: Final = "PanicException"
 
 
-@contextmanager
-def naming_damage(folder: Path) -> Iterator[None]:
+class naming_damage:  # noqa: N801 - it is called like a function; a generator takes longer
     """Raise :class:`InvalidFile` for the folder where tantivy panics on damaged files."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        if isinstance(error, InvalidFile):
-            raise
-        raise _damaged(folder, error) from error
-    except BaseException as error:
-        if type(error).__name__ != _PANIC:
-            raise
-        raise _damaged(folder, error) from error
+
+    __slots__ = ("_folder",)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        """Nothing: only what is raised is looked at."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if error is None or isinstance(error, InvalidFile):
+            return
+        if isinstance(error, ValueError | OSError) or type(error).__name__ == _PANIC:
+            raise _damaged(self._folder, error) from error
 
 
 def _damaged(folder: Path, error: BaseException) -> InvalidFile:

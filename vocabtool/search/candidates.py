@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from vocabtool.ranked import Ranked, Rows, Scores
 from vocabtool.search.fusion import shared_ranks
 
 Places = NDArray[np.int64]
+FEW: Final = 4
 
 
 class Candidates(NamedTuple):
@@ -67,8 +68,11 @@ def joined(dense: Ranked, keyword: Ranked, listed: int) -> Candidates:
 
 def are_among(rows: Rows, others: Rows) -> NDArray[np.bool_]:
     """Which of ``rows`` are among ``others``: what ``np.isin`` tells, for short lists sooner."""
-    if not len(others):
-        return np.zeros(len(rows), np.bool_)
+    if len(others) <= FEW:
+        found = np.zeros(len(rows), np.bool_)
+        for other in others.tolist():
+            found |= rows == other
+        return found
     ascending = np.sort(others)
     at = ascending.searchsorted(rows)
     at[at == len(others)] = 0

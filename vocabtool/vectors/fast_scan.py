@@ -45,6 +45,7 @@ class FastScan:
         self.rows = len(records)
         self.lists = len(codebook.coarse)
         self._index, self._coarse = _index(codebook, records, metric)
+        self._plain: dict[int, Any] = {}
 
     @classmethod
     def open(
@@ -72,13 +73,19 @@ class FastScan:
         ``queries``: shape (n, dim), prepared. ``probes``: how many lists are visited.
         ``allowed``: a mask over the rows, shape (rows,).
         """
-        faiss = faiss_library()
-        how = faiss.IVFSearchParameters(nprobe=max(1, min(probes, self.lists)))
-        if allowed is not None:
-            bits = np.packbits(allowed, bitorder="little")
-            how = faiss.IVFSearchParameters(nprobe=how.nprobe, sel=faiss.IDSelectorBitmap(bits))
+        how = self._how(max(1, min(probes, self.lists)), allowed)
         found: Rows = self._index.search(padded(queries), min(count, self.rows), params=how)[1]
         return found
+
+    def _how(self, probes: int, allowed: NDArray[np.bool_] | None) -> Any:
+        """FAISS's parameters of a search; without a mask they are made once."""
+        faiss = faiss_library()
+        if allowed is not None:
+            selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+            return faiss.IVFSearchParameters(nprobe=probes, sel=selector)
+        if probes not in self._plain:
+            self._plain[probes] = faiss.IVFSearchParameters(nprobe=probes)
+        return self._plain[probes]
 
 
 def _mapped(file: Path, count: int, size: int) -> Records:

@@ -16,7 +16,7 @@ from vocabtool.vectors.cost import by_codes, exactly
 from vocabtool.vectors.exact import KEPT_BYTES, ExactSearch, among_rows, merged
 from vocabtool.vectors.facts import CodeFacts
 from vocabtool.vectors.fast_scan import FastScan
-from vocabtool.vectors.metric import Metric, prepared, similarities
+from vocabtool.vectors.metric import Metric, prepared_query, similarities
 from vocabtool.vectors.raw import RawVectors
 
 
@@ -66,8 +66,11 @@ class VectorLeg:
         """How near these rows are, exactly; NaN for zero vectors, and all where ``vector`` is."""
         query, vectors = self._query(vector), self._raw.take(rows)
         scores = similarities(query, vectors, self._metric)
-        empty = ~vectors.any(axis=1) | (not query.any())
-        scores[empty] = np.nan
+        if not query.any():
+            scores[:] = np.nan
+        # A zero vector's product is zero, so only few have to be looked at.
+        near_nothing = np.arange(len(rows)) if self._metric == "l2" else np.flatnonzero(scores == 0)
+        scores[near_nothing[~vectors[near_nothing].any(axis=1)]] = np.nan
         return scores
 
     def _query(self, vector: Vectors) -> Vectors:
@@ -75,7 +78,7 @@ class VectorLeg:
             raise ValueError(
                 f"wanted a vector of {self._raw.dim:,} numbers, got {np.shape(vector)}"
             )
-        return prepared(vector, self._metric)
+        return prepared_query(vector, self._metric)
 
     def _allowed(self, among: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
         """A mask as long as the rows, ``None`` where it allows all of them."""

