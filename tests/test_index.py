@@ -432,7 +432,7 @@ def test_without_an_encoder_vectors_must_be_given(tmp_path: Path) -> None:
     assert any("no vector" in note for note in hits.notes)
     with pytest.raises(ValueError, match="wanted 4 numbers"):
         index.search("amber", vector=[1, 2, 3])
-    with pytest.raises(ValueError, match="NaN|finite"):
+    with pytest.raises(ValueError, match="finite numbers"):
         index.search("amber", vector=[1, 2, 3, np.nan])
 
 
