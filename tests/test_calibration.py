@@ -32,6 +32,7 @@ from vocabtool.evaluation.reweighing import WEIGHTS, legs_of
 from vocabtool.evaluation.tuning import tune
 from vocabtool.index.index import Index
 from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.ranked import Rows
 from vocabtool.search.corpus import Stored
@@ -204,6 +205,14 @@ def test_a_copy_is_scored_with_its_own_frequencies_and_the_collections_idf() -> 
     assert set(scores) == {0, 1}
     assert scores[0] == pytest.approx(own)
     assert list(scores) == [0, 1]  # the shorter text comes first
+
+
+def test_a_word_of_more_rows_than_documents_is_worth_little_but_never_less_than_nothing() -> None:
+    """Deleted rows are counted until an index is compacted: N = 1, red in 2 rows."""
+    corpus, copied = altered("red", (0, 0))
+    corpus.documents = 1
+    assert (copied.keyword_search(should("red"), 10).scores >= 0).all()
+    assert idf(1, 2) == idf(1, 1) > 0
 
 
 def test_a_copy_without_the_word_is_not_found() -> None:
@@ -404,6 +413,13 @@ def test_without_long_documents_there_is_no_estimate() -> None:
     """Not an error: an index of short texts keeps the weight that ships."""
     corpus = Corpus([Doc(str(number), "short text") for number in range(50)])
     assert calibrate(index_of(corpus, LetterCounts("ab"))) is None
+
+
+def test_a_sample_too_small_to_tell_anything_is_refused() -> None:
+    """It is the caller's doing, not that of the documents."""
+    index = index_of(corpus_of_words(40), LetterCounts("ab"))
+    with pytest.raises(ValueError, match="sample: wanted 10 documents or more, got 9"):
+        calibrate(index, sample=9)
 
 
 def test_without_an_encoder_calibrating_is_refused() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,9 +40,14 @@ from vocabtool.errors import (
     VocabtoolError,
 )
 from vocabtool.index import folder
+from vocabtool.index import index as index_module
 from vocabtool.index.index import Index
+from vocabtool.index.manifest import Manifest
+from vocabtool.index.snapshot import Snapshot, open_snapshot
+from vocabtool.index.verifying import Verified, verified
 from vocabtool.keywords.tantivy_engine import TantivyReader
 from vocabtool.search.calibration import Calibration
+from vocabtool.search.searching import search
 
 CALIBRATION = Calibration(a=0.25, a0=0.2, shift=0.05, judged=0, sample=100, seed=1)
 
@@ -93,6 +100,9 @@ def test_documents_are_found_by_id(tmp_path: Path) -> None:
         ({"dim": 4, "dtype": "int8"}, "dtype"),
         ({"dim": 4, "recall": 0.0}, "recall"),
         ({"dim": 4, "exact_below": -1}, "exact_below"),
+        ({"dim": 4, "exact_below": 1e4}, "exact_below"),
+        ({"dim": 4, "memory": 1e9}, "memory"),
+        ({"dim": 4, "rule": "keras"}, "rule"),
         ({"dim": 4, "weights": "idf"}, "weights"),
         ({"dim": 4, "model": counted_letters.encode}, "leave these out"),
     ],
@@ -560,6 +570,114 @@ def test_a_commit_of_another_process_is_seen(tmp_path: Path) -> None:
     assert scored(index.search("", vector=[1, 2, 3, 4], fusion="dense", k=1)) == [("d1", 1.0)]
 
 
+def test_no_thread_puts_back_an_earlier_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that began to refresh before a commit may end after a thread that saw it."""
+    index = made(tmp_path / "index", range(3))
+    other = Index.open(index.path)
+    with other.writer() as writer:
+        writer.delete(["d0"])
+    begun, overtaken = threading.Event(), threading.Event()
+
+    def slowly(*given: Any) -> Snapshot:
+        opened = open_snapshot(*given)
+        if threading.current_thread() is first:
+            begun.set()
+            overtaken.wait(1)  # in vain, as it should be
+        return opened
+
+    monkeypatch.setattr(index_module, "open_snapshot", slowly)
+    first = threading.Thread(target=index.refresh)
+    first.start()
+    assert begun.wait(60)
+    with other.writer() as writer:
+        writer.delete(["d1"])
+    index.refresh()
+    overtaken.set()
+    first.join()
+    assert {*contents(index)} == {"d2"}
+
+
+def test_several_queries_are_answered_by_one_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another one is seen before the last of them is answered."""
+    index = made(tmp_path / "index", range(3))
+
+    def searched(*given: Any, **more: Any) -> Any:
+        if "d2" in index:
+            with index.writer() as writer:
+                writer.delete(["d2"])
+        return search(*given, **more)
+
+    monkeypatch.setattr(index_module, "search", searched)
+    found = index.search_many(["only00002"] * 3, threads=1)
+    assert [ids(each) for each in found] == [["d2"]] * 3
+    assert ids(index.search("only00002")) == []
+
+
+def test_names_are_flushed_before_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power failure the manifest names nothing that is not there: names come first."""
+    index = made(tmp_path / "index", range(20), exact_below=10)
+    files = index.path / "generation-000000"
+    flushed: set[str] = set()
+    named: list[set[str]] = []
+    fsync, replaced = os.fsync, Path.replace
+
+    def noted(handle: int) -> None:
+        fsync(handle)
+        if Path(f"/proc/self/fd/{handle}").readlink() == files:
+            flushed.update(each.name for each in files.iterdir())
+
+    def renamed(file: Path, target: Path) -> Path:
+        if target.name == folder.MANIFEST:
+            held = Manifest.from_json(file.read_bytes())
+            named.append({*held.files()} - flushed)
+        return replaced(file, target)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(Path, "replace", renamed)
+    with index.writer() as writer:
+        writer.delete(["d3"])
+        writer.add(documents(range(20, 90)), vectors(range(20, 90)))
+    assert {"codes-000002.bin", "deleted-000002.bits"} <= flushed
+    assert named == [set()]
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from vocabtool.folder_lock import locked
+ends, end = os.pipe()
+with locked(Path(sys.argv[1])):
+    if not os.fork():
+        os.close(end)
+        os.read(ends, 1)  # until its parent, which has the other end, is no more
+        os._exit(0)
+with locked(Path(sys.argv[1])):
+    pass
+"""
+
+
+def test_a_forked_process_keeps_no_lock(tmp_path: Path) -> None:
+    """A worker that was forked while a writer was at work may live on after it."""
+    subprocess.run([sys.executable, "-c", FORKED, str(tmp_path)], cwd=ROOT, check=True)
+
+
+def test_the_bound_of_memory_may_be_another_later(tmp_path: Path) -> None:
+    """Where codes did not fit, the documents that are committed need not be encoded anew."""
+    index = made(tmp_path / "index", range(10), exact_below=20, memory=1 << 20)
+    with pytest.raises(VocabtoolError, match="allow more"), index.writer() as writer:
+        writer.add(documents(range(10, 40)), vectors(range(10, 40)))
+    with pytest.raises(ValueError, match="memory"), index.writer(memory=0) as writer:
+        pass
+    with index.writer(memory=1 << 30) as writer:
+        writer.add(documents(range(10, 40)), vectors(range(10, 40)))
+    assert len(Index.open(index.path)) == 40
+    assert Index.open(index.path).configuration.memory == 1 << 30
+
+
 @pytest.mark.parametrize("act", ["refresh", "writer", "compact", "verify"])
 def test_an_index_made_anew_is_opened_anew(tmp_path: Path, act: str) -> None:
     """An object of the one that was there says so, and never mixes the two."""
@@ -602,6 +720,27 @@ def test_a_reader_that_meets_a_commit_while_it_opens_tries_again(
     monkeypatch.setattr(snapshot, "TantivyReader", lambda files: reader(files / ".." / "gone"))
     with pytest.raises(VocabtoolError, match="gone"):
         Index.open(index.path)
+
+
+def test_verify_begins_again_where_a_writer_took_files_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction meanwhile is no damage; what is missing without one is."""
+    index = made(tmp_path / "index", range(5))
+    with index.writer() as writer:
+        writer.delete(["d0"])
+    other = Index.open(index.path)
+
+    def while_compacting(path: Path, snapshot: Snapshot, progress: Any) -> Verified:
+        if snapshot.manifest.generation == 0:
+            other.compact()
+        return verified(path, snapshot, progress)
+
+    monkeypatch.setattr(index_module, "verified", while_compacting)
+    assert (index.verify().documents, index.manifest.generation) == (4, 1)
+    (index.path / "generation-000001" / "vectors.bin").unlink()
+    with pytest.raises(NotFound, match=r"vectors\.bin"):
+        index.verify()
 
 
 # Searching
@@ -778,6 +917,25 @@ def test_a_model_that_is_a_file_is_found_again(
     (tmp_path / "vectors.txt").unlink()
     with pytest.raises(NotFound, match=r"vectors\.txt"):
         Index.open(tmp_path / "index").search("amber")
+
+
+@pytest.mark.parametrize("rule", ["lower", None])
+def test_keywords_are_searched_without_the_word_vectors(tmp_path: Path, rule: str | None) -> None:
+    """What they know is told by the vocabulary that the index keeps, whether a rule was named."""
+    file = tmp_path / "vectors.txt"
+    file.write_text("amber 1.0 0.0\nbirch 0.0 1.0\n")
+    index = Index.create(tmp_path / "index", file, weights="none", rule=rule)
+    with index.writer() as writer:
+        writer.add([Document("x", "Amber zebra"), Document("y", "Birch")])
+    for path in tmp_path.glob("vectors*"):
+        path.unlink()
+    again = Index.open(tmp_path / "index")
+    found = again.search("amber zebra", fusion="keyword")
+    assert ids(found) == ["x"]
+    assert [word.known for word in found.query.words] == [True, False]
+    assert ids(again.search("zebra", vector=[0, 1])) == ["x", "y"]
+    with pytest.raises(NotFound, match=r"vectors\.txt"):
+        again.search("amber")
 
 
 def test_word_vectors_to_be_weighted_want_a_sample(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from vocabtool.evaluation import calibrating, known_items
 from vocabtool.index import configuration, loading
 from vocabtool.index.index import Index
 from vocabtool.index.writer import OnExisting
+from vocabtool.search.calibration import Calibration
 from vocabtool.search.settings import EmptyHands, Fusion, Phrases, Settings
 from vocabtool.vectors.metric import Metric, StoredType
 
@@ -260,7 +262,7 @@ def test_calibrate_keeps_what_it_found(tmp_path: Path) -> None:
         (("delete", "nowhere", "x"), "nowhere: no such folder"),
         (("eval", "nowhere", "--self-check"), "nowhere: no such folder"),
         (("calibrate", "nowhere"), "nowhere: no such folder"),
-        (("index", "nowhere.txt", "-o", "made", "--model", "nothing"), "nothing: no such file"),
+        (("index", "nowhere.txt", "-o", "made", "--model", "nothing"), "nowhere.txt: no such file"),
     ],
 )
 def test_what_is_not_there(
@@ -288,6 +290,43 @@ def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None
     assert told["query"]["words"][1]["known"] is False
     done = vocabtool("index", str(corpus), "-o", str(tmp_path / "none"), "--quiet")
     assert (done.returncode, "--model is missing" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--metric", "l2"), ("--dtype", "float32"), ("--language", "german"), ("--recall", "0.9")],
+)
+def test_an_index_stays_what_it_was_created_as(
+    corpus: Path, index: str, option: str, value: str
+) -> None:
+    """An option that says otherwise is refused; one that says the same is not."""
+    done = vocabtool("index", str(corpus), "-o", index, *MAKE, option, value)
+    assert done.returncode == 2
+    assert f"{option} {value}" in done.stderr
+    held = str(getattr(Index.open(index).configuration, option.removeprefix("--")))
+    fine("index", str(corpus), "-o", index, *MAKE, option, held, "--memory", "1G")
+
+
+def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents added later let it be; an estimate is made anew."""
+    monkeypatch.setattr(index_commands, "CALIBRATED_FROM", 1)
+    made = Calibrated(0)
+    monkeypatch.setattr(calibrating, "calibrate", made)
+    opened = Index.open(index)
+    for judged, calls in ((50, 0), (0, 1)):
+        opened.store_calibration(Calibration(0.3, 0.3, 0.0, judged, 4, 0))
+        index_commands._calibrate(opened, quiet=True)
+        assert made.calls == calls
+
+
+@dataclass
+class Calibrated:
+    """Takes the place of calibrating, and counts."""
+
+    calls: int
+
+    def __call__(self, index: Index) -> None:
+        self.calls += 1
 
 
 def test_force_starts_over(corpus: Path, index: str) -> None:

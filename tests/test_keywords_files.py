@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from vocabtool.errors import InvalidFile
+from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.damage import naming_damage
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
@@ -45,6 +46,16 @@ def folder(whole: Path, tmp_path: Path) -> Path:
 def _file(folder: Path, part: str) -> Path:
     (found,) = folder.glob(f"*.{part}")
     return found
+
+
+def test_segments_are_those_of_one_commit(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer may put another description in place of the first while files are looked at."""
+    other = _made(tmp_path / "other", "cat")
+    descriptions = iter([(folder / META).read_bytes() for folder in (whole, other)])
+    monkeypatch.setattr(tantivy_files, "description", lambda folder: next(descriptions))
+    tantivy_files.check_structure(whole)
 
 
 def test_files_carry_the_checksums_that_tantivy_wrote(whole: Path) -> None:

@@ -17,8 +17,7 @@ ENGLISH = Cutter()
         ("running", "He [runs], she [ran]: [Running] RUN-time [run]"),
         ("sku 48007", "see [SKU]-[48007]-H, or [SKU]-48008"),
         ("SKU-48007-H", "see [SKU-48007-H], or [SKU]-48008"),
-        ("the cat", "the [cat] and the [Cats]"),
-        ('"the cat"', "[the] [cat] and [the] dog"),
+        ("the cat", "[the] [cat] and [the] [Cats] [The]"),
         ("café", "[Cafe], [CAFÉ] and [cafés]"),
         ("京都", "東[京都]と京阪"),
         ("東京都", "[東京都]庁"),
@@ -28,7 +27,7 @@ ENGLISH = Cutter()
     ],
 )
 def test_marked_words(query: str, marked: str) -> None:
-    """Stems meet, identifiers stand whole where they are whole, stop words in phrases only."""
+    """Stems meet, identifiers stand whole where they are whole, every word given is marked."""
     marked = marked.replace("[ran]", "ran").replace("RUN-time", "[RUN]-time")
     text = marked.replace("[", "").replace("]", "")
     pieces, end = [], 0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.small_corpus import Doc, KnownWords, Pieces, SmallCorpus
+from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Term
 from vocabtool.search.hits import Hits, Place
 from vocabtool.search.searching import Settings, search
@@ -137,6 +138,9 @@ def test_a_zero_vector_is_blind() -> None:
     hits = ask("xapian search", NOWHERE)
     assert found(hits) == ["xapian", "dogs"]
     assert any("vector is zero" in note for note in hits.notes)
+    dense = ask("xapian search", NOWHERE, fusion="dense")
+    assert found(dense) == []
+    assert not any("keywords are searched" in note for note in dense.notes)
     assert found(ask("xapian", NOWHERE, fusion="dense")) == []
 
 
@@ -216,6 +220,14 @@ def test_without_knowledge_every_code_is_unknown() -> None:
     assert any("nothing tells" in note for note in hits.notes)
 
 
+@pytest.mark.parametrize("fusion", ["coverage", "convex", "rrf", "unknown-only"])
+def test_a_code_of_several_terms_is_held_by_what_holds_them_in_a_row(fusion: Fusion) -> None:
+    """Of a script without blanks every pair of characters, not only the first."""
+    docs = [Doc("part", "東京 東京 東京", (1, 0)), Doc("whole", "in 東京都庁 they say", (0, 1))]
+    hits = ask("東京都庁", corpus=SmallCorpus(docs), identifier="東京都庁", fusion=fusion)
+    assert [(hit.id, hit.tier) for hit in hits] == [("whole", 1), ("part", 0)]
+
+
 def test_models_of_pieces_have_no_m_and_a_smaller_a() -> None:
     """A code in three pieces or more counts as unknown for the guarantee; two are known."""
     hits = ask("love SKU-48007-H", corpus=SmallCorpus(CODES, Pieces(4)), explain=True)
@@ -229,8 +241,6 @@ def test_models_of_pieces_have_no_m_and_a_smaller_a() -> None:
 
 def test_stop_words_are_searched_only_where_there_is_nothing_else() -> None:
     """German articles, say, among German words."""
-    from vocabtool.keywords.cutting import Cutter
-
     corpus = SmallCorpus(DOCS, ORDINARY)
     corpus.cutter = Cutter("english")
     words = ask("the xapian", corpus=corpus).query.words
@@ -332,12 +342,34 @@ def test_the_rank_without_keywords_is_looked_for_beyond_the_depth() -> None:
     assert (why.dense.rank, why.rank_without_keywords) == (None, 4)
 
 
+def test_equally_near_documents_share_their_rank_without_keywords() -> None:
+    """Within the dense leg's list, and beyond it."""
+    docs = [Doc("a", "cats", (1, 0)), *(Doc(name, "xapian", (0.5, 0)) for name in "bc")]
+    for depth in (2, 200):
+        hits = ask("xapian", corpus=SmallCorpus(docs, ORDINARY), depth=depth, k=2, explain=True)
+        told = [hit.explanation.rank_without_keywords for hit in hits if hit.explanation]
+        assert (found(hits), told) == (["b", "c"], [2, 2])
+
+
 def test_highlights_are_places_in_the_text() -> None:
     """Where the words of the query stand."""
     why = ask("love engines", explain=True, k=1)[0].explanation
     assert why is not None
     text = "love to use engines"
     assert [text[start:end] for start, end, *_ in why.highlights] == ["love", "engines"]
+
+
+@pytest.mark.parametrize(
+    ("query", "marked"), [("the for", ["for"]), ('"for search"', ["for", "search"])]
+)
+def test_stop_words_are_marked_where_they_are_searched(query: str, marked: list[str]) -> None:
+    """Where there is nothing else, and in a phrase."""
+    corpus = SmallCorpus(DOCS, ORDINARY)
+    corpus.cutter = Cutter("english")
+    why = ask(query, None, corpus, explain=True, k=1)[0].explanation
+    assert why is not None
+    text = "xapian for search"
+    assert [text[start:end] for start, end in why.highlights] == marked
 
 
 def test_without_explain_nothing_is_asked_for_it() -> None:
@@ -350,11 +382,15 @@ def test_without_explain_nothing_is_asked_for_it() -> None:
 
 
 def test_hits_are_ready_for_json() -> None:
-    """With explanations, fields that are dates, and suggestions."""
-    docs = [Doc("a", "xapian", (1, 0), {"day": date(2024, 1, 2), "tags": ["x", 1, None]})]
+    """With explanations, fields that are dates, what JSON has no number for, and suggestions."""
+    tags = ["x", 1, None, float("nan"), float("-inf")]
+    docs = [Doc("a", "xapian", (1, 0), {"day": date(2024, 1, 2), "tags": tags})]
     told = ask("xapian", corpus=SmallCorpus(docs, ORDINARY), explain=True).to_dict()
     read = json.loads(json.dumps(told, allow_nan=False))
-    assert read["hits"][0]["fields"] == {"day": "2024-01-02", "tags": ["x", 1, None]}
+    assert read["hits"][0]["fields"] == {
+        "day": "2024-01-02",
+        "tags": ["x", 1, None, None, None],
+    }
     assert read["query"]["words"][0]["surface"] == "xapian"
     assert read["hits"][0]["explanation"]["dense"] == {"rank": 1, "score": 1.0}
     assert json.loads(json.dumps(ask("xapain").to_dict()))["suggestions"] == [

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.small_corpus import Doc, KnownWords, Pieces, SmallCorpus
+from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import Term
 from vocabtool.search.hits import Hits
+from vocabtool.search.legs import ask_keywords, candidates, tiers
+from vocabtool.search.query import understood
 from vocabtool.search.searching import Settings, search
 from vocabtool.search.settings import Fusion
-from vocabtool.search.weighing import inverse_document_frequency
 
 FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")
 CODES = ("ABC-12", "x1y2z3", "SKU-48007-H")
@@ -67,6 +69,44 @@ def test_no_document_without_the_code_outranks_one_with_it(
     assert sum(first) == min(k, sum(holds(doc, text) for doc in docs))
 
 
+@given(
+    documents,
+    texts,
+    knowledge,
+    st.sampled_from(FUSED),
+    st.integers(1, 9),
+    st.sampled_from(["", '"']),
+    st.one_of(st.none(), st.lists(st.booleans(), min_size=8, max_size=8)),
+)
+def test_one_code_is_asked_for_quickly_as_several_are(
+    docs: list[Doc],
+    text: str,
+    known: Any,
+    fusion: Fusion,
+    limit: int,
+    quote: str,
+    allowed: list[bool] | None,
+) -> None:
+    """The same list, ranks and holders; the general way is taken where its code stands twice."""
+    corpus = SmallCorpus(docs, known, dim=DIM)
+    settings = Settings(fusion=fusion, phrases="preferred")
+    query = understood(corpus, f"{quote}{text}{quote}", settings)
+    query = query._replace(codes=query.codes[:1])
+    among = None if allowed is None else np.array(allowed)
+    quick = ask_keywords(corpus, query, limit, among)
+    general = ask_keywords(corpus, query._replace(codes=query.codes * 2), limit, among)
+    assert quick.found.rows.tolist() == general.found.rows.tolist()
+    assert quick.found.scores == pytest.approx(general.found.scores)
+    assert quick.listed == general.listed
+    whole = [leg for leg in (quick, general) if len(leg.holders.rows) < limit]
+    assert len({tuple(sorted(leg.holders.rows.tolist())) for leg in whole}) < 2
+    tiers_of = [
+        tiers(corpus, query, leg, candidates(corpus, QUERY, leg, limit, among)).tolist()
+        for leg in (quick, general)
+    ]
+    assert tiers_of[0] == tiers_of[1]
+
+
 @given(documents, texts, knowledge, st.integers(1, 9), choices)
 def test_within_a_tier_scores_never_rise(
     docs: list[Doc], text: str, known: Any, k: int, chosen: dict[str, Any]
@@ -113,8 +153,8 @@ def by_hand(
     words = list(dict.fromkeys(text.split()))
     unknown = [word for word in words if word not in (*KNOWN.words, "7")]
     count = {word: corpus.document_frequency(Term("words", word)) for word in words}
-    idf = {word: inverse_document_frequency(count[word], len(docs)) for word in words}
-    m = sum(idf[word] for word in unknown if count[word]) / sum(idf.values()) if words else 0
+    mass = {word: idf(len(docs), count[word]) for word in words}
+    m = sum(mass[word] for word in unknown if count[word]) / sum(mass.values()) if words else 0
     weights = dict.fromkeys(words, 1.0)
     if fusion == "coverage":
         weights |= dict.fromkeys(unknown, 1.5)

@@ -10,6 +10,7 @@ import pytest
 from tests.small_corpus import Doc, KnownWords, Pieces, SmallCorpus
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.identifiers import is_code_like
+from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import Clause, Term
 from vocabtool.search import model_knowledge
 from vocabtool.search.knowledge import Knowing, Knowledge
@@ -18,7 +19,6 @@ from vocabtool.search.weighing import (
     WeighedWord,
     counted,
     identifiers,
-    inverse_document_frequency,
     phrases,
     unknown_share,
     weigh,
@@ -106,8 +106,8 @@ def test_each_phrase_is_a_clause_of_the_words_field() -> None:
 
 def test_idf_is_that_of_bm25() -> None:
     """Never negative, not even where a frequency counts deleted documents."""
-    assert inverse_document_frequency(1, 10) == pytest.approx(log(1 + 9.5 / 1.5))
-    assert inverse_document_frequency(12, 10) == 0
+    assert idf(10, 1) == pytest.approx(log(1 + 9.5 / 1.5))
+    assert idf(10, 12) == idf(10, 10) > 0
 
 
 def corpus(knowledge: Knowledge | None, *texts: str) -> SmallCorpus:
@@ -119,10 +119,10 @@ def corpus(knowledge: Knowledge | None, *texts: str) -> SmallCorpus:
 
 def test_m_is_the_share_of_the_idf_mass_that_is_unknown() -> None:
     """Of the words that count; an unknown word that the corpus does not hold is not part of it."""
-    idf = {frequency: inverse_document_frequency(frequency, 3) for frequency in (0, 1, 2)}
+    mass = {frequency: idf(3, frequency) for frequency in (0, 1, 2)}
     held = corpus(KNOWN, "love xapian", "love 7", "cats")
     assert unknown_share(weighed("the love xapian"), held) == pytest.approx(
-        idf[1] / (idf[1] + idf[2])
+        mass[1] / (mass[1] + mass[2])
     )
     assert unknown_share(weighed("love nowhere"), held) == 0
     assert unknown_share(weighed("xapian 7"), held) == pytest.approx(0.5)
@@ -132,9 +132,9 @@ def test_m_is_the_share_of_the_idf_mass_that_is_unknown() -> None:
 def test_a_code_weighs_by_its_whole_surface() -> None:
     """Not by how rare its parts are."""
     held = corpus(KNOWN, "SKU-48007-H", "SKU-48008-H love", "love h")
-    idf = {frequency: inverse_document_frequency(frequency, 3) for frequency in (1, 2)}
+    mass = {frequency: idf(3, frequency) for frequency in (1, 2)}
     share = unknown_share(weighed("love SKU-48007-H"), held)
-    assert share == pytest.approx(idf[1] / (idf[1] + idf[2]))
+    assert share == pytest.approx(mass[1] / (mass[1] + mass[2]))
 
 
 @pytest.mark.parametrize("knowledge", [None, Pieces(1)])

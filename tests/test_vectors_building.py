@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.conftest import ROOT
 from tests.test_vectors import clustered, raw_vectors
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.vectors.building import build, encode, memory_needed
@@ -106,6 +110,29 @@ def test_codes_grow_with_the_rows(tmp_path: Path) -> None:
     codes = FastScan.open(files(tmp_path), dim=DIM, lists=4, count=2500, metric="cosine")
     found = VectorLeg(grown, "cosine", codes, facts).search(more[2401], 1)
     assert found.rows.tolist() == [2401]
+
+
+FORKED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from vocabtool.vectors.codebook import Codebook
+vectors = np.random.default_rng(0).standard_normal((20_000, 24), np.float32)
+codebook = Codebook.trained(vectors, 1, 0, unit=False)
+records = codebook.encode(vectors)
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    os._exit(0 if (codebook.encode(vectors) == records).all() else 1)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_process_makes_codes_too() -> None:
+    """Its parent's threads are not in it, and are not waited for."""
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    asked = [sys.executable, "-W", "ignore", "-c", FORKED]
+    assert subprocess.run(asked, cwd=ROOT, env=environment, check=False).returncode == 0
 
 
 def test_more_codes_than_are_counted(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.evaluation.comparing import MEASURES, REFERENCE, SPLITS
@@ -58,12 +58,13 @@ def of_self_check(found: SelfCheck) -> Iterator[str]:
 def of_calibration(found: Calibrated) -> Iterator[str]:
     """The weight, how it came about, and that it is an estimate."""
     shift = f" {found.shift:+.2f} by {found.queries:,} queries" if found.queries else ""
-    yield f"a = {found.a:.2f} (a0 = {found.a0:.2f}{shift}): what keywords weigh at least"
+    yield f"a = {found.a:.2f} (estimated {found.a0:.2f}{shift}): what keywords weigh at least"
     yield f"from {found.sample:,} documents, seed {found.seed}"
     yield ""
-    yield "  a     mean ln rank of the document that a query was made of"
+    yield "  a     mean ln rank of the document that a query was made of, lower is better"
     yield from _curve(found.curve)
     yield ""
+    yield "made of a title or first sentence (title), of some words of another one (hard)"
     yield f"  {'query':<8}{'leg':<10}{'first':>8}{'in ten':>8}"
     for each in found.found:
         yield f"  {each.kind:<8}{each.leg:<10}{each.first:>8.1%}{each.first_ten:>8.1%}"
@@ -81,15 +82,19 @@ def of_tuning(found: Tuned) -> Iterator[str]:
 
 
 def _curve(curve: Iterable[Point]) -> Iterator[str]:
-    points = list(curve)
-    most = max(point.loss for point in points) or 1.0
-    return (f"  {p.a:.2f}  {p.loss:.3f} {'#' * round(BAR * p.loss / most)}" for p in points)
+    return _bars([(point.a, point.loss) for point in curve])
 
 
 def _gains(curve: Iterable[Gain]) -> Iterator[str]:
-    points = list(curve)
-    most = max(point.ndcg for point in points) or 1.0
-    return (f"  {p.a:.2f}  {p.ndcg:.3f} {'#' * round(BAR * p.ndcg / most)}" for p in points)
+    return _bars([(point.a, point.ndcg) for point in curve])
+
+
+def _bars(points: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """Bars of what lies above the lowest value."""
+    values = [value for _, value in points]
+    low, wide = min(values), (max(values) - min(values)) or 1.0
+    for a, value in points:
+        yield f"  {a:.2f}  {value:.3f} {'#' * round(BAR * (value - low) / wide)}".rstrip()
 
 
 def _notes(notes: Iterable[str]) -> Iterator[str]:

@@ -27,6 +27,9 @@ def locked(folder: Path) -> Iterator[None]:
         except OSError as error:
             what = f"nothing can be locked there: {error.strerror}"
             raise NotFound(f"{folder}: {what}") from error
-        yield
+        try:
+            yield
+        finally:  # closing alone would leave it to a process that was forked meanwhile
+            fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)

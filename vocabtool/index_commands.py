@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
+from click.core import ParameterSource
 
 from vocabtool.command_streams import standard_output
 from vocabtool.source_options import DOCUMENTS, ENCODER, together
 from vocabtool.telling import tell
+from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
@@ -29,7 +31,16 @@ EXACT_BELOW: Final = 20_000
 COMMIT_ROWS: Final = 100_000
 CALIBRATED_FROM: Final = 1_000  # documents
 SHOWN: Final = 3
+# What an index is created as and stays.
+CREATED: Final = ("metric", "dtype", "language", "recall", "exact_below")
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+PLAIN: Final = {
+    "integer": "whole numbers",
+    "number": "numbers",
+    "boolean": "true and false",
+    "string": "strings",
+}
 
 DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
 QUIET = click.option("--quiet", is_flag=True, help="No progress and no report.")
@@ -162,8 +173,9 @@ def index_command(
     share_one_heap()
     if force:
         clear(Path(folder))
-    with usage_errors():
-        index = _index(folder, files, model, given)
+    with usage_errors(), _stopped():
+        index = _index(folder, files, model, {**given, "quiet": quiet})
+        kinds = index.snapshot().documents_store.fields
         with _progress(quiet) as progress:
             report = index.load(
                 list(files),
@@ -176,12 +188,40 @@ def index_command(
                 on_existing=given["existing"],
                 commit_rows=given["commit_rows"],
                 threads=given["threads"],
+                memory=given["memory"],
                 progress=progress,
             )
             if not no_calibrate and report.added:
                 _calibrate(index, quiet)
     if not quiet:
         _show(index, report, report_format)
+        _tell_fields(index, kinds, given["keep"])
+
+
+@contextmanager
+def _stopped() -> Iterator[None]:
+    """What to do after an interrupt."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell("stopped; the same command goes on from the last commit")
+        raise
+
+
+def _tell_fields(index: Index, before: Mapping[str, str], keep: Sequence[str]) -> None:
+    """What a person may not expect of kept fields: a name that none has, values of another kind."""
+    now = index.snapshot().documents_store.fields
+    for name in keep:
+        if now.get(name, "null") == "null":
+            tell(f"no document has a field {printable(encode(name))!r}")
+    for name, kind in now.items():
+        held = before.get(name, "null")
+        if held not in ("null", kind):
+            shown = printable(encode(name))
+            tell(
+                f"the field {shown!r} held {PLAIN[held]}, and holds {PLAIN[kind]} now: conditions "
+                "compare it as such"
+            )
 
 
 def _index(folder: str, files: tuple[str, ...], model: str | None, given: dict[str, Any]) -> Index:
@@ -191,9 +231,10 @@ def _index(folder: str, files: tuple[str, ...], model: str | None, given: dict[s
 
     options = _encoder_options(given)
     if (Path(folder) / MANIFEST).exists():
-        return Index.open(folder, model, **options)
-    shape = {name: given[name] for name in ("metric", "dtype", "language", "recall")}
-    shape |= {"exact_below": given["exact_below"], "memory": given["memory"]}
+        index = Index.open(folder, model, **options)
+        _refuse_another_shape(index, given)
+        return index
+    shape = {name: given[name] for name in (*CREATED, "memory")}
     dim, sample = None, None
     if model is None:
         dim = _dim_of_shards(files)
@@ -206,9 +247,61 @@ def _index(folder: str, files: tuple[str, ...], model: str | None, given: dict[s
         if shards is not None:
             options["fitted"] = options.get("fitted") or weights_in(shards)
         elif can_be_read_again(found := files_of(list(files))):
-            sample = sample_of(found or [], given["field"], given["source_format"])
+            sample = _not_empty(
+                files, sample_of(found or [], given["field"], given["source_format"])
+            )
+            _tell_ids(files, given)
     options = {name: value for name, value in options.items() if value is not None}
-    return Index.create(folder, model, dim=dim, sample=sample, **shape, **options)
+    index = Index.create(folder, model, dim=dim, sample=sample, **shape, **options)
+    for note in index.encoder.notes if index.encoder is not None and not given["quiet"] else ():
+        tell(note)
+    return index
+
+
+def _not_empty(files: tuple[str, ...], sample: Iterator[bytes]) -> Iterator[bytes]:
+    """The sample. Raises :class:`NotFound` at its end where nothing was in it."""
+    from vocabtool.errors import NotFound
+
+    empty = True
+    for text in sample:
+        empty = False
+        yield text
+    if empty:
+        raise NotFound(f"{', '.join(files)}: no document in it")
+
+
+def _tell_ids(files: tuple[str, ...], given: dict[str, Any]) -> None:
+    """Rows that bring ids are called by their places only where that is meant."""
+    from vocabtool.documents import Skipped, documents
+
+    if given["id_field"] is not None or given["quiet"]:
+        return
+    found = documents(
+        list(files),
+        field=given["field"],
+        format=given["source_format"],
+        on_error="skip",
+        skipped=Skipped(),
+    )
+    fields = next((document.fields for document in found), {})
+    for name in ("id", "_id"):
+        if name in fields:
+            tell(f"documents are called FILE:LINE; they have a field {name!r}: --id-field {name}")
+
+
+def _refuse_another_shape(index: Index, given: dict[str, Any]) -> None:
+    """An index stays what it was created as: an option that says otherwise is not passed over."""
+    context = click.get_current_context()
+    for name in CREATED:
+        held = getattr(index.configuration, name)
+        if (
+            context.get_parameter_source(name) is not ParameterSource.DEFAULT
+            and given[name] != held
+        ):
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} {given[name]}: {index.path} was made with {held}: "
+                "leave it out, name a new folder, or start over with --force"
+            )
 
 
 def _encoder_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -240,6 +333,8 @@ def _calibrate(index: Index, quiet: bool) -> None:
     """Find out how much keywords weigh, where there is enough to tell and a model to ask."""
     if len(index) < CALIBRATED_FROM or index.configuration.encoder is None:
         return
+    if index.calibration is not None and index.calibration.judged:
+        return  # tuned on judgements, which an estimate is not to replace
     from vocabtool.evaluation.calibrating import calibrate
 
     found = calibrate(index)
@@ -271,10 +366,13 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
     from vocabtool.index.index import Index
 
     index = Index.open(folder)
+    missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
     with index.writer() as writer:
         deleted = writer.delete(ids)
     tell(f"{deleted:,} of {len(set(ids)):,} documents deleted, {len(index):,} are left")
-    return 0 if deleted == len(set(ids)) else 1
+    for id_ in missing[:SHOWN]:
+        tell(f"not in the index: {printable(encode(id_))}")
+    return 1 if missing else 0
 
 
 @click.command("compact")
@@ -300,7 +398,9 @@ def verify_command(folder: str, quiet: bool, report_format: Literal["text", "jso
     from dataclasses import asdict
 
     from vocabtool.index.index import Index
+    from vocabtool.index.verifying import check_keywords
 
+    check_keywords(Path(folder))  # first: opening a damaged one names its folder only
     index = Index.open(folder)
     with _progress(quiet) as progress:
         found = index.verify(progress)

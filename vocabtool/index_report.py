@@ -45,7 +45,7 @@ def lines(index: Index, report: LoadReport) -> Iterator[str]:
         if count and (name != "gone on" or report.read > report.resumed):
             yield f"  {name:<11} {count:,} {what}"
     yield f"  vectors     {_vectors(index)}"
-    yield f"  keywords    {index.configuration.language}, {index.manifest.words:,} words"
+    yield f"  keywords    {index.configuration.language}, {index.manifest.words:,} words in all"
     yield f"  weight      {_weight(index)}"
 
 
@@ -54,7 +54,7 @@ def _vectors(index: Index) -> str:
     what = f"{held.dim} numbers, {held.dtype}, {held.metric}"
     if codes is None:
         return f"{what}; every one is compared"
-    cells = f", {codes.probes} of {codes.lists} lists" if codes.lists else ""
+    cells = f", {codes.probes} of {codes.lists} lists" if codes.lists > 1 else ""
     return (
         f"{what}; 4-bit codes, {codes.candidates} candidates compared exactly{cells}: "
         f"recall@10 {codes.recall:.3f} on {codes.queries} queries (wanted {codes.recall_asked:g})"

@@ -143,7 +143,8 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
     if query != STDIN:
         yield index.search(query, **asked)
         return
-    lines = (line.rstrip("\r\n") for line in sys.stdin)
+    # Whatever the locale, and a line that is not UTF-8 leaves the others be.
+    lines = (line.decode("utf-8", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
     from vocabtool.parallel import in_batches
 
     for batch in in_batches(lines, TOGETHER):

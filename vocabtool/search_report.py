@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from vocabtool.search.hits import AskedWord, Explanation, Hit, Hits, Place
+from vocabtool.search.hits import Asked, AskedWord, Explanation, Hit, Hits, Place
 from vocabtool.vocabulary import encode, printable
 
 WIDTH: Final = 160  # characters of a text that are shown
+ROUNDING: Final = 1e-9
 LEAD: Final = 40  # of them before the first word of the query
 NOT_FOUND: Final = "nothing found"
 
@@ -36,12 +37,23 @@ def _query(found: Hits) -> Iterator[str]:
     width = max((len(word.surface) for word in asked.words), default=0)
     for word in asked.words:
         yield f"  {_shown(word.surface):<{width}}  {', '.join(_facts(word))}"
-    if asked.weight is not None and asked.m is not None and asked.a is not None:
-        yield (
-            f"  keywords weigh {asked.weight:.2f} = {asked.a:.2f} + {1 - asked.a:.2f} x "
-            f"{asked.m:.2f}, the share of the query that the model does not know"
-        )
+    if asked.weight is not None:
+        yield f"  keywords weigh {_weight(asked)}"
     yield ""
+
+
+def _weight(asked: Asked) -> str:
+    """The weight, and how it came about: by the formula, or because one leg gave nothing."""
+    told = f"{asked.weight:.2f}"
+    if asked.a is None or asked.weight is None:
+        return told
+    by_formula = asked.a + (1 - asked.a) * (asked.m or 0)
+    if abs(asked.weight - by_formula) > ROUNDING:
+        return f"{told}: {'vectors' if asked.weight else 'keywords'} find nothing here"
+    if asked.m is None:
+        return told
+    share = f"{asked.m:.2f}, the share of the query that the model does not know"
+    return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
 
 
 def _facts(word: AskedWord) -> Iterator[str]:

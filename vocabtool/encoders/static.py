@@ -117,6 +117,11 @@ class StaticEncoder(Piping, Inexact):
         return self._words
 
     @property
+    def rule(self) -> str:
+        """How texts become words, by its name (see ``words/named.py``)."""
+        return self._options.rule
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was chosen, and where the matrix is."""
         return (*self._options.notes, *self._vectors.notes)

@@ -23,8 +23,8 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.altered import Altered, Copy, Sampled
 from vocabtool.evaluation.pseudo_queries import Kind, PseudoQuery, pseudo_queries
 from vocabtool.evaluation.reweighing import WEIGHTS, Legs, legs_of
+from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import KeywordQuery, Term
-from vocabtool.search import weighing
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.corpus import Corpus
 from vocabtool.search.query import understood
@@ -110,8 +110,11 @@ def calibrate(
     ``queries``: as people ask them, unjudged; fewer than ten are not taken into account. Needs the
     encoder: 2 ``sample`` documents and as many short texts are encoded, and searched.
     ``None`` where fewer than ten documents have three sentences and 15 words: they tell nothing.
-    Raises :class:`VocabtoolError` for an index without an encoder.
+    Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a smaller
+    ``sample``.
     """
+    if sample < FEWEST:
+        raise ValueError(f"sample: wanted {FEWEST} documents or more, got {sample}")
     encoder = index.encoder
     if encoder is None:
         raise VocabtoolError(
@@ -237,12 +240,8 @@ def _masses(corpus: Corpus, text: str) -> dict[str, float]:
     """The inverse document frequency of each stem of a query."""
     words = understood(corpus, text, KEYWORDS).words
     stems = {stem for word in words if word.counts for stem in word.word.words}
-    return {stem: _idf(corpus, stem) for stem in stems}
-
-
-def _idf(corpus: Corpus, stem: str) -> float:
-    frequency = corpus.document_frequency(Term("words", stem))
-    return weighing.inverse_document_frequency(frequency, corpus.documents)
+    frequencies = {stem: corpus.document_frequency(Term("words", stem)) for stem in stems}
+    return {stem: idf(corpus.documents, frequency) for stem, frequency in frequencies.items()}
 
 
 def _held_by_best(corpus: Corpus, text: str) -> set[str]:

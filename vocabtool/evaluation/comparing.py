@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vocabtool.evaluation.bootstrap import Interval, intervals
 from vocabtool.evaluation.judged_queries import judgeable
-from vocabtool.evaluation.metrics import Judged, ndcg, recall, reciprocal_rank
+from vocabtool.evaluation.metrics import RELEVANT, Judged, ndcg, recall, reciprocal_rank
 from vocabtool.evaluation.qrels import Qrels
 from vocabtool.evaluation.queries import Query
 from vocabtool.search.hits import Hits
@@ -111,10 +111,23 @@ def evaluate(
     }
     if given is None:
         chosen.notes.append(PURE)
+    chosen.notes.extend(_missing(index, chosen.judged))
     values = {fusion: _values(found, chosen.judged) for fusion, found in hits.items()}
     unknown = np.array([_is_unknown(found) for found in hits.get(REFERENCE, hits["keyword"])])
     rows = _rows(values, unknown, seed)
     return Evaluation(rows, len(texts), int(unknown.sum()), seed, tuple(chosen.notes))
+
+
+def _missing(index: Index, judged: Sequence[Judged]) -> list[str]:
+    """What is relevant and cannot be found: perhaps ids of another kind."""
+    relevant = {name for each in judged for name, gain in each.items() if gain >= RELEVANT}
+    missing = [name for name in sorted(relevant) if name not in index]
+    if not missing:
+        return []
+    return [
+        f"{len(missing):,} of {len(relevant):,} relevant documents are not in the index, as "
+        f"{missing[0]!r}"
+    ]
 
 
 def _values(hits: Sequence[Hits], judged: Sequence[Judged]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vocabtool.index.snapshot import Snapshot
 
 NEAREST: Final = 10
+ALIKE: Final = 1e-6  # scores that differ by less, relatively, are tied
 MOST_QUERIES: Final = 100  # each is compared with every vector
 
 
@@ -40,7 +41,9 @@ def recall_of(corpus: Snapshot, asked: Vectors, metric: Metric) -> Recall | None
 
 
 def _share(found: Ranked, exact: Ranked) -> float:
-    return int((found.scores >= exact.scores[-1]).sum()) / len(exact.rows)
+    tenth = float(exact.scores[-1])
+    as_good = found.scores >= tenth - ALIKE * max(1.0, abs(tenth))
+    return int(as_good.sum()) / len(exact.rows)
 
 
 def _exact(corpus: Snapshot, asked: Vectors, metric: Metric) -> list[Ranked]:

@@ -104,7 +104,7 @@ def self_check(index: Index, sample: int = SAMPLE, seed: int = 0) -> SelfCheck:
     if vectors is None:
         vectors = _vectors_of_documents(corpus, sample, seed)
     recall = recall_of(corpus, prepared(vectors, metric), metric)
-    return SelfCheck(tuple(rates), recall, sample, seed, _notes(index))
+    return SelfCheck(tuple(rates), recall, min(sample, len(index)), seed, _notes(index))
 
 
 def _notes(index: Index) -> tuple[str, ...]:

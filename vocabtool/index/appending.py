@@ -55,6 +55,8 @@ class Appending:
 
         Raises ``ValueError`` for vectors that cannot be stored; nothing is to be added then.
         """
+        if not documents.rows:
+            return
         self._documents.add(documents)
         self._vectors.append(vectors)
         terms = self._cutter.terms(documents.texts.to_pylist())

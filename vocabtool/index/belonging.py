@@ -27,13 +27,17 @@ from vocabtool.search.model_knowledge import ModelKnowledge
 from vocabtool.vocabulary import Vocabulary
 from vocabtool.vocabulary_files import read, save
 from vocabtool.words.model_words import Words
+from vocabtool.words.named import sentencepiece_file
 
 VOCABULARY: Final = "vocabulary.parquet"
 WEIGHTS: Final = "weights.json"
 
 
 class Opened(NamedTuple):
-    """An encoder, by which name and with which options it was opened; or words alone."""
+    """An encoder, by which name and with which options it was opened; or words alone.
+
+    ``rule``: where the vocabulary and it tell the words, without the model.
+    """
 
     encoder: Encoder | None
     words: Words | None
@@ -61,12 +65,20 @@ def opened(
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
         if sample is None:
             raise VocabtoolError(
-                f"{model}: its words are weighted by the corpus: give a sample of its texts "
-                "(sample=texts), or an encoder that is fitted, or weights='none'"
+                f"{model}: its words are weighted by the corpus, of which a sample is taken from "
+                "files: here give weights fitted before (--fitted FILE) or none (--weights none), "
+                "in Python also sample=texts"
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
-    return Opened(encoder, encoder.words, _name(model), kept)
+    return Opened(encoder, encoder.words, _name(model), kept, _rule(encoder))
+
+
+def _rule(encoder: Encoder) -> str | None:
+    """By which its vocabulary alone tells what it knows; ``None``: more than that is needed."""
+    if not isinstance(encoder, StaticEncoder) or sentencepiece_file(encoder.rule) is not None:
+        return None
+    return encoder.rule
 
 
 def _name(model: Model) -> str | None:
@@ -141,8 +153,8 @@ class Belonging:
     def _words(self) -> Words | None:
         if self._configuration.words is None:
             return None
-        rule = self._configuration.rule
-        if rule is not None:
+        rule, is_open = self._configuration.rule, vars(self).get("encoder") is not None
+        if rule is not None and not is_open:  # searched by keywords, the model may be missing
             vocabulary = self.vocabulary()
             return None if vocabulary is None else Words.of(vocabulary, rule=rule)
         return None if self.encoder is None else self.encoder.words

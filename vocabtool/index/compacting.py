@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from vocabtool.checksums import compare
+from vocabtool.encoders.encoder import Vectors
 from vocabtool.index import coding, folder
 from vocabtool.index.appending import Appending
 from vocabtool.index.manifest import Manifest
@@ -56,9 +59,13 @@ def _copy(before: Snapshot, files: Appending, progress: Progress | None) -> None
     start = 0
     for rows in before.documents_store.blocks():
         end = start + rows.rows
-        live = before.live[start:end]
-        vectors = before.vectors.slice(start, end)[live]
-        files.append(rows.only(live), vectors)
+        files.append(rows.only(before.live[start:end]), _vectors(before, start, end))
         start = end
         if progress is not None:
             progress("documents copied", end / len(before.live))
+
+
+def _vectors(before: Snapshot, start: int, end: int) -> Vectors:
+    """Those of the documents among these rows, by plain reads: mapped pages would count as ours."""
+    blocks = before.vectors.blocks(start, end)
+    return np.concatenate([block[before.live[at : at + len(block)]] for at, block in blocks])

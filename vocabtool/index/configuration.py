@@ -1,12 +1,13 @@
-"""What an index is created as, which no later commit changes: shapes, and the model it belongs to.
+"""What an index is created as: shapes, and the model it belongs to.
 
+No later commit changes it, but for the memory that building may take.
 The model itself is opened by ``belonging.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast, get_args
 
 from vocabtool.errors import InvalidFile
@@ -30,8 +31,8 @@ class Configuration:
     building may take; ``None``: as it comes. ``cutter``: fingerprint of the keyword leg's rule.
     ``model``: the path or name the encoder was opened by, ``options``: with which arguments;
     ``encoder``, ``words``, ``vocabulary``: fingerprints of encoder, word rule and vocabulary;
-    ``rule``: the word rule that was named for the vocabulary; ``weights``: fingerprint of the
-    fitted weights of word vectors. ``None``: there is none.
+    ``rule``: the word rule by which the vocabulary alone tells what is known; ``weights``:
+    fingerprint of the fitted weights of word vectors. ``None``: there is none.
     """
 
     dim: int
@@ -54,6 +55,11 @@ class Configuration:
     def vector_bytes(self) -> int:
         """Bytes of a stored vector."""
         return self.dim * (2 if self.dtype == "float16" else 4)
+
+    def bounded(self, memory: int) -> Configuration:
+        """The same with another bound. Raises ``ValueError`` for what is none."""
+        checked(self.dim, self.metric, self.dtype, self.recall, self.exact_below, memory)
+        return replace(self, memory=memory)
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Configuration:
@@ -90,6 +96,10 @@ def checked(  # what a caller may get wrong
     dim: int, metric: str, dtype: str, recall: float, exact_below: int, memory: int | None
 ) -> tuple[Metric, StoredType]:
     """The choices as such. Raises ``ValueError`` for wrong ones."""
+    numbers = {"dim": dim, "exact_below": exact_below, "memory": memory or 0}
+    for name, number in numbers.items():
+        if type(number) is not int:  # anything else would not come back out of JSON as it was
+            raise ValueError(f"{name}: wanted a whole number, got {number!r}")
     for name, value, among in (("metric", metric, Metric), ("dtype", dtype, StoredType)):
         if value not in get_args(among):
             raise ValueError(f"{name} {value!r}, wanted one of {', '.join(get_args(among))}")

@@ -11,8 +11,9 @@
         keywords/                 tantivy's, which knows nothing of commits of ours
 
 Rows are numbered once, in the order of adding, and never again within a generation. A commit puts
-its rows into every file, flushes each, and renames the manifest, which holds the number of rows and
-names the bitmap of deleted ones. So every file may be ahead of the manifest and none is behind it:
+its rows into every file, flushes each and their names, and renames the manifest, which holds the
+number of rows and names the bitmap of deleted ones. So every file may be ahead of the manifest and
+none is behind it:
 
 - A reader takes the rows below the manifest's number that are not in its bitmap, whatever else it
   finds. Tantivy is never told of a deletion: it would be seen before the commit.
@@ -63,7 +64,12 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def commit(path: Path, manifest: Manifest) -> None:
-    """Make a commit: from now on, and even if the power fails, it is the one."""
+    """Make a commit: from now on, and even if the power fails, it is the one.
+
+    The files it names are flushed by who wrote them; their names are flushed here.
+    """
+    sync_folder(generation(path, manifest.generation))
+    sync_folder(path)
     with whole_file(path / MANIFEST) as file:
         file.write(manifest.to_json())
     sync_folder(path)

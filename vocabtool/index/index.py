@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from vocabtool.byte_strings import ByteStrings
 from vocabtool.documents import Document, Format, OnDuplicate, OnError, Sources
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.opening import Model
-from vocabtool.errors import VocabtoolError, reading
+from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.folder_lock import locked
 from vocabtool.index import belonging, folder
 from vocabtool.index.appending import Appending
@@ -31,7 +32,7 @@ from vocabtool.index.compacting import compacted
 from vocabtool.index.configuration import EXACT_BELOW, RECALL, Configuration, checked
 from vocabtool.index.loading import COMMIT_ROWS, Asked, LoadReport, loaded
 from vocabtool.index.manifest import Manifest
-from vocabtool.index.snapshot import Snapshot, open_snapshot
+from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
 from vocabtool.index.verifying import Verified, verified
 from vocabtool.index.writer import OnExisting, Progress, Writer
 from vocabtool.keywords.cutting import Cutter
@@ -60,6 +61,7 @@ class Index:
         self.path = path
         self._belonging = belonging
         self._cutter = cutter
+        self._refreshing = Lock()
         self._snapshot = open_snapshot(path, belonging, cutter)
 
     @classmethod
@@ -150,7 +152,7 @@ class Index:
         """Nothing: files are let go of with the object."""
 
     def __len__(self) -> int:
-        return self._snapshot.documents
+        return self._snapshot.manifest.live
 
     def __contains__(self, id_: object) -> bool:
         return isinstance(id_, str) and self._snapshot.row_of(id_) is not None
@@ -190,20 +192,27 @@ class Index:
 
     def refresh(self) -> bool:
         """See the last commit from now on; whether it is another one."""
-        if self._last().commit == self.manifest.commit:
-            return False
-        self._snapshot = open_snapshot(self.path, self._belonging, self._cutter, self._snapshot)
-        return True
+        with self._refreshing:  # else the slower of two threads might put back an earlier commit
+            if self._last().commit == self.manifest.commit:
+                return False
+            self._snapshot = open_snapshot(self.path, self._belonging, self._cutter, self._snapshot)
+            return True
 
     @contextmanager
-    def writer(self, progress: Progress | None = None) -> Iterator[Writer]:
+    def writer(
+        self, progress: Progress | None = None, *, memory: int | None = None
+    ) -> Iterator[Writer]:
         """Change the index: one commit at the end of the block, none after an exception.
 
         ``progress``: called with what is being done and its share, 0 to 1, while codes are built.
-        Raises :class:`FolderInUse` where another process writes.
+        ``memory``: bytes that building may take from now on, instead of what :meth:`create` said.
+        Raises :class:`FolderInUse` where another process or thread writes.
         """
         with locked(self.path):
             manifest = self._last()
+            if memory is not None:
+                bounded = manifest.configuration.bounded(memory)
+                manifest = replace(manifest, configuration=bounded)
             writer = Writer(self.path, manifest, self._belonging, self._cutter, progress)
             try:
                 yield writer
@@ -225,6 +234,7 @@ class Index:
         on_existing: OnExisting = "error",
         commit_rows: int = COMMIT_ROWS,
         threads: int | None = None,
+        memory: int | None = None,
         progress: Progress | None = None,
     ) -> LoadReport:
         """Add the documents of files, or of a folder that :func:`embed` wrote.
@@ -232,7 +242,8 @@ class Index:
         Called again with the same arguments after a stop, it goes on where the last commit is;
         after its end it does nothing. ``sources``, ``field``, ``format``, ``id_field``, ``keep``,
         ``on_error`` and ``on_duplicate`` are those of :func:`vocabtool.documents.batches`,
-        ``on_existing`` is that of :meth:`Writer.add`. ``commit_rows``: documents between commits.
+        ``on_existing`` is that of :meth:`Writer.add`, ``memory`` that of :meth:`writer`.
+        ``commit_rows``: documents between commits.
         Raises :class:`ChangedRun` where another load is half done, and :class:`VocabtoolError`.
         """
         asked = Asked(
@@ -247,7 +258,7 @@ class Index:
             commit_rows,
             threads,
         )
-        with self.writer(progress) as writer:
+        with self.writer(progress, memory=memory) as writer:
             return loaded(self.path, self._belonging, writer, asked, progress)
 
     def search(
@@ -269,7 +280,9 @@ class Index:
         """
         chosen = self._settings(settings)
         made = self._vector(text, vector, chosen)
-        return self._found(text, made, k, where, explain, chosen)
+        return search(
+            self._snapshot, text, made, k=k, settings=chosen, where=where, explain=explain
+        )
 
     def search_many(
         self,
@@ -284,15 +297,19 @@ class Index:
     ) -> list[Hits]:
         """What :meth:`search` finds for each of several queries, in their order.
 
-        They are encoded together, and searched in ``threads``, one a core unless said.
+        They are encoded together, and searched in ``threads``, one a core unless said; in one
+        commit, whatever :meth:`refresh` sees meanwhile.
         """
+        snapshot = self._snapshot
         chosen = self._settings(settings)
         if vectors is not None and len(vectors) != len(texts):
             raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
         made = self._vectors(texts, vectors, chosen)
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
             found = pool.map(
-                lambda each: self._found(each[0], each[1], k, where, explain, chosen),
+                lambda each: search(
+                    snapshot, *each, k=k, settings=chosen, where=where, explain=explain
+                ),
                 zip(texts, made, strict=True),
             )
             return list(found)
@@ -305,7 +322,7 @@ class Index:
         with locked(self.path):
             manifest = self._last()
             folder.recover(self.path, manifest)
-            before = open_snapshot(self.path, self._belonging, self._cutter)
+            before = open_snapshot(self.path, self._belonging, self._cutter, self._snapshot)
             compacted(self.path, before, self._cutter, progress)
         self.refresh()
         return manifest.rows - manifest.live
@@ -313,10 +330,18 @@ class Index:
     def verify(self, progress: Progress | None = None) -> Verified:
         """Look at every byte: checksums, both legs, and the recall measured again.
 
+        Begun again where a writer took files away meanwhile.
         Raises :class:`InvalidFile`, which names the file that is not what was written.
         """
-        self.refresh()
-        return verified(self.path, self._snapshot, progress)
+        while True:
+            self.refresh()
+            snapshot = self._snapshot
+            before = seen(self.path, snapshot.manifest)
+            try:
+                return verified(self.path, snapshot, progress)
+            except (InvalidFile, OSError):
+                if seen(self.path, self._last()) == before:
+                    raise
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Let every search from now on weigh the keyword leg by it."""
@@ -336,23 +361,10 @@ class Index:
             return replace(chosen, a=self.calibration.a)
         return chosen
 
-    def _found(
-        self,
-        text: str,
-        vector: Vectors | None,
-        k: int,
-        where: str | None,
-        explain: bool,
-        settings: Settings,
-    ) -> Hits:
-        return search(
-            self._snapshot, text, vector, k=k, settings=settings, where=where, explain=explain
-        )
-
     def _vector(
         self, text: str, given: NDArray[Any] | Sequence[float] | None, settings: Settings
     ) -> Vectors | None:
-        matrix = None if given is None else np.asarray(given, np.float32)[np.newaxis]
+        matrix = None if given is None else np.asarray(given)[np.newaxis]
         return self._vectors([text], matrix, settings)[0]
 
     def _vectors(
@@ -368,7 +380,8 @@ class Index:
             encoder = self.encoder
             assert encoder is not None  # noqa: S101 - the configuration says so
             given = encoder.encode(texts)
-        matrix = np.asarray(given, np.float32)
+        with np.errstate(over="ignore"):  # infinity is refused by the vector leg
+            matrix = np.asarray(given, np.float32)
         if matrix.shape != (len(texts), held.dim):
             raise ValueError(f"vector: wanted {held.dim} numbers, got shape {matrix.shape[1:]}")
         return matrix
@@ -396,6 +409,8 @@ def _opened(
     if options:
         raise ValueError(f"{next(iter(options))}: there is no such argument without a model")
     if vocabulary is None:
+        if rule is not None:
+            raise ValueError(f"rule {rule!r}: is that of a vocabulary: give one, or a model")
         return Opened(None, None)
     if not isinstance(vocabulary, Vocabulary):
         entries = ByteStrings.of(encode(word) for word in vocabulary)

@@ -74,8 +74,8 @@ class Snapshot:
 
     @property
     def documents(self) -> int:
-        """How many documents there are."""
-        return self.manifest.live
+        """How many rows there are: deleted ones count in frequencies until the next compaction."""
+        return self.manifest.rows
 
     @property
     def cutter(self) -> Cutter:
@@ -164,20 +164,23 @@ def open_snapshot(
     manifest = folder.read_manifest(path)
     while True:
         check_rule(path, manifest, cutter)
-        seen = _seen(path, manifest)
+        before = seen(path, manifest)
         try:
             return Snapshot(path, manifest, belonging, cutter, earlier)
         except (InvalidFile, OSError):
             manifest = folder.read_manifest(path)
-            if _seen(path, manifest) == seen:
+            if seen(path, manifest) == before:
                 raise
 
 
-def _seen(path: Path, manifest: Manifest) -> tuple[int, int, int]:
+def seen(path: Path, manifest: Manifest) -> tuple[int, int, int]:
     """What is another when a writer was here: the commit, and the keyword leg's own file."""
     file = folder.generation(path, manifest.generation) / folder.KEYWORDS / tantivy_files.META
-    found = file.stat() if file.exists() else None
-    return (manifest.commit, found.st_ino, found.st_mtime_ns) if found else (manifest.commit, 0, 0)
+    try:
+        found = file.stat()
+    except OSError:  # gone, with its generation
+        return (manifest.commit, 0, 0)
+    return (manifest.commit, found.st_ino, found.st_mtime_ns)
 
 
 def check_rule(path: Path, manifest: Manifest, cutter: Cutter) -> None:

@@ -61,6 +61,13 @@ def verified(
     return Verified(manifest.live, deleted, manifest.commit, recall, manifest.codes is not None)
 
 
+def check_keywords(path: Path) -> None:
+    """Read every file of the keyword leg. Raises :class:`InvalidFile`, which names the file."""
+    manifest = folder.read_manifest(path)
+    files = folder.generation(path, manifest.generation) / folder.KEYWORDS
+    _check_keywords(files, manifest)
+
+
 def _check_keywords(keywords: Path, manifest: Manifest) -> None:
     """The segments are those of the commit, and each file's own checksum fits.
 

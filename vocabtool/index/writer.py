@@ -38,7 +38,11 @@ FAILED = "an earlier change failed half-way: leave the writer, what is not commi
 
 
 class Writer:
-    """Made by :meth:`Index.writer`, which commits at the end, or drops all after an exception."""
+    """Made by :meth:`Index.writer`, which commits at the end, or drops all after an exception.
+
+    One thread may use it at a time, while others search the index. It remembers the ids of what is
+    not committed: add many documents with a :meth:`commit` now and then, or by :meth:`Index.load`.
+    """
 
     def __init__(
         self,
@@ -300,7 +304,7 @@ def _refuse_repeated(ids: list[str], existing: dict[str, int]) -> None:
         if id_ in existing or id_ in seen:
             where = "among the documents twice" if id_ in seen else "in the index already"
             raise VocabtoolError(
-                f"document {id_!r} is {where}: update it (on_existing='update'), or leave it out "
-                "(on_existing='skip')"
+                f"document {id_!r} is {where}: put it in the place of the other (--existing "
+                "update, in Python on_existing='update'), or leave it out ('skip')"
             )
         seen.add(id_)

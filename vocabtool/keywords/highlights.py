@@ -1,7 +1,7 @@
 """Where in a text the words of a query stand, by the same cut that indexed it.
 
-Words meet by their terms, so every form of a word is found. Stop words are found inside phrases
-only. An identifier is marked as a whole where it stands whole, and by its words elsewhere.
+Words meet by their terms, so every form of a word is found. An identifier is marked as a whole
+where it stands whole, and by its words elsewhere. Which words are worth a mark, the caller decides.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ _CHUNK: Final = re.compile(r"\S+")
 
 def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
     """The places (start, end in characters) of a query's words, ascending, none overlapping."""
-    wanted = [word for word in words if not word.stop or word.phrase is not None]
-    terms = {term for word in wanted for term in word.words}
-    surfaces = {surface for word in wanted for surface in word.surfaces[:1]}
+    terms = {term for word in words for term in word.words}
+    surfaces = {surface for word in words for surface in word.surfaces[:1]}
     return _united(sorted(_places(text, terms, surfaces, cutter)))
 
 

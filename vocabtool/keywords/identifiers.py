@@ -2,7 +2,7 @@
 
 At least one letter, two digits and five characters: measured, a looser rule costs quality (gene
 names such as ``IL-6`` are ordinary words where they are common). Numbers, dates, times, prices,
-decades and ordinals are none, with units and names of months as they are usually written.
+decades, ordinals and measures (``100km``, ``1920x1080``) are none, as they are usually written.
 """
 
 from __future__ import annotations
@@ -17,18 +17,26 @@ _MONTH: Final = (
     "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
 _NUMBER: Final = r"[\d.,:/\-]+"
+_AMOUNT: Final = r"(?:\d[\d.,]*-)?\d[\d.,]*"  # or from one to another; 48007-H is none
+_UNIT: Final = (  # of two letters or more: 12345L is rather a code
+    "(?:[nµmck]m|ft|yds?|mph|kph|kmh|km/h|[mk]g|lbs?|oz|[mcd]l|[kmgt]i?b(?:ps|/s|it)?|[kmg]?hz"
+    "|[kmg]w|kwh|m?ah|[mk]v|ms|secs?|mins?|days?|px|dpi|fps|rpm)"
+)
 _NO_CODES: Final = re.compile(
     rf"""
-    [+-]?{_NUMBER} (?: e[+-]?\d+ )?                        # 1,000.5  1.5e-10  12:30  2024-01-02
-    | {_NUMBER} (?: st|nd|rd|th )                          # 1024th
-    | '?\d+ '?s                                            # 1990s
-    | {_NUMBER} (?: am|pm|h|hrs?|z )                       # 10:30pm
-    | \d{{4}}-\d\d-\d\dt[\d:.]+ (?: z|[+-][\d:]+ )?        # 2024-01-02T10:30:00Z
+    [+-]?{_NUMBER} (?: e[+-]?\d{{1,3}} )?                  # 1,000.5  1.5e-10  12:30  2024-01-02
+    | \d[\d,]* (?: st|nd|rd|th )                          # 1024th
+    | (?: (?:early|mid|late|pre|post)- )? '?\d+ '?s        # 1990s  mid-1990s
+    | (?: \d[\d.:]* (?: am|pm|h|hrs?|z ) -? )+            # 10:30pm  9am-5pm
+    | \d{{4}}-?\d\d-?\d\dt[\d:.]+ (?: z|[+-][\d:]+ )?      # 2024-01-02T10:30:00Z
     | \d{{1,2}}[-/.]?{_MONTH}[-/.]?\d{{2,4}}               # 02-Jan-2024
-    | \d{{4}}[-/.]?{_MONTH}[-/.]?\d{{1,2}}                 # 2024-Jan-02
-    | {_MONTH}[-/.]?\d{{1,2}} (?: [-/.]\d{{2,4}} )?        # Jan-02
-    | (?: us|au|ca )?[$£€¥]?{_NUMBER} (?: usd|eur|gbp|chf|jpy|k|m|bn )?  # 100usd
-    | (?: usd|eur|gbp|chf|jpy ){_NUMBER}                   # EUR100
+    | \d{{4}}[-/.]?{_MONTH} (?: [-/.]?\d{{1,2}} )?         # 2024-Jan-02  2024-Jan
+    | {_MONTH}[-/.]?\d{{1,2}} (?: [-/.]\d{{2,4}} )?        # Jan-02-2024
+    | {_MONTH}[-/.]?\d{{4}}                                # Jan-2024
+    | {_AMOUNT} -?{_UNIT}                                  # 100km  10-20km
+    | [1-9]\d{{0,3}}x[1-9]\d{{0,3}}                        # 1920x1080
+    | (?: (?:us|au|ca)?[$£€¥] )? {_AMOUNT} (?: usd|eur|gbp|chf|jpy|k|m|bn )?  # $1,000  100usd
+    | (?: usd|eur|gbp|chf|jpy ){_AMOUNT}                   # EUR100
     """,
     re.VERBOSE | re.IGNORECASE,
 )

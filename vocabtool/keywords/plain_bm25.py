@@ -30,7 +30,11 @@ B: Final = 0.75
 
 
 def idf(documents: int, frequency: int) -> float:
-    """Inverse document frequency of a term that ``frequency`` of ``documents`` hold."""
+    """Inverse document frequency of a term that ``frequency`` of ``documents`` hold.
+
+    A frequency may count deleted documents too: one above ``documents`` is taken for all of them.
+    """
+    frequency = min(frequency, documents)
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 

@@ -233,8 +233,7 @@ class TantivyReader:
         return min(self.document_frequency(term) for term in clause.terms)
 
     def _idf(self, term: Term) -> float:
-        documents = self.documents
-        return idf(documents, min(self.document_frequency(term), documents))
+        return idf(self.documents, self.document_frequency(term))
 
     def _rows_of(self, name: str) -> list[int]:
         import tantivy

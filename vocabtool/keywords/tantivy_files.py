@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -61,13 +61,14 @@ def segments(folder: Path) -> list[Segment]:
 
 def segment_files(folder: Path) -> tuple[SegmentFile, ...]:
     """Every file of the last commit's segments, by name; each has a whole footer."""
-    return tuple(sorted(_segment_files(folder)))
+    return tuple(sorted(_files_of(folder, segments(folder))))
 
 
 def check_structure(folder: Path) -> None:
     """Raise :class:`InvalidFile` where a file is missing, short, or without a footer. Quick."""
-    sizes = {file.name: file.size for file in segment_files(folder)}
-    for segment in segments(folder):
+    held = segments(folder)  # read once: a writer may put others in their place
+    sizes = {file.name: file.size for file in _files_of(folder, held)}
+    for segment in held:
         name = f"{segment.name}.fieldnorm"  # at least a byte for each document
         if segment.documents > sizes[name]:
             what = f"too short for the {segment.documents:,} documents that {META} counts"
@@ -83,8 +84,8 @@ def check_files(folder: Path) -> None:
             raise InvalidFile(what, file=str(folder / file.name))
 
 
-def _segment_files(folder: Path) -> Iterator[SegmentFile]:
-    for segment in segments(folder):
+def _files_of(folder: Path, held: Iterable[Segment]) -> Iterator[SegmentFile]:
+    for segment in held:
         for name in segment.names():
             _, crc = _footer(folder / name)
             yield SegmentFile(name, (folder / name).stat().st_size, crc)

@@ -31,7 +31,7 @@ class Stored(NamedTuple):
 class Corpus(Protocol):
     """One commit of an index. Several threads may ask at a time.
 
-    ``documents``: how many it holds, N of the inverse document frequency.
+    ``documents``: how many rows it holds, N of the inverse document frequency.
     ``cutter``: cuts texts into the terms of the keyword leg.
     ``knowledge``: which words the model of the vectors knows; ``None`` where nothing tells.
     """

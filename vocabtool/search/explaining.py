@@ -9,14 +9,16 @@ import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.highlights import highlights
+from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import KeywordQuery, Term
 from vocabtool.ranked import Ranked, Rows, Scores
 from vocabtool.search import legs, weighing
 from vocabtool.search.candidates import Candidates, Places, mask_of
 from vocabtool.search.corpus import Among, Corpus
+from vocabtool.search.fusion import shared_ranks
 from vocabtool.search.hits import Asked, AskedWord, Explanation, MatchedWord, Place
 from vocabtool.search.query import Query
-from vocabtool.search.weighing import WeighedWord, inverse_document_frequency
+from vocabtool.search.weighing import WeighedWord
 
 DEEP: Final = 10_000  # how far down the dense leg's list a document is looked for
 
@@ -42,10 +44,10 @@ def with_frequencies(asked: Asked, query: Query, corpus: Corpus) -> Asked:
     words = []
     for told, word in zip(asked.words, query.words, strict=True):
         frequency = min(map(corpus.document_frequency, word.searched()))
-        idf = inverse_document_frequency(frequency, corpus.documents)
         heaviest = max((weights.get(term, 0.0) for term in word.searched()), default=0.0)
         weight = heaviest if word.counts else 0.0
-        words.append(told._replace(document_frequency=frequency, idf=idf, weight=weight))
+        rarity = idf(corpus.documents, frequency)
+        words.append(told._replace(document_frequency=frequency, idf=rarity, weight=weight))
     return asked._replace(words=tuple(words))
 
 
@@ -69,7 +71,7 @@ def explanations(
     keyword = _keyword_places(candidates, places)
     alone = _ranks_alone(corpus, vector, among, rows, dense)
     matched = _matched(corpus, query, rows)
-    written = [word.word for word in query.words if word.counts]
+    written = [word.word for word in query.words if word.counts or word.word.phrase is not None]
     marked = [tuple(highlights(text, written, corpus.cutter)) for text in texts]
     return list(map(Explanation, dense, keyword, matched, alone, marked))
 
@@ -100,8 +102,8 @@ def _ranks_alone(
     ranks = [place.rank for place in near]
     if vector is None or None not in ranks:
         return ranks
-    deep = corpus.vector_search(vector, DEEP, among).rows.tolist()
-    found = dict(zip(deep, range(1, len(deep) + 1), strict=True))
+    deep = corpus.vector_search(vector, DEEP, among)
+    found = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
     told = zip(ranks, rows.tolist(), strict=True)
     return [found.get(row) if rank is None else rank for rank, row in told]
 

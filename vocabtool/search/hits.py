@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, NamedTuple, overload
 
 from vocabtool.keywords.highlights import Span
@@ -165,11 +166,13 @@ class Hits(Sequence[Hit]):
 
 
 def _plain(value: Any) -> Any:
-    """A field's value as JSON has it: dates and the like as texts."""
+    """A field's value as JSON has it: dates and the like as texts, NaN and infinity as null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if isinstance(value, float) and not isfinite(value):
+        return None
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -64,10 +64,13 @@ def _of_one_code(
 ) -> KeywordLeg | None:
     """The same for a code that few documents hold, in less time; ``None`` where more hold it.
 
-    Its documents are found with all that they score, the others without it: a union of both.
+    Nor for a code that no single term finds. Its documents are found with all that they score, the
+    others without it: a union of both.
     """
     (code,) = query.codes
     own = tuple(clause for clause in query.should if clause.terms == code.terms)
+    if not own:
+        return None
     others = tuple(clause for clause in query.should if clause.terms != code.terms)
     holders = corpus.keyword_search(KeywordQuery(others, own), limit, among)
     if len(holders.rows) >= limit:

@@ -27,9 +27,10 @@ from vocabtool.search.settings import Fusion, Settings
 __all__ = ["Fusion", "Settings", "search"]
 
 SHIPPED: Final = Settings()
+NO_DOCUMENTS: Final = "there are no documents to be found"
 NO_WORDS: Final = "the query has no word to search for"
 NO_VECTOR: Final = "the query has no vector: only keywords are searched"
-BLIND: Final = "the query's vector is zero, it shows no word of it: only keywords are searched"
+BLIND: Final = "the query's vector is zero, it shows no word of it: it finds nothing"
 NO_PHRASE: Final = "no document that may be found holds what is quoted"
 LONG: Final = f"only the first {weighing.MOST_WORDS:,} words of the query are searched"
 NOTHING: Final = "the model knows no word of the query, and no document that may be found holds one"
@@ -93,6 +94,8 @@ def search(
     asking = Asking(corpus, query, seeing, k, settings, allowed, explain)
     notes = _notes(asking, vector)
     leg = legs.ask_keywords(corpus, query, asking.limit, allowed)
+    if query.codes and not len(leg.holders.rows):
+        notes.append(_not_held(query))
     if settings.fusion != "dense" and query.is_unknown and not len(leg.found.rows):
         return _empty_handed(asking, leg, notes, where)
     return _hits(asking, _found(asking, leg), notes)
@@ -126,11 +129,19 @@ def _notes(asking: Asking, vector: Vectors | None) -> list[str]:
         notes.append(NO_PHRASE)
     if not query.words:
         notes.append(NO_WORDS)
+    if not asking.corpus.documents:
+        notes.append(NO_DOCUMENTS)
     if asking.vector is None and not pure:
         notes.append(NO_VECTOR if vector is None else BLIND)
     if asking.explain:
         notes += _standing(asking.corpus)
     return notes
+
+
+def _not_held(query: Query) -> str:
+    """Codes that nobody has are not what the first hits are about."""
+    codes = dict.fromkeys(word.word.surface for word in query.words if word.identifier)
+    return f"no document that may be found holds {' or '.join(codes)}"
 
 
 def _standing(corpus: Corpus) -> list[str]:

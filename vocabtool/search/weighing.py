@@ -7,10 +7,10 @@ and no ranking: those are in ``fusion.py`` and ``searching.py``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vocabtool.keywords.cutting import QueryWord
+from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import Clause, Term
 from vocabtool.search.knowledge import Knowing, Knowledge
 from vocabtool.search.settings import Predicate
@@ -117,8 +117,15 @@ def clauses(weights: Mapping[Term, float]) -> tuple[Clause, ...]:
 
 def identifiers(words: Iterable[WeighedWord]) -> tuple[Clause, ...]:
     """What finds the documents that hold an identifier exactly, each once."""
-    exact = dict.fromkeys(word.word.exact() for word in words if word.identifier)
-    return tuple(Clause((term,)) for term in exact)
+    exact = dict.fromkeys(_in_a_row(word.word) for word in words if word.identifier)
+    return tuple(map(Clause, exact))
+
+
+def _in_a_row(word: QueryWord) -> tuple[Term, ...]:
+    """The exact term; of a run without blanks, which has none, every pair of characters."""
+    if word.surfaces:
+        return (word.exact(),)
+    return tuple(Term("words", text) for text in word.words)
 
 
 def phrases(words: Iterable[QueryWord]) -> tuple[Clause, ...]:
@@ -129,14 +136,6 @@ def phrases(words: Iterable[QueryWord]) -> tuple[Clause, ...]:
             terms = quoted.setdefault(word.phrase, [])
             terms.extend(Term("words", text) for text in word.words)
     return tuple(Clause(tuple(terms)) for terms in quoted.values() if terms)
-
-
-def inverse_document_frequency(frequency: int, documents: int) -> float:
-    """ln(1 + (N - n + 0.5) / (n + 0.5)), as BM25 has it; never below 0.
-
-    Source: Robertson, Zaragoza: The Probabilistic Relevance Framework, 2009, with Lucene's 1.
-    """
-    return log(1 + max(0.0, documents - frequency + 0.5) / (frequency + 0.5))
 
 
 def unknown_share(words: Sequence[WeighedWord], corpus: Corpus) -> float:
@@ -159,6 +158,6 @@ def _masses(words: Iterable[WeighedWord], corpus: Corpus) -> dict[Term, tuple[fl
         for term in word.telling() if word.counts else ():
             frequency = corpus.document_frequency(term)
             unknown = frequency > 0 and (word.identifier or (word.unknown and is_word(term.text)))
-            mass = inverse_document_frequency(frequency, corpus.documents)
+            mass = idf(corpus.documents, frequency)
             masses[term] = (mass, unknown or masses.get(term, (0.0, False))[1])
     return masses

@@ -14,6 +14,8 @@ wait for each other. How codes are searched is in ``fast_scan.py``.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,6 +112,15 @@ def faiss_library() -> Any:
             "short codes need faiss, which is not installed: pip install faiss-cpu"
         ) from error
     return faiss
+
+
+def _alone() -> None:
+    """FAISS's threads are not in a forked process: it would wait for them without end."""
+    if "faiss" in sys.modules:
+        faiss_library().omp_set_num_threads(1)
+
+
+os.register_at_fork(after_in_child=_alone)
 
 
 @contextmanager

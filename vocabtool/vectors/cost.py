@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-COMPARED: Final = 0.035  # per dimension of a row whose code is compared
-REFINED: Final = 1.3  # per dimension of a row whose vector is read and compared
+COMPARED: Final = 0.04  # per dimension of a row whose code is compared
+REFINED: Final = 1.8  # per dimension of a row whose vector is read and compared
 
 
 def by_codes(rows: float, candidates: int, dim: int) -> float:

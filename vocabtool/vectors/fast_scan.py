@@ -8,6 +8,7 @@ approximate; who scores them exactly is ``leg.py``. A query runs on one thread.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +25,7 @@ from vocabtool.vectors.codebook import (
     Codebook,
     Records,
     faiss_library,
+    one_thread,
     padded,
 )
 from vocabtool.vectors.metric import Metric
@@ -74,7 +76,9 @@ class FastScan:
         ``allowed``: a mask over the rows, shape (rows,).
         """
         how = self._how(max(1, min(probes, self.lists)), allowed)
-        found: Rows = self._index.search(padded(queries), min(count, self.rows), params=how)[1]
+        # For one query threads wait for each other longer than they work.
+        with one_thread() if len(queries) == 1 else nullcontext():
+            found: Rows = self._index.search(padded(queries), min(count, self.rows), params=how)[1]
         return found
 
     def _how(self, probes: int, allowed: NDArray[np.bool_] | None) -> Any:
