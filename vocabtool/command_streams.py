@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
@@ -69,6 +71,42 @@ def standard_output() -> Iterator[BinaryIO]:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
+
+
+def print_report(told: Mapping[str, Any] | None, lines: Iterable[str]) -> None:
+    """A report on standard output: as JSON where it is given, else line by line."""
+    with standard_output() as out:
+        if told is not None:
+            out.write(json.dumps(told, indent=1).encode() + b"\n")
+        else:
+            out.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """A wrong argument is told as one."""
+    try:
+        yield
+    except ValueError as error:
+        from vocabtool.errors import VocabtoolError
+
+        if isinstance(error, VocabtoolError):
+            raise
+        raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def progress_bar(quiet: bool) -> Iterator[Callable[..., None] | None]:
+    """Called with ``description``, ``total`` and ``completed``; ``None`` where nobody watches."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield partial(bar.update, bar.add_task("reading", total=None))
 
 
 def tell_skipped(skipped: Skipped) -> None:

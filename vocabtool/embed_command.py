@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from vocabtool.command_streams import standard_output
+from vocabtool.command_streams import print_report, progress_bar, usage_errors
 from vocabtool.source_options import DOCUMENTS, ENCODER, together
 from vocabtool.telling import tell
 
@@ -185,7 +183,7 @@ def embed_command(
     if not quiet:
         for note in encoder.notes:
             tell(note)
-    with _progress(quiet) as progress:
+    with usage_errors(), _progress(quiet) as progress:
         try:
             report = embed(
                 list(files),
@@ -213,12 +211,6 @@ def embed_command(
         except KeyboardInterrupt:
             tell("stopped; the same command goes on from the shards that are there")
             raise
-        except ValueError as error:
-            from vocabtool.errors import VocabtoolError
-
-            if isinstance(error, VocabtoolError):
-                raise
-            raise click.UsageError(str(error)) from error
     if not quiet:
         _show(report, report_format)
 
@@ -226,20 +218,13 @@ def embed_command(
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     """What to call as the work goes on; nothing where nobody is watching."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
+    with progress_bar(quiet) as update:
+        if update is None:
+            yield None
+            return
 
         def show(progress: Progress) -> None:
-            bar.update(
-                task,
+            update(
                 description=in_words(progress),
                 total=progress.to_do if progress.read else None,
                 completed=progress.read,
@@ -269,11 +254,7 @@ def _duration(seconds: float) -> str:
 
 
 def _show(report: EmbedReport, report_format: Literal["text", "json"]) -> None:
-    with standard_output() as out:
-        if report_format == "json":
-            out.write(json.dumps(report.to_json(), indent=1).encode() + b"\n")
-        else:
-            out.write("".join(f"{line}\n" for line in _lines(report)).encode("utf-8", "replace"))
+    print_report(report.to_json() if report_format == "json" else None, _lines(report))
     for skip in report.first_skipped[:SHOWN]:
         tell(f"left out: {skip.place}: {skip.reason}")
 

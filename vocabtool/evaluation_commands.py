@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from vocabtool.command_streams import standard_output
-from vocabtool.index_commands import DIR, usage_errors
+from vocabtool.command_streams import print_report, usage_errors
+from vocabtool.index_commands import DIR
 from vocabtool.search_command import MODEL
 from vocabtool.source_options import together
 
@@ -92,11 +90,13 @@ def eval_command(
         index = _opened(folder, model, trust)
         if self_check:
             found = checked(index, sample, seed)
-            _show(output, found.to_dict(), report.of_self_check(found))
+            told = found.to_dict() if output == "json" else None
+            print_report(told, report.of_self_check(found))
             return
         asked, judged = _judged(queries, qrels)
-        told = evaluate(index, asked, judged, vectors=_vectors(vectors), seed=seed)
-        _show(output, told.to_dict(), report.of_evaluation(told))
+        scored = evaluate(index, asked, judged, vectors=_vectors(vectors), seed=seed)
+        told = scored.to_dict() if output == "json" else None
+        print_report(told, report.of_evaluation(scored))
 
 
 @click.command("calibrate")
@@ -154,7 +154,7 @@ def calibrate_command(
             lines = report.of_calibration(found)
         if not dry_run:
             index.store_calibration(calibration)
-        _show(output, told, lines)
+        print_report(told if output == "json" else None, lines)
     return 0
 
 
@@ -177,11 +177,3 @@ def _vectors(file: str | None) -> NDArray[Any] | None:
     from vocabtool.evaluation.query_vectors import read_query_vectors
 
     return read_query_vectors(file) if file is not None else None
-
-
-def _show(output: Literal["text", "json"], told: dict[str, Any], lines: Iterable[str]) -> None:
-    with standard_output() as out:
-        if output == "json":
-            out.write(json.dumps(told, indent=1).encode() + b"\n")
-        else:
-            out.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))

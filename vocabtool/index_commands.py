@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
-from vocabtool.command_streams import standard_output
+from vocabtool.command_streams import print_report, progress_bar, usage_errors
 from vocabtool.source_options import DOCUMENTS, ENCODER, together
 from vocabtool.telling import tell
 from vocabtool.vocabulary import encode, printable
@@ -348,12 +346,8 @@ def _calibrate(index: Index, quiet: bool) -> None:
 def _show(index: Index, report: LoadReport, report_format: Literal["text", "json"]) -> None:
     from vocabtool.index_report import as_json, lines
 
-    with standard_output() as out:
-        if report_format == "json":
-            out.write(json.dumps(as_json(index, report), indent=1).encode() + b"\n")
-        else:
-            told = "".join(f"{line}\n" for line in lines(index, report))
-            out.write(told.encode("utf-8", "replace"))
+    told = as_json(index, report) if report_format == "json" else None
+    print_report(told, lines(index, report))
     for skip in report.first_skipped[:SHOWN]:
         tell(f"left out: {skip.place}: {skip.reason}")
 
@@ -406,43 +400,20 @@ def verify_command(folder: str, quiet: bool, report_format: Literal["text", "jso
         found = index.verify(progress)
     if quiet:
         return
-    with standard_output() as out:
-        if report_format == "json":
-            out.write(json.dumps(asdict(found), indent=1).encode() + b"\n")
-            return
-        near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
-        told = f"{folder}: whole: {found.documents:,} documents in both legs, vectors: {near}\n"
-        out.write(told.encode("utf-8", "replace"))
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """A wrong argument is told as one."""
-    try:
-        yield
-    except ValueError as error:
-        from vocabtool.errors import VocabtoolError
-
-        if isinstance(error, VocabtoolError):
-            raise
-        raise click.UsageError(str(error)) from error
+    near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
+    line = f"{folder}: whole: {found.documents:,} documents in both legs, vectors: {near}"
+    print_report(asdict(found) if report_format == "json" else None, [line])
 
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
     """What to call as the work goes on; nothing where nobody is watching."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
+    with progress_bar(quiet) as update:
+        if update is None:
+            yield None
+            return
 
         def show(what: str, share: float) -> None:
-            bar.update(task, description=what, total=1 if share else None, completed=share)
+            update(description=what, total=1 if share else None, completed=share)
 
         yield show

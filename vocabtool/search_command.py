@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from vocabtool.command_streams import standard_output
-from vocabtool.index_commands import DIR, usage_errors
+from vocabtool.command_streams import standard_output, usage_errors
+from vocabtool.index_commands import DIR
 from vocabtool.source_options import together
 
 if TYPE_CHECKING:
