@@ -225,7 +225,8 @@ def imported(tree: ast.Module, known: set[str]) -> set[str]:
 def test_the_public_names() -> None:
     """What the package says it exports is there, and nothing else is public."""
     assert [name for name in vocabtool.__all__ if not hasattr(vocabtool, name)] == []
-    assert set(dir(vocabtool)) == {*vocabtool.__all__, "__version__"}
+    assert set(dir(vocabtool)) == {*vocabtool.__all__, "__version__", "open"}
+    assert "open" not in vocabtool.__all__  # or `import *` would take Python's own away
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = vocabtool.nonsense
 

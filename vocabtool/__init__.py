@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from vocabtool.encoders.opening import open_encoder
     from vocabtool.evaluation.calibrating import calibrate
     from vocabtool.extraction import extract, inspect, vocabularies
-    from vocabtool.index.index import Index, open  # noqa: A004 - as `vocabtool.open(path)` reads
+    from vocabtool.index.index import Index
+    from vocabtool.index.index import open as open  # noqa: A004 - as `vocabtool.open(path)` reads
     from vocabtool.index.loading import LoadReport
     from vocabtool.index.writer import Writer
     from vocabtool.model import Model, PassedOver
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# Without `open`, which would take the place of Python's own under `import *`.
 __all__ = [
     "ChangedRun",
     "Diff",
@@ -92,7 +94,6 @@ __all__ = [
     "inspect",
     "interleave",
     "mix",
-    "open",
     "open_encoder",
     "pairwise",
     "read",
@@ -141,4 +142,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "__version__", "open"]
