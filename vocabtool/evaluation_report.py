@@ -57,8 +57,9 @@ def of_self_check(found: SelfCheck) -> Iterator[str]:
 
 def of_calibration(found: Calibrated) -> Iterator[str]:
     """The weight, how it came about, and that it is an estimate."""
-    shift = f" {found.shift:+.2f} by {found.queries:,} queries" if found.queries else ""
-    yield f"a = {found.a:.2f} (estimated {found.a0:.2f}{shift}): what keywords weigh at least"
+    shift = f", {found.shift:+.2f} by {found.queries:,} queries" if found.queries else ""
+    yield f"a = {found.a:.2f} (a0 = {found.a0:.2f} by the documents{shift})"
+    yield "keywords weigh at least so much, more where the model does not know words of the query"
     yield f"from {found.sample:,} documents, seed {found.seed}"
     yield ""
     yield "  a     mean ln rank of the document that a query was made of, lower is better"
