@@ -148,7 +148,7 @@ def knowledge_of(*words: str, rule: str = "keras") -> ModelKnowledge:
     from vocabtool.byte_strings import ByteStrings
 
     stored = ByteStrings.of([each.encode() for each in words])
-    return ModelKnowledge.of_vocabulary(Vocabulary("words", "list", stored), rule)
+    return ModelKnowledge(Words.of(Vocabulary("words", "list", stored), rule=rule))
 
 
 def test_the_models_rule_decides_what_is_known() -> None:

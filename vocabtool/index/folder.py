@@ -19,6 +19,8 @@ none is behind it:
   finds. Tantivy is never told of a deletion: it would be seen before the commit.
 - A writer that is killed leaves rows at or past the number. The next writer's first act is to
   remove them from all files (:func:`recover`), so that their numbers are free.
+- Deleted rows, and rows that a killed writer left until tantivy merges them away, count in the
+  frequencies of words, so in BM25's weights; they are never found.
 - Compaction writes the documents that are left into a new generation; the rename makes it the one.
 - A reader keeps the files of its commit open. One that finds a file gone while it opens a commit
   reads the manifest again: there is a newer one.

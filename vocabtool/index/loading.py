@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 COMMIT_ROWS: Final = 100_000  # documents between commits: what a stop can cost
 BLOCK: Final = 1 << 20  # bytes of text that are encoded together
 ROWS: Final = 1024
-PROGRESS_EVERY: Final = 0.1  # seconds
 
 
 @dataclass(frozen=True, slots=True)

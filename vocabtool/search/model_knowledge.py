@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from vocabtool.search.knowledge import Knowing
-from vocabtool.vocabulary import Vocabulary
 from vocabtool.words.judged import Judged
 from vocabtool.words.model_words import Words
 
@@ -28,11 +27,6 @@ class ModelKnowledge:
         self._words = words
         self._remembered: dict[str, Knowing] = {}
         self._subword = words.judge(["a"]).pieces is not None
-
-    @classmethod
-    def of_vocabulary(cls, vocabulary: Vocabulary, rule: str = "keras") -> ModelKnowledge:
-        """Of a mere list of words; ``rule``: how texts become its words, see ``words/named.py``."""
-        return cls(Words.of(vocabulary, rule=rule))
 
     @property
     def subword(self) -> bool:
