@@ -5,7 +5,7 @@ How vectors are made is the encoder's business, how rows are written that of ``s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -81,12 +81,16 @@ class SlabEncoder:
         """The unknown words of a slab; ``None`` where the model tells them later, or nothing."""
         return self._unknown.of(_texts(slab)) if self._unknown else None
 
-    def rows(self, slab: Slab, unknown: Unknown | None) -> Rows:
-        """Encode a slab. Raises :class:`VocabtoolError` where the encoder fails."""
+    def rows(self, slab: Slab, words: Callable[[], Unknown | None]) -> Rows:
+        """Encode a slab. Raises :class:`VocabtoolError` where the encoder fails.
+
+        ``words``: gives what :meth:`unknown` told; called when the vectors are there.
+        """
         texts, hits = _texts(slab), 0
+        told: Unknown | None = None
         with _failures(slab):
             if self._plan.exact:
-                vectors, unknown = self._encode_exactly(texts)
+                vectors, told = self._encode_exactly(texts)
             elif self._cache is not None:
                 cached, hits = self._cache.vectors(
                     texts, lambda new: np.concatenate(self._encode(new))
@@ -94,6 +98,7 @@ class SlabEncoder:
                 vectors = [cached]
             else:
                 vectors = self._encode(texts)
+        unknown = told if self._plan.exact else words()
         table, replaced = self._table(slab.table, vectors, unknown)
         counts = Counts(
             len(texts),

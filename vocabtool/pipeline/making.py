@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,17 +18,20 @@ from vocabtool.pipeline.shard_files import Shard, write_shard
 from vocabtool.pipeline.slabs import Slab
 from vocabtool.pipeline.vector_cache import VectorCache
 
-AHEAD: Final = 12  # slabs that are encoded while a row group is written
+AHEAD: Final = 4  # slabs that are encoded while a row group is written
 
 Passed = Callable[[Counts, int], None]
 """Told of each slab that is written: what it holds, and how many vectors the cache held."""
 
 
 class Prepared(NamedTuple):
-    """A slab, and what the model does not know in it, where that is told without running it."""
+    """A slab, and what the model does not know in it, where that is told without running it.
+
+    ``unknown``: found while the slab is encoded.
+    """
 
     slab: Slab
-    unknown: Unknown | None
+    unknown: Future[Unknown | None]
 
 
 class Made(NamedTuple):
@@ -63,15 +67,17 @@ class ShardMaker:
         if work.cache is not None:
             self._cache = VectorCache(work.cache, encoder.fingerprint, encoder.dim)
         self._slabs = SlabEncoder(encoder, work.plan, self._cache)
+        self._words = ThreadPoolExecutor(1)  # slab after slab: what is known of words grows
 
     def close(self) -> None:
         """Give back what is open."""
+        self._words.shutdown(cancel_futures=True)
         if self._cache is not None:
             self._cache.close()
 
     def prepare(self, slab: Slab) -> Prepared:
-        """Look at the words; for one thread, which may be another than the one that makes."""
-        return Prepared(slab, self._slabs.unknown(slab))
+        """Begin to look at the words; for one thread, which may be another than makes."""
+        return Prepared(slab, self._words.submit(self._slabs.unknown, slab))
 
     def make(self, number: int, slabs: Iterable[Prepared], passed: Passed | None = None) -> Made:
         """Encode and write the slabs of one shard: some are encoded while others are written."""
@@ -94,4 +100,4 @@ class ShardMaker:
         return Made(shard, hits)
 
     def _encode(self, prepared: Prepared) -> Rows:
-        return self._slabs.rows(prepared.slab, prepared.unknown)
+        return self._slabs.rows(prepared.slab, prepared.unknown.result)

@@ -30,8 +30,8 @@ NAME: Final = "shard-{:06}.parquet"
 NAMES: Final = re.compile(r"shard-(\d{6,})\.parquet")
 BESIDE: Final = ".part"  # of a shard that is being written
 KEY: Final = b"vocabtool"
-GROUP_ROWS: Final = 8192  # of a row group; a few more, as slabs stay whole
-SYNC_BYTES: Final = 8 << 20  # flushed to the disk on the way, so that little is left at the end
+GROUP_ROWS: Final = 2048  # of a row group; a few more, as slabs stay whole
+SYNC_BYTES: Final = 16 << 20  # flushed to the disk on the way, so that little is left at the end
 
 
 class Shard(NamedTuple):
@@ -58,7 +58,7 @@ def write_shard(
         with beside.open("xb") as file:
             counts = _write(file, number, run, schema, rows)
             _flush(file)
-            size = file.tell()
+            size = os.fstat(file.fileno()).st_size
         beside.replace(folder / name)
     except BaseException:
         with suppress(OSError):
@@ -71,23 +71,28 @@ def write_shard(
 def _write(
     file: IO[bytes], number: int, run: str, schema: pa.Schema, rows: Iterable[Rows]
 ) -> Counts:
+    """Write by the name of the open ``file``: Arrow writes without Python, which is encoding."""
+    import pyarrow as pa
     from pyarrow import parquet
 
     counts, flushed = Counts(), 0
-    with parquet.ParquetWriter(
-        file,
-        schema,
-        compression=_compression(schema),
-        use_dictionary=[f"{UNKNOWN}.list.element"],
-        write_statistics=False,
-        write_page_checksum=True,
-    ) as writer:
+    with (
+        pa.OSFile(os.fsencode(file.name), "wb") as sink,
+        parquet.ParquetWriter(
+            sink,
+            schema,
+            compression=_compression(schema),
+            use_dictionary=[f"{UNKNOWN}.list.element"],
+            write_statistics=False,
+            write_page_checksum=True,
+        ) as writer,
+    ):
         for table, part in _groups(rows):
             writer.write_table(table, row_group_size=table.num_rows)
             counts += part
-            if file.tell() - flushed > SYNC_BYTES:
+            if sink.tell() - flushed > SYNC_BYTES:
                 _flush(file)
-                flushed = file.tell()
+                flushed = sink.tell()
         facts = {"run": run, "shard": number, **asdict(counts)}
         writer.add_key_value_metadata({KEY: json.dumps(facts).encode()})
     return counts
@@ -114,7 +119,7 @@ def _compression(schema: pa.Schema) -> dict[str, str]:
 
 
 def _flush(file: IO[bytes]) -> None:
-    file.flush()
+    """To the disk, whoever wrote it: Arrow's file keeps nothing back."""
     os.fsync(file.fileno())
 
 
