@@ -679,6 +679,23 @@ def test_threads_end_where_writing_fails(
     assert list((tmp_path / "out").glob("*.part")) == []
 
 
+def test_a_part_that_is_taken_away_is_not_made_anew(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the next run does with what a killed one left: its workers' shards do not appear."""
+    opened = shard_files._native
+
+    def taken(path: Path) -> object:
+        sink = opened(path)
+        path.unlink()
+        return sink
+
+    monkeypatch.setattr(shard_files, "_native", taken)
+    with pytest.raises(FileNotFoundError):
+        vocabtool.embed(corpus, encode, tmp_path / "out")
+    assert list((tmp_path / "out").glob("shard-*")) == []
+
+
 def test_a_shard_is_sent_to_a_worker_without_its_neighbours(corpus: Path) -> None:
     """What is pickled for a shard is about as large as its texts."""
     slabs = Cutter(100, 10).cut(batches(corpus), ())

@@ -1,10 +1,10 @@
 """Ids that repeat, found in a stream with 16 bytes a document; where both stand is told.
 
-An id is held as 64 bits of Python's own hash of its bytes (SipHash, with another key in each
-process), 24 bits of its CRC-32 and 40 bits of a position, in sorted arrays that are merged as they
-grow. Positions count through all sources, so that a table of one entry per source turns them into
-places. The chance that two of a thousand million ids share a hash is below one in three hundred
-million. What becomes of a repeated one is decided in ``documents.py``.
+An id is held as 64 bits of Python's own hash of its bytes (SipHash, keyed), 24 bits of its CRC-32
+and 40 bits of a position, in sorted arrays that are merged as they grow. Positions count through
+all sources, so that a table of one entry per source turns them into places. The chance that two of
+a thousand million ids that nobody made for it share a hash is below one in three hundred million.
+What becomes of a repeated one is decided in ``documents.py``.
 """
 
 from __future__ import annotations

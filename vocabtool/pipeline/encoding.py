@@ -98,7 +98,7 @@ class SlabEncoder:
                 vectors = [cached]
             else:
                 vectors = self._encode(texts)
-        unknown = told if self._plan.exact else words()
+        unknown = words() if told is None else told
         table, replaced = self._table(slab.table, vectors, unknown)
         counts = Counts(
             len(texts),

@@ -27,7 +27,7 @@ Passed = Callable[[Counts, int], None]
 class Prepared(NamedTuple):
     """A slab, and what the model does not know in it, where that is told without running it.
 
-    ``unknown``: found while the slab is encoded.
+    ``unknown``: looked up from when the slab is read, asked for when its vectors are there.
     """
 
     slab: Slab
@@ -76,7 +76,7 @@ class ShardMaker:
             self._cache.close()
 
     def prepare(self, slab: Slab) -> Prepared:
-        """Begin to look at the words; for one thread, which may be another than makes."""
+        """Begin to look at the words; any thread may call it."""
         return Prepared(slab, self._words.submit(self._slabs.unknown, slab))
 
     def make(self, number: int, slabs: Iterable[Prepared], passed: Passed | None = None) -> Made:

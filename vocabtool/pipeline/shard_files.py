@@ -55,8 +55,9 @@ def write_shard(
     # A name of its own: a worker that outlives its killed parent cannot touch what the next writes.
     beside = folder / f"{name}.{os.urandom(6).hex()}{BESIDE}"
     try:
-        with beside.open("xb") as file:
-            counts = _write(file, number, run, schema, rows)
+        # Arrow writes without Python, which is encoding; Python flushes what Arrow made, or fails.
+        with _native(beside) as sink, beside.open("rb+") as file:
+            counts = _write(sink, file, number, run, schema, rows)
             _flush(file)
             size = os.fstat(file.fileno()).st_size
         beside.replace(folder / name)
@@ -68,25 +69,32 @@ def write_shard(
     return Shard(name, number, run, size, counts)
 
 
-def _write(
-    file: IO[bytes], number: int, run: str, schema: pa.Schema, rows: Iterable[Rows]
-) -> Counts:
-    """Write by the name of the open ``file``: Arrow writes without Python, which is encoding."""
+def _native(path: Path) -> pa.NativeFile:
     import pyarrow as pa
+
+    return pa.OSFile(os.fsencode(path), "wb")
+
+
+def _write(
+    sink: pa.NativeFile,
+    file: IO[bytes],
+    number: int,
+    run: str,
+    schema: pa.Schema,
+    rows: Iterable[Rows],
+) -> Counts:
+    """Write to ``sink``; ``file`` is the same one, to be flushed on the way."""
     from pyarrow import parquet
 
     counts, flushed = Counts(), 0
-    with (
-        pa.OSFile(os.fsencode(file.name), "wb") as sink,
-        parquet.ParquetWriter(
-            sink,
-            schema,
-            compression=_compression(schema),
-            use_dictionary=[f"{UNKNOWN}.list.element"],
-            write_statistics=False,
-            write_page_checksum=True,
-        ) as writer,
-    ):
+    with parquet.ParquetWriter(
+        sink,
+        schema,
+        compression=_compression(schema),
+        use_dictionary=[f"{UNKNOWN}.list.element"],
+        write_statistics=False,
+        write_page_checksum=True,
+    ) as writer:
         for table, part in _groups(rows):
             writer.write_table(table, row_group_size=table.num_rows)
             counts += part
