@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -82,6 +83,26 @@ def test_large_runs_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(size <= max(64, total // 8) for size, total in merged)
     assert len(seen._runs) < 120
     assert add(seen, ["0", "19999", "20000"], 20_001) == {0: 1, 1: 20_000}
+
+
+def test_half_is_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory holds 8 bytes an id, and all 16 where no file can be written; answers are the same."""
+
+    def no_file() -> Any:
+        raise OSError(28, "No space left on device")
+
+    count = 1 << 19
+    for most in (9, 17):
+        tracemalloc.start()
+        seen = RepeatedIds()
+        for at in range(0, count, 1 << 14):
+            assert add(seen, [f"{n}" for n in range(at, at + (1 << 14))], at + 1) == {}
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert (most - 1) * count <= held < most * count
+        assert seen.nbytes == 16 * count
+        assert add(seen, ["17", "new", f"{count - 1}"], count + 1) == {0: 18, 2: count}
+        monkeypatch.setattr(repeated_ids, "TemporaryFile", no_file)
 
 
 def test_hashes_that_agree_in_part(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,18 @@
 """Ids that repeat, found in a stream with 16 bytes a document; where both stand is told.
 
 An id is held as 64 bits of Python's own hash of its bytes (SipHash, keyed), 24 bits of its CRC-32
-and 40 bits of a position, in sorted arrays that are merged as they grow. Positions count through
-all sources, so that a table of one entry per source turns them into places. The chance that two of
-a thousand million ids that nobody made for it share a hash is below one in three hundred million.
+and 40 bits of a position, in sorted arrays that are merged as they grow. The 64 bits stay in memory;
+the rest, which only ids that repeat need, is mapped from temporary files that have no name.
+Positions count through all sources, so that a table of one entry per source turns them into places.
+The chance that two of a thousand million ids that nobody made for it share a hash is below one in
+three hundred million.
 What becomes of a repeated one is decided in ``documents.py``.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 POSITION: Final = 40  # bits; the upper 24 of the same number belong to the hash
 MOST_POSITIONS: Final = 1 << POSITION
 LEAST_MERGED: Final = 1 << 18  # ids in runs that are always merged: 4 MB
+LEAST_MAPPED: Final = 1 << 16  # ids in runs of which half goes to a file: 512 kB of it
 SHARE: Final = 8  # larger runs are merged while they are this part of all at most
 
 Numbers = NDArray[np.uint64]
@@ -90,7 +94,7 @@ class RepeatedIds:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes are held."""
+        """How many bytes are held, in memory and in files."""
         return sum(run.heads.nbytes + run.tails.nbytes for run in self._runs)
 
     def add(self, ids: pa.StringArray, positions: NDArray[np.int64]) -> Repeats:
@@ -134,8 +138,11 @@ class RepeatedIds:
         while len(self._runs) > 1:
             size, last = (len(each.heads) for each in self._runs[-2:])
             if last < size or size + last > most:
-                return
+                break
             self._runs[-2:] = [_merged(*self._runs[-2:])]
+        heads, tails = self._runs[-1]
+        if len(heads) >= LEAST_MAPPED:
+            self._runs[-1] = _Run(heads, _mapped(tails))
 
 
 def _hashes(ids: pa.StringArray) -> _Run:
@@ -174,6 +181,16 @@ def _codes(tails: Numbers) -> Numbers:
 
 def _positions(tails: Numbers) -> NDArray[np.int64]:
     return (tails & np.uint64(MOST_POSITIONS - 1)).astype(np.int64)
+
+
+def _mapped(tails: Numbers) -> Numbers:
+    """The same from a file, so that no memory holds them; as they are where none can be written."""
+    try:
+        with TemporaryFile() as file:
+            tails.tofile(file)
+            return np.asarray(np.memmap(file, np.uint64, "r"))
+    except OSError:
+        return tails
 
 
 def _merged(one: _Run, other: _Run) -> _Run:

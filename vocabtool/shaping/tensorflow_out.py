@@ -54,10 +54,25 @@ def to_dataset(
         dataset = crossing.unbatch()
     else:
         dataset = crossing.rebatch(batch_size, drop_remainder)
+    dataset = dataset.with_options(_untuned())
     if count is None:
         return dataset
     elements = _elements(count, batch_size or 1, drop_remainder)
     return dataset.apply(tf.data.experimental.assert_cardinality(elements))
+
+
+def _untuned() -> tf.data.Options:
+    """Without TensorFlow's tuner, which has nothing to tune here.
+
+    It sleeps for 10 ms, then for twice as long each time, and where an iterator ends TensorFlow
+    waits, in half of all passes, until it wakes: these take up to twice as long as their work
+    (TensorFlow 2.21).
+    """
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options
 
 
 def _check(fields: Mapping[str, str], batch_size: int | None) -> None:
