@@ -120,7 +120,7 @@ def batches(
     ``on_error``: what becomes of a bad row; ``"skip"`` needs a ``skipped`` to count it in.
     ``on_duplicate``: what becomes of documents of one ``id_field``, or that come with one id:
     ``"first"`` or ``"last"`` keeps one of them and counts others in ``repeated``; ``None``: ids are
-    not compared, which takes 16 bytes a document. ``"last"`` reads everything twice.
+    not compared, which takes 16 bytes a document (8 in memory). ``"last"`` reads everything twice.
     ``size``: about how many bytes of text a batch holds; a longer text is a batch of its own.
     ``rows``: how many documents of an iterable or a queue are gathered at most.
     ``start``: how many documents at the beginning are left out. They are not read where bad rows

@@ -1,7 +1,7 @@
 """Ids that repeat, found in a stream with 16 bytes a document; where both stand is told.
 
 An id is held as 64 bits of Python's own hash of its bytes (SipHash, keyed), 24 bits of its CRC-32
-and 40 bits of a position, in sorted arrays that are merged as they grow. The 64 bits stay in memory;
+and 40 bits of a position, in sorted arrays that are merged as they grow. Memory has the 64 bits;
 the rest, which only ids that repeat need, is mapped from temporary files that have no name.
 Positions count through all sources, so that a table of one entry per source turns them into places.
 The chance that two of a thousand million ids that nobody made for it share a hash is below one in
