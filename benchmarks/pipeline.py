@@ -371,7 +371,7 @@ def ours(kind: str, model: str, corpus: str, folder: str) -> float:
     return time.perf_counter() - start
 
 
-CONTENDERS: Final = {
+CONTENDERS: Final[dict[str, Callable[[str, str, str, str], float]]] = {
     "bare": bare,
     "loop": loop,
     "two threads": two_threads,
