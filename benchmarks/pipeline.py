@@ -480,6 +480,8 @@ def fast(work: Path, documents: int, runs: int, width: int) -> Iterator[str]:
     yield f"at least {FAST} of the bare encoder's speed: {yes_no(share >= FAST)} ({share:.2f})"
     yield times(found, "loop", LOOP)
     yield times(found, "from_generator", GENERATOR)
+    unwaited = median(found["not tuned"]) / median(found["vocabtool"])
+    yield f"times from_generator without the wait for its tuner: {unwaited:.2f}"
 
 
 def wide(work: Path, documents: int, runs: int) -> Iterator[str]:

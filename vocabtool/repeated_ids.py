@@ -2,7 +2,7 @@
 
 An id is held as 64 bits of Python's own hash of its bytes (SipHash, keyed), 24 bits of its CRC-32
 and 40 bits of a position, in sorted arrays that are merged as they grow. Memory has the 64 bits;
-the rest, which only ids that repeat need, is mapped from temporary files that have no name.
+the rest, which is looked at only where they agree, is mapped from files in the temporary folder.
 Positions count through all sources, so that a table of one entry per source turns them into places.
 The chance that two of a thousand million ids that nobody made for it share a hash is below one in
 three hundred million.
@@ -187,8 +187,9 @@ def _mapped(tails: Numbers) -> Numbers:
     """The same from a file, so that no memory holds them; as they are where none can be written."""
     try:
         with TemporaryFile() as file:
-            tails.tofile(file)
-            return np.asarray(np.memmap(file, np.uint64, "r"))
+            file.write(tails.data)
+            file.flush()
+            return np.asarray(np.memmap(file, np.uint64, "r", shape=tails.shape))
     except OSError:
         return tails
 

@@ -263,9 +263,10 @@ class Stream(Generic[T]):
         predictions give the model an output that is its input ``id``; Keras ``predict`` then
         returns both, row by row. Where the number of documents is known (lists, Parquet, Arrow
         IPC), the dataset knows it too. Rows cross from Python 1,024 at a time: batches are fast,
-        TensorFlow itself takes them apart slowly. TensorFlow's tuner is off, for the end of a pass
-        would wait for it; ``with_options`` turns it on. What goes wrong while it is read (a missing
-        field names its document) is a TensorFlow error that holds the message.
+        TensorFlow itself takes them apart slowly. TensorFlow's tuner is off, for what is put behind
+        this dataset too, as the end of a pass would wait for it; ``with_options`` turns it on. What
+        goes wrong while it is read (a missing field names its document) is a TensorFlow error that
+        holds the message.
         """
         count = sizes.exact_rows(self.size)
         return tensorflow_out.to_dataset(
