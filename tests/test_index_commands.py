@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -333,6 +334,29 @@ def test_force_starts_over(corpus: Path, index: str) -> None:
     """--force makes the index anew, whatever was in it."""
     vocabtool("delete", index, "a")
     fine("index", str(corpus), "-o", index, *MAKE, "--force")
+    assert len(Index.open(index)) == 4
+
+
+@pytest.mark.parametrize(
+    ("file", "model", "options"),
+    [
+        ("nothing.jsonl", MODEL, ()),
+        ("bad.jsonl", MODEL, ()),
+        ("corpus.jsonl", "nothing.txt", ()),
+        ("corpus.jsonl", MODEL, ("--language", "latin")),
+        ("corpus.jsonl", MODEL, ("--rule", "nothing")),
+    ],
+)
+def test_force_looks_before_it_clears(
+    corpus: Path, index: str, tmp_path: Path, file: str, model: str, options: tuple[str, ...]
+) -> None:
+    """What a mistyped FILE, MODEL or option would replace is still there."""
+    shutil.copy(corpus, tmp_path / "corpus.jsonl")
+    (tmp_path / "bad.jsonl").write_text("{")
+    given = ("--id-field", "key", "--quiet", "--force", *options)
+    done = vocabtool("index", str(tmp_path / file), "-o", index, "--model", model, *given)
+    assert done.returncode in (2, 3)
+    assert "Traceback" not in done.stderr
     assert len(Index.open(index)) == 4
 
 

@@ -16,6 +16,7 @@ from vocabtool.telling import tell
 from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:
+    from vocabtool.documents import Document
     from vocabtool.index.index import Index
     from vocabtool.index.loading import LoadReport
 
@@ -166,13 +167,10 @@ def index_command(
     a folder that embed wrote, whose vectors are taken.
     """
     from vocabtool.allocation import share_one_heap
-    from vocabtool.index.folder import clear
 
     share_one_heap()
-    if force:
-        clear(Path(folder))
     with usage_errors(), _stopped():
-        index = _index(folder, files, model, {**given, "quiet": quiet})
+        index = _index(folder, files, model, force, {**given, "quiet": quiet})
         kinds = index.snapshot().documents_store.fields
         with _progress(quiet) as progress:
             report = index.load(
@@ -222,13 +220,15 @@ def _tell_fields(index: Index, before: Mapping[str, str], keep: Sequence[str]) -
             )
 
 
-def _index(folder: str, files: tuple[str, ...], model: str | None, given: dict[str, Any]) -> Index:
-    """The index that is in a folder, or a new one."""
+def _index(
+    folder: str, files: tuple[str, ...], model: str | None, force: bool, given: dict[str, Any]
+) -> Index:
+    """The index that is in a folder, or a new one: always with ``force``."""
     from vocabtool.index.folder import MANIFEST
     from vocabtool.index.index import Index
 
     options = _encoder_options(given)
-    if (Path(folder) / MANIFEST).exists():
+    if (Path(folder) / MANIFEST).exists() and not force:
         index = Index.open(folder, model, **options)
         _refuse_another_shape(index, given)
         return index
@@ -248,9 +248,9 @@ def _index(folder: str, files: tuple[str, ...], model: str | None, given: dict[s
             sample = _not_empty(
                 files, sample_of(found or [], given["field"], given["source_format"])
             )
-            _tell_ids(files, given)
+            _tell_ids(_first(files, given), given)
     options = {name: value for name, value in options.items() if value is not None}
-    index = Index.create(folder, model, dim=dim, sample=sample, **shape, **options)
+    index = Index.create(folder, model, dim=dim, sample=sample, force=force, **shape, **options)
     for note in index.encoder.notes if index.encoder is not None and not given["quiet"] else ():
         tell(note)
     return index
@@ -268,22 +268,27 @@ def _not_empty(files: tuple[str, ...], sample: Iterator[bytes]) -> Iterator[byte
         raise NotFound(f"{', '.join(files)}: no document in it")
 
 
-def _tell_ids(files: tuple[str, ...], given: dict[str, Any]) -> None:
-    """Rows that bring ids are called by their places only where that is meant."""
+def _first(files: tuple[str, ...], given: dict[str, Any]) -> Document | None:
+    """The first document, by which files that cannot be read are known before anything is made."""
     from vocabtool.documents import Skipped, documents
 
-    if given["id_field"] is not None or given["quiet"]:
-        return
     found = documents(
         list(files),
         field=given["field"],
         format=given["source_format"],
-        on_error="skip",
+        id_field=given["id_field"],
+        on_error=given["on_error"],
         skipped=Skipped(),
     )
-    fields = next((document.fields for document in found), {})
+    return next(iter(found), None)
+
+
+def _tell_ids(first: Document | None, given: dict[str, Any]) -> None:
+    """Rows that bring ids are called by their places only where that is meant."""
+    if given["id_field"] is not None or given["quiet"] or first is None:
+        return
     for name in ("id", "_id"):
-        if name in fields:
+        if name in first.fields:
             tell(f"documents are called FILE:LINE; they have a field {name!r}: --id-field {name}")
 
 

@@ -80,6 +80,7 @@ class Index:
         recall: float = RECALL,
         exact_below: int = EXACT_BELOW,
         memory: int | None = None,
+        force: bool = False,
         **options: Any,
     ) -> Index:
         """Make an index without documents in a new folder.
@@ -91,6 +92,7 @@ class Index:
         ``metric``: what near means. ``dtype``: how vectors are stored. ``language``: of stems and
         stop words. ``recall``: of ten, that the approximate search must reach; ``exact_below``: up
         to so many documents every vector is compared. ``memory``: bytes that building may take.
+        ``force``: take the place of an index that is there; it goes when all else was found good.
         Raises :class:`VocabtoolError`, and ``ValueError`` for arguments that do not fit together.
         """
         opened = _opened(model, dim, vocabulary, rule, sample, options)
@@ -117,6 +119,8 @@ class Index:
             opened.weights.fingerprint if opened.weights is not None else None,
         )
         where = Path(path)
+        if force:
+            folder.clear(where)
         folder.refuse_others(where)
         with reading(str(where)):
             where.mkdir(parents=True, exist_ok=True)
