@@ -5,9 +5,10 @@
     python benchmarks/search.py --only zvec              one engine, beside what is known of others
     python benchmarks/search.py --question opening       one question about our own index
 
-Needs vocabtool beside this Python, and lancedb, zvec, milvus-lite, pgserver, psycopg[binary]. The
-documents are those of ``coded_corpus.py`` and their vectors; query vectors are given, and cannot
-see the codes that the queries hold. They resemble no document, which makes them hard to answer.
+Needs vocabtool beside this Python, and lancedb, zvec, pymilvus, milvus-lite, pgserver and
+psycopg[binary]. The documents are those of ``coded_corpus.py`` and their vectors; query vectors are
+given, and cannot see the codes that the queries hold. They resemble no document, which makes them
+hard to answer.
 
 Each engine runs in a process of its own. Build is from documents on disk to an index that answers
 at full speed; memory is the peak resident set of that process, files that it maps included.

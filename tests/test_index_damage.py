@@ -364,8 +364,8 @@ def test_a_model_in_a_manifest_leads_nowhere(two: tuple[Path, Path], model: str)
         b"null",
         b"{}",
         b"[" * 100_000,
+        b'{"vocabtool_index": 3, "crc32c": 0}',
         b'{"vocabtool_index": 2, "crc32c": 0}',
-        b'{"vocabtool_index": 1, "crc32c": 0}',
         b'{"name": "my web page"}',
         b"\xff\xfe",
         b"1" * 10_000,
@@ -382,8 +382,8 @@ def test_another_version_says_so(two: tuple[Path, Path]) -> None:
     """So that nobody thinks that the file is damaged."""
     file = two[0] / "manifest.json"
     told = json.loads(file.read_bytes())
-    with written(file, forged({**told, "vocabtool_index": 2})):
-        refused(lambda: Index.open(two[0]), "written by another vocabtool: version 2")
+    with written(file, forged({**told, "vocabtool_index": 3})):
+        refused(lambda: Index.open(two[0]), "written by another vocabtool: version 3")
 
 
 # What a writer that is killed leaves behind

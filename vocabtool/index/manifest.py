@@ -25,7 +25,7 @@ from vocabtool.search.calibration import Calibration
 from vocabtool.vectors.codebook import NO_LIST
 from vocabtool.vectors.facts import CodeFacts
 
-FORMAT: Final = 1
+FORMAT: Final = 2  # 1: codes of the vectors themselves, not of their differences from centroids
 NUMBERS: Final = (
     *("commit", "generation", "rows", "words", "surfaces"),
     *("coded", "code_commit"),

@@ -112,7 +112,7 @@ def _index(codebook: Codebook, records: Records, metric: Metric) -> tuple[Any, A
     coarse = faiss.IndexFlat(len(codebook.fine) * WIDTH, kind)
     coarse.add(padded(codebook.coarse))
     plain = faiss.IndexIVFPQ(coarse, coarse.d, coarse.ntotal, len(codebook.fine), BITS, kind)
-    plain.by_residual = False
+    plain.by_residual = True
     plain.is_trained = True
     faiss.copy_array_to_vector(codebook.fine.ravel(), plain.pq.centroids)
     _fill(plain.invlists, codebook, records)
