@@ -169,9 +169,11 @@ def test_equal_scores_are_ordered_by_row(make: Make, tmp_path: Path) -> None:
 def test_all_vectors_equal(make: Make, dim: int, tmp_path: Path) -> None:
     """A corpus of one vector many times gives as many rows as asked for, all with one score."""
     vectors = np.ones((300, dim), np.float32)
-    found = make(tmp_path, vectors, "cosine", "float32").search(vectors[0], 20)
-    assert len(set(found.rows.tolist())) == 20
-    np.testing.assert_allclose(found.scores, 1, rtol=1e-6)
+    leg = make(tmp_path, vectors, "cosine", "float32")
+    for query, score in ((vectors[0], 1), (-vectors[0], -1)):
+        found = leg.search(query, 20)
+        assert len(set(found.rows.tolist())) == 20
+        np.testing.assert_allclose(found.scores, score, rtol=1e-6)
 
 
 @pytest.mark.parametrize("make", ENGINES)

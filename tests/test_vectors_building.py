@@ -86,6 +86,25 @@ def test_the_recall_promised_holds_for_other_queries(
     assert facts.candidates < 4000
 
 
+def test_codes_are_of_differences_from_centroids() -> None:
+    """Lists leave little to be coded: 94 % of the nearest are among 32 candidates, or 64 %."""
+    random = np.random.default_rng(1)
+    centres = prepared(random.normal(size=(50, 64)).astype(np.float32), "cosine")
+    noise = 0.03 * random.normal(size=(4000, 64)).astype(np.float32)
+    vectors = prepared(centres[random.integers(50, size=4000)] + noise, "cosine")
+    queries = prepared(random.normal(size=(100, 64)).astype(np.float32), "cosine")
+    nearest = np.argsort(-(queries @ vectors.T), axis=1)[:, :10]
+    recalls = []
+    for lists in (64, 1):
+        codebook = Codebook.trained(vectors, lists, 0, unit=True)
+        codes = FastScan(codebook, codebook.encode(vectors), "cosine")
+        found = codes.candidates(queries, 32, probes=lists)
+        recalls.append(
+            np.mean([np.isin(one, other).mean() for one, other in zip(nearest, found, strict=True)])
+        )
+    np.testing.assert_allclose(recalls, [0.94, 0.64], atol=0.03)
+
+
 def test_progress_counts_rows(tmp_path: Path) -> None:
     """Progress ends with all rows done."""
     raw = raw_vectors(tmp_path, clustered(700, DIM), "l2", "float32")
