@@ -342,6 +342,7 @@ def test_force_starts_over(corpus: Path, index: str) -> None:
     [
         ("nothing.jsonl", MODEL, ()),
         ("bad.jsonl", MODEL, ()),
+        ("corpus.jsonl", MODEL, ("nothing.jsonl",)),
         ("corpus.jsonl", "nothing.txt", ()),
         ("corpus.jsonl", MODEL, ("--language", "latin")),
         ("corpus.jsonl", MODEL, ("--rule", "nothing")),

@@ -382,8 +382,11 @@ def test_another_version_says_so(two: tuple[Path, Path]) -> None:
     """So that nobody thinks that the file is damaged."""
     file = two[0] / "manifest.json"
     told = json.loads(file.read_bytes())
-    with written(file, forged({**told, "vocabtool_index": 3})):
-        refused(lambda: Index.open(two[0]), "written by another vocabtool: version 3")
+    for version in (1, 3):
+        with written(file, forged({**told, "vocabtool_index": version})):
+            refused(
+                lambda: Index.open(two[0]), f"by another vocabtool: version {version}, wanted 2"
+            )
 
 
 # What a writer that is killed leaves behind

@@ -177,6 +177,18 @@ def test_all_vectors_equal(make: Make, dim: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", ENGINES)
+def test_all_vectors_equal_along_an_axis(make: Make, tmp_path: Path) -> None:
+    """Nothing is left to be coded, and queries of every direction find as many all the same."""
+    vectors = np.zeros((300, 4), np.float32)
+    vectors[:, 0] = 1
+    leg = make(tmp_path, vectors, "cosine", "float32")
+    for query in np.array([[1, -1, 0, 0], [-1, 1, 0, 0], [0, 0, 1, -1], [0, 0, -1, 1]], np.float32):
+        found = leg.search(query, 20)
+        assert len(set(found.rows.tolist())) == 20
+        np.testing.assert_allclose(found.scores, query[0] / np.sqrt(2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", ENGINES)
 @pytest.mark.parametrize("count", [1, 2, 15])
 def test_few_vectors(make: Make, count: int, tmp_path: Path) -> None:
     """Fewer vectors than there are centroids are all found."""

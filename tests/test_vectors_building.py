@@ -86,8 +86,15 @@ def test_the_recall_promised_holds_for_other_queries(
     assert facts.candidates < 4000
 
 
-def test_codes_are_of_differences_from_centroids() -> None:
-    """Lists leave little to be coded: 94 % of the nearest are among 32 candidates, or 64 %."""
+@pytest.mark.parametrize(
+    ("metric", "wanted"),
+    [("cosine", [0.94, 0.64]), ("inner-product", [0.94, 0.64]), ("l2", [0.58, 0.58])],
+)
+def test_what_codes_find(metric: Metric, wanted: list[float]) -> None:
+    """How many of the nearest are among 32 candidates, by 64 lists and by one.
+
+    Lists leave little of the vectors to be coded; for L2 vectors are coded whole.
+    """
     random = np.random.default_rng(1)
     centres = prepared(random.normal(size=(50, 64)).astype(np.float32), "cosine")
     noise = 0.03 * random.normal(size=(4000, 64)).astype(np.float32)
@@ -96,13 +103,13 @@ def test_codes_are_of_differences_from_centroids() -> None:
     nearest = np.argsort(-(queries @ vectors.T), axis=1)[:, :10]
     recalls = []
     for lists in (64, 1):
-        codebook = Codebook.trained(vectors, lists, 0, unit=True)
-        codes = FastScan(codebook, codebook.encode(vectors), "cosine")
+        codebook = Codebook.trained(vectors, lists, 0, metric)
+        codes = FastScan(codebook, codebook.encode(vectors), metric)
         found = codes.candidates(queries, 32, probes=lists)
         recalls.append(
             np.mean([np.isin(one, other).mean() for one, other in zip(nearest, found, strict=True)])
         )
-    np.testing.assert_allclose(recalls, [0.94, 0.64], atol=0.03)
+    np.testing.assert_allclose(recalls, wanted, atol=0.04)
 
 
 def test_progress_counts_rows(tmp_path: Path) -> None:
@@ -117,7 +124,7 @@ def test_codes_grow_with_the_rows(tmp_path: Path) -> None:
     """Rows that are coded later have the codes they would have had, whatever a crash left there."""
     vectors = clustered(2000, DIM)
     raw, facts = built(tmp_path, vectors, lists=4)
-    codebook = Codebook.load(files(tmp_path).codebook, dim=DIM, lists=4)
+    codebook = Codebook.load(files(tmp_path).codebook, dim=DIM, lists=4, metric="cosine")
     more = np.concatenate([vectors, clustered(500, DIM, seed=9)])
     grown = raw_vectors(tmp_path, more, "cosine", "float16")
     with files(tmp_path).codes.open("ab") as out:
@@ -137,7 +144,7 @@ from pathlib import Path
 import numpy as np
 from vocabtool.vectors.codebook import Codebook
 vectors = np.random.default_rng(0).standard_normal((20_000, 24), np.float32)
-codebook = Codebook.trained(vectors, 1, 0, unit=False)
+codebook = Codebook.trained(vectors, 1, 0, "l2")
 records = codebook.encode(vectors)
 child = os.fork()
 if not child:

@@ -200,7 +200,7 @@ def _stopped() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        tell("stopped; the same command goes on from the last commit")
+        tell("stopped; the same command goes on from the last commit, without --force")
         raise
 
 
@@ -239,16 +239,18 @@ def _index(
     else:
         from vocabtool.index.loading import shards_in, weights_in
         from vocabtool.pipeline.fitting import sample as sample_of
-        from vocabtool.pipeline.inputs import can_be_read_again, files_of
+        from vocabtool.pipeline.inputs import can_be_read_again, facts_of, files_outside
 
         shards = shards_in(list(files))
         if shards is not None:
             options["fitted"] = options.get("fitted") or weights_in(shards)
-        elif can_be_read_again(found := files_of(list(files))):
+        elif can_be_read_again(found := files_outside(list(files), Path(folder))):
+            first = _first(found or [], given)
+            facts_of(found or (), "stat")  # the others are there, too
             sample = _not_empty(
                 files, sample_of(found or [], given["field"], given["source_format"])
             )
-            _tell_ids(_first(files, given), given)
+            _tell_ids(first, given)
     options = {name: value for name, value in options.items() if value is not None}
     index = Index.create(folder, model, dim=dim, sample=sample, force=force, **shape, **options)
     for note in index.encoder.notes if index.encoder is not None and not given["quiet"] else ():
@@ -268,7 +270,7 @@ def _not_empty(files: tuple[str, ...], sample: Iterator[bytes]) -> Iterator[byte
         raise NotFound(f"{', '.join(files)}: no document in it")
 
 
-def _first(files: tuple[str, ...], given: dict[str, Any]) -> Document | None:
+def _first(files: Sequence[str], given: dict[str, Any]) -> Document | None:
     """The first document, by which files that cannot be read are known before anything is made."""
     from vocabtool.documents import Skipped, documents
 

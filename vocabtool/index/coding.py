@@ -86,7 +86,12 @@ def _appended(folder: Path, manifest: Manifest, progress: Progress | None) -> Ma
     assert facts is not None  # noqa: S101 - there is something to append to
     for name, written in manifest.code_files.items():  # nothing damaged under a new checksum
         compare(folder / name, written.crc32c, written.size)
-    codebook = Codebook.load(files.codebook, dim=facts.dim, lists=facts.lists)
+    codebook = Codebook.load(
+        files.codebook,
+        dim=facts.dim,
+        lists=facts.lists,
+        metric=manifest.configuration.metric,
+    )
     encode(
         _raw(folder, manifest),
         files,

@@ -82,12 +82,17 @@ def generation(path: Path, number: int) -> Path:
     return path / GENERATION.format(number)
 
 
-def refuse_others(path: Path) -> None:
-    """Raise :class:`NotFound` where a folder holds something else than an index that was begun."""
+def refuse_others(path: Path, *, but_an_index: bool = False) -> None:
+    """Raise :class:`NotFound` where a folder holds something else than an index that was begun.
+
+    ``but_an_index``: one that is there may be.
+    """
     if not path.exists():
         return
     with reading(str(path)):
         others = sorted(each.name for each in path.iterdir() if not BEGUN.fullmatch(each.name))
+    if but_an_index:
+        others = [name for name in others if name != MANIFEST and not GENERATIONS.fullmatch(name)]
     if MANIFEST in others:
         raise NotFound(f"{path}: holds an index already: open it, or name a new folder")
     if others:

@@ -120,6 +120,7 @@ class Index:
         )
         where = Path(path)
         if force:
+            folder.refuse_others(where, but_an_index=True)
             folder.clear(where)
         folder.refuse_others(where)
         with reading(str(where)):

@@ -109,7 +109,10 @@ class Manifest:
             crc = held.pop("crc32c")
             version = held.pop("vocabtool_index")
             if version != FORMAT:
-                raise InvalidFile(f"written by another vocabtool: version {version!r}")
+                raise InvalidFile(
+                    f"written by another vocabtool: version {version!r}, wanted {FORMAT}; index "
+                    "the documents again"
+                )
             manifest = _manifest(held)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             what = error.what if isinstance(error, InvalidFile) else str(error)

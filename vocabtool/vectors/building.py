@@ -122,7 +122,7 @@ def encode(
 def memory_needed(rows: int, dim: int, sample: int) -> int:
     """Bytes that building and opening codes take at their peak."""
     code = -(-dim // WIDTH) * BITS / 8
-    training = 3 * sample * dim * 4  # a copy in FAISS, and one among the queries' mixtures
+    training = 3 * sample * dim * 4  # copies: differences and FAISS's, or the queries' mixtures
     opened = int(rows * (2 * code + 42))  # plain and packed, with row numbers
     return max(training, opened) + 6 * READ_BYTES
 
@@ -159,7 +159,7 @@ def _trained(
     there = sample.any(axis=1)
     if there.any() and not there.all():
         rows, sample = rows[there], sample[there]
-    codebook = Codebook.trained(sample, lists, seed, unit=metric == "cosine")
+    codebook = Codebook.trained(sample, lists, seed, metric)
     if queries is not None:
         return codebook, [given(queries, metric)]
     return codebook, unlike(sample, rows, metric, random)

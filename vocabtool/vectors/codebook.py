@@ -3,8 +3,9 @@
 Each vector is put into the list of its nearest coarse centroid (an inverted file, IVF), and a
 search visits only some lists; small indexes have a single one, of the mean. Coded is by what the
 vector differs from that centroid: of each pair of dimensions the nearest of sixteen centroids,
-which makes a quarter byte per dimension. A row's record is its code, then the number of its list
-(uint16, little-endian). Zero vectors are in no list: they are never found.
+which makes a quarter byte per dimension. For L2 the vector itself is coded, as differences would
+take a table for each list that a query visits. A row's record is its code, then the number of its
+list (uint16, little-endian). Zero vectors are in no list: they are never found.
 
 H. Jégou, M. Douze, C. Schmid: Product Quantization for Nearest Neighbor Search, 2011; of 4 bits,
 so that tables fit into registers: F. André, A.-M. Kermarrec, N. Le Scouarnec: Cache locality is
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
+from vocabtool.vectors.metric import Metric
 
 Records = NDArray[np.uint8]
 
@@ -43,26 +45,29 @@ NUMBER: Final = np.dtype("<f4")
 class Codebook(NamedTuple):
     """``fine``: float32, shape (pairs of dimensions, 16, 2); an odd dimension is padded by zero.
 
-    ``coarse``: float32, shape (lists, dim). ``dim``: the vectors'.
+    ``coarse``: float32, shape (lists, dim). ``dim``: the vectors'. ``differences``: whether codes
+    are of these.
     """
 
     fine: Vectors
     coarse: Vectors
     dim: int
+    differences: bool
 
     @classmethod
-    def trained(cls, sample: Vectors, lists: int, seed: int, *, unit: bool) -> Codebook:
+    def trained(cls, sample: Vectors, lists: int, seed: int, metric: Metric) -> Codebook:
         """Centroids of a sample of shape (n, dim); the same for the same sample and seed.
 
-        ``lists``: how many coarse centroids. ``unit``: whether vectors have unit length; then so
-        have these, and the nearest by product and by distance are the same.
+        ``lists``: how many coarse centroids.
         """
-        coarse = _coarse(sample, lists, seed, unit)
+        coarse = _coarse(sample, lists, seed)
+        if not _of_differences(metric):
+            return cls(_fine(sample, seed), coarse, sample.shape[1], differences=False)
         differences = sample - coarse[_nearest(sample, coarse)]
-        return cls(_fine(differences, seed), coarse, sample.shape[1])
+        return cls(_fine(differences, seed), coarse, sample.shape[1], differences=True)
 
     @classmethod
-    def load(cls, file: Path, *, dim: int, lists: int) -> Codebook:
+    def load(cls, file: Path, *, dim: int, lists: int, metric: Metric) -> Codebook:
         """A codebook that was saved. Raises :class:`InvalidFile`, :class:`NotFound`."""
         shape = (_pairs(dim), CENTROIDS, WIDTH)
         fine, coarse = int(np.prod(shape)), lists * dim
@@ -73,7 +78,8 @@ class Codebook(NamedTuple):
             numbers = np.fromfile(file, NUMBER).astype(np.float32)
             if not np.isfinite(numbers).all():
                 raise InvalidFile("holds a centroid that is no finite number")
-        return cls(numbers[:fine].reshape(shape), numbers[fine:].reshape(lists, dim), dim)
+        centroids = numbers[:fine].reshape(shape), numbers[fine:].reshape(lists, dim)
+        return cls(*centroids, dim, _of_differences(metric))
 
     def save(self, file: Path) -> None:
         """Write both kinds of centroids, float32, one after the other."""
@@ -94,8 +100,8 @@ class Codebook(NamedTuple):
         """The records of vectors of shape (n, dim): uint8, shape (n, ``record_bytes``)."""
         records = np.empty((len(vectors), self.record_bytes), np.uint8)
         nearest = _nearest(vectors, self.coarse)
-        differences = padded(vectors - self.coarse[nearest])
-        records[:, : self.code_bytes] = self.quantiser().compute_codes(differences)
+        coded = padded(vectors - self.coarse[nearest] if self.differences else vectors)
+        records[:, : self.code_bytes] = self.quantiser().compute_codes(coded)
         numbers = np.where(vectors.any(axis=1), nearest, NO_LIST)
         records[:, self.code_bytes :] = numbers.astype("<u2")[:, np.newaxis].view(np.uint8)
         return records
@@ -146,6 +152,10 @@ def padded(vectors: Vectors) -> Vectors:
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors)
 
 
+def _of_differences(metric: Metric) -> bool:
+    return metric != "l2"
+
+
 def _pairs(dim: int) -> int:
     return (dim + WIDTH - 1) // WIDTH
 
@@ -170,17 +180,17 @@ def _apart(fine: Vectors) -> Vectors:
     """
     same = fine.min(axis=1, keepdims=True) == fine.max(axis=1, keepdims=True)
     steps = np.arange(CENTROIDS)[:, np.newaxis] - (CENTROIDS - 1) / 2
-    little = LITTLE * steps ** [1, 3]  # of two kinds: no query sees them all alike
+    little = LITTLE * (np.abs(fine).max() or 1.0) * steps ** [1, 3]  # no query levels both
     return np.asarray(np.where(same, fine + little, fine), np.float32)
 
 
-def _coarse(sample: Vectors, lists: int, seed: int, unit: bool) -> Vectors:
+def _coarse(sample: Vectors, lists: int, seed: int) -> Vectors:
     if not 0 < lists <= NO_LIST:
         raise ValueError(f"wanted 1 to {NO_LIST:,} lists, got {lists:,}")
     if lists == 1:
         return np.asarray(sample.mean(axis=0, keepdims=True), np.float32)
     enough = _repeated(sample, 39 * lists)
-    means = faiss_library().Kmeans(enough.shape[1], lists, niter=ROUNDS, seed=seed, spherical=unit)
+    means = faiss_library().Kmeans(enough.shape[1], lists, niter=ROUNDS, seed=seed)
     means.train(enough)
     found: Vectors = means.centroids
     return found

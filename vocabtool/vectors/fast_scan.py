@@ -58,7 +58,7 @@ class FastScan:
         Raises :class:`InvalidFile` where a file is too short or holds impossible numbers,
         :class:`NotFound` where one is missing.
         """
-        codebook = Codebook.load(files.codebook, dim=dim, lists=lists)
+        codebook = Codebook.load(files.codebook, dim=dim, lists=lists, metric=metric)
         with reading(str(files.codes)):
             records = _mapped(files.codes, count, codebook.record_bytes)
             return cls(codebook, records, metric)
@@ -112,7 +112,7 @@ def _index(codebook: Codebook, records: Records, metric: Metric) -> tuple[Any, A
     coarse = faiss.IndexFlat(len(codebook.fine) * WIDTH, kind)
     coarse.add(padded(codebook.coarse))
     plain = faiss.IndexIVFPQ(coarse, coarse.d, coarse.ntotal, len(codebook.fine), BITS, kind)
-    plain.by_residual = True
+    plain.by_residual = codebook.differences
     plain.is_trained = True
     faiss.copy_array_to_vector(codebook.fine.ravel(), plain.pq.centroids)
     _fill(plain.invlists, codebook, records)
