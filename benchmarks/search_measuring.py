@@ -6,6 +6,7 @@ another from one thread, in rounds; what is slow is asked fewer of them, 20 at l
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
@@ -40,6 +41,7 @@ def measure(engine_name: str, corpus: Corpus, folder: Path, reporter: Reporter) 
     try:
         reporter.tell(version=engine.version, doing="building")
         reporter.tell(**built(engine, corpus))
+        os.sync()  # the disk is busy with no engine's files while questions are timed
         reporter.tell(doing="tuning", queries=len(asked))
         reporter.tell(**tuned(engine, asked))
         for name, search in engine.hybrids().items():
