@@ -37,7 +37,7 @@ WIDTH: Final = 2  # dimensions that share a centroid
 NO_LIST: Final = (1 << 16) - 1
 LIST_BYTES: Final = 2
 PER_CENTROID: Final = 512  # vectors that each centroid is trained on
-LITTLE: Final = 1e-6
+LITTLE: Final = 1e-6  # of the largest centroid: less than codes can tell
 ROUNDS: Final = 10  # of k-means for the coarse centroids
 NUMBER: Final = np.dtype("<f4")
 
