@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.encoder_cases import write_vectors
 from vocabtool.documents import Document
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.evaluation.comparing import FUSIONS, MEASURES, Evaluation, evaluate
+from vocabtool.evaluation.comparing import MEASURES, Evaluation, evaluate
 from vocabtool.evaluation.exact_recall import recall_of
 from vocabtool.evaluation.judged_queries import judgeable
 from vocabtool.evaluation.known_items import (
@@ -27,6 +27,7 @@ from vocabtool.evaluation.qrels import Qrels
 from vocabtool.evaluation.queries import Query
 from vocabtool.evaluation.query_vectors import read_query_vectors
 from vocabtool.index.index import Index
+from vocabtool.search.settings import FUSIONS
 
 KNOWN = [f"{first}{second}{third}" for first in "bdf" for second in "aeiou" for third in "kmnp"]
 STRANGE = [f"q{word}x" for word in KNOWN]  # what the model does not know

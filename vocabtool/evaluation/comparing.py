@@ -19,7 +19,7 @@ from vocabtool.evaluation.metrics import RELEVANT, Judged, ndcg, recall, recipro
 from vocabtool.evaluation.qrels import Qrels
 from vocabtool.evaluation.queries import Query
 from vocabtool.search.hits import Hits
-from vocabtool.search.settings import Fusion, Settings
+from vocabtool.search.settings import FUSIONS, Fusion, Settings
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
@@ -29,7 +29,6 @@ Split = Literal["all", "unknown", "known"]
 
 MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
-FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
 REFERENCE: Final[Fusion] = Settings().fusion
 DEPTH: Final = 100
 MRR_DEPTH: Final = 10

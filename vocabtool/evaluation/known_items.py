@@ -20,7 +20,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.exact_recall import Recall, recall_of
 from vocabtool.search import weighing
 from vocabtool.search.corpus import Corpus, Stored
-from vocabtool.search.settings import Fusion, Settings
+from vocabtool.search.settings import FUSIONS, Fusion, Settings
 from vocabtool.search.weighing import WeighedWord
 from vocabtool.vectors.metric import prepared
 
@@ -36,7 +36,6 @@ BESIDE_UNKNOWN: Final = 2
 RAREST: Final = 12  # known words of a document that queries are drawn from
 MOST_CHARACTERS: Final = 20_000  # of a document that is looked at
 DEPTH: Final = 10
-FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
 KEYWORDS: Final[tuple[Fusion, ...]] = ("keyword",)
 SHIPPED: Final = Settings()
 NO_ENCODER: Final = (

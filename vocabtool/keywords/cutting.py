@@ -100,8 +100,9 @@ class Cutter:
 
     def query(self, text: str) -> list[QueryWord]:
         """The words of a query; those between quotes stand in a phrase."""
+        words = self.spans(text)
         quoted = [found.span(1) for found in _QUOTED.finditer(text)]
-        return list(_in_phrases(self.spans(text), quoted))
+        return list(_in_phrases(words, quoted)) if quoted else words
 
     def spans(self, text: str) -> list[QueryWord]:
         """The words of a text; quotes are nothing special."""
@@ -139,13 +140,16 @@ class Cutter:
     def _query_word(self, text: str, token: Token) -> QueryWord:
         start, end = token.whole
         surface = text[start:end]
-        words = tuple(word for run in token.runs for word, _ in self._places(text, run))
+        if surface.isascii():  # as below, but quickly
+            words = tuple(self._stemmed(_written(text, run).lower()) for run in token.runs)
+        else:
+            words = tuple(word for run in token.runs for word, _ in self._places(text, run))
         surfaces = surfaces_of(surface) if token.is_compound and words else ()
         stop = not token.is_compound and is_stop_word(surface, self.language)
         return QueryWord(surface, start, end, words, surfaces, stop, None)
 
     def _places(self, text: str, run: Span) -> Iterator[tuple[str, Span]]:
-        written = text[run.start : min(run.end, run.start + LONGEST)]
+        written = _written(text, run)
         if written.isascii():
             yield self._stemmed(written.lower()), run
         elif is_without_blanks(written):
@@ -162,7 +166,9 @@ class Cutter:
         return [piece[:LONGEST] for word in words for piece in _pieces(word)]
 
     def _stemmed(self, word: str) -> str:
-        return word if any(map(str.isdigit, word)) else self._stems.stem(word)
+        if word.isalpha() or not any(map(str.isdigit, word)):
+            return self._stems.stem(word)
+        return word
 
 
 class _Chunks(dict[str, str]):
@@ -179,6 +185,10 @@ class _Chunks(dict[str, str]):
                 self.clear()
             self[chunk] = terms
         return terms
+
+
+def _written(text: str, run: Span) -> str:
+    return text[run.start : min(run.end, run.start + LONGEST)]
 
 
 def _pieces(word: str) -> list[str]:

@@ -138,6 +138,7 @@ class TantivyReader:
     def refresh(self) -> None:
         """See the last commit."""
         self._searcher = _at_rest(self._folder, lambda: _reloaded(self._folder, self._index))
+        self._fields = Fields(self._index.schema, self._idf)
 
     @property
     def documents(self) -> int:
@@ -200,7 +201,9 @@ class TantivyReader:
             rows, scores = self._fetch(query, asked)
             passed = _pass(rows, among)
             if len(rows) < asked or np.count_nonzero(passed) >= limit:
-                return Ranked.of(rows[passed], scores[passed], limit)
+                if not passed.all():
+                    rows, scores = rows[passed], scores[passed]
+                return Ranked.of_falling(rows, scores, limit)
             allowed = max(int(np.count_nonzero(among)), 1)
             asked = max(4 * asked, limit * len(among) // allowed)
             if allowed * ROW_IN_HITS < min(asked, self._at_most(asks)):

@@ -9,7 +9,8 @@ those few documents that hold a surface.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
@@ -19,12 +20,22 @@ if TYPE_CHECKING:
 
 Idf = Callable[[Term], float]
 
+KEPT: Final = 32  # clauses
 
-class Fields(NamedTuple):
-    """Makes queries for one schema; ``idf`` of surfaces is the index's business."""
 
-    schema: tantivy.Schema
-    idf: Idf
+class Fields:
+    """Makes queries for one schema; ``idf`` of surfaces is the index's business.
+
+    A search asks for the same clause more than once, so the last ones are kept.
+    """
+
+    def __init__(self, schema: tantivy.Schema, idf: Idf) -> None:
+        from tantivy import Occur, Query
+
+        self._schema, self._idf = schema, idf
+        self._query = Query
+        self._must, self._should = Occur.Must, Occur.Should
+        self._clause = lru_cache(KEPT)(self._made)
 
     def of(self, query: KeywordQuery) -> list[tantivy.Query]:
         """Queries that find the best together; a document's score is the highest it gets."""
@@ -41,48 +52,36 @@ class Fields(NamedTuple):
 
     def among(self, query: tantivy.Query, rows: Sequence[int]) -> tantivy.Query:
         """The same, of these rows only."""
-        import tantivy
-
-        one_of = tantivy.Query.term_set_query(self.schema, "row", rows)
-        unscored = tantivy.Query.const_score_query(one_of, 0.0)
-        must = tantivy.Occur.Must
-        return tantivy.Query.boolean_query([(must, unscored), (must, query)])
+        one_of = self._query.term_set_query(self._schema, "row", rows)
+        unscored = self._query.const_score_query(one_of, 0.0)
+        return self._query.boolean_query([(self._must, unscored), (self._must, query)])
 
     def _any_of(self, clauses: Sequence[Clause]) -> tantivy.Query:
-        import tantivy
-
-        should = tantivy.Occur.Should
-        return tantivy.Query.boolean_query([(should, self._clause(clause)) for clause in clauses])
+        return self._query.boolean_query([(self._should, self._clause(each)) for each in clauses])
 
     def _all_of(self, must: Sequence[Clause], should: Sequence[Clause]) -> tantivy.Query:
-        import tantivy
-
-        required = [(tantivy.Occur.Must, self._clause(clause)) for clause in must]
-        wanted = [(tantivy.Occur.Should, self._clause(clause)) for clause in should]
-        return tantivy.Query.boolean_query(required + wanted)
+        required = [(self._must, self._clause(clause)) for clause in must]
+        wanted = [(self._should, self._clause(clause)) for clause in should]
+        return self._query.boolean_query(required + wanted)
 
     def _holding(self, surfaces: Sequence[Clause], words: Sequence[Clause]) -> tantivy.Query:
-        import tantivy
+        wanted = [(self._should, self._clause(clause)) for clause in words]
+        required = (self._must, self._any_of(surfaces))
+        return self._query.boolean_query([required, *wanted])
 
-        wanted = [(tantivy.Occur.Should, self._clause(clause)) for clause in words]
-        required = (tantivy.Occur.Must, self._any_of(surfaces))
-        return tantivy.Query.boolean_query([required, *wanted])
-
-    def _clause(self, clause: Clause) -> tantivy.Query:
-        from tantivy import Query
-
-        first = clause.terms[0]
+    def _made(self, clause: Clause) -> tantivy.Query:
+        terms, boost = clause
+        first = terms[0]
         if first.field == "surfaces":
-            surface = Query.term_query(self.schema, "surfaces", first.text, "basic")
-            return Query.const_score_query(surface, clause.boost * self.idf(first))
-        return _boosted(self._words(clause.terms), clause.boost)
+            surface = self._query.term_query(self._schema, "surfaces", first.text, "basic")
+            return self._query.const_score_query(surface, boost * self._idf(first))
+        words = self._words(terms)
+        return words if boost == 1.0 else self._query.boost_query(words, boost)
 
     def _words(self, terms: Sequence[Term]) -> tantivy.Query:
-        from tantivy import Query
-
         if len(terms) == 1:
-            return Query.term_query(self.schema, "words", terms[0].text, "freq")
-        return Query.phrase_query(self.schema, "words", [term.text for term in terms])
+            return self._query.term_query(self._schema, "words", terms[0].text, "freq")
+        return self._query.phrase_query(self._schema, "words", [term.text for term in terms])
 
 
 def schema() -> tantivy.Schema:
@@ -107,9 +106,3 @@ def require_tantivy() -> None:
         what = "keyword search needs tantivy; pip install tantivy"
         raise UnsupportedFormat(what) from error
     del tantivy
-
-
-def _boosted(query: tantivy.Query, boost: float) -> tantivy.Query:
-    import tantivy
-
-    return query if boost == 1.0 else tantivy.Query.boost_query(query, boost)

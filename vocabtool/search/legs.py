@@ -89,10 +89,12 @@ def _of_one_code(
 
 def _listed(found: Ranked, holders: Ranked, limit: int) -> tuple[Ranked, int]:
     """The first ``limit``, then what only the code found; and how many of them have a rank."""
-    listed = min(limit, len(found.rows))
-    kept = are_among(found.rows, holders.rows)
-    kept[:listed] = True
-    return Ranked(found.rows[kept], found.scores[kept]), listed
+    rows, scores = found
+    past = limit + np.flatnonzero(are_among(rows[limit:], holders.rows))
+    if not len(past):
+        return Ranked(rows[:limit], scores[:limit]), min(limit, len(rows))
+    kept = np.concatenate((np.arange(limit), past))
+    return Ranked(rows[kept], scores[kept]), limit
 
 
 def tiers(corpus: Corpus, query: Query, leg: KeywordLeg, among: Candidates) -> NDArray[np.bool_]:

@@ -27,7 +27,10 @@ def best(rows: Rows, scores: Fused, tiers: NDArray[np.bool_], k: int, ids: Ids) 
     ``ids`` is asked only for documents whose scores tie, and only where that decides. Of a run of
     ties every score becomes that of its best, so that within a tier scores never rise.
     """
-    order = np.lexsort((-scores, ~tiers)) if tiers.any() else (-scores).argsort(kind="stable")
+    order = scores.argsort()[::-1]  # in any order where they tie
+    if tiers.any():
+        first = tiers[order]
+        order = np.concatenate((order[first], order[~first]))
     falling = scores[order]
     tied = _tied(falling, tiers[order])
     if not tied[:k].any():

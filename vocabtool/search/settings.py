@@ -14,6 +14,10 @@ EmptyHands = Literal["nothing", "nearest", "spelling"]
 Phrases = Literal["required", "preferred"]
 Predicate = Callable[[str], bool]
 
+FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
+EMPTY_HANDS: Final[tuple[EmptyHands, ...]] = get_args(EmptyHands)
+PHRASES: Final[tuple[Phrases, ...]] = get_args(Phrases)
+
 A_OF_WORDS: Final = 0.5  # the best fixed weights in ../shared/retrieval.md
 A_OF_PIECES: Final = 0.4
 
@@ -48,9 +52,9 @@ class Settings:
     phrases: Phrases = "required"
 
     def __post_init__(self) -> None:
-        _one_of("fusion", self.fusion, get_args(Fusion))
-        _one_of("empty", self.empty, get_args(EmptyHands))
-        _one_of("phrases", self.phrases, get_args(Phrases))
+        _one_of("fusion", self.fusion, FUSIONS)
+        _one_of("empty", self.empty, EMPTY_HANDS)
+        _one_of("phrases", self.phrases, PHRASES)
         _at_least("k_rrf", self.k_rrf, 1)
         _at_least("depth", self.depth, 1)
         _at_least("boost", self.boost, 0)

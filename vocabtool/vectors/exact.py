@@ -1,8 +1,8 @@
 """Exact search: every vector is compared. The oracle of the rest, and what small indexes use.
 
-First all rows are scored roughly, in single precision and on one thread; then those that may be
-among the best are scored exactly (``metric.similarities``), so that equal vectors get equal
-scores wherever they lie.
+Scores are those of ``metric.similarities``: equal vectors get equal ones wherever they lie. Where
+these are in double precision, all rows are scored in single precision first, and then those that
+may be among the best.
 """
 
 from __future__ import annotations
@@ -54,26 +54,22 @@ class Block(NamedTuple):
 
     def best(self, query: Vectors, limit: int, metric: Metric) -> Ranked:
         """The nearest ``limit`` rows to a prepared query of shape (dim,)."""
+        if metric == "cosine":
+            return _first(self.rows, similarities(query, self.vectors, metric), limit)
+        if len(self.rows) <= limit:
+            return _first(self.rows, _exactly(query, self.vectors, metric), limit)
         near = self._near(query, limit, metric)
-        return Ranked.of(self.rows[near], _exactly(query, self.vectors, near, metric), limit)
+        return _first(self.rows[near], _exactly(query, self.vectors[near], metric), limit)
 
     def _near(self, query: Vectors, limit: int, metric: Metric) -> NDArray[np.int64]:
-        """Where the rows are that rounding may put among the best."""
-        count = len(self.rows)
-        if count <= limit:
-            return np.arange(count)
+        """Where the rows are that rounding may put among the best, of more than ``limit``."""
         rough = np.einsum("ij,j->i", self.vectors, query)
-        length, longest = float(np.sqrt(query @ query)), 1.01
-        if metric != "cosine":
-            longest = float(np.sqrt(self.squares.max()))
+        length, longest = float(np.sqrt(query @ query)), float(np.sqrt(self.squares.max()))
         error = (len(query) + 8) * SINGLE * longest * length
         if metric == "l2":
             rough = 2 * rough - self.squares
             error = 2 * error + (len(query) + 8) * SINGLE * longest**2
-        last = np.partition(rough, count - limit)[count - limit]
-        if metric == "cosine":
-            last = min(last, 1.0)  # similarities beyond 1 are all alike
-        return np.flatnonzero(rough >= last - 2 * error)
+        return np.flatnonzero(rough >= _nth(rough, limit) - 2 * error)
 
 
 class ExactSearch:
@@ -144,7 +140,20 @@ def merged(lists: Iterable[Ranked], limit: int) -> Ranked:
     return best
 
 
-def _exactly(query: Vectors, vectors: Vectors, places: NDArray[np.int64], metric: Metric) -> Scores:
-    parts = (places[start : start + AT_A_TIME] for start in range(0, len(places), AT_A_TIME))
-    scores = [similarities(query, vectors[part], metric) for part in parts]
+def _first(rows: Rows, scores: Scores, limit: int) -> Ranked:
+    """The best of ascending rows."""
+    if len(rows) > 2 * limit:  # fewer are sorted as soon as they are looked through
+        near = np.flatnonzero(scores >= _nth(scores, limit))
+        rows, scores = rows[near], scores[near]
+    return Ranked.of_ascending(rows, scores, limit)
+
+
+def _nth(scores: Scores, nth: int) -> float:
+    """The score of the ``nth`` best."""
+    return float(np.partition(scores, len(scores) - nth)[len(scores) - nth])
+
+
+def _exactly(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
+    parts = (vectors[start : start + AT_A_TIME] for start in range(0, len(vectors), AT_A_TIME))
+    scores = [similarities(query, part, metric) for part in parts]
     return np.concatenate(scores) if scores else np.empty(0, np.float32)

@@ -70,7 +70,8 @@ class VectorLeg:
             scores[:] = np.nan
         # A zero vector's product is zero, so only few have to be looked at.
         near_nothing = np.arange(len(rows)) if self._metric == "l2" else np.flatnonzero(scores == 0)
-        scores[near_nothing[~vectors[near_nothing].any(axis=1)]] = np.nan
+        if len(near_nothing):
+            scores[near_nothing[~vectors[near_nothing].any(axis=1)]] = np.nan
         return scores
 
     def _query(self, vector: Vectors) -> Vectors:

@@ -67,18 +67,20 @@ def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vect
 def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
     """Of each vector how near it is to a query, both prepared.
 
-    ``query``: shape (dim,); ``vectors``: shape (n, dim). The result, float32, is summed in double
-    precision row by row, so that it depends on nothing but the two vectors. Cosine (within -1 and
-    1, although float16 rounds lengths), inner product, or minus the squared distance.
+    ``query``: shape (dim,); ``vectors``: shape (n, dim). The result, float32, is summed row by row,
+    so that it depends on nothing but the two vectors. Cosine (within -1 and 1, although float16
+    rounds lengths), inner product, or minus the squared distance: these two in double precision,
+    since they are differences of what may be much larger.
     """
+    if metric == "cosine":
+        cosines: Scores = np.einsum("ij,j->i", vectors, query)
+        return np.clip(cosines, -1, 1, out=cosines)
     exact, asked = vectors.astype(np.float64), query.astype(np.float64)
     if metric == "l2":
         exact -= asked
         scores: NDArray[np.float64] = -np.einsum("ij,ij->i", exact, exact)
-        return scores.astype(np.float32)
-    scores = np.einsum("ij,j->i", exact, asked)
-    if metric == "cosine":
-        np.clip(scores, -1, 1, out=scores)
+    else:
+        scores = np.einsum("ij,j->i", exact, asked)
     return scores.astype(np.float32)
 
 
