@@ -52,14 +52,28 @@ def test_stop_words_do_not_count_beside_others() -> None:
 
 
 def test_unknown_words_count_one_and_a_half_times_and_codes_three_times() -> None:
-    """The parts of a code count as other unknown words do."""
+    """The parts of a code count as other unknown words do, a single letter not at all."""
     assert counted(weighed("love xapian SKU-48007-H"), 0.5, 2.0) == {
         word("love"): 1.0,
         word("xapian"): 1.5,
         word("sku"): 1.5,
         word("48007"): 1.5,
-        word("h"): 1.5,
         Term("surfaces", "sku-48007-h"): 3.0,
+    }
+
+
+def test_single_characters_of_a_code_count_where_it_has_no_longer_parts() -> None:
+    """Else nothing but the whole would be found by it."""
+    assert counted(weighed("v1.2.3"), 0.5, 2.0) == {
+        word("v1"): 1.5,
+        Term("surfaces", "v1.2.3"): 3.0,
+    }
+    assert counted(weighed("1.2.3.a"), 0.5, 2.0) == {
+        word("1"): 1.5,
+        word("2"): 1.5,
+        word("3"): 1.5,
+        word("a"): 1.5,
+        Term("surfaces", "1.2.3.a"): 3.0,
     }
 
 
