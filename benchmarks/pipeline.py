@@ -42,6 +42,10 @@ BLOCK: Final = 20_000
 WARM: Final = 8  # batches before the clock runs
 FEW, MANY = 100_000, 2_000_000
 
+# Of the fast model alone, in documents a second, where its goals were set.
+SLOWEST, FASTEST = 32_000, 39_000
+WIDTHS: Final = (4096, 3072, 2048, 1536, 1024, 768, 512, 256)
+
 # Goals.
 WIDE: Final = 1.05  # of bare, at most
 FAST: Final = 0.85  # of bare's documents a second, at least
@@ -470,12 +474,33 @@ def times(found: dict[str, list[float]], slower: str, goal: float) -> str:
     return f"at least {goal} times as fast as {slower}: {yes_no(ratio >= goal)} ({ratio:.2f})"
 
 
-def fast(work: Path, documents: int, runs: int, width: int) -> Iterator[str]:
+def as_fast_as_wanted(work: Path, documents: int, runs: int) -> int:
+    """The width with which the model alone is most nearly as fast as where the goals were set.
+
+    How many times as fast as another contender one can be depends on the model's share of the
+    work, so that is held, not the width.
+    """
+    speeds: dict[int, float] = {}
+    for width in WIDTHS:
+        folder = model(work, "saved_model", str(width))
+        found = race(("bare",), "tensorflow", folder, corpus(work, documents), runs)
+        speeds[width] = documents / median(found["bare"])
+        say(f"width {width:,}: the model alone does {speeds[width]:,.0f} documents/s")
+        if speeds[width] >= SLOWEST:
+            break
+    return min(speeds, key=lambda width: abs(speeds[width] - (SLOWEST + FASTEST) / 2))
+
+
+def fast(work: Path, documents: int, runs: int, width: int | None) -> Iterator[str]:
     """A fast TensorFlow model: two dense layers, of that width and of 256."""
     names = ("bare", "loop", "two threads", "from_generator", "not tuned", "vocabtool")
+    width = as_fast_as_wanted(work, documents, runs) if width is None else width
     folder = model(work, "saved_model", str(width))
+    yield f"the first layer is {width:,} wide"
     found = race(names, "tensorflow", folder, corpus(work, documents), runs)
     yield from table(found, documents)
+    alike = SLOWEST <= documents / median(found["bare"]) <= FASTEST
+    yield f"the model alone does {SLOWEST:,} to {FASTEST:,} documents/s: {yes_no(alike)}"
     share = median(found["bare"]) / median(found["vocabtool"])
     yield f"at least {FAST} of the bare encoder's speed: {yes_no(share >= FAST)} ({share:.2f})"
     yield times(found, "loop", LOOP)
@@ -559,7 +584,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=default, help="where everything is made")
     parser.add_argument("--documents", type=int, default=60_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--width", type=int, default=3072, help="of the fast model's first layer")
+    parser.add_argument(
+        "--width",
+        type=int,
+        help=f"of the fast model's first layer, instead of the one of {WIDTHS} with which it does "
+        f"most nearly {SLOWEST:,} to {FASTEST:,} documents/s alone",
+    )
     parser.add_argument("--only", choices=("fast", "wide", "static", "memory"))
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()

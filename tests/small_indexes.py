@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -14,11 +14,10 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.index import Index
 from vocabtool.search.hits import Hits
-from vocabtool.search.settings import Fusion
+from vocabtool.search.settings import FUSIONS, Fusion
 
 DIM: Final = 4
 WORDS: Final = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove")
-FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
 QUERIES: Final = ("amber birch", "only00003", "cedar delta", "grove", "SKU-10005")
 Scored = list[tuple[str, float]]
 

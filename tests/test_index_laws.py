@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.small_indexes import FUSIONS, Scored, contents, scored
+from tests.small_indexes import Scored, contents, scored
 from vocabtool.documents import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.index import Index
+from vocabtool.search.settings import FUSIONS
 
 DIM = 2
 WORDS = ("amber", "birch", "cedar", "delta", "abc-12", "7")

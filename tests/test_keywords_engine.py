@@ -292,6 +292,21 @@ def test_a_reader_sees_its_commit_until_it_is_refreshed(tmp_path: Path) -> None:
     assert reader.matching((word("fox"),), everything(99)).tolist() == list(range(20))
 
 
+def test_surfaces_weigh_what_they_are_worth_in_the_commit_that_is_seen(tmp_path: Path) -> None:
+    """A clause asked for before a refresh is not answered with the idf of then."""
+    written(tmp_path, ["A-1 fox", "fox"])
+    reader, query = TantivyReader(tmp_path), KeywordQuery((surface("a-1"),))
+    (before,) = reader.search(query, 9, everything(99)).scores
+    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer.add([2], ["id2"], CUTTER.terms(["fox"]))
+    writer.commit()
+    writer.close()
+    reader.refresh()
+    (after,) = reader.search(query, 9, everything(99)).scores
+    (anew,) = TantivyReader(tmp_path).search(query, 9, everything(99)).scores
+    assert before < after == anew
+
+
 def test_readers_refresh_while_a_writer_commits(tmp_path: Path) -> None:
     """Each refresh sees a whole commit: of ten documents at a time all or none."""
     written(tmp_path, ["fox"] * 10)

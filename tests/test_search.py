@@ -372,6 +372,15 @@ def test_stop_words_are_marked_where_they_are_searched(query: str, marked: list[
     assert [text[start:end] for start, end in why.highlights] == marked
 
 
+def test_single_letters_of_a_code_are_neither_searched_nor_marked() -> None:
+    """Only the code as a whole, and its longer parts."""
+    text = "vitamin H in SKU-48007-H, and 48007 H"
+    corpus = SmallCorpus([Doc("code", text, (0.9, 0.1))], ORDINARY)
+    why = ask("SKU-48007-H", None, corpus, explain=True, k=1)[0].explanation
+    assert why is not None
+    assert [text[start:end] for start, end in why.highlights] == ["SKU-48007-H", "48007"]
+
+
 def test_without_explain_nothing_is_asked_for_it() -> None:
     """Two lists and the similarities of what only the keyword leg found."""
     corpus = SmallCorpus(DOCS, ORDINARY)

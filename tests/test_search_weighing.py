@@ -64,10 +64,6 @@ def test_unknown_words_count_one_and_a_half_times_and_codes_three_times() -> Non
 
 def test_single_characters_of_a_code_count_where_it_has_no_longer_parts() -> None:
     """Else nothing but the whole would be found by it."""
-    assert counted(weighed("v1.2.3"), 0.5, 2.0) == {
-        word("v1"): 1.5,
-        Term("surfaces", "v1.2.3"): 3.0,
-    }
     assert counted(weighed("1.2.3.a"), 0.5, 2.0) == {
         word("1"): 1.5,
         word("2"): 1.5,

@@ -100,8 +100,8 @@ class Cutter:
 
     def query(self, text: str) -> list[QueryWord]:
         """The words of a query; those between quotes stand in a phrase."""
-        words = self.spans(text)
         quoted = [found.span(1) for found in _QUOTED.finditer(text)]
+        words = self.spans(text)
         return list(_in_phrases(words, quoted)) if quoted else words
 
     def spans(self, text: str) -> list[QueryWord]:

@@ -138,7 +138,7 @@ class TantivyReader:
     def refresh(self) -> None:
         """See the last commit."""
         self._searcher = _at_rest(self._folder, lambda: _reloaded(self._folder, self._index))
-        self._fields = Fields(self._index.schema, self._idf)
+        self._fields = Fields(self._index.schema, self._idf)  # the clauses kept are of the last one
 
     @property
     def documents(self) -> int:

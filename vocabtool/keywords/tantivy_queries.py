@@ -24,16 +24,16 @@ KEPT: Final = 32  # clauses
 
 
 class Fields:
-    """Makes queries for one schema; ``idf`` of surfaces is the index's business.
+    """Makes queries of one commit; ``idf`` of surfaces is the index's business.
 
-    A search asks for the same clause more than once, so the last ones are kept.
+    A search asks for the same clause more than once, so the last ones are kept, with their idf.
     """
 
     def __init__(self, schema: tantivy.Schema, idf: Idf) -> None:
         from tantivy import Occur, Query
 
         self._schema, self._idf = schema, idf
-        self._query = Query
+        self._queries = Query
         self._must, self._should = Occur.Must, Occur.Should
         self._clause = lru_cache(KEPT)(self._made)
 
@@ -52,36 +52,36 @@ class Fields:
 
     def among(self, query: tantivy.Query, rows: Sequence[int]) -> tantivy.Query:
         """The same, of these rows only."""
-        one_of = self._query.term_set_query(self._schema, "row", rows)
-        unscored = self._query.const_score_query(one_of, 0.0)
-        return self._query.boolean_query([(self._must, unscored), (self._must, query)])
+        one_of = self._queries.term_set_query(self._schema, "row", rows)
+        unscored = self._queries.const_score_query(one_of, 0.0)
+        return self._queries.boolean_query([(self._must, unscored), (self._must, query)])
 
     def _any_of(self, clauses: Sequence[Clause]) -> tantivy.Query:
-        return self._query.boolean_query([(self._should, self._clause(each)) for each in clauses])
+        return self._queries.boolean_query([(self._should, self._clause(each)) for each in clauses])
 
     def _all_of(self, must: Sequence[Clause], should: Sequence[Clause]) -> tantivy.Query:
         required = [(self._must, self._clause(clause)) for clause in must]
         wanted = [(self._should, self._clause(clause)) for clause in should]
-        return self._query.boolean_query(required + wanted)
+        return self._queries.boolean_query(required + wanted)
 
     def _holding(self, surfaces: Sequence[Clause], words: Sequence[Clause]) -> tantivy.Query:
         wanted = [(self._should, self._clause(clause)) for clause in words]
         required = (self._must, self._any_of(surfaces))
-        return self._query.boolean_query([required, *wanted])
+        return self._queries.boolean_query([required, *wanted])
 
     def _made(self, clause: Clause) -> tantivy.Query:
         terms, boost = clause
         first = terms[0]
         if first.field == "surfaces":
-            surface = self._query.term_query(self._schema, "surfaces", first.text, "basic")
-            return self._query.const_score_query(surface, boost * self._idf(first))
+            surface = self._queries.term_query(self._schema, "surfaces", first.text, "basic")
+            return self._queries.const_score_query(surface, boost * self._idf(first))
         words = self._words(terms)
-        return words if boost == 1.0 else self._query.boost_query(words, boost)
+        return words if boost == 1.0 else self._queries.boost_query(words, boost)
 
     def _words(self, terms: Sequence[Term]) -> tantivy.Query:
         if len(terms) == 1:
-            return self._query.term_query(self._schema, "words", terms[0].text, "freq")
-        return self._query.phrase_query(self._schema, "words", [term.text for term in terms])
+            return self._queries.term_query(self._schema, "words", terms[0].text, "freq")
+        return self._queries.phrase_query(self._schema, "words", [term.text for term in terms])
 
 
 def schema() -> tantivy.Schema:

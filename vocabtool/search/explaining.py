@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
+from vocabtool.keywords.cutting import QueryWord
 from vocabtool.keywords.highlights import highlights
 from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import KeywordQuery, Term
@@ -71,9 +72,18 @@ def explanations(
     keyword = _keyword_places(candidates, places)
     alone = _ranks_alone(corpus, vector, among, rows, dense)
     matched = _matched(corpus, query, rows)
-    written = [word.word for word in query.words if word.counts or word.word.phrase is not None]
+    written = [_marked(word) for word in query.words if word.counts or _is_quoted(word)]
     marked = [tuple(highlights(text, written, corpus.cutter)) for text in texts]
     return list(map(Explanation, dense, keyword, matched, alone, marked))
+
+
+def _marked(word: WeighedWord) -> QueryWord:
+    """What is marked of a word: what was searched for."""
+    return word.word if _is_quoted(word) else word.word._replace(words=word.parts())
+
+
+def _is_quoted(word: WeighedWord) -> bool:
+    return word.word.phrase is not None
 
 
 def _dense_places(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_WORDS: Final = 1_000  # of a query; a text that is pasted in may hold more
 MANY_PIECES: Final = 3  # a model of pieces does not know a code-like word cut into so many
-SHORTEST_UNKNOWN: Final = 2  # characters: single ones say nothing, known or not
+SHORTEST_TELLING: Final = 2  # characters: single ones say nothing, known or not
 
 
 class WeighedWord(NamedTuple):
@@ -43,18 +43,24 @@ class WeighedWord(NamedTuple):
         """Whether the model does not know it, be it a word or a number."""
         return self.identifier or (self.knowing is not None and not self.knowing.known)
 
+    def parts(self) -> tuple[str, ...]:
+        """The stems that are searched: of an identifier those of two characters and more.
+
+        Single ones, of which many documents hold some, say nothing; alone they are all there is.
+        """
+        words = self.word.words
+        if not self.identifier:
+            return words
+        return tuple(word for word in words if len(word) >= SHORTEST_TELLING) or words
+
     def searched(self) -> list[Term]:
         """All that finds it: its stems, and the exact surface where those do not tell it apart.
 
         That is for identifiers, and for ``C++``, of which only ``c`` is a stem. To count the whole
         of ``quick-brown`` beside its stems costs quality (0.003 on ../shared/ir/scifact).
-        Of an identifier's parts single characters are left out where there are longer ones.
         """
-        texts: Sequence[str] = self.word.words
-        if self.identifier:
-            texts = [text for text in texts if len(text) >= SHORTEST_UNKNOWN] or texts
-        terms = [Term("words", text) for text in texts]
-        if self.identifier or (self.word.surfaces and len(terms) == 1):
+        terms = [Term("words", text) for text in self.parts()]
+        if self.identifier or (self.word.surfaces and len(self.word.words) == 1):
             terms.append(self.word.exact())
         return terms
 
@@ -93,7 +99,7 @@ def _is_unknown(word: QueryWord, known: Knowing | None) -> bool:
 
 def is_word(text: str) -> bool:
     """Whether a text is more than one character, and no number."""
-    return len(text) >= SHORTEST_UNKNOWN and any(map(str.isalpha, text))
+    return len(text) >= SHORTEST_TELLING and any(map(str.isalpha, text))
 
 
 def counted(words: Iterable[WeighedWord], boost: float, code_boost: float) -> dict[Term, float]:

@@ -25,7 +25,7 @@ SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 
 
 class Block(NamedTuple):
-    """``rows``: which rows these are; ``vectors``: none of them zero; ``squares``: of lengths.
+    """``rows``: ascending; ``vectors``: none of them zero; ``squares``: of their lengths.
 
     Under cosine ``squares`` is empty: all lengths are 1.
     """
@@ -57,9 +57,11 @@ class Block(NamedTuple):
         if metric == "cosine":
             return _first(self.rows, similarities(query, self.vectors, metric), limit)
         if len(self.rows) <= limit:
-            return _first(self.rows, _exactly(query, self.vectors, metric), limit)
+            return _first(self.rows, similarities(query, self.vectors, metric), limit)
         near = self._near(query, limit, metric)
-        return _first(self.rows[near], _exactly(query, self.vectors[near], metric), limit)
+        parts = (near[start : start + AT_A_TIME] for start in range(0, len(near), AT_A_TIME))
+        exact = [similarities(query, self.vectors[part], metric) for part in parts]
+        return _first(self.rows[near], np.concatenate(exact), limit)
 
     def _near(self, query: Vectors, limit: int, metric: Metric) -> NDArray[np.int64]:
         """Where the rows are that rounding may put among the best, of more than ``limit``."""
@@ -118,7 +120,7 @@ def among_rows(
     *,
     seen: bool = False,
 ) -> Ranked:
-    """The nearest of these rows, exactly; ascending rows are read faster.
+    """The nearest of these rows, which ascend, exactly.
 
     ``seen``: whether it is known that none of their vectors is zero.
     """
@@ -151,9 +153,3 @@ def _first(rows: Rows, scores: Scores, limit: int) -> Ranked:
 def _nth(scores: Scores, nth: int) -> float:
     """The score of the ``nth`` best."""
     return float(np.partition(scores, len(scores) - nth)[len(scores) - nth])
-
-
-def _exactly(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    parts = (vectors[start : start + AT_A_TIME] for start in range(0, len(vectors), AT_A_TIME))
-    scores = [similarities(query, part, metric) for part in parts]
-    return np.concatenate(scores) if scores else np.empty(0, np.float32)

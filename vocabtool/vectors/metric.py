@@ -67,10 +67,10 @@ def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vect
 def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
     """Of each vector how near it is to a query, both prepared.
 
-    ``query``: shape (dim,); ``vectors``: shape (n, dim). The result, float32, is summed row by row,
-    so that it depends on nothing but the two vectors. Cosine (within -1 and 1, although float16
-    rounds lengths), inner product, or minus the squared distance: these two in double precision,
-    since they are differences of what may be much larger.
+    ``query``: shape (dim,); ``vectors``: shape (n, dim), C-contiguous. The result, float32, is
+    summed row by row, so that it depends on nothing but the two vectors. Cosine (within -1 and 1,
+    although float16 rounds lengths), inner product, or minus the squared distance: these two in
+    double precision, since what is summed may be much larger than the sum.
     """
     if metric == "cosine":
         cosines: Scores = np.einsum("ij,j->i", vectors, query)
