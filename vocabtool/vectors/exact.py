@@ -54,9 +54,7 @@ class Block(NamedTuple):
 
     def best(self, query: Vectors, limit: int, metric: Metric) -> Ranked:
         """The nearest ``limit`` rows to a prepared query of shape (dim,)."""
-        if metric == "cosine":
-            return _first(self.rows, similarities(query, self.vectors, metric), limit)
-        if len(self.rows) <= limit:
+        if metric == "cosine" or len(self.rows) <= limit:
             return _first(self.rows, similarities(query, self.vectors, metric), limit)
         near = self._near(query, limit, metric)
         parts = (near[start : start + AT_A_TIME] for start in range(0, len(near), AT_A_TIME))
