@@ -351,6 +351,22 @@ def test_equally_near_documents_share_their_rank_without_keywords() -> None:
         assert (found(hits), told) == (["b", "c"], [2, 2])
 
 
+def test_small_corpora_are_ranked_whole() -> None:
+    """Up to 2,000 documents, unless a depth is told; the legs of larger ones give 200."""
+    assert (Settings().limit(2_000), Settings().limit(2_001), Settings().limit(0)) == (
+        2_000,
+        200,
+        1,
+    )
+    assert Settings(depth=5).limit(10) == 5
+    docs = [Doc(f"{at:03}", "xapian" if at == 299 else "cats", (300 - at, 0)) for at in range(300)]
+    for depth, rank in ((None, 300), (200, None)):
+        hits = ask("xapian", corpus=SmallCorpus(docs, ORDINARY), depth=depth, explain=True, a=1.0)
+        why = hits[0].explanation
+        assert why is not None
+        assert (hits[0].id, why.dense.rank) == ("299", rank)
+
+
 def test_highlights_are_places_in_the_text() -> None:
     """Where the words of the query stand."""
     why = ask("love engines", explain=True, k=1)[0].explanation

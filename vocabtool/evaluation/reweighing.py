@@ -56,8 +56,9 @@ def legs_of(corpus: Corpus, text: str, vector: Vectors | None, settings: Setting
     """Ask both legs of a corpus."""
     query = understood(corpus, text, settings)
     seeing = vector if vector is not None and vector.any() else None
-    leg = legs.ask_keywords(corpus, query, settings.depth, None)
-    found = legs.candidates(corpus, seeing, leg, settings.depth, None)
+    limit = settings.limit(corpus.documents)
+    leg = legs.ask_keywords(corpus, query, limit, None)
+    found = legs.candidates(corpus, seeing, leg, limit, None)
     return Legs(
         corpus,
         found.rows,

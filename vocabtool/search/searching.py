@@ -53,7 +53,7 @@ class Asking(NamedTuple):
     @property
     def limit(self) -> int:
         """How many documents a leg gives."""
-        return max(self.settings.depth, self.k)
+        return max(self.settings.limit(self.corpus.documents), self.k)
 
 
 class Found(NamedTuple):

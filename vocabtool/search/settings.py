@@ -21,6 +21,9 @@ PHRASES: Final[tuple[Phrases, ...]] = get_args(Phrases)
 A_OF_WORDS: Final = 0.5  # the best fixed weights in ../shared/retrieval.md
 A_OF_PIECES: Final = 0.4
 
+DEPTH: Final = 200
+SMALL: Final = 2_000  # documents: of no more, all are candidates, as a list's end costs nDCG
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -30,7 +33,8 @@ class Settings:
     index was not calibrated.
     ``boost``, ``code_boost``: ``coverage`` counts an unknown word 1 + ``boost`` times, an unknown
     code-like one 1 + ``code_boost`` times.
-    ``k_rrf``: the constant of reciprocal rank fusion. ``depth``: how many documents a leg gives.
+    ``k_rrf``: the constant of reciprocal rank fusion.
+    ``depth``: how many documents a leg gives; ``None``: 200, or all where there are at most 2,000.
     ``guarantee``: whether documents that hold an unknown code-like word of the query come first.
     ``identifier``: which words, as written, are code-like: a predicate, or a regular expression
     that the whole word fits; ``None``: :func:`~vocabtool.keywords.identifiers.is_code_like`.
@@ -45,7 +49,7 @@ class Settings:
     boost: float = 0.5
     code_boost: float = 2.0
     k_rrf: int = 60
-    depth: int = 200
+    depth: int | None = None
     guarantee: bool = True
     identifier: Predicate | str | None = None
     empty: EmptyHands = "nothing"
@@ -56,9 +60,10 @@ class Settings:
         _one_of("empty", self.empty, EMPTY_HANDS)
         _one_of("phrases", self.phrases, PHRASES)
         _at_least("k_rrf", self.k_rrf, 1)
-        _at_least("depth", self.depth, 1)
         _at_least("boost", self.boost, 0)
         _at_least("code_boost", self.code_boost, 0)
+        if self.depth is not None:
+            _at_least("depth", self.depth, 1)
         if self.a is not None and not 0 <= self.a <= 1:
             raise ValueError(f"a: wanted a weight from 0 to 1, got {self.a}")
         if isinstance(self.identifier, str):
@@ -78,6 +83,12 @@ class Settings:
         if self.a is not None:
             return self.a
         return A_OF_PIECES if subword else A_OF_WORDS
+
+    def limit(self, documents: int) -> int:
+        """``depth``, or what it is unless told, in a corpus of so many documents."""
+        if self.depth is not None:
+            return self.depth
+        return max(documents, 1) if documents <= SMALL else DEPTH
 
 
 def _one_of(name: str, got: str, choices: tuple[str, ...]) -> None:
