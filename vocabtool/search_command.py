@@ -66,6 +66,7 @@ FUSION = together(
     click.option(
         "--depth",
         type=click.IntRange(1, 1_000_000),
+        default=None,
         help="Documents that each leg gives. [default: 200, or all where there are at most 2,000]",
     ),
     click.option(
