@@ -146,9 +146,7 @@ def model_of(encoder: str, searched: Collection, work: Path) -> dict[str, Any]:
     """What an index is told of its model."""
     if encoder == "minilm":
         return {"model": minilm(work)}
-    words = work / WORDS.name  # a converted matrix is written beside its file
-    if not words.exists():
-        shutil.copy(SHARED / WORDS, words)
+    words = SHARED / WORDS
     if encoder == "words20k":
         return {"model": f"static:{words}", "sample": [each.text for each in searched.documents]}
     with np.load(words) as vectors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,14 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real models: {folder.name}/ is not there (set VOCABTOOL_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is kept between runs of the command stays out of the cache of who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VOCABTOOL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

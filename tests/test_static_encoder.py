@@ -476,24 +476,40 @@ def test_format_does_not_matter(vectors: Path, tmp_path: Path) -> None:
     assert one.fingerprint == other.fingerprint
     assert np.array_equal(one.encode(TEXTS), other.encode(TEXTS))
     assert one.notes == ()
-    assert "were converted to" in other.notes[0]
+    assert "were converted once" in other.notes[0]
 
 
-def test_read_only_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing can be written beside the file, the matrix lies in the user's cache."""
+@pytest.mark.parametrize("variable", ["VOCABTOOL_CACHE", "XDG_CACHE_HOME"])
+def test_nothing_is_written_beside_a_model(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A matrix that has to be converted lies in the user's cache; that is said once."""
     folder, cache = tmp_path / "mine", tmp_path / "cache"
     folder.mkdir()
     text = folder / "glove.txt"
     text.write_text("a 1.0 2.5\nb 3.25 4.0\n")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != folder)
-    for _ in range(2):
-        encoder = opened(text, weights="none")
+    monkeypatch.delenv("VOCABTOOL_CACHE")
+    monkeypatch.setenv(variable, str(cache))
+    encoders = [opened(text, weights="none") for _ in range(2)]
+    for encoder in encoders:
         np.testing.assert_allclose(encoder.encode(["a"]), [[0.3713907, 0.9284767]], atol=1e-7)
     assert [path.name for path in folder.iterdir()] == ["glove.txt"]
-    written = list(cache.rglob("*.npy"))
-    assert len(written) == 1
-    assert str(written[0]) in encoder.notes[0]
+    (written,) = cache.rglob("*.npy")
+    first = f"the vectors were converted once, to {written}, which can be deleted"
+    assert [encoder.notes for encoder in encoders] == [(first,), ()]
+
+
+def test_a_matrix_beside_the_file_is_used(tmp_path: Path) -> None:
+    """As ``WordVectors.matrix`` makes it."""
+    text = tmp_path / "glove.txt"
+    text.write_text("a 1.0 2.5\nb 3.25 4.0\n")
+    WordVectors.open(text).matrix()
+    (beside,) = tmp_path.glob("*.npy")
+    encoder = opened(text, weights="none")
+    assert encoder.notes == ()
+    beside.unlink()
+    np.testing.assert_allclose(encoder.encode(["a"]), [[0.3713907, 0.9284767]], atol=1e-7)
+    assert "converted once" in opened(text, weights="none").notes[0]
 
 
 def test_pickled_is_small(tmp_path: Path) -> None:

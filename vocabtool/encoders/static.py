@@ -77,8 +77,9 @@ class StaticEncoder(Piping, Inexact):
     ) -> StaticEncoder:
         """Open a file of word vectors, as :meth:`WordVectors.open` does, memory-mapped.
 
-        A file that holds no plain matrix of float32 is converted once: a ``.npy`` file appears
-        beside it or, where that folder cannot be written to, in the user's cache (``notes`` say).
+        A file that holds no plain matrix of float32 is converted once, into the user's cache
+        (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; ``notes``
+        say), unless :meth:`WordVectors.matrix` made one beside it.
         ``rule``: how texts become words (see ``words/named.py``); without, the entries tell.
         ``weights``: ``idf`` unless said; ``remove_component``: take out the first component of the
         corpus. Both need :meth:`fit`, or ``fitted``, which then says what they are.

@@ -1,7 +1,7 @@
 """A file of word vectors as encoders hold it: words, one memory map, a fingerprint of both.
 
 Reading the formats is in ``word_vectors.py``. A file that holds no plain matrix is converted once,
-beside it or, where that folder cannot be written to, in the user's cache.
+into the user's cache: the folder of a model is not ours to write to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import reading
 from vocabtool.word_vectors import WordVectors
 
+CONVERTED: Final = "the vectors were converted once, to"
 BLOCK: Final = 1 << 24  # bytes of the matrix hashed at a time
+CACHE: Final = "VOCABTOOL_CACHE"
 CACHE_HOME: Final = "XDG_CACHE_HOME"  # XDG Base Directory Specification
 
 
@@ -41,7 +43,7 @@ class MappedVectors:
     """Words and their vectors, memory-mapped. Pickled it is a path: the file is opened again.
 
     ``words``: a word's position is its row. ``matrix``: float32, shape (words, dim), read-only.
-    ``notes``: where the matrix is, if not in the file.
+    ``notes``: where the matrix is, if it was converted just now.
     """
 
     def __init__(self, file: str | Path) -> None:
@@ -51,8 +53,10 @@ class MappedVectors:
         vectors = WordVectors.open(self.file)
         self.words = vectors.words
         folder = _folder_for(vectors, self.file)
+        converted = vectors.matrix_file(folder)
+        new = converted is not None and not converted.exists()
         self.matrix: Vectors = np.asarray(vectors.matrix(folder))
-        self.notes = _notes(self.file, vectors.matrix_file(folder))
+        self.notes = (f"{CONVERTED} {converted}, which can be deleted",) if new else ()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -95,20 +99,19 @@ def _opened_again(file: Path, known: _Known | None) -> MappedVectors:
 
 
 def _folder_for(vectors: WordVectors, file: Path) -> Path | None:
-    """Where a converted matrix may be written; ``None``: beside the file."""
+    """Where a converted matrix lies, or will; ``None``: beside the file, where one is already."""
     beside = vectors.matrix_file()
-    if beside is None or beside.exists() or os.access(beside.parent, os.W_OK):
+    if beside is None or beside.exists():
         return None
-    home = Path(os.environ.get(CACHE_HOME) or Path.home() / ".cache")
     # Files of other folders may have the same name, size and time.
     name = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()[:16]
-    folder = home / "vocabtool" / "vectors" / name
+    folder = _cache() / "vectors" / name
     with reading(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def _notes(file: Path, converted: Path | None) -> tuple[str, ...]:
-    if converted is None:
-        return ()
-    return (f"the vectors of {file.name} were converted to {converted}, which can be deleted",)
+def _cache() -> Path:
+    if told := os.environ.get(CACHE):
+        return Path(told)
+    return Path(os.environ.get(CACHE_HOME) or Path.home() / ".cache") / "vocabtool"
