@@ -60,7 +60,7 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
 
 def _text(values: Mapping[str, object], field: str) -> str | bytes:
     if field not in values:
-        raise BadRow(f"no field {field!r}; the fields are {names_of(values)}")
+        raise BadRow(f"no field {field!r}; the fields are {names_of(values)}: --field names one")
     text = values[field]
     if not isinstance(text, str | bytes):
         raise BadRow(f"field {field!r}: wanted a string, got {_what(text)}")
@@ -69,7 +69,8 @@ def _text(values: Mapping[str, object], field: str) -> str | bytes:
 
 def _id(values: Mapping[str, object], field: str) -> str | bytes:
     if field not in values:
-        raise BadRow(f"no field {field!r} for the id; the fields are {names_of(values)}")
+        there = f"the fields are {names_of(values)}: --id-field names one"
+        raise BadRow(f"no field {field!r} for the id; {there}")
     value = values[field]
     if isinstance(value, bool) or not isinstance(value, str | bytes | Integral):
         wanted = "wanted a string or a whole number for the id"
