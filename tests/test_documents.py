@@ -137,11 +137,21 @@ def test_a_line_that_is_too_long_is_a_bad_row(
 
 
 def test_lines_have_no_fields(tmp_path: Path) -> None:
-    """To ask text lines for a field is a mistake that is said, as in a file named .json."""
-    name = write(tmp_path / "corpus.json", b'{"body": "a"}\n')
-    with pytest.raises(InvalidFile, match=r"corpus\.json: text lines have no field 'body'"):
+    """To ask text lines for a field is a mistake that is said."""
+    name = write(tmp_path / "corpus.txt", b'{"body": "a"}\n')
+    with pytest.raises(InvalidFile, match=r"corpus\.txt: text lines have no field 'body'"):
         list(batches(name, field="body"))
     assert texts_of(batches(name, field="body", format="jsonl")) == [b"a"]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_json_may_be_lines_or_not(ending: str, tmp_path: Path) -> None:
+    """An array read as lines of text would be counted without a word."""
+    name = write(tmp_path / f"corpus.json{ending}", b'[\n{"text": "a"}]\n')
+    with pytest.raises(UnsupportedFormat, match=r"\.json alone .* --input-format jsonl"):
+        list(batches(name))
+    if not ending:
+        assert texts_of(batches(name, format="lines")) == [b"[", b'{"text": "a"}]']
 
 
 # ---- JSON lines

@@ -119,7 +119,7 @@ def test_text_is_told_by_its_characters(model: Writer) -> None:
     """What holds no control character is text, and is a model only if it begins like one."""
     with pytest.raises(InvalidFile, match=r"saved_model\.pb: line 1"):
         vocabtool.vocabularies(model(b"meta_graphs {"))
-    with pytest.raises(UnknownFormat, match="a text file, not a model; it begins 'hello"):
+    with pytest.raises(UnknownFormat, match=r"a text file, not a model; it begins 'hello\\n'\."):
         vocabtool.vocabularies(model(b"hello\n"))
 
 

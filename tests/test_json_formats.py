@@ -74,7 +74,10 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
         b'\xef\xbb\xbf{"\xe6\x97\xa5": 0 x}',
         "not JSON: Expecting ',' delimiter \\(at byte 13\\)",
     ),
-    "lines of JSON": (b'{"a": 1}\n{"b": 1}\n', "not JSON: Extra data \\(at byte 9\\)"),
+    "lines of JSON": (
+        b'{"a": 1}\n{"b": 1}\n',
+        "Extra data, more than one value: JSON lines are documents, no model \\(at byte 9\\)",
+    ),
     "latin-1": (b'{"na\xefve": 0}', "JSON that is not UTF-8: write it as UTF-8 \\(at byte 4\\)"),
     "nested": (b"[" * 99_999 + b"1" + b"]" * 99_999, "takes some|nested too deeply"),
     "nested, with a long text": (

@@ -38,6 +38,11 @@ SUFFIXES: Final[dict[str, Format]] = {
 SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
 CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
 MOST_AT_ONCE: Final = 1 << 31  # bytes that Arrow may ask a stream for, as a record batch
+JSON: Final = ".json"
+JSON_IS_NOT_LINES: Final = (
+    ".json alone does not tell: --input-format jsonl reads one object a line, --input-format lines "
+    "each line as a text; an array is not read, write each of its objects on a line of its own"
+)
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
 
 
@@ -140,7 +145,8 @@ def _suffixes(name: str) -> list[str]:
 def kind_of(name: str, wanted: Format | None) -> Kind:
     """The format by the suffix, unless one is ``wanted``, and the compression by the last suffix.
 
-    Raises :class:`UnsupportedFormat` for archives and compression that is not read.
+    Raises :class:`UnsupportedFormat` for archives and compression that is not read, and for
+    ``.json``, which may be one object a line or one value that spans many.
     """
     suffixes = _suffixes(name)
     last = suffixes.pop() if suffixes else ""
@@ -150,6 +156,8 @@ def kind_of(name: str, wanted: Format | None) -> Kind:
         codec, last = CODECS[last], suffixes.pop() if suffixes else ""
     else:
         codec = None
+    if last == JSON and wanted is None:
+        raise UnsupportedFormat(JSON_IS_NOT_LINES)
     kind = Kind(wanted or SUFFIXES.get(last, "lines"), codec)
     if kind.format == "parquet" and (codec or name == STDIN):
         raise UnsupportedFormat("Parquet is read from a plain file, not from a stream. Unpack it.")

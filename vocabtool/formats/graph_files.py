@@ -199,7 +199,7 @@ def _read_text(file: Path, opened: BinaryIO, head: bytes) -> tuple[MetaGraph, ..
 
     if not TEXT_PROTO.match(head):
         raise UnknownFormat(
-            f"{file}: a text file, not a model; it begins {printable(head[:40])!r}. "
+            f"{file}: a text file, not a model; it begins '{printable(head[:40])}'. "
             "Wanted a SavedModel, a frozen graph or a file of a vocabulary"
         )
     return read_saved_model(text_format.to_binary(opened), file.name)

@@ -26,6 +26,8 @@ READERS: Final[tuple[JsonReader, ...]] = (
     spacy_strings.READER,
 )
 
+MORE_THAN_ONE: Final = ", more than one value: JSON lines are documents, no model"
+
 # What Python needs for each, at most, in bytes: an object or a list with one value, a value more.
 CONTAINER_COST: Final = 200
 VALUE_COST: Final = 100
@@ -91,7 +93,8 @@ def parse(data: bytes) -> Any:
             return json.loads(text)
     except json.JSONDecodeError as error:
         offset = len(data) - len(text[error.pos :].encode())
-        raise InvalidFile(f"not JSON: {error.msg}", offset=offset) from error
+        hint = MORE_THAN_ONE if error.msg == "Extra data" else ""
+        raise InvalidFile(f"not JSON: {error.msg}{hint}", offset=offset) from error
     except ValueError as error:  # a number of thousands of digits
         raise InvalidFile(f"JSON that is not read: {error}") from error
     except RecursionError as error:
