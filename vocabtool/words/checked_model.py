@@ -7,7 +7,6 @@ one name, and nothing that writes checkpoints. What can be called is in ``model_
 
 from __future__ import annotations
 
-import importlib
 import re
 import shutil
 import tempfile
@@ -22,6 +21,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import graph_files
 from vocabtool.formats.meta_graph import read_saved_model, serving
 from vocabtool.vocabulary import printable
+from vocabtool.words.silent_import import imported
 from vocabtool.words.trust import CHECKPOINT_WRITERS, dangerous_in, served
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
@@ -60,7 +60,7 @@ def import_tensorflow() -> ModuleType:
 
 def _import(library: str, purpose: str) -> ModuleType:
     try:
-        return importlib.import_module(library)
+        return imported(library)
     except ImportError as error:
         what = f"{purpose} {library}, which cannot be imported ({error})"
         raise UnsupportedFormat(f"{what}: pip install 'vocabtool[tensorflow]'") from error
