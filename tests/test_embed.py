@@ -207,7 +207,7 @@ CHANGES: Final[list[tuple[Any, str]]] = [
     ({"shard_rows": 500}, "--shard-rows: was 1000, is 500"),
     ({"dtype": "float16"}, "--dtype: was float32, is float16"),
     ({"batch_size": 7}, "--batch-size: was 256, is 7"),
-    ({"text": False}, "--no-text"),
+    ({"text": False}, "--no-text: was not given, is given"),
     ({"keep": ["title"]}, "--keep: was nothing, is title"),
     ({"id_field": "id"}, "--id-field: was not given, is id"),
     ({"on_duplicate": "last"}, "--on-duplicate: was first, is last"),
@@ -235,6 +235,75 @@ def test_a_run_that_changed_is_refused(
         assert Shards.open(out).counts.documents == report.counts.documents
 
 
+def refused(changes: dict[str, Any], out: Path, **asked: Any) -> tuple[str, ...]:
+    """What a run is refused for that differs by ``changes`` from the one that is made first."""
+    vocabtool.embed(**asked, output=out)
+    with pytest.raises(ChangedRun) as caught:
+        vocabtool.embed(**asked | changes, output=out)
+    return caught.value.changes
+
+
+def test_what_follows_from_another_model_is_not_told(corpus: Path, tmp_path: Path) -> None:
+    """Its batch size, words and length of vectors; but a batch size that somebody gave."""
+    vocabulary = vocabtool.Vocabulary("words", "list", ByteStrings.of([b"document"]))
+    one = PythonEncoder(encode, dim=4, fingerprint="a" * 64)
+    two = PythonEncoder(
+        lambda texts: encode(texts)[:, :3],
+        dim=3,
+        fingerprint="b" * 64,
+        max_batch=7,
+        words=Words.of(vocabulary, rule="lower"),
+    )
+    models = (
+        "the model (its files, signature, output, rule or weights): was "
+        f"{one.fingerprint[:16]}, is {two.fingerprint[:16]}"
+    )
+    asked: dict[str, Any] = {"sources": corpus, "model": one}
+    assert refused({"model": two}, tmp_path / "out", **asked) == (models,)
+    given = {"model": two, "batch_size": 9}
+    sizes = "--batch-size: was 256, is 9"
+    assert refused(given, tmp_path / "given", **asked) == (models, sizes)
+    same = PythonEncoder(encode, dim=4, fingerprint="a" * 64, max_batch=7)
+    sizes = "--batch-size: was 256, is 7"
+    assert refused({"model": same}, tmp_path / "same", **asked) == (sizes,)
+
+
+def test_flags_are_told_as_they_were_given(corpus: Path, tmp_path: Path) -> None:
+    """Given, or not: whatever the library calls them."""
+    asked: dict[str, Any] = {"sources": corpus, "model": encode}
+    for before, told in (
+        (True, "--no-text: was not given, is given"),
+        (False, "--no-text: was given, is not given"),
+    ):
+        out = tmp_path / str(before)
+        assert refused({"text": not before}, out, **asked, text=before) == (told,)
+
+
+def test_what_is_said_of_a_changed_time_can_be_done(corpus: Path, tmp_path: Path) -> None:
+    """A run that noted times cannot compare content: that is not what it advises."""
+    asked: dict[str, Any] = {"sources": corpus, "model": encode, "output": tmp_path / "out"}
+    vocabtool.embed(**asked)
+    os.utime(corpus, ns=(1, 1))
+    with pytest.raises(ChangedRun) as caught:
+        vocabtool.embed(**asked)
+    assert caught.value.changes == (
+        f"{corpus}: it was written to since: its time changed (only a run begun with --check "
+        "content tells whether its content did, too)",
+    )
+    with pytest.raises(ChangedRun) as caught:
+        vocabtool.embed(**asked, check="content")
+    assert caught.value.changes == (
+        "--check: was stat, is content (the run noted times, no checksums: it cannot compare "
+        "content)",
+    )
+    vocabtool.embed(**asked, check="content", force=True)
+    os.utime(corpus, ns=(2, 2))
+    assert vocabtool.embed(**asked, check="content").encoded == 0
+    with pytest.raises(ChangedRun) as caught:
+        vocabtool.embed(**asked)
+    assert caught.value.changes == ("--check: was content, is stat",)
+
+
 def test_content_is_compared_where_that_is_asked_for(corpus: Path, tmp_path: Path) -> None:
     """A file that was only touched goes on; one with another byte does not."""
     out = tmp_path / "out"
@@ -255,6 +324,66 @@ def test_a_stream_cannot_be_gone_on_with(tmp_path: Path) -> None:
     vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
     report = vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
     assert (report.resumed, report.encoded) == (1, 0)
+
+
+# A run without a shard is none to protect.
+
+
+@pytest.mark.parametrize("mistake", [{"id_field": "skuu"}, {"runner": "ray"}], ids=str)
+def test_a_run_that_failed_at_once_claims_no_folder(
+    mistake: dict[str, Any], corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The corrected command is not refused, and makes the folder as if nothing had been before."""
+    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
+    out = tmp_path / "out"
+    with pytest.raises(VocabtoolError):
+        vocabtool.embed(corpus, encode, out, **mistake, dtype="float16")
+    assert (out / "_run.json").exists()
+    vocabtool.embed(corpus, encode, out, id_field="id")
+    vocabtool.embed(corpus, encode, tmp_path / "plain", id_field="id")
+    assert files_of(out) == files_of(tmp_path / "plain")
+
+
+def test_a_missing_input_claims_no_folder(corpus: Path, tmp_path: Path) -> None:
+    """Nor does a misspelt name."""
+    with pytest.raises(NotFound):
+        vocabtool.embed([corpus, tmp_path / "missing.txt"], encode, tmp_path / "out")
+    assert vocabtool.embed(corpus, encode, tmp_path / "out").encoded == DOCUMENTS
+
+
+def test_weights_of_a_run_that_failed_at_once_do_not_stay(tmp_path: Path) -> None:
+    """They were fitted on other documents; and those of a run that was killed are not kept."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat", "sat"]), vectors=np.eye(2, dtype="f4"))
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="sif")
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("cat cat cat sat\n")
+    two.write_text("sat sat sat cat\n")
+    for file in (one, two):
+        vocabtool.embed(file, encoder, tmp_path / file.stem)
+    fresh = files_of(tmp_path / "two")
+    out = tmp_path / "out"
+    for name in ("_run.json", "_weights.json"):
+        out.mkdir(exist_ok=True)
+        (out / name).write_bytes((tmp_path / "one" / name).read_bytes())
+    vocabtool.embed(two, encoder, out)
+    assert files_of(out) == fresh
+    (out / "shard-000000.parquet").unlink()
+    (out / "_weights.json").write_bytes((tmp_path / "one" / "_weights.json").read_bytes())
+    vocabtool.embed(two, encoder, out)
+    assert files_of(out) == fresh
+
+
+def test_documents_that_come_later_are_taken_where_none_was(tmp_path: Path) -> None:
+    """A finished run of no document holds no shard; asked again, it stays as it is."""
+    corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
+    corpus.write_text("")
+    vocabtool.embed(corpus, encode, out)
+    before = files_of(out)
+    assert vocabtool.embed(corpus, encode, out).counts.documents == 0
+    assert files_of(out) == before
+    corpus.write_text("one\n")
+    assert vocabtool.embed(corpus, encode, out).counts.documents == 1
+    Shards.open(out).verify()
 
 
 # Folders that are not as they were left.
@@ -696,6 +825,36 @@ def test_a_part_that_is_taken_away_is_not_made_anew(
     assert list((tmp_path / "out").glob("shard-*")) == []
 
 
+def test_what_is_being_written_is_passed_over(corpus: Path, tmp_path: Path) -> None:
+    """Its name begins with a dot: who reads the folder meanwhile takes whole shards only."""
+    out = tmp_path / "out"
+    seen: set[str] = set()
+
+    def looking(texts: list[str]) -> Any:
+        seen.update(file.name for file in out.iterdir())
+        return encode(texts)
+
+    encoder = PythonEncoder(looking, dim=4, fingerprint="same")
+    vocabtool.embed(corpus, encoder, out, shard_rows=SHARD, threads=1)
+    assert any(name.endswith(".part") for name in seen)
+    whole = {f"shard-{number:06}.parquet" for number in range(3)}
+    assert {name for name in seen if name[0] not in "._"} <= whole
+
+
+def test_what_a_kill_left_is_removed(corpus: Path, tmp_path: Path) -> None:
+    """Also under the name that a former version gave it."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    before = files_of(out)
+    for name in (
+        ".shard-000001.parquet.0123456789ab.part",
+        "shard-000002.parquet.8eab7bcdba2e.part",
+    ):
+        (out / name).write_bytes(b"PAR1")
+    assert vocabtool.embed(corpus, encode, out, shard_rows=SHARD).redone == 2
+    assert files_of(out) == before
+
+
 def test_a_shard_is_sent_to_a_worker_without_its_neighbours(corpus: Path) -> None:
     """What is pickled for a shard is about as large as its texts."""
     slabs = Cutter(100, 10).cut(batches(corpus), ())
@@ -759,6 +918,17 @@ def test_no_document_is_no_shard(tmp_path: Path) -> None:
     assert list(Shards.open(tmp_path / "out").batches()) == []
 
 
+def test_weights_are_not_fitted_on_nothing(tmp_path: Path) -> None:
+    """It is not the rule's fault that an empty corpus holds no known word."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat"]), vectors=np.eye(1, dtype="f4"))
+    corpus = tmp_path / "empty.txt"
+    corpus.write_text("")
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="idf")
+    with pytest.raises(NotFound) as caught:
+        vocabtool.embed(corpus, encoder, tmp_path / "out")
+    assert str(caught.value) == f"{corpus}: no document in it"
+
+
 def test_shards_end_exactly_where_documents_do(tmp_path: Path) -> None:
     """As many documents as rows of two shards make two shards, not three."""
     write_corpus(tmp_path / "corpus.jsonl", 200)
@@ -792,11 +962,33 @@ def test_ids_that_repeat(tmp_path: Path) -> None:
         assert report.dropped == 1
 
 
+def test_a_kept_field_that_no_document_has_is_noted(tmp_path: Path) -> None:
+    """However far in the first value is; names with dots too, and a run that is gone on with."""
+    corpus, out = tmp_path / "corpus.jsonl", tmp_path / "out"
+    rows = [{"text": "a", "null": None} for _ in range(50)] + [{"text": "b", "late.one": 0}]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked: dict[str, Any] = {"keep": ["nope", "late.one", "null"], "shard_rows": 20}
+    notes = ("no document has a field 'nope'", "no document has a field 'null'")
+    encoder = PythonEncoder(encode, dim=4, fingerprint="same")
+    report = vocabtool.embed(corpus, encoder, out, **asked)
+    assert report.notes == (*encoder.notes, *notes)
+    (out / "shard-000000.parquet").unlink()
+    report = vocabtool.embed(corpus, encoder, out, **asked)
+    assert report.notes == (*encoder.notes, *notes)
+    corpus.write_text("")
+    report = vocabtool.embed(corpus, encoder, tmp_path / "empty", **asked)
+    assert report.notes == encoder.notes
+
+
 @pytest.mark.parametrize("name", ["id", "vector", "unknown", "text"])
 def test_kept_fields_have_names_of_their_own(name: str, corpus: Path, tmp_path: Path) -> None:
     """A kept field cannot take the place of a column of every shard."""
-    with pytest.raises(ValueError, match=f"keep: '{name}'"):
+    with pytest.raises(ValueError, match=f"keep: '{name}'") as caught:
         vocabtool.embed(corpus, encode, tmp_path / "out", keep=[name])
+    assert str(caught.value) == (
+        f"keep: '{name}' is a column of every shard (id, vector, unknown, text): leave it out of "
+        "--keep"
+    )
 
 
 def test_unknown_words_stand_beside_the_vector(tmp_path: Path) -> None:

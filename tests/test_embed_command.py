@@ -24,7 +24,7 @@ from vocabtool.pipeline.embed import SHARD_ROWS, Runner
 from vocabtool.pipeline.encoding import Counts
 from vocabtool.pipeline.inputs import Check
 from vocabtool.pipeline.plan import Dtype
-from vocabtool.pipeline.report import Progress
+from vocabtool.pipeline.report import EmbedReport, Progress
 
 MODEL = "python:tests.counted_letters:encode"
 
@@ -66,9 +66,64 @@ def test_the_report(corpus: Path, tmp_path: Path) -> None:
     assert again.stdout.splitlines() == [
         f"{out}: 100 documents in 4 shards",
         "  done now    nothing: all of it was there",
-        "  gone on     4 shards were there",
+        "  gone on     4 shards were there already",
     ]
     assert (first.returncode, again.returncode) == (0, 0)
+
+
+def test_one_is_no_plural() -> None:
+    """One of each, then several."""
+    one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
+    assert [*embed_command.in_lines(one, ("f",))] == [
+        "out: 1 document in 1 shard",
+        "  done now    1 document in 2.0 s, 0 a second",
+        "  gone on     1 shard was there already",
+        "  redone      1 shard that was begun and lost",
+        "  skipped     1 row that is no document",
+        "  dropped     1 document of an id that was there",
+        "  empty       1 text of nothing but blanks",
+        "  zero        1 vector: the model knows no word of the text",
+        "  not UTF-8   1 document, stored with U+FFFD for such bytes",
+        "  cached      1 vector that was not made again",
+        "  unknown     1 of 1 word (100.00%)",
+    ]
+    two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
+    assert [*embed_command.in_lines(two, ("f",))] == [
+        "out: 4,000 documents in 2 shards",
+        "  done now    4,000 documents in 2.0 s, 2,000 a second",
+        "  gone on     2 shards were there already",
+        "  redone      2 shards that were begun and lost",
+        "  skipped     2 rows that are no documents",
+        "  dropped     2 documents of an id that was there",
+        "  empty       2 texts of nothing but blanks",
+        "  zero        2 vectors: the model knows no word of the text",
+        "  not UTF-8   2 documents, stored with U+FFFD for such bytes",
+        "  cached      2 vectors that were not made again",
+        "  unknown     1 of 4 words (25.00%)",
+    ]
+
+
+def test_a_corpus_without_a_document_is_told(tmp_path: Path) -> None:
+    """It is no mistake, and not all of it was there: the folder is one that can be opened."""
+    for name in ("one.jsonl", "two.txt"):
+        (tmp_path / name).write_text("")
+    files = (tmp_path / "one.jsonl", tmp_path / "two.txt")
+    for _ in range(2):
+        done = run(*files, "--model", MODEL, "-o", tmp_path / "out")
+        assert done.returncode == 0
+        assert done.stdout.splitlines() == [
+            f"{tmp_path / 'out'}: 0 documents in 0 shards",
+            f"  done now    nothing: no document in {files[0]}, {files[1]}",
+        ]
+
+
+def test_a_misspelt_field_is_told(corpus: Path, tmp_path: Path) -> None:
+    """After the report, where it would be stored and no document has it."""
+    options = ("--model", MODEL, "-o", tmp_path / "out", "--keep", "title", "--keep", "titel")
+    done = run(corpus, *options)
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[-1] == "vocabtool: no document has a field 'titel'"
+    assert "'title'" not in done.stderr
 
 
 def test_the_report_as_json(corpus: Path, tmp_path: Path) -> None:
@@ -178,6 +233,7 @@ def test_progress_in_words() -> None:
     assert embed_command.in_words(resumed).startswith("1,200 documents, 120/s, 24 s left")
     first = Progress(counts, 0, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
     assert first.remaining is None
+    assert embed_command.in_words(Progress(Counts(1), 0, 1.0, 0, None)) == "1 document, 1/s"
     stream = Progress(Counts(documents=5), 0, 0.5, read=0, to_do=None)
     assert embed_command.in_words(stream) == "5 documents, 10/s"
 

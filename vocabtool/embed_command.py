@@ -11,7 +11,7 @@ import click
 
 from vocabtool.command_streams import print_report, progress_bar, usage_errors
 from vocabtool.source_options import DOCUMENTS, ENCODER, together
-from vocabtool.telling import tell
+from vocabtool.telling import counted, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents import Format, OnDuplicate, OnError
@@ -29,6 +29,21 @@ RUNNERS = ("local", "ray")
 REPORTS = ("text", "json")
 SHARD_ROWS = 65_536
 SHOWN = 3  # rows that were left out
+# What the report says of one, and of several.
+RESUMED = ("shard was there already", "shards were there already")
+REDONE = ("shard that was begun and lost", "shards that were begun and lost")
+SKIPPED = ("row that is no document", "rows that are no documents")
+DROPPED = ("document of an id that was there", "documents of an id that was there")
+EMPTY = ("text of nothing but blanks", "texts of nothing but blanks")
+ZERO = (
+    "vector: the model knows no word of the text",
+    "vectors: the model knows no word of the text",
+)
+NOT_UTF8 = (
+    "document, stored with U+FFFD for such bytes",
+    "documents, stored with U+FFFD for such bytes",
+)
+CACHED = ("vector that was not made again", "vectors that were not made again")
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
 vectors (GloVe, word2vec, fastText .vec, .npz), a folder of sentence-transformers (or
@@ -212,7 +227,10 @@ def embed_command(
             tell("stopped; the same command goes on from the shards that are there")
             raise
     if not quiet:
-        _show(report, report_format)
+        _show(report, report_format, files)
+        for note in report.notes:
+            if note not in encoder.notes:
+                tell(note)
 
 
 @contextmanager
@@ -236,7 +254,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
 def in_words(progress: Progress) -> str:
     """``12,288 documents, 3,100/s, 2 min left, 4.1% of words unknown, 17% from the cache``."""
     counts = progress.counts
-    told = [f"{counts.documents:,} documents", f"{progress.rate:,.0f}/s"]
+    told = [counted(counts.documents, "document", "documents"), f"{progress.rate:,.0f}/s"]
     if progress.remaining is not None:
         told.append(f"{_duration(progress.remaining)} left")
     if counts.tokens:
@@ -253,38 +271,43 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def _show(report: EmbedReport, report_format: Literal["text", "json"]) -> None:
-    print_report(report.to_json() if report_format == "json" else None, _lines(report))
+def _show(
+    report: EmbedReport, report_format: Literal["text", "json"], files: tuple[str, ...]
+) -> None:
+    print_report(report.to_json() if report_format == "json" else None, in_lines(report, files))
     for skip in report.first_skipped[:SHOWN]:
         tell(f"left out: {skip.place}: {skip.reason}")
 
 
-def _lines(report: EmbedReport) -> Iterator[str]:
+def in_lines(report: EmbedReport, files: tuple[str, ...]) -> Iterator[str]:
+    """What was done, what was left out, and what the vectors do not show; of these files."""
     counts = report.counts
-    folder = Path(report.folder)
-    yield f"{folder}: {counts.documents:,} documents in {report.shards:,} shards"
-    if report.encoded:
-        yield (
-            f"  done now    {report.encoded:,} documents in {report.seconds:,.1f} s, "
-            f"{report.rate:,.0f} a second"
-        )
-    else:
-        yield "  done now    nothing: all of it was there"
-    if report.resumed:
-        yield f"  gone on     {report.resumed:,} shards were there"
-    if report.redone:
-        yield f"  redone      {report.redone:,} shards that were begun and lost"
-    facts = (
-        ("skipped", report.skipped, "rows that are no documents"),
-        ("dropped", report.dropped, "documents of an id that was there"),
-        ("empty", counts.empty, "texts of nothing but blanks"),
-        ("zero", counts.zero, "vectors: the model knows no word of the text"),
-        ("not UTF-8", counts.not_utf8, "documents, stored with U+FFFD for such bytes"),
-        ("cached", report.hits, "vectors that were not made again"),
-    )
-    for name, count, what in facts:
+    documents = counted(counts.documents, "document", "documents")
+    shards = counted(report.shards, "shard", "shards")
+    yield f"{Path(report.folder)}: {documents} in {shards}"
+    yield f"  done now    {_done_now(report, files)}"
+    for name, count, (one, more) in (
+        ("gone on", report.resumed, RESUMED),
+        ("redone", report.redone, REDONE),
+        ("skipped", report.skipped, SKIPPED),
+        ("dropped", report.dropped, DROPPED),
+        ("empty", counts.empty, EMPTY),
+        ("zero", counts.zero, ZERO),
+        ("not UTF-8", counts.not_utf8, NOT_UTF8),
+        ("cached", report.hits, CACHED),
+    ):
         if count:
-            yield f"  {name:<11} {count:,} {what}"
+            yield f"  {name:<11} {counted(count, one, more)}"
     if counts.tokens:
         share = counts.tokens_unknown / counts.tokens
-        yield f"  unknown     {counts.tokens_unknown:,} of {counts.tokens:,} words ({share:.2%})"
+        words = counted(counts.tokens, "word", "words")
+        yield f"  unknown     {counts.tokens_unknown:,} of {words} ({share:.2%})"
+
+
+def _done_now(report: EmbedReport, files: tuple[str, ...]) -> str:
+    if report.encoded:
+        documents = counted(report.encoded, "document", "documents")
+        return f"{documents} in {report.seconds:,.1f} s, {report.rate:,.0f} a second"
+    if not report.counts.documents:
+        return f"nothing: no document in {', '.join(files)}"
+    return "nothing: all of it was there"

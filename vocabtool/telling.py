@@ -12,6 +12,11 @@ def tell(message: str) -> None:
     click.echo(f"vocabtool: {message}", file=sys.stderr)
 
 
+def counted(count: int, one: str, more: str) -> str:
+    """A count of things, in the singular or the plural."""
+    return f"{count:,} {one if count == 1 else more}"
+
+
 def width() -> int | None:
     """Columns of the terminal that standard output is; ``None`` where it is none."""
     if not sys.stdout.isatty():

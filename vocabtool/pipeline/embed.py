@@ -20,7 +20,7 @@ from vocabtool.errors import ChangedRun, VocabtoolError
 from vocabtool.pipeline import ray_runner
 from vocabtool.pipeline.encoding import OWN, Counts
 from vocabtool.pipeline.fitting import fitted, weights_of
-from vocabtool.pipeline.folder import Folder, opened
+from vocabtool.pipeline.folder import Folder, Manifest, opened
 from vocabtool.pipeline.inputs import (
     Check,
     Input,
@@ -35,6 +35,8 @@ from vocabtool.pipeline.making import Made, Work
 from vocabtool.pipeline.plan import Dtype, Plan
 from vocabtool.pipeline.reading import LeftOut, Reading
 from vocabtool.pipeline.report import EmbedReport, Progress
+from vocabtool.pipeline.shard_files import without_a_value
+from vocabtool.vocabulary import encode, printable
 from vocabtool.words.model_words import Words
 
 Runner = Literal["local", "ray"]
@@ -138,9 +140,8 @@ def embed(
             ray_address,
         )
         _check_together(plan, how, files)
-        if force or not _goes_on(folder, plan, files):
-            if force:
-                folder.clear()
+        if force or not _goes_on(folder, plan, files, batch_size):
+            folder.clear()
             folder.begin(plan, weights_of(encoder))
         reading = Reading(sources if files is None else files, plan, on_error, on_duplicate)
         return _Run(folder, encoder, reading, how, watched, progress).done()
@@ -177,6 +178,7 @@ class _Run:
         plan = self._reading.plan
         shards = self._folder.done(plan)
         resumed, manifest = len(shards), self._folder.manifest()
+        notes = self._encoder.notes
         if manifest is None or manifest.run != plan.fingerprint or not manifest.holds(shards):
             there = {number: shard.counts.documents for number, shard in shards.items()}
             for made in self._made(there):
@@ -184,6 +186,7 @@ class _Run:
             self._check_inputs()
             self._redone += self._folder.unfinished()  # of workers that were killed
             manifest = self._folder.finish(plan, shards, there, self._left_out)
+            notes += self._without_a_value(manifest)
         return EmbedReport(
             str(self._folder.path),
             len(manifest.shards),
@@ -196,8 +199,16 @@ class _Run:
             manifest.first_skipped,
             manifest.dropped,
             time.monotonic() - self._start,
-            self._encoder.notes,
+            notes,
         )
+
+    def _without_a_value(self, manifest: Manifest) -> tuple[str, ...]:
+        """A note for each kept field that no document has: a mistake, most likely."""
+        if not manifest.counts.documents:
+            return ()
+        files = (self._folder.path / shard.file for shard in manifest.shards)
+        missing = without_a_value(files, self._reading.plan.keep)
+        return tuple(f"no document has a field {printable(encode(name))!r}" for name in missing)
 
     def _check_inputs(self) -> None:
         """Raise :class:`VocabtoolError` where a file was written to while it was read."""
@@ -258,7 +269,10 @@ def _check_numbers(
 def _check_names(keep: Sequence[str]) -> None:
     for name in keep:
         if name in OWN:
-            raise ValueError(f"keep: {name!r} is a column of every shard: {', '.join(OWN)}")
+            raise ValueError(
+                f"keep: {name!r} is a column of every shard ({', '.join(OWN)}): leave it out of "
+                "--keep"
+            )
     if len({*keep}) < len(keep):
         raise ValueError(f"keep: a field twice among {', '.join(keep)}")
 
@@ -281,12 +295,16 @@ def _check_together(plan: Plan, how: Options, files: list[str] | None) -> None:
         raise VocabtoolError("the runner ray reads files by their names, wherever it runs")
 
 
-def _goes_on(folder: Folder, plan: Plan, files: list[str] | None) -> bool:
-    """Whether the run is in the folder. Raises :class:`ChangedRun` where another is."""
+def _goes_on(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
+    """Whether the run is in the folder. Raises :class:`ChangedRun` where another is.
+
+    One without a shard (it failed at once) has nothing to lose, so any is begun in its place; the
+    same one, too: beside its description may be weights of another that was killed as it began.
+    """
     before = folder.plan()
-    if before is None:
+    if before is None or not folder.has_shards():
         return False
-    told = before.differences(plan)
+    told = before.differences(plan, batch_size_given=batch_size is not None)
     if plan.source is None and not can_be_read_again(files):
         told = (*told, ANOTHER_STREAM)
     if told:

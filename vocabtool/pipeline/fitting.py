@@ -10,7 +10,7 @@ from vocabtool.documents import Format, Skipped, batches
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
-from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.pipeline.inputs import can_be_read_again
 from vocabtool.words.cut import as_bytes
 
@@ -35,12 +35,22 @@ def fitted(
             "weights are fitted on a sample of the documents, and a stream is read once: give "
             "weights fitted on files before (--fitted _weights.json), or choose --weights none"
         )
-    return encoder.fit(sample(files, field, format))
+    return encoder.fit(_some(sample(files, field, format), files))
 
 
 def weights_of(encoder: Encoder) -> FittedWeights | None:
     """What was fitted, to be kept beside the shards; ``None``: nothing."""
     return encoder.fitted if isinstance(encoder, StaticEncoder) else None
+
+
+def _some(texts: Iterator[bytes], files: Sequence[str]) -> Iterator[bytes]:
+    """The texts. Raises :class:`NotFound` at their end where there was none."""
+    empty = True
+    for text in texts:
+        empty = False
+        yield text
+    if empty:
+        raise NotFound(f"{', '.join(files)}: no document in it")
 
 
 def sample(

@@ -1,7 +1,7 @@
 """The folder of a run: who writes in it, which run it is of, which shards are done.
 
-    _run.json              the plan, before anything else
-    shard-000000.parquet   appears when it is whole; until then its name ends otherwise: ``.part``
+    _run.json              the plan, before anything else; replaced while there is no shard of it
+    shard-000000.parquet   appears when it is whole; until then: ``.shard-000000.parquet.….part``
     _manifest.json         last, when every shard is there: their names, sizes and checksums
     _weights.json          of an encoder whose weights were fitted on the corpus
     .lock                  held by the process that writes
@@ -133,11 +133,14 @@ class Folder:
         """What was finished here; ``None``: nothing."""
         return read_manifest(self.path)
 
+    def has_shards(self) -> bool:
+        """Whether a run made something here that would be lost with it."""
+        return bool(self._shard_files())
+
     def weights(self) -> FittedWeights | None:
-        """The weights that the run here was begun with; ``None``: none are kept."""
+        """The weights that the shards here were made with; ``None``: none are kept."""
         file = self.path / WEIGHTS
-        begun = (self.path / RUN).exists() and file.exists()
-        return FittedWeights.read(file) if begun else None
+        return FittedWeights.read(file) if file.exists() and self.has_shards() else None
 
     def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
         """Keep what the run is: its description last, from then on there is a run."""
@@ -162,7 +165,8 @@ class Folder:
 
     def unfinished(self) -> int:
         """Remove shards that were being written when a run was stopped; how many there were."""
-        parts = [file for file in self.path.glob(f"shard-*{BESIDE}") if file.is_file()]
+        named = (*self.path.glob(f".shard-*{BESIDE}"), *self.path.glob(f"shard-*{BESIDE}"))
+        parts = [file for file in named if file.is_file()]  # without the dot: a former version's
         for file in (*parts, *self.path.glob(".vocabtool-*.tmp")):
             file.unlink()
         return len(parts)

@@ -97,13 +97,15 @@ def _facts(name: str, check: Check) -> Input:
             return Input(name, found.st_size, None, hashlib.file_digest(file, "sha256").hexdigest())
 
 
-def changes(before: tuple[Input, ...], now: tuple[Input, ...]) -> tuple[str, ...]:
-    """What is different, a line for each file."""
+def changes(
+    before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
+) -> tuple[str, ...]:
+    """What is different, a line for each file; ``of_time``: said where that is the time alone."""
     old, new = ({each.name: each for each in facts} for facts in (before, now))
     told = [f"{name}: was read, and is not among the inputs now" for name in old if name not in new]
     told += [f"{name}: is new among the inputs" for name in new if name not in old]
     told += [
-        f"{name}: {_difference(old[name], new[name])}"
+        f"{name}: {_difference(old[name], new[name], of_time)}"
         for name in new
         if name in old and old[name] != new[name]
     ]
@@ -112,9 +114,9 @@ def changes(before: tuple[Input, ...], now: tuple[Input, ...]) -> tuple[str, ...
     return tuple(told)
 
 
-def _difference(old: Input, new: Input) -> str:
+def _difference(old: Input, new: Input, of_time: str) -> str:
     if old.size != new.size:
         return f"had {old.size:,} bytes, has {new.size:,}"
     if old.sha256 != new.sha256:
         return "its content changed"
-    return "it was written to since: its time changed (--check content would look deeper)"
+    return f"it was written to since: its time changed{of_time}"

@@ -37,6 +37,9 @@ NAMES: Final = {
     "check": "--check",
     "source": "source=",
 }
+OF_THE_MODEL: Final = frozenset({"words", "dim"})  # with another model they are others, too
+NO_CHECKSUMS: Final = " (the run noted times, no checksums: it cannot compare content)"
+TIME_ALONE: Final = " (only a run begun with --check content tells whether its content did, too)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,26 +108,39 @@ class Plan:
             and all(each.is_of_its_types() for each in self.inputs)
         )
 
-    def differences(self, now: Plan) -> tuple[str, ...]:
-        """What another plan would do differently, a line each."""
+    def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
+        """What another plan would do differently, a line each.
+
+        Another model is told without what follows from it: its words, the length of its vectors,
+        and the batch size where nobody gave one.
+        """
+        follows = OF_THE_MODEL if batch_size_given else OF_THE_MODEL | {"batch_size"}
+        named = NAMES if self.encoder == now.encoder else NAMES.keys() - follows
         told = [
-            _difference(NAMES[name], getattr(self, name), getattr(now, name))
+            self._difference(name, now)
             for name in NAMES
-            if getattr(self, name) != getattr(now, name)
+            if name in named and getattr(self, name) != getattr(now, name)
         ]
         if self.check == now.check:
-            told += changes(self.inputs, now.inputs)
+            told += changes(self.inputs, now.inputs, TIME_ALONE)
         return tuple(told)
 
+    def _difference(self, name: str, now: Plan) -> str:
+        why = NO_CHECKSUMS if name == "check" and now.check == "content" else ""
+        return f"{NAMES[name]}: was {self._shown(name)}, is {now._shown(name)}{why}"
 
-def _difference(name: str, before: Any, now: Any) -> str:
-    return f"{name}: was {_shown(before)}, is {_shown(now)}"
+    def _shown(self, name: str) -> str:
+        """A value as its option has it: ``text`` is the opposite of --no-text."""
+        value = getattr(self, name)
+        return _shown(not value if name == "text" else value)
 
 
 def _shown(value: Any) -> str:
     match value:
-        case None:
+        case None | False:
             return "not given"
+        case True:
+            return "given"
         case str() if len(value) == len(hashlib.sha256().hexdigest()):
             return value[:16]
         case tuple():

@@ -15,7 +15,8 @@ class EmbedReport:
 
     ``resumed``: shards that were there; ``redone``: shards that were begun and lost before.
     ``hits``: vectors that the cache held. ``skipped``: bad rows; ``dropped``: documents of an id
-    that was there before. ``seconds``: from the first document to the manifest.
+    that was there before. ``seconds``: from the first document to the manifest. ``notes``: of the
+    encoder and, where shards were made, kept fields that no document has.
     """
 
     folder: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
@@ -53,7 +53,8 @@ def write_shard(
     """
     name = NAME.format(number)
     # A name of its own: a worker that outlives its killed parent cannot touch what the next writes.
-    beside = folder / f"{name}.{os.urandom(6).hex()}{BESIDE}"
+    # With a dot in front: who reads the folder meanwhile, or after a kill, passes over it.
+    beside = folder / f".{name}.{os.urandom(6).hex()}{BESIDE}"
     try:
         # Arrow writes without Python, which is encoding; Python flushes what Arrow made, or fails.
         with _native(beside) as sink, beside.open("rb+") as file:
@@ -161,6 +162,28 @@ def _footer(path: Path) -> Any:
 
     with path.open("rb") as file, arrow_errors("cut off, or damaged"):
         return parquet.read_metadata(file)
+
+
+def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str, ...]:
+    """Those of the columns that are null in every row: a column is read until it has a value."""
+    missing = tuple(columns)
+    for path in files:
+        if missing:
+            missing = _null_in(path, missing)
+    return missing
+
+
+def _null_in(path: Path, columns: tuple[str, ...]) -> tuple[str, ...]:
+    from pyarrow import parquet
+
+    with reading(str(path)), arrow_errors("damaged"), path.open("rb") as file:
+        rows = parquet.ParquetFile(file)
+        for group in range(rows.num_row_groups):
+            held = rows.read_row_group(group, list(columns))
+            columns = tuple(name for name in columns if held[name].null_count == len(held))
+            if not columns:
+                break
+    return columns
 
 
 def check_pages(path: Path) -> None:
