@@ -205,8 +205,14 @@ def test_conditions(filters: Filters, condition: str, ids: str | None) -> None:
         ("price = '2.5'", "holds numbers: write the value without quotes", 8),
         ("year like '2%'", "holds whole numbers", 10),
         ("year = true", "holds whole numbers", 7),
-        ("lang = 3", "holds strings: write the value in single quotes", 7),
-        ("lang in ('en', 3)", "holds strings", 15),
+        ("lang = true", "holds strings: write the value in single quotes", 7),
+        (
+            "lang > 3",
+            "the field 'lang' holds text, as some document's value is no number: numbers cannot be "
+            "compared with it, only values in single quotes, as text",
+            7,
+        ),
+        ("lang in ('en', 3)", "holds text", 15),
         ("open = 1", "holds true and false", 7),
         ("lang = en", "wanted a value; a string stands in single quotes, got 'en'", 7),
         ('lang = "en"', "wanted a value; a string stands in single quotes", 7),

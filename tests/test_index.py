@@ -125,8 +125,12 @@ def test_an_index_is_made_in_an_empty_folder_only(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"notes\.txt"):
         Index.create(tmp_path / "notes.txt", dim=2)
     index = made(tmp_path / "index")
-    with pytest.raises(NotFound, match="holds an index already"):
+    with pytest.raises(NotFound, match="holds an index already") as caught:
         Index.create(tmp_path / "index", dim=2)
+    assert str(caught.value) == (
+        f"{tmp_path / 'index'}: holds an index already: the same command adds to it once it is "
+        "there (in Python Index.open), --force (force=True) starts over; or name a new folder"
+    )
     assert len(index) == 10
     (tmp_path / "index" / folder.MANIFEST).unlink()
     assert len(Index.create(tmp_path / "index", dim=2)) == 0
@@ -836,8 +840,27 @@ def test_another_encoder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OtherModel), wrong.writer() as writer:
         writer.add(["birch"])
     assert len(index) == 1
-    with pytest.raises(OtherModel):
-        assert Index.open(made(tmp_path / "own").path, other).encoder is None
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
+    """Word vectors too, of which weights are kept beside an index: beside this one are none."""
+    name = "python:tests.counted_letters:encode"
+    index = Index.create(tmp_path / "index", name)
+    with pytest.raises(OtherModel) as caught:
+        Index.open(tmp_path / "index", ROOT / "data" / "small_glove.txt").search("love")
+    wanted = open_encoder(name).fingerprint
+    assert (caught.value.wanted, caught.value.model) == (wanted, name)
+    assert str(caught.value) == (
+        f"{index.path}: belongs to another encoder: fingerprint {wanted[:16]}, got "
+        f"{caught.value.found[:16]}. Name the model that it was made with, {name!r}, or index anew"
+    )
+
+
+def test_a_model_for_vectors_of_ones_own_is_refused(tmp_path: Path) -> None:
+    """At once: it would not be asked, as nothing tells whether it made them."""
+    path = made(tmp_path / "own").path
+    with pytest.raises(VocabtoolError, match="made without a model"):
+        Index.open(path, counted_letters.encode)
 
 
 def test_another_rule_or_vocabulary_is_refused(tmp_path: Path) -> None:
@@ -933,7 +956,7 @@ def test_keywords_are_searched_without_the_word_vectors(tmp_path: Path, rule: st
     found = again.search("amber zebra", fusion="keyword")
     assert ids(found) == ["x"]
     assert [word.known for word in found.query.words] == [True, False]
-    assert ids(again.search("zebra", vector=[0, 1])) == ["x", "y"]
+    assert ids(again.search("zebra", vector=[0, 1])) == ["x"]
     with pytest.raises(NotFound, match=r"vectors\.txt"):
         again.search("amber")
 

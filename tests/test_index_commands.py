@@ -14,11 +14,14 @@ from typing import Any, get_args
 import pytest
 
 from tests.conftest import ROOT
+from tests.small_corpus import Pieces
 from vocabtool import evaluation_commands, index_commands, search_command
 from vocabtool.evaluation import calibrating, known_items
 from vocabtool.index import configuration, loading
 from vocabtool.index.index import Index
+from vocabtool.index.loading import LoadReport
 from vocabtool.index.writer import OnExisting
+from vocabtool.index_report import lines
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.settings import EmptyHands, Fusion, Phrases, Settings
 from vocabtool.vectors.metric import Metric, StoredType
@@ -118,7 +121,11 @@ def test_index_again_does_nothing(corpus: Path, index: str) -> None:
     report = json.loads(told)
     assert (report["documents"], report["added"], report["resumed"]) == (4, 0, 4)
     assert Path(index, "manifest.json").read_bytes() == before
-    assert "nothing: all of it was there" in fine("index", str(corpus), "-o", index, *MAKE[:-1])
+    again = ("index", str(corpus), "-o", index, *MAKE[:-1])
+    done = "done now    nothing: the same was indexed before, and is unchanged"
+    assert f"  {done}\n" in fine(*again)
+    vocabtool("delete", index, "a")
+    assert f"  {done}; what was deleted since stays so\n" in fine(*again)
 
 
 def test_index_adds_and_replaces(index: str, tmp_path: Path) -> None:
@@ -187,16 +194,16 @@ def test_delete_compact_verify(index: str) -> None:
     """Deleted documents are gone at once, their space after compacting; verify says what is."""
     assert vocabtool("delete", index, "a", "b").returncode == 0
     missing = vocabtool("delete", index, "a", "c")
-    assert (missing.returncode, "1 of 2 documents deleted, 1 are left" in missing.stderr) == (
+    assert (missing.returncode, "1 of 2 documents deleted, 1 is left" in missing.stderr) == (
         1,
         True,
     )
     assert json.loads(fine("verify", index, "--format", "json"))["deleted"] == 3
     assert vocabtool("compact", index).stderr == (
-        "vocabtool: 3 deleted documents removed, 1 are left\n"
+        "vocabtool: 3 deleted documents removed, 1 is left\n"
     )
     assert fine("verify", index) == (
-        f"{index}: whole: 1 documents in both legs, vectors: all compared\n"
+        f"{index}: whole: 1 document in both legs, vectors: all compared\n"
     )
 
 
@@ -227,7 +234,10 @@ def test_calibrate_says_when_nothing_can_be_said(index: str) -> None:
     """Four short documents tell nothing: exit code 1, and the index stays as it is."""
     done = vocabtool("calibrate", index)
     assert (done.returncode, Index.open(index).calibration) == (1, None)
-    assert "nothing can be said" in done.stderr
+    assert done.stderr == (
+        "vocabtool: wanted 10 documents of three sentences and 15 words, found 0: nothing can be "
+        "said\n"
+    )
 
 
 def test_calibrate_keeps_what_it_found(tmp_path: Path) -> None:
@@ -281,8 +291,15 @@ def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None
     """What embed wrote is indexed with its vectors; such an index answers by keywords."""
     shards, folder = str(tmp_path / "shards"), str(tmp_path / "index")
     fine("embed", str(corpus), "--model", MODEL, "--id-field", "key", "-o", shards, "--quiet")
-    fine("index", shards, "-o", folder, "--quiet")
-    told = json.loads(fine("search", folder, "Xapian", "--format", "json"))
+    done = vocabtool("index", shards, "-o", folder)
+    assert done.stderr == (
+        "vocabtool: no --model, so queries will be searched by their words only: start over with "
+        "--model and --force to search by vectors, too\n"
+    )
+    done = vocabtool("search", folder, "Xapian", "--format", "json")
+    by_words = f"{folder}: made without a model, so queries are searched by their words only"
+    assert done.stderr == f"vocabtool: {by_words}\n"
+    told = json.loads(done.stdout)
     assert [hit["id"] for hit in told["hits"]] == ["a"]
     assert told["notes"] == ["the query has no vector: only keywords are searched"]
     with_model = str(tmp_path / "with")
@@ -291,6 +308,61 @@ def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None
     assert told["query"]["words"][1]["known"] is False
     done = vocabtool("index", str(corpus), "-o", str(tmp_path / "none"), "--quiet")
     assert (done.returncode, "--model is missing" in done.stderr) == (2, True)
+    for command in (("search", folder, "Xapian"), ("calibrate", folder)):
+        done = vocabtool(*command, "--model", MODEL)
+        assert done.stderr == (
+            f"vocabtool: error: {folder}: made without a model: it holds vectors, and nothing "
+            "tells what made them. Leave the model out, or index the same anew with it (in a new "
+            "folder, or with --force)\n"
+        )
+        assert done.returncode == 3
+
+
+def test_an_index_is_no_file_of_documents(index: str, tmp_path: Path) -> None:
+    """Its own files are not read as such."""
+    done = vocabtool("index", index, "-o", str(tmp_path / "another"), "--model", MODEL)
+    told = "is an index, no file of documents: name the files that it was made of"
+    assert (done.returncode, done.stderr) == (3, f"vocabtool: error: {index}: {told}\n")
+
+
+def test_the_report_of_one_document(index: str) -> None:
+    """In the singular, and with no speed, which would be that of starting."""
+    vocabtool("delete", index, "b", "c", "d")
+    report = LoadReport(4, 1, 1, 1, 1, (), 1, 2.0)
+    assert list(lines(Index.open(index), report)) == [
+        f"{index}: 1 document",
+        "  done now    1 added in 2.0 s",
+        "  gone on     1 document was in already",
+        "  skipped     1 row that is no document",
+        "  dropped     1 document of an id that was there",
+        "  zero        1 vector: found by keywords alone",
+        "  vectors     4 numbers, float16, cosine; every one is compared",
+        "  keywords    english, 22 running words",
+        "  weight      of the keyword leg: 0.5, not calibrated",
+    ]
+
+
+def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The speed is of what was added; models of pieces begin with another weight."""
+    opened = Index.open(index)
+    monkeypatch.setattr(opened.snapshot(), "knowledge", Pieces(2))
+    told = list(lines(opened, LoadReport(1000, 0, 300, 0, 0, (), 0, 2.0)))
+    assert told[:2] == [f"{index}: 4 documents", "  done now    300 added in 2.0 s, 150 a second"]
+    assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
+    told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, (), 0, 2.0)))
+    assert told[1] == "  done now    nothing: there is no document"
+    assert told[-1] == "  weight      of the keyword leg: not calibrated"
+
+
+@pytest.mark.parametrize(("force", "but"), [(False, ""), (True, ", without --force")])
+def test_an_interrupt_tells_what_to_do(
+    force: bool, but: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--force is to be left out where it was given."""
+    with pytest.raises(KeyboardInterrupt), index_commands._stopped(force):
+        raise KeyboardInterrupt
+    told = f"vocabtool: stopped; the same command goes on from the last commit{but}\n"
+    assert capsys.readouterr().err == told
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,16 @@ def test_a_quoted_phrase_is_required() -> None:
     assert "no document that may be found holds what is quoted" in hits.notes
 
 
+def test_a_condition_that_leaves_no_document_is_told() -> None:
+    """That alone, and not of one that leaves some."""
+    none = "no document fulfils the condition"
+    corpus = SmallCorpus([Doc("x", "amber", (1, 0), {"lang": "en"})], ORDINARY)
+    assert ask("birch", corpus=corpus, where="lang=EN").notes == (none,)
+    assert none not in ask("birch", corpus=corpus, where="lang=en").notes
+    quoted = ask('"birch"', corpus=corpus, where="lang=EN").notes
+    assert quoted[0] == "no document that may be found holds what is quoted"
+
+
 def test_a_preferred_phrase_only_adds_to_the_score() -> None:
     """Documents without it are found, behind."""
     hits = ask('"use engines"', None, phrases="preferred")
@@ -365,6 +375,17 @@ def test_small_corpora_are_ranked_whole() -> None:
         why = hits[0].explanation
         assert why is not None
         assert (hits[0].id, why.dense.rank) == ("299", rank)
+
+
+def test_where_no_word_is_known_vectors_give_nothing() -> None:
+    """What only they would give scores 0 and is no hit, whatever else is asked for."""
+    for fusion, hits in (
+        ("coverage", ["xapian"]),
+        ("keyword", ["xapian"]),
+        ("convex", ["dogs", "love", "cats", "xapian"]),
+    ):
+        assert sorted(found(ask("xapian", fusion=fusion))) == sorted(hits)
+    assert found(ask("love xapian", fusion="convex", a=1.0)) == ["xapian", "cats", "love"]
 
 
 def test_highlights_are_places_in_the_text() -> None:

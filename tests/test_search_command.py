@@ -1,4 +1,4 @@
-"""What the command ``search`` reads of standard input."""
+"""What the command ``search`` reads, and how it tells of it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,36 @@ import sys
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 from vocabtool.cli import cli
 from vocabtool.index.index import Index
+from vocabtool.search.hits import Explanation, MatchedWord, Place
+from vocabtool.search_report import _why
+
+
+def test_a_query_of_several_arguments_wants_quotes(tmp_path: Path) -> None:
+    """They are shown as one."""
+    with pytest.raises(click.UsageError) as caught:
+        cli.main(["search", str(tmp_path), "red", "-k", "3", "kettle"], standalone_mode=False)
+    assert caught.value.message == "QUERY is one argument: put it in quotes, as 'red kettle'"
+
+
+def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
+    """The first holds no word of the query, the second one that stands too far down."""
+    words = ((), (MatchedWord("kettle", 0.5),))
+    nowhere = Place(None, None)
+    told = [
+        _why(Explanation(Place(1, 0.9), nowhere, matched, rank_without_keywords=1, highlights=()))
+        for matched in words
+    ]
+    assert told == [
+        "vectors number 1 (0.900); no keyword; without keywords number 1",
+        "vectors number 1 (0.900); keywords not in the list; by kettle 0.50; "
+        "without keywords number 1",
+    ]
 
 
 def test_a_line_that_is_not_utf8_leaves_the_other_queries_be(

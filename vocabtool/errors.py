@@ -116,19 +116,26 @@ class InvalidCondition(VocabtoolError, ValueError):
 
 
 class OtherModel(VocabtoolError, ValueError):
-    """An index belongs to another model: which part of it differs, and both fingerprints."""
+    """An index belongs to another model: which part of it differs, and both fingerprints.
 
-    def __init__(self, index: str, part: str, wanted: str, found: str) -> None:
+    ``model``: by which name it was made, where another one was named.
+    """
+
+    def __init__(
+        self, index: str, part: str, wanted: str, found: str, model: str | None = None
+    ) -> None:
         self.index = index
         self.part = part
         self.wanted = wanted
         self.found = found
-        super().__init__(index, part, wanted, found)
+        self.model = model
+        super().__init__(index, part, wanted, found, model)
 
     def __str__(self) -> str:
+        named = f", {self.model!r}" if self.model else ""
         return (
             f"{self.index}: belongs to another {self.part}: fingerprint {self.wanted[:16]}, got "
-            f"{self.found[:16]}. Name the model that it was made with, or index anew"
+            f"{self.found[:16]}. Name the model that it was made with{named}, or index anew"
         )
 
 

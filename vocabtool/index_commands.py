@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from vocabtool.command_streams import print_report, progress_bar, usage_errors
 from vocabtool.source_options import DOCUMENTS, ENCODER, together
-from vocabtool.telling import tell
+from vocabtool.telling import counted, tell
 from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ def index_command(
     from vocabtool.allocation import share_one_heap
 
     share_one_heap()
-    with usage_errors(), _stopped():
+    _refuse_an_index(files)
+    with usage_errors(), _stopped(force):
         index = _index(folder, files, model, force, {**given, "quiet": quiet})
         kinds = index.snapshot().documents_store.fields
         with _progress(quiet) as progress:
@@ -195,13 +196,26 @@ def index_command(
 
 
 @contextmanager
-def _stopped() -> Iterator[None]:
+def _stopped(force: bool) -> Iterator[None]:
     """What to do after an interrupt."""
     try:
         yield
     except KeyboardInterrupt:
-        tell("stopped; the same command goes on from the last commit, without --force")
+        but = ", without --force" if force else ""
+        tell(f"stopped; the same command goes on from the last commit{but}")
         raise
+
+
+def _refuse_an_index(files: Sequence[str]) -> None:
+    """An index holds files that would be read as documents."""
+    from vocabtool.errors import VocabtoolError
+    from vocabtool.index.folder import is_index
+
+    for name in files:
+        if is_index(Path(name)):
+            raise VocabtoolError(
+                f"{name}: is an index, no file of documents: name the files that it was made of"
+            )
 
 
 def _tell_fields(index: Index, before: Mapping[str, str], keep: Sequence[str]) -> None:
@@ -236,6 +250,11 @@ def _index(
     dim, sample = None, None
     if model is None:
         dim = _dim_of_shards(files)
+        if not given["quiet"]:
+            tell(
+                "no --model, so queries will be searched by their words only: start over with "
+                "--model and --force to search by vectors, too"
+            )
     else:
         from vocabtool.index.loading import shards_in, weights_in
         from vocabtool.pipeline.fitting import sample as sample_of
@@ -363,14 +382,18 @@ def _show(index: Index, report: LoadReport, report_format: Literal["text", "json
 @DIR
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def delete_command(folder: str, ids: tuple[str, ...]) -> int:
-    """Delete the documents of these IDs from the index in DIR; exit with 1 where one is missing."""
+    """Delete the documents of these IDs from the index in DIR; exit with 1 where one is missing.
+
+    One comes back where a FILE that holds it is indexed after that FILE changed.
+    """
     from vocabtool.index.index import Index
 
     index = Index.open(folder)
     missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
     with index.writer() as writer:
         deleted = writer.delete(ids)
-    tell(f"{deleted:,} of {len(set(ids)):,} documents deleted, {len(index):,} are left")
+    asked = counted(len(set(ids)), "document", "documents")
+    tell(f"{deleted:,} of {asked} deleted, {_left(index)}")
     for id_ in missing[:SHOWN]:
         tell(f"not in the index: {printable(encode(id_))}")
     return 1 if missing else 0
@@ -387,7 +410,12 @@ def compact_command(folder: str, quiet: bool) -> None:
     with _progress(quiet) as progress:
         removed = index.compact(progress)
     if not quiet:
-        tell(f"{removed:,} deleted documents removed, {len(index):,} are left")
+        deleted = counted(removed, "deleted document", "deleted documents")
+        tell(f"{deleted} removed, {_left(index)}")
+
+
+def _left(index: Index) -> str:
+    return f"{counted(len(index), 'is', 'are')} left"
 
 
 @click.command("verify")
@@ -408,7 +436,8 @@ def verify_command(folder: str, quiet: bool, report_format: Literal["text", "jso
     if quiet:
         return
     near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
-    line = f"{folder}: whole: {found.documents:,} documents in both legs, vectors: {near}"
+    documents = counted(found.documents, "document", "documents")
+    line = f"{folder}: whole: {documents} in both legs, vectors: {near}"
     print_report(asdict(found) if report_format == "json" else None, [line])
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from vocabtool.errors import VocabtoolError
+from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
+from vocabtool.telling import counted
 from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
     from vocabtool.index.loading import LoadReport
+
+RATED: Final = 100  # documents; the speed of fewer is that of starting
 
 
 def as_json(index: Index, report: LoadReport) -> dict[str, Any]:
@@ -28,25 +33,37 @@ def as_json(index: Index, report: LoadReport) -> dict[str, Any]:
 
 def lines(index: Index, report: LoadReport) -> Iterator[str]:
     """For a person to read."""
-    yield f"{printable(encode(str(index.path)))}: {len(index):,} documents"
-    if report.read > report.resumed:
-        rate = (report.read - report.resumed) / max(report.seconds, 1e-9)
-        took = f"{report.seconds:,.1f} s, {rate:,.0f} a second"
-        yield f"  done now    {report.added:,} added in {took}"
-    else:
-        yield "  done now    nothing: all of it was there"
-    facts = (
-        ("gone on", report.resumed, "documents were in already"),
-        ("skipped", report.skipped, "rows that are no documents"),
-        ("dropped", report.dropped, "documents of an id that was there"),
-        ("zero", report.zero, "vectors: found by keywords alone"),
-    )
-    for name, count, what in facts:
-        if count and (name != "gone on" or report.read > report.resumed):
-            yield f"  {name:<11} {count:,} {what}"
+    documents = counted(len(index), "document", "documents")
+    yield f"{printable(encode(str(index.path)))}: {documents}"
+    yield f"  done now    {_done(index, report)}"
+    if report.read > report.resumed > 0:
+        were = counted(report.resumed, "document was", "documents were")
+        yield f"  gone on     {were} in already"
+    if report.skipped:
+        rows = counted(report.skipped, "row that is no document", "rows that are no documents")
+        yield f"  skipped     {rows}"
+    if report.dropped:
+        dropped = counted(report.dropped, "document", "documents")
+        yield f"  dropped     {dropped} of an id that was there"
+    if report.zero:
+        vectors = counted(report.zero, "vector", "vectors")
+        yield f"  zero        {vectors}: found by keywords alone"
     yield f"  vectors     {_vectors(index)}"
-    yield f"  keywords    {index.configuration.language}, {index.manifest.words:,} words in all"
-    yield f"  weight      {_weight(index)}"
+    words = counted(index.manifest.words, "running word", "running words")
+    yield f"  keywords    {index.configuration.language}, {words}"
+    yield f"  weight      of the keyword leg: {_weight(index, report)}"
+
+
+def _done(index: Index, report: LoadReport) -> str:
+    if report.read > report.resumed:
+        told = f"{report.added:,} added in {report.seconds:,.1f} s"
+        if report.added < RATED:
+            return told
+        return f"{told}, {report.added / max(report.seconds, 1e-9):,.0f} a second"
+    if not report.resumed:
+        return "nothing: there is no document"
+    told = "nothing: the same was indexed before, and is unchanged"
+    return f"{told}; what was deleted since stays so" if index.manifest.deleted else told
 
 
 def _vectors(index: Index) -> str:
@@ -61,9 +78,18 @@ def _vectors(index: Index) -> str:
     )
 
 
-def _weight(index: Index) -> str:
+def _weight(index: Index, report: LoadReport) -> str:
     found = index.calibration
     if found is None:
-        return "of the keyword leg: 0.5, or 0.4 for models of pieces: not calibrated"
+        return f"{_fixed_weight(index)}, not calibrated" if report.added else "not calibrated"
     how = f"tuned on {found.judged:,} judged queries" if found.judged else "an estimate"
-    return f"of the keyword leg: {found.a:.2f}, {how} from {found.sample:,} documents"
+    return f"{found.a:.2f}, {how} from {found.sample:,} documents"
+
+
+def _fixed_weight(index: Index) -> str:
+    """What it is unless told; may open the model, which may be elsewhere."""
+    try:
+        knowledge = index.snapshot().knowledge
+    except VocabtoolError:
+        return f"{A_OF_WORDS}, or {A_OF_PIECES} for models of pieces"
+    return str(Settings().weight(knowledge is not None and knowledge.subword))

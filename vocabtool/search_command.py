@@ -12,6 +12,7 @@ import click
 from vocabtool.command_streams import standard_output, usage_errors
 from vocabtool.index_commands import DIR
 from vocabtool.source_options import together
+from vocabtool.telling import tell
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
@@ -97,7 +98,7 @@ FUSION = together(
 )
 
 
-@click.command("search")
+@click.command("search", context_settings={"allow_extra_args": True})
 @DIR
 @click.argument("query", metavar="QUERY")
 @MODEL
@@ -131,8 +132,14 @@ def search_command(
     """
     from vocabtool.index.index import Index
 
+    more = click.get_current_context().args
+    if more:
+        whole = " ".join((query, *more))
+        raise click.UsageError(f"QUERY is one argument: put it in quotes, as {whole!r}")
     with usage_errors():
         index = Index.open(folder, model, **({"trust": True} if trust else {}))
+        if index.configuration.encoder is None and settings["fusion"] != "keyword":
+            tell(f"{folder}: made without a model, so queries are searched by their words only")
         asked = {"k": k, "where": where, "explain": explain, **settings}
         for found in _answers(index, query, asked):
             _show(index, found, output)

@@ -86,7 +86,9 @@ def _hit(number: int, hit: Hit) -> Iterator[str]:
 
 
 def _why(why: Explanation) -> str:
-    told = [f"vectors {_place(why.dense)}", f"keywords {_place(why.keyword)}"]
+    has_keyword = why.words or why.keyword.rank is not None
+    keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword"
+    told = [f"vectors {_place(why.dense)}", keywords]
     if why.words:
         matched = ", ".join(f"{_shown(word.surface)} {word.score:.2f}" for word in why.words)
         told.append(f"by {matched}")

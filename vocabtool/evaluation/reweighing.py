@@ -39,9 +39,15 @@ class Legs(NamedTuple):
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
         """The best ``k`` rows, all without it, in the order of a search with that weight."""
-        scores = fusion.weighted(self.similarities, self.bm25, self._weight(a))
+        weight = self._weight(a)
+        scores = fusion.weighted(self.similarities, self.bm25, weight)
         best = ordering.best(
-            self.rows, scores, self.tiers, len(self.rows) if k is None else k, self.corpus.ids
+            self.rows,
+            scores,
+            self.tiers,
+            len(self.rows) if k is None else k,
+            self.corpus.ids,
+            keywords_alone=weight == 1,
         )
         return self.rows[best.places]
 

@@ -118,15 +118,16 @@ class Belonging:
         Raises :class:`OtherModel` where it is not the one that made the vectors.
         """
         held = self._configuration
-        if held.encoder is None and self._given is None:
+        if held.encoder is None:
             return None
         encoder = self._found()
-        if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
+        if isinstance(encoder, StaticEncoder) and encoder.needs_fit and held.weights is not None:
             encoder = encoder.with_weights(FittedWeights.read(self._folder / WEIGHTS))
-        if held.encoder is None:
-            raise OtherModel(str(self._folder), "encoder", "none", encoder.fingerprint)
         if encoder.fingerprint != held.encoder:
-            raise OtherModel(str(self._folder), "encoder", held.encoder, encoder.fingerprint)
+            made_with = None if self._given is None else held.model
+            raise OtherModel(
+                str(self._folder), "encoder", held.encoder, encoder.fingerprint, made_with
+            )
         return encoder
 
     @cached_property

@@ -61,6 +61,10 @@ TOLD: Final[dict[Kind, str]] = {
     "string": "strings: write the value in single quotes",
     "null": "nothing",
 }
+NO_NUMBERS: Final = (
+    "text, as some document's value is no number: numbers cannot be compared with it, only values "
+    "in single quotes, as text"
+)
 
 
 class Filters:
@@ -196,8 +200,9 @@ class _Evaluation:
     def _check(self, field: Name, kind: Kind, literals: Literals) -> None:
         for value, position in zip(literals.values, literals.positions, strict=True):
             if not _is_of(value, kind):
-                told = f"the field {field.name!r} holds {TOLD[kind]}"
-                self._refuse(told, position)
+                is_number = kind == "string" and type(value) is not bool
+                told = NO_NUMBERS if is_number else TOLD[kind]
+                self._refuse(f"the field {field.name!r} holds {told}", position)
 
     def _refuse(self, what: str, position: int) -> NoReturn:
         raise InvalidCondition(f"where: {what}", self._condition, position)

@@ -94,7 +94,10 @@ def refuse_others(path: Path, *, but_an_index: bool = False) -> None:
     if but_an_index:
         others = [name for name in others if name != MANIFEST and not GENERATIONS.fullmatch(name)]
     if MANIFEST in others:
-        raise NotFound(f"{path}: holds an index already: open it, or name a new folder")
+        raise NotFound(
+            f"{path}: holds an index already: the same command adds to it once it is there (in "
+            "Python Index.open), --force (force=True) starts over; or name a new folder"
+        )
     if others:
         raise NotFound(f"{path}: not empty, it holds {others[0]!r}: name a new folder")
 
@@ -116,10 +119,15 @@ def recover(path: Path, manifest: Manifest) -> None:
             each.unlink(missing_ok=True)
 
 
+def is_index(path: Path) -> bool:
+    """Whether a folder looks like an index: others have manifests, too."""
+    return (path / MANIFEST).is_file() and any(path.glob("generation-*"))
+
+
 def clear(path: Path) -> None:
     """Remove an index, its manifest first; what is not of an index stays."""
-    if not (path / MANIFEST).is_file() or not any(path.glob("generation-*")):
-        return  # a manifest of something else
+    if not is_index(path):
+        return
     with locked(path):
         (path / MANIFEST).unlink()
         for each in path.iterdir():

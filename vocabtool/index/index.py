@@ -137,11 +137,18 @@ class Index:
 
         ``model``: what made its vectors, where that is not a file or folder that the index finds
         again; ``options``: those of :func:`open_encoder`. It is opened when it is needed.
-        Raises :class:`NotFound`, :class:`InvalidFile` with the file that is damaged, and, when the
-        model is opened, :class:`OtherModel` with both fingerprints.
+        Raises :class:`NotFound`, :class:`InvalidFile` with the file that is damaged,
+        :class:`VocabtoolError` for a model where the index holds vectors of one's own, and, when
+        the model is opened, :class:`OtherModel` with both fingerprints.
         """
         where = Path(path)
         configuration = folder.read_manifest(where).configuration
+        if model is not None and configuration.encoder is None:
+            raise VocabtoolError(
+                f"{where}: made without a model: it holds vectors, and nothing tells what made "
+                "them. Leave the model out, or index the same anew with it (in a new folder, or "
+                "with --force)"
+            )
         cutter = Cutter(configuration.language)
         return cls(where, Belonging(where, configuration, model, options), cutter)
 

@@ -21,13 +21,24 @@ class Ordered(NamedTuple):
     scores: Fused
 
 
-def best(rows: Rows, scores: Fused, tiers: NDArray[np.bool_], k: int, ids: Ids) -> Ordered:
+def best(
+    rows: Rows,
+    scores: Fused,
+    tiers: NDArray[np.bool_],
+    k: int,
+    ids: Ids,
+    *,
+    keywords_alone: bool = False,
+) -> Ordered:
     """The first ``k`` by tier (true first), score (highest first) and id.
 
+    ``keywords_alone``: vectors have no say, so that what scores 0 matches nothing and is left out.
     ``ids`` is asked only for documents whose scores tie, and only where that decides. Of a run of
     ties every score becomes that of its best, so that within a tier scores never rise.
     """
     order = scores.argsort()[::-1]  # in any order where they tie
+    if keywords_alone:
+        order = order[: int(np.count_nonzero(scores > 0))]
     if tiers.any():
         first = tiers[order]
         order = np.concatenate((order[first], order[~first]))

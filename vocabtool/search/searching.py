@@ -31,6 +31,7 @@ NO_DOCUMENTS: Final = "there are no documents to be found"
 NO_WORDS: Final = "the query has no word to search for"
 NO_VECTOR: Final = "the query has no vector: only keywords are searched"
 BLIND: Final = "the query's vector is zero, it shows no word of it: it finds nothing"
+NO_MATCH: Final = "no document fulfils the condition"
 NO_PHRASE: Final = "no document that may be found holds what is quoted"
 LONG: Final = f"only the first {weighing.MOST_WORDS:,} words of the query are searched"
 NOTHING: Final = "the model knows no word of the query, and no document that may be found holds one"
@@ -125,8 +126,8 @@ def _notes(asking: Asking, vector: Vectors | None) -> list[str]:
     notes = []
     if query.cut:
         notes.append(LONG)
-    if query.required and asking.among is not None and not asking.among.any():
-        notes.append(NO_PHRASE)
+    if asking.among is not None and not asking.among.any():
+        notes.append(NO_PHRASE if query.required else NO_MATCH)
     if not query.words:
         notes.append(NO_WORDS)
     if not asking.corpus.documents:
@@ -158,7 +159,7 @@ def _found(asking: Asking, leg: KeywordLeg) -> Found:
     m, weight = _weight(asking, candidates)
     tiers = legs.tiers(corpus, query, leg, candidates)
     scores = _scores(asking, candidates, weight)
-    order = best(candidates.rows, scores, tiers, asking.k, corpus.ids)
+    order = best(candidates.rows, scores, tiers, asking.k, corpus.ids, keywords_alone=weight == 1)
     return Found(candidates, tiers[order.places].tolist(), order, m, weight)
 
 
@@ -247,4 +248,5 @@ def _empty_handed(asking: Asking, leg: KeywordLeg, notes: Sequence[str], where: 
         told = f"no document holds a word of the query: searched for {text!r} instead"
         return replace(better, notes=(told, *better.notes), suggestions=suggested)
     asked = _asked(asking, None, None)
-    return Hits((), asked, (*notes, NOTHING), suggestions=suggested)
+    why = () if NO_MATCH in notes else (NOTHING,)
+    return Hits((), asked, (*notes, *why), suggestions=suggested)
