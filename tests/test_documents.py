@@ -148,7 +148,9 @@ def test_lines_have_no_fields(tmp_path: Path) -> None:
 def test_json_may_be_lines_or_not(ending: str, tmp_path: Path) -> None:
     """An array read as lines of text would be counted without a word."""
     name = write(tmp_path / f"corpus.json{ending}", b'[\n{"text": "a"}]\n')
-    with pytest.raises(UnsupportedFormat, match=r"\.json alone .* --input-format jsonl"):
+    with pytest.raises(
+        UnsupportedFormat, match=r"\.json alone .* --input-format \(format=\) jsonl"
+    ):
         list(batches(name))
     if not ending:
         assert texts_of(batches(name, format="lines")) == [b"[", b'{"text": "a"}]']
@@ -596,7 +598,7 @@ def test_bad_items() -> None:
     assert found == [(1, b"a"), (5, b"z")]
     assert skipped.first == [
         Skip("texts:2", "wanted a string, bytes, a Document or a mapping, got NoneType"),
-        Skip("texts:3", "no field 'text'; the fields are 'body': --field names one"),
+        Skip("texts:3", "no field 'text'; the fields are 'body': --field (field=) names one"),
         Skip("texts:4", "field 'text': wanted a string, got a number"),
     ]
     with pytest.raises(InvalidFile, match="texts:2: wanted a string"):
@@ -616,7 +618,7 @@ def test_ids_from_a_field() -> None:
     found = documents(given_, id_field="id", on_error="skip", skipped=skipped)
     assert [document.id for document in found] == ["0", ""]
     assert [skip.reason for skip in skipped.first] == [
-        "no field 'id' for the id; the fields are 'text': --id-field names one",
+        "no field 'id' for the id; the fields are 'text': --id-field (id_field=) names one",
         "field 'id': wanted a string or a whole number for the id, got bool",
         "field 'id': wanted a string or a whole number for the id, got float",
     ]

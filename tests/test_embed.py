@@ -367,10 +367,23 @@ def test_weights_of_a_run_that_failed_at_once_do_not_stay(tmp_path: Path) -> Non
         (out / name).write_bytes((tmp_path / "one" / name).read_bytes())
     vocabtool.embed(two, encoder, out)
     assert files_of(out) == fresh
-    (out / "shard-000000.parquet").unlink()
+    for name in ("shard-000000.parquet", "_manifest.json"):
+        (out / name).unlink()
     (out / "_weights.json").write_bytes((tmp_path / "one" / "_weights.json").read_bytes())
     vocabtool.embed(two, encoder, out)
     assert files_of(out) == fresh
+
+
+def test_a_finished_run_whose_shards_are_elsewhere_is_not_replaced(
+    tmp_path: Path, corpus: Path
+) -> None:
+    """What its manifest tells would be lost."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out)
+    for file in out.glob("shard-*"):
+        file.rename(tmp_path / file.name)
+    with pytest.raises(ChangedRun, match="--dtype: was float32, is float16"):
+        vocabtool.embed(corpus, encode, out, dtype="float16")
 
 
 def test_documents_that_come_later_are_taken_where_none_was(tmp_path: Path) -> None:
@@ -968,7 +981,10 @@ def test_a_kept_field_that_no_document_has_is_noted(tmp_path: Path) -> None:
     rows = [{"text": "a", "null": None} for _ in range(50)] + [{"text": "b", "late.one": 0}]
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
     asked: dict[str, Any] = {"keep": ["nope", "late.one", "null"], "shard_rows": 20}
-    notes = ("no document has a field 'nope'", "no document has a field 'null'")
+    notes = (
+        "no document has a value in the field 'nope'",
+        "no document has a value in the field 'null'",
+    )
     encoder = PythonEncoder(encode, dim=4, fingerprint="same")
     report = vocabtool.embed(corpus, encoder, out, **asked)
     assert report.notes == (*encoder.notes, *notes)

@@ -122,7 +122,7 @@ def test_a_misspelt_field_is_told(corpus: Path, tmp_path: Path) -> None:
     options = ("--model", MODEL, "-o", tmp_path / "out", "--keep", "title", "--keep", "titel")
     done = run(corpus, *options)
     assert done.returncode == 0
-    assert done.stderr.splitlines()[-1] == "vocabtool: no document has a field 'titel'"
+    assert done.stderr.splitlines()[-1] == "vocabtool: no document has a value in the field 'titel'"
     assert "'title'" not in done.stderr
 
 

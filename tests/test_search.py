@@ -377,8 +377,8 @@ def test_small_corpora_are_ranked_whole() -> None:
         assert (hits[0].id, why.dense.rank) == ("299", rank)
 
 
-def test_where_no_word_is_known_vectors_give_nothing() -> None:
-    """What only they would give scores 0 and is no hit, whatever else is asked for."""
+def test_where_keywords_weigh_all_vectors_give_nothing() -> None:
+    """What only they would give scores 0 and is no hit."""
     for fusion, hits in (
         ("coverage", ["xapian"]),
         ("keyword", ["xapian"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import pickle
 import shutil
 from collections import Counter
@@ -497,6 +498,33 @@ def test_nothing_is_written_beside_a_model(
     (written,) = cache.rglob("*.npy")
     first = f"the vectors were converted once, to {written}, which can be deleted"
     assert [encoder.notes for encoder in encoders] == [(first,), ()]
+
+
+def test_a_file_put_in_the_place_of_another_is_another(tmp_path: Path) -> None:
+    """Though its name, size and time are the same."""
+    text, other = tmp_path / "glove.txt", tmp_path / "other.txt"
+    text.write_text("a 1.0 2.5\nb 3.25 4.0\n")
+    before = opened(text, weights="none")
+    facts = text.stat()
+    other.write_text("a 1.0 2.5\nb 3.25 5.0\n")
+    other.replace(text)
+    os.utime(text, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert opened(text, weights="none").fingerprint != before.fingerprint
+
+
+def test_no_folder_for_converted_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot be made, and no home: what to do is said."""
+    text = tmp_path / "glove.txt"
+    text.write_text("a 1.0 2.5\nb 3.25 4.0\n")
+    next_step = r"to be converted once: name a folder for that in \$VOCABTOOL_CACHE$"
+    monkeypatch.setenv("VOCABTOOL_CACHE", str(text))
+    with pytest.raises(NotFound, match=rf"glove\.txt/vectors/.* cannot be made .*{next_step}"):
+        opened(text, weights="none")
+    monkeypatch.delenv("VOCABTOOL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    with pytest.raises(NotFound, match=f"there is no home folder, .*{next_step}"):
+        opened(text, weights="none")
 
 
 def test_a_matrix_beside_the_file_is_used(tmp_path: Path) -> None:

@@ -181,7 +181,10 @@ class ByteStrings:
             if not _is_utf8(piece):
                 at = number * CHUNK
                 stop = min(at + CHUNK, len(self))
-                found.extend(i for i in range(at, stop) if not _is_utf8(self[i]))
+                entries = piece.split(b"\n")[:-1]
+                if len(entries) != stop - at:  # some hold newlines
+                    entries = [self[i] for i in range(at, stop)]
+                found.extend(i for i, entry in enumerate(entries, at) if not _is_utf8(entry))
         return np.frombuffer(found, np.int64)
 
 

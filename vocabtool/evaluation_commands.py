@@ -130,7 +130,7 @@ def calibrate_command(
     what people ask, unjudged. With --qrels it is tuned on judged queries by cross-validation.
     """
     from vocabtool import evaluation_report as report
-    from vocabtool.evaluation.calibrating import FEWEST, calibrate, sampled
+    from vocabtool.evaluation.calibrating import FEWEST, calibrate
     from vocabtool.evaluation.queries import read_queries
     from vocabtool.evaluation.tuning import tune
     from vocabtool.telling import tell
@@ -148,9 +148,8 @@ def calibrate_command(
             unjudged = [query.text for query in read_queries(queries)] if queries else []
             found = calibrate(index, unjudged, sample=sample, seed=seed)
             if found is None:
-                count = len(sampled(index.snapshot(), sample, seed)) // 2
                 tell(
-                    f"wanted {FEWEST} documents of three sentences and 15 words, found {count}: "
+                    f"fewer than {FEWEST} documents of three sentences and 15 words were found: "
                     "nothing can be said"
                 )
                 return 1

@@ -223,7 +223,7 @@ def _tell_fields(index: Index, before: Mapping[str, str], keep: Sequence[str]) -
     now = index.snapshot().documents_store.fields
     for name in keep:
         if now.get(name, "null") == "null":
-            tell(f"no document has a field {printable(encode(name))!r}")
+            tell(f"no document has a value in the field '{printable(encode(name))}'")
     for name, kind in now.items():
         held = before.get(name, "null")
         if held not in ("null", kind):
@@ -257,6 +257,7 @@ def _index(
             )
     else:
         from vocabtool.index.loading import shards_in, weights_in
+        from vocabtool.pipeline.fitting import not_empty
         from vocabtool.pipeline.fitting import sample as sample_of
         from vocabtool.pipeline.inputs import can_be_read_again, facts_of, files_outside
 
@@ -266,8 +267,8 @@ def _index(
         elif can_be_read_again(found := files_outside(list(files), Path(folder))):
             first = _first(found or [], given)
             facts_of(found or (), "stat")  # the others are there, too
-            sample = _not_empty(
-                files, sample_of(found or [], given["field"], given["source_format"])
+            sample = not_empty(
+                sample_of(found or [], given["field"], given["source_format"]), files
             )
             _tell_ids(first, given)
     options = {name: value for name, value in options.items() if value is not None}
@@ -275,18 +276,6 @@ def _index(
     for note in index.encoder.notes if index.encoder is not None and not given["quiet"] else ():
         tell(note)
     return index
-
-
-def _not_empty(files: tuple[str, ...], sample: Iterator[bytes]) -> Iterator[bytes]:
-    """The sample. Raises :class:`NotFound` at its end where nothing was in it."""
-    from vocabtool.errors import NotFound
-
-    empty = True
-    for text in sample:
-        empty = False
-        yield text
-    if empty:
-        raise NotFound(f"{', '.join(files)}: no document in it")
 
 
 def _first(files: Sequence[str], given: dict[str, Any]) -> Document | None:

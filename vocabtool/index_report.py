@@ -35,7 +35,7 @@ def lines(index: Index, report: LoadReport) -> Iterator[str]:
     """For a person to read."""
     documents = counted(len(index), "document", "documents")
     yield f"{printable(encode(str(index.path)))}: {documents}"
-    yield f"  done now    {_done(index, report)}"
+    yield f"  done now    {_done(report)}"
     if report.read > report.resumed > 0:
         were = counted(report.resumed, "document was", "documents were")
         yield f"  gone on     {were} in already"
@@ -54,7 +54,7 @@ def lines(index: Index, report: LoadReport) -> Iterator[str]:
     yield f"  weight      of the keyword leg: {_weight(index, report)}"
 
 
-def _done(index: Index, report: LoadReport) -> str:
+def _done(report: LoadReport) -> str:
     if report.read > report.resumed:
         told = f"{report.added:,} added in {report.seconds:,.1f} s"
         if report.added < RATED:
@@ -62,8 +62,7 @@ def _done(index: Index, report: LoadReport) -> str:
         return f"{told}, {report.added / max(report.seconds, 1e-9):,.0f} a second"
     if not report.resumed:
         return "nothing: there is no document"
-    told = "nothing: the same was indexed before, and is unchanged"
-    return f"{told}; what was deleted since stays so" if index.manifest.deleted else told
+    return "nothing: the same was indexed before, and is unchanged"
 
 
 def _vectors(index: Index) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 FUSIONS: Final = ("coverage", "convex", "rrf", "dense", "keyword", "unknown-only")
+PURE: Final = ("dense", "keyword")
 EMPTY: Final = ("nothing", "nearest", "spelling")
 PHRASES: Final = ("required", "preferred")
 OUTPUTS: Final = ("text", "json")
@@ -68,7 +69,7 @@ FUSION = together(
         "--depth",
         type=click.IntRange(1, 1_000_000),
         default=None,
-        help="Documents that each leg gives. [default: 200, or all where there are at most 2,000]",
+        help="Documents that each leg gives. [default: 200, or all of 2,000 rows at most]",
     ),
     click.option(
         "--guarantee/--no-guarantee",
@@ -138,7 +139,7 @@ def search_command(
         raise click.UsageError(f"QUERY is one argument: put it in quotes, as {whole!r}")
     with usage_errors():
         index = Index.open(folder, model, **({"trust": True} if trust else {}))
-        if index.configuration.encoder is None and settings["fusion"] != "keyword":
+        if index.configuration.encoder is None and settings["fusion"] not in PURE:
             tell(f"{folder}: made without a model, so queries are searched by their words only")
         asked = {"k": k, "where": where, "explain": explain, **settings}
         for found in _answers(index, query, asked):

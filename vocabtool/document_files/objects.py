@@ -60,7 +60,9 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
 
 def _text(values: Mapping[str, object], field: str) -> str | bytes:
     if field not in values:
-        raise BadRow(f"no field {field!r}; the fields are {names_of(values)}: --field names one")
+        raise BadRow(
+            f"no field {field!r}; the fields are {names_of(values)}: --field (field=) names one"
+        )
     text = values[field]
     if not isinstance(text, str | bytes):
         raise BadRow(f"field {field!r}: wanted a string, got {_what(text)}")
@@ -69,7 +71,7 @@ def _text(values: Mapping[str, object], field: str) -> str | bytes:
 
 def _id(values: Mapping[str, object], field: str) -> str | bytes:
     if field not in values:
-        there = f"the fields are {names_of(values)}: --id-field names one"
+        there = f"the fields are {names_of(values)}: --id-field (id_field=) names one"
         raise BadRow(f"no field {field!r} for the id; {there}")
     value = values[field]
     if isinstance(value, bool) or not isinstance(value, str | bytes | Integral):

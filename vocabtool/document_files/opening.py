@@ -40,8 +40,8 @@ CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
 MOST_AT_ONCE: Final = 1 << 31  # bytes that Arrow may ask a stream for, as a record batch
 JSON: Final = ".json"
 JSON_IS_NOT_LINES: Final = (
-    ".json alone does not tell: --input-format jsonl reads one object a line, --input-format lines "
-    "each line as a text; an array is not read, write each of its objects on a line of its own"
+    ".json alone does not tell: --input-format (format=) jsonl reads one object a line, lines each "
+    "line as a text; an array is not read, write each of its objects on a line of its own"
 )
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
 

@@ -16,13 +16,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import reading
+from vocabtool.errors import NotFound, reading
 from vocabtool.word_vectors import WordVectors
 
-CONVERTED: Final = "the vectors were converted once, to"
-BLOCK: Final = 1 << 24  # bytes of the matrix hashed at a time
 CACHE: Final = "VOCABTOOL_CACHE"
 CACHE_HOME: Final = "XDG_CACHE_HOME"  # XDG Base Directory Specification
+CONVERTED: Final = "the vectors were converted once, to"
+NEEDED: Final = "the vectors have to be converted once"
+NAME_ONE: Final = f"name a folder for that in ${CACHE}"
+BLOCK: Final = 1 << 24  # bytes of the matrix hashed at a time
 
 
 class Stamp(NamedTuple):
@@ -103,15 +105,25 @@ def _folder_for(vectors: WordVectors, file: Path) -> Path | None:
     beside = vectors.matrix_file()
     if beside is None or beside.exists():
         return None
-    # Files of other folders may have the same name, size and time.
-    name = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()[:16]
-    folder = _cache() / "vectors" / name
-    with reading(str(folder)):
+    # Files of other folders may have the same name, size and time; so may a file put in its place.
+    facts = file.stat()
+    key = f"{os.fspath(file.resolve())} {facts.st_ino} {facts.st_ctime_ns}"
+    folder = _cache() / "vectors" / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
+    try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = error.strerror or error
+        raise NotFound(f"{folder}: cannot be made ({what}), and {NEEDED}: {NAME_ONE}") from error
     return folder
 
 
 def _cache() -> Path:
     if told := os.environ.get(CACHE):
-        return Path(told)
-    return Path(os.environ.get(CACHE_HOME) or Path.home() / ".cache") / "vocabtool"
+        return Path(told).absolute()
+    home = os.environ.get(CACHE_HOME, "")
+    if Path(home).is_absolute():  # others are to be ignored
+        return Path(home) / "vocabtool"
+    try:
+        return Path.home() / ".cache" / "vocabtool"
+    except RuntimeError as error:
+        raise NotFound(f"there is no home folder, and {NEEDED}: {NAME_ONE}") from error

@@ -208,7 +208,8 @@ class _Run:
             return ()
         files = (self._folder.path / shard.file for shard in manifest.shards)
         missing = without_a_value(files, self._reading.plan.keep)
-        return tuple(f"no document has a field {printable(encode(name))!r}" for name in missing)
+        shown = (printable(encode(name)) for name in missing)
+        return tuple(f"no document has a value in the field '{name}'" for name in shown)
 
     def _check_inputs(self) -> None:
         """Raise :class:`VocabtoolError` where a file was written to while it was read."""

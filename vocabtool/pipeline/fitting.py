@@ -35,7 +35,7 @@ def fitted(
             "weights are fitted on a sample of the documents, and a stream is read once: give "
             "weights fitted on files before (--fitted _weights.json), or choose --weights none"
         )
-    return encoder.fit(_some(sample(files, field, format), files))
+    return encoder.fit(not_empty(sample(files, field, format), files))
 
 
 def weights_of(encoder: Encoder) -> FittedWeights | None:
@@ -43,7 +43,7 @@ def weights_of(encoder: Encoder) -> FittedWeights | None:
     return encoder.fitted if isinstance(encoder, StaticEncoder) else None
 
 
-def _some(texts: Iterator[bytes], files: Sequence[str]) -> Iterator[bytes]:
+def not_empty(texts: Iterator[bytes], files: Sequence[str]) -> Iterator[bytes]:
     """The texts. Raises :class:`NotFound` at their end where there was none."""
     empty = True
     for text in texts:

@@ -134,8 +134,9 @@ class Folder:
         return read_manifest(self.path)
 
     def has_shards(self) -> bool:
-        """Whether a run made something here that would be lost with it."""
-        return bool(self._shard_files())
+        """Whether a run made something here, be it elsewhere now, that would be lost with it."""
+        manifest = self.manifest()
+        return bool(self._shard_files()) or (manifest is not None and bool(manifest.shards))
 
     def weights(self) -> FittedWeights | None:
         """The weights that the shards here were made with; ``None``: none are kept."""

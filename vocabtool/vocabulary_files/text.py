@@ -28,30 +28,42 @@ def write(vocabulary: Vocabulary, file: BinaryIO) -> int:
         at = number * CHUNK
         count = min(CHUNK, len(vocabulary) - at)
         if not _is_plain(piece, count):
-            entries = [vocabulary.stored[i] for i in range(at, at + count)]
-            lines = [_escape(entry) for entry in entries]
+            if _has_plain_ends(piece, count):  # only some bytes are not UTF-8
+                entries = piece.split(b"\n")
+                lines = _in_utf8(piece).split(b"\n")
+            else:
+                entries = [vocabulary.stored[i] for i in range(at, at + count)]
+                lines = [*map(_escape, entries), b""]
             escaped += sum(map(bytes.__ne__, entries, lines))
-            piece = b"\n".join([*lines, b""])  # noqa: PLW2901 - the same lines, escaped
+            piece = b"\n".join(lines)  # noqa: PLW2901 - the same lines, escaped
         file.write(piece)
     return escaped
 
 
 def _is_plain(piece: bytes, count: int) -> bool:
     """Whether ``count`` entries and their line ends are lines already; looks at no entry."""
+    return _has_plain_ends(piece, count) and (piece.isascii() or is_utf8(piece))
+
+
+def _has_plain_ends(piece: bytes, count: int) -> bool:
+    """Whether no entry holds what has to be escaped, but for bytes that are not UTF-8."""
     # NumPy counts what is frequent faster than bytes.count does
     return (
         int(np.count_nonzero(np.frombuffer(piece, np.uint8) == NEWLINE)) == count
         and b"\r" not in piece
         and b"\\" not in piece
-        and (piece.isascii() or is_utf8(piece))
     )
 
 
 def _escape(entry: bytes) -> bytes:
     if b"\n" in entry or b"\r" in entry or ESCAPE.search(entry) or not is_utf8(entry):
         entry = entry.replace(b"\\", rb"\\").replace(b"\n", rb"\n").replace(b"\r", rb"\r")
-        return entry.decode("utf-8", "backslashreplace").encode()
+        return _in_utf8(entry)
     return entry
+
+
+def _in_utf8(data: bytes) -> bytes:
+    return data.decode("utf-8", "backslashreplace").encode()
 
 
 def _unescape(line: bytes) -> bytes:
