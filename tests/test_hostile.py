@@ -672,6 +672,7 @@ print(int(re.search("VmHWM:\\\\s*(\\\\d+)", open("/proc/self/status").read())[1]
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_ten_megabytes_of_malice(name: str, tmp_path: Path) -> None:
     """A hostile file of 10 MB costs at most 256 MB and a minute; never a traceback."""

@@ -117,6 +117,7 @@ def settled(found: Tapped, ids: list[list[int]]) -> list[list[int]]:
 # What TensorFlow's own functions make of the texts.
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_words_are_those_that_tensorflow_makes(
     name: str, text_model: Built, tapped: Tapping
