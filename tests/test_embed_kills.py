@@ -73,7 +73,8 @@ class Runs:
         """How often each document was encoded since the log was begun."""
         log = Path(self.environment[LOG])
         lines = log.read_text().splitlines() if log.exists() else []
-        return Counter(name for name in (line.split()[1] for line in lines) if name in self.names)
+        whole = (parts for parts in map(str.split, lines) if len(parts) == 2)  # not cut by a kill
+        return Counter(name for _, name in whole if name in self.names)
 
     def forget(self) -> None:
         """Begin the log anew."""
