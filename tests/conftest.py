@@ -56,7 +56,7 @@ def text_model(
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--full", action="store_true", help="run the long suites (fuzzing) in full, not a tenth"
+        "--full", action="store_true", help="run long suites (fuzzing, kills) in full, not a part"
     )
 
 
