@@ -13,8 +13,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from tests.text_models import TextTruth
 
-settings.register_profile("unhurried", deadline=None)  # machines are shared
-settings.load_profile("unhurried")
+settings.register_profile("part", deadline=None, max_examples=25)  # machines are shared
+settings.register_profile("full", deadline=None)
 
 ROOT = Path(__file__).parent.parent
 
@@ -56,25 +56,28 @@ def text_model(
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--full", action="store_true", help="run long suites (fuzzing, kills) in full, not a part"
+        "--full",
+        action="store_true",
+        help="run fuzzing, kills and drawn examples in full, not a part",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "sampled: one case in three is run, with --full every one")
+    config.addinivalue_line("markers", "sampled(n): one case in n is run, with --full every one")
+    settings.load_profile("full" if config.getoption("--full") else "part")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect two cases in three of each sampled test, unless all were asked for."""
+    """Deselect all cases but one in n of each sampled test, unless all were asked for."""
     if config.getoption("--full"):
         return
     seen: dict[str, int] = {}
     left_out = []
     for item in items:
-        if item.get_closest_marker("sampled") is not None:
+        if (marker := item.get_closest_marker("sampled")) is not None:
             name = item.nodeid.partition("[")[0]
             seen[name] = seen.get(name, -1) + 1
-            if seen[name] % 3:
+            if seen[name] % marker.args[0]:
                 left_out.append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]

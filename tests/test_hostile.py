@@ -672,7 +672,7 @@ print(int(re.search("VmHWM:\\\\s*(\\\\d+)", open("/proc/self/status").read())[1]
 """
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_ten_megabytes_of_malice(name: str, tmp_path: Path) -> None:
     """A hostile file of 10 MB costs at most 256 MB and a minute; never a traceback."""
@@ -747,11 +747,12 @@ def test_fuzz_models_written_by_hand(tmp_path: Path, full: bool) -> None:
 
 
 def test_fuzz_models_of_tensorflow(tmp_path_factory: pytest.TempPathFactory, full: bool) -> None:
-    """One model per hiding place, built by TensorFlow, likewise; they are many."""
+    """One model per hiding place, built by TensorFlow, likewise; by default one in ten of them."""
     pytest.importorskip("tensorflow", reason="it builds the models")
     pytest.importorskip("tensorflow_text", reason="some models hold its tokenizers")
     pytest.importorskip("tf_keras", reason="some models are built by Keras 2")
-    from tests.tensorflow_models import build_all
+    from tests.tensorflow_models import CASES, build_all
 
-    built = build_all(tmp_path_factory.mktemp("fuzzed"))
+    names = [case.name for case in CASES[:: 1 if full else 10]]
+    built = build_all(tmp_path_factory.mktemp("fuzzed"), names)
     check(fuzz([path for path, _ in built.values()], full, part=30))

@@ -35,9 +35,10 @@ ROWS = [
 ]
 
 
-def vocabtool(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command, standard error apart."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+def vocabtool(*arguments: str, given: str = "", path: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command, standard error apart. ``path``: a folder of modules that come first."""
+    paths = os.pathsep.join(filter(None, (path, str(ROOT))))
+    environment = os.environ | {"PYTHONPATH": paths, "NO_COLOR": "1"}
     return subprocess.run(
         [sys.executable, "-m", "vocabtool", *arguments],
         input=given,
@@ -63,12 +64,18 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture
-def index(corpus: Path, tmp_path: Path) -> str:
-    """An index of them."""
-    folder = str(tmp_path / "index")
-    fine("index", str(corpus), "-o", folder, *MAKE)
+@pytest.fixture(scope="module")
+def made(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of them, which no test changes."""
+    folder = tmp_path_factory.mktemp("made") / "index"
+    fine("index", str(corpus), "-o", str(folder), *MAKE)
     return folder
+
+
+@pytest.fixture
+def index(made: Path, tmp_path: Path) -> str:
+    """An index of its own for each test."""
+    return str(shutil.copytree(made, tmp_path / "index"))
 
 
 MAKE = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--keep", "lang", "--quiet")
@@ -437,7 +444,21 @@ def test_force_looks_before_it_clears(
 def test_another_model_is_refused(index: str, tmp_path: Path) -> None:
     """An index belongs to its model: fingerprints are compared and shown."""
     other = tmp_path / "other.txt"
-    other.write_text("love 1 0 0 0\nuse 0 1 0 0\n")
+    other.write_text("love 1.5 0.5 0.5 0.5\nuse 0.5 1.5 0.5 0.5\n")
     done = vocabtool("search", index, "love", "--model", str(other))
     assert done.returncode == 3
-    assert "Traceback" not in done.stderr
+    assert "belongs to another file of word vectors: fingerprint" in done.stderr
+    assert "small_glove.txt', or index anew" in done.stderr
+
+
+def test_a_file_that_is_no_model_is_told_without_tensorflow(index: str, tmp_path: Path) -> None:
+    """Loading it takes seconds; why the file is no file of word vectors either is said."""
+    stub = tmp_path / "stub" / "tensorflow.py"
+    stub.parent.mkdir()
+    stub.write_text("raise SystemExit('TensorFlow was loaded')")
+    whole = tmp_path / "whole.txt"
+    whole.write_text("love 1 0 0 0\nuse 0 1 0 0\n")
+    done = vocabtool("search", index, "love", "--model", str(whole), path=str(stub.parent))
+    assert done.returncode == 3
+    assert "not a file of word vectors, and no graph\n" in done.stderr
+    assert "the numbers in its lines are whole" in done.stderr

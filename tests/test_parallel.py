@@ -64,8 +64,10 @@ class Counted:
 def nothing_left() -> Iterator[None]:
     """After each test no thread and no process is there that was not there before."""
     before = set(threading.enumerate())
+    gc.freeze()  # what other tests left, up to gigabytes, is not looked through each time
     yield
     gc.collect()
+    gc.unfreeze()
     assert set(threading.enumerate()) <= before
     assert multiprocessing.active_children() == []
 

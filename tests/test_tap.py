@@ -117,7 +117,7 @@ def settled(found: Tapped, ids: list[list[int]]) -> list[list[int]]:
 # What TensorFlow's own functions make of the texts.
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_words_are_those_that_tensorflow_makes(
     name: str, text_model: Built, tapped: Tapping
@@ -136,6 +136,7 @@ def test_words_are_those_that_tensorflow_makes(
         assert rows(main.ids, main.cut) == settled(main, truth.ids(texts))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_are_those_of_the_untouched_model(
     name: str, text_model: Built, tapped: Tapping

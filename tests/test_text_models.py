@@ -35,7 +35,7 @@ def main_ids(found: dict[str, list[int]]) -> list[int]:
     return named[0] if named else next(iter(found.values()))
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_model_answers_the_truths_ids(name: str, text_model: Built) -> None:
     """For each awkward text alone: the truth's ids, or a failure where it says so."""
@@ -52,7 +52,7 @@ def test_the_model_answers_the_truths_ids(name: str, text_model: Built) -> None:
     assert dict(zip(texts, served, strict=True)) == dict(zip(texts, wanted, strict=True))
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_truths_agree_with_themselves(name: str, text_model: Built) -> None:
     """A list for each text, whatever texts are asked together; a flag and an id for each word."""
@@ -75,7 +75,7 @@ def test_truths_agree_with_themselves(name: str, text_model: Built) -> None:
         assert [len(row) for row in known] == (ids if table.kind == "sentencepiece" else counts)
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_some_words_are_known_and_some_are_not(name: str, text_model: Built) -> None:
     """A truth that says the same of all words would prove nothing."""
@@ -85,7 +85,7 @@ def test_some_words_are_known_and_some_are_not(name: str, text_model: Built) -> 
         assert flags == {True, False}
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_vocabularies_are_called_as_the_truths_say(name: str, text_model: Built) -> None:
     """``inspect`` finds a vocabulary of each name."""

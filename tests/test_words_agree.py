@@ -49,6 +49,7 @@ def wanted(truth: TextTruth, texts: tuple[bytes, ...]) -> Told:
     return [list(zip(words, known, strict=True)) for words, known in pairs]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", [*PLAIN, *NOT_UNDERSTOOD])
 def test_rules_make_the_words_that_tensorflow_makes(name: str, text_model: Built) -> None:
     """Without TensorFlow the same words, known and unknown, or the op that is in the way."""
@@ -72,7 +73,7 @@ def test_rules_make_the_words_that_tensorflow_makes(name: str, text_model: Built
         assert told(others[other.vocabulary], texts) == wanted(other, texts)
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", WHOLE_WORDS)
 def test_rules_give_the_ids_that_tensorflow_gives(name: str, text_model: Built) -> None:
     """An id is the model's own, but for hash buckets, which nobody can tell without the hash."""
@@ -88,7 +89,7 @@ def test_rules_give_the_ids_that_tensorflow_gives(name: str, text_model: Built) 
         assert [word["id"] for word in row] == told_ids
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", PLAIN)
 def test_the_tap_tells_what_tensorflow_makes(name: str, text_model: Built) -> None:
     """The running model reports the same words, whether its rule is understood or not."""

@@ -45,17 +45,20 @@ class DemoFolder:
         self.queries = path / "queries.jsonl"
         self.qrels = path / "qrels.tsv"
 
+    def check(self) -> None:
+        """Raise :class:`VocabtoolError` where something else than an earlier demo is there."""
+        if self.path.is_dir() and any(self.path.iterdir()):
+            self._refuse_others()
+
     def prepare(self) -> None:
         """Make the folder, or empty it of an earlier demo.
 
-        Raises :class:`VocabtoolError` where something else is in it, :class:`NotFound` where it
-        cannot be made.
+        Raises as :meth:`check` does, and :class:`NotFound` where it cannot be made.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if any(self.path.iterdir()):
-                self._refuse_others()
-                self._remove()
+            self.check()
+            self._remove()
         except OSError as error:
             raise NotFound(f"{self.path}: cannot be written to: {error.strerror}") from error
         with whole_file(self.mark) as file:

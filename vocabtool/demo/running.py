@@ -108,6 +108,7 @@ def run(
     this Python lacks its documentation, :class:`UnsupportedFormat` where TensorFlow is missing.
     """
     place, clock = DemoFolder(Path(folder)), _Clock(tell)
+    place.check()
     import_tensorflow()  # a demo without it is told before anything is written
     clock.step("TensorFlow is loaded")
     found = documentation()

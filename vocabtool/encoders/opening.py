@@ -18,7 +18,6 @@ from vocabtool.encoders.static_weights import FittedWeights, Weighting
 from vocabtool.errors import NotFound, UnknownFormat, VocabtoolError, reading
 from vocabtool.formats import (
     binary_vectors,
-    detect,
     fasttext_bin,
     graph_files,
     hub_cache,
@@ -211,11 +210,11 @@ def _kind_of_file(file: Path) -> EncoderKind:
         reader = readers.find(source)
         if reader in WORD_VECTORS:
             return "static"
-        if detect.has_graphs(file):
+        if graph_files.begins_as_graphs(file):
             return "tensorflow"
-    found = f"it is read as {reader.format}" if reader is not None else "nothing recognises it"
+    found = f"; it is read as {reader.format}, which makes no vectors" if reader is not None else ""
     raise UnknownFormat(
-        f"{file}: not a file of word vectors, and no graph; {found}, which makes no vectors",
+        f"{file}: not a file of word vectors, and no graph{found}",
         [f"{each.format}: {each.recognise(source)}" for each in WORD_VECTORS],
     )
 

@@ -197,6 +197,11 @@ class StaticEncoder(Piping, Inexact):
         _check_asked(fitted, options.weights, options.remove_component)
         return StaticEncoder(self._vectors, options._replace(fitted=fitted))
 
+    @property
+    def vectors_fingerprint(self) -> str:
+        """Of the word vectors alone, however they are weighted."""
+        return self._vectors.fingerprint
+
     def __reduce__(self) -> tuple[type[StaticEncoder], tuple[MappedVectors, Options]]:
         """Without what is remembered: it changes no answer."""
         return StaticEncoder, (self._vectors, self._options)

@@ -50,7 +50,8 @@ class TensorFlowEncoder(Piping):
 
     def __init__(self, model: str | Path, folder: Path, options: Options) -> None:
         """Use :meth:`open`."""
-        opened = graph_files.open_graphs(folder)
+        opened = graph_files.open_graphs(folder)  # what is no model is told at once
+        import_tensorflow()
         self._model, self._folder, self._options = model, folder, options
         with reading(str(opened.path)):
             self._loaded = load(opened, options)
@@ -92,7 +93,8 @@ class TensorFlowEncoder(Piping):
         if max_batch < 1:
             raise ValueError(f"wanted at least one text in a batch, got max_batch={max_batch}")
         options = Options(signature, output, name, rule, exact_words, trust, max_batch)
-        import_tensorflow()
+        if not Path(model).exists():
+            import_tensorflow()  # without it nothing is fetched
         folder = local(model)
         return cls(model if _is_handle(model, folder) else folder, folder, options)
 

@@ -121,10 +121,15 @@ class Belonging:
         if held.encoder is None:
             return None
         encoder = self._found()
+        made_with = None if self._given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and held.weights is not None:
-            encoder = encoder.with_weights(FittedWeights.read(self._folder / WEIGHTS))
+            fitted = FittedWeights.read(self._folder / WEIGHTS)
+            if fitted.vectors != encoder.vectors_fingerprint:
+                part, wanted = "file of word vectors", fitted.vectors
+                found = encoder.vectors_fingerprint
+                raise OtherModel(str(self._folder), part, wanted, found, made_with)
+            encoder = encoder.with_weights(fitted)
         if encoder.fingerprint != held.encoder:
-            made_with = None if self._given is None else held.model
             raise OtherModel(
                 str(self._folder), "encoder", held.encoder, encoder.fingerprint, made_with
             )
