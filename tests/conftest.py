@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -68,7 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect all cases but one in n of each sampled test, unless all were asked for."""
+    """Deselect all cases but one in n of each sampled test, unless all were asked for.
+
+    Which one is first depends on the test, so that tests of the same cases take different ones.
+    """
     if config.getoption("--full"):
         return
     seen: dict[str, int] = {}
@@ -76,8 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (marker := item.get_closest_marker("sampled")) is not None:
             name = item.nodeid.partition("[")[0]
-            seen[name] = seen.get(name, -1) + 1
-            if seen[name] % marker.args[0]:
+            one_in: int = marker.args[0]
+            seen[name] = seen.get(name, crc32(name.encode()) % one_in) + 1
+            if seen[name] % one_in:
                 left_out.append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]

@@ -507,8 +507,11 @@ def test_what_the_demo_did_not_make_stays(tmp_path: Path) -> None:
 def test_a_file_in_the_way(tmp_path: Path) -> None:
     """Where the folder should be is a file: an error that names it."""
     (tmp_path / "demo").write_text("a file")
-    with pytest.raises(NotFound, match="demo: cannot be written to"):
-        DemoFolder(tmp_path / "demo").prepare()
+    for step in (DemoFolder.check, DemoFolder.prepare):
+        with pytest.raises(NotFound, match="demo: cannot be written to: Not a directory"):
+            step(DemoFolder(tmp_path / "demo"))
+    with pytest.raises(NotFound, match="cannot be written to: File name too long"):
+        running.run(tmp_path / ("x" * 300))
 
 
 # The demo itself.

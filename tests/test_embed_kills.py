@@ -100,7 +100,9 @@ def killed(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 def killed_after(runs: Runs, process: subprocess.Popen[bytes], documents: int) -> bool:
     """Kill a run when so many documents were encoded; whether it was still at work."""
+    deadline = time.monotonic() + 120
     while process.poll() is None and runs.encoded().total() < documents:
+        assert time.monotonic() < deadline, "the run does not go on"
         time.sleep(0.005)
     return killed(process, 0)
 
@@ -139,7 +141,7 @@ def test_a_killed_run_goes_on(
 
 
 def test_killed_again_and_again(runs: Runs) -> None:
-    """Many kills of one run, each after a shard or two more: it comes to its end."""
+    """Many kills of one run, each after one to three shards more: it comes to its end."""
     out = runs.folder / "out-again"
     runs.forget()
     generator = random.Random(5)

@@ -935,7 +935,7 @@ def test_a_model_that_is_a_file_is_found_again(
     assert scored(again.search("amber", fusion="dense")) == [("x", 1.0), ("y", 0.0)]
     assert [word.known for word in again.search("birch zebra").query.words] == [True, False]
     (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 2.0\n")
-    with pytest.raises(VocabtoolError, match="other word vectors"):
+    with pytest.raises(VocabtoolError, match="belongs to another file of word vectors"):
         Index.open(tmp_path / "index").search("amber")
     (tmp_path / "vectors.txt").unlink()
     with pytest.raises(NotFound, match=r"vectors\.txt"):

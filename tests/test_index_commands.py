@@ -460,5 +460,5 @@ def test_a_file_that_is_no_model_is_told_without_tensorflow(index: str, tmp_path
     whole.write_text("love 1 0 0 0\nuse 0 1 0 0\n")
     done = vocabtool("search", index, "love", "--model", str(whole), path=str(stub.parent))
     assert done.returncode == 3
-    assert "not a file of word vectors, and no graph\n" in done.stderr
+    assert "a text file, not a model" in done.stderr
     assert "the numbers in its lines are whole" in done.stderr

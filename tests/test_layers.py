@@ -16,7 +16,7 @@ PACKAGE = ROOT / "vocabtool"
 
 # From the core to the edges. Files in one row may not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "telling", "allocation", "arrow_alone"),
+    ("errors", "telling", "allocation"),
     ("byte_strings", "whole_file", "parallel", "repeated_ids", "ranked"),
     ("checksums", "folder_lock"),
     ("vocabulary",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,19 @@ def test_unknown_file(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat, match=r"it is read as .*, which makes no vectors") as caught:
         open_encoder(path)
     assert any("word2vec binary" in reason for reason in caught.value.tried)
+
+
+def test_a_file_that_nothing_recognises(tmp_path: Path) -> None:
+    """Why it is no graph, and why it is no word vectors; what helps with it where that is known."""
+    path = tmp_path / "whole.txt"
+    path.write_text("love 1 0 0 0\nuse 0 1 0 0\n")
+    with pytest.raises(UnknownFormat, match="a text file, not a model") as caught:
+        open_encoder(path)
+    assert any("the numbers in its lines are whole" in reason for reason in caught.value.tried)
+    path = tmp_path / "module.tar.gz"
+    path.write_bytes(gzip.compress(b"module"))
+    with pytest.raises(UnsupportedFormat, match="Unpack it"):
+        open_encoder(path)
 
 
 def test_nowhere(tmp_path: Path) -> None:

@@ -178,7 +178,8 @@ def by_hand(
     low, high = min(near.values(), default=0), max(near.values(), default=0)
     dense = {n: (score - low) / (high - low) if high > low else 1.0 for n, score in near.items()}
     best = max(bm25.values(), default=1)
-    return {docs[n].id: (1 - w) * dense.get(n, 0) + w * bm25.get(n, 0) / best for n in near | bm25}
+    found = near | bm25 if w < 1 else bm25  # vectors without a say find nothing
+    return {docs[n].id: (1 - w) * dense.get(n, 0) + w * bm25.get(n, 0) / best for n in found}
 
 
 plain_texts = st.lists(st.sampled_from(["cat", "dog", "love", "xapian", "zebra", "7"]), max_size=5)

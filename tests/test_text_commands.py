@@ -292,7 +292,7 @@ def test_a_table_in_a_file_is_for_people(file: str, here: Path, tmp_path: Path) 
         assert line in shown
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("output", ["json", "table", "csv", "parquet"])
 def test_the_same_bytes_for_any_threads(output: str, here: Path, tmp_path: Path) -> None:
     """A report is the same, byte for byte, in every run and for any number of threads."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from io import TextIOWrapper
-from typing import Final, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 import click
 
@@ -24,20 +24,14 @@ from vocabtool import (
     search_command,
     text_commands,
 )
-from vocabtool.arrow_alone import keep_pandas_out
 from vocabtool.errors import VocabtoolError
 from vocabtool.telling import tell
-
-WITHOUT_ARROW: Final = ("inspect", "extract")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(vocabtool.__version__, prog_name="vocabtool")
-@click.pass_context
-def cli(context: click.Context) -> None:
+def cli() -> None:
     """Which words does an embedding model not know?"""
-    if context.invoked_subcommand not in WITHOUT_ARROW:
-        keep_pandas_out()
 
 
 for command in (

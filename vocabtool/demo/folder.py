@@ -46,18 +46,27 @@ class DemoFolder:
         self.qrels = path / "qrels.tsv"
 
     def check(self) -> None:
-        """Raise :class:`VocabtoolError` where something else than an earlier demo is there."""
-        if self.path.is_dir() and any(self.path.iterdir()):
-            self._refuse_others()
+        """Raise where a demo cannot go.
+
+        :class:`VocabtoolError`: something else than an earlier demo is there;
+        :class:`NotFound`: it is no folder, or cannot be looked into.
+        """
+        try:
+            if any(self.path.iterdir()):
+                self._refuse_others()
+        except FileNotFoundError:
+            return  # it is made later
+        except OSError as error:
+            raise NotFound(f"{self.path}: cannot be written to: {error.strerror}") from error
 
     def prepare(self) -> None:
         """Make the folder, or empty it of an earlier demo.
 
         Raises as :meth:`check` does, and :class:`NotFound` where it cannot be made.
         """
+        self.check()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self.check()
             self._remove()
         except OSError as error:
             raise NotFound(f"{self.path}: cannot be written to: {error.strerror}") from error

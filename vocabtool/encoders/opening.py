@@ -212,11 +212,15 @@ def _kind_of_file(file: Path) -> EncoderKind:
             return "static"
         if graph_files.begins_as_graphs(file):
             return "tensorflow"
-    found = f"; it is read as {reader.format}, which makes no vectors" if reader is not None else ""
-    raise UnknownFormat(
-        f"{file}: not a file of word vectors, and no graph{found}",
-        [f"{each.format}: {each.recognise(source)}" for each in WORD_VECTORS],
-    )
+    tried = tuple(f"{each.format}: {each.recognise(source)}" for each in WORD_VECTORS)
+    if reader is not None:
+        told = f"it is read as {reader.format}, which makes no vectors"
+        raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {told}", tried)
+    try:
+        graph_files.read_graphs(file, file)
+    except UnknownFormat as error:
+        raise UnknownFormat(error.what, (*error.tried, *tried)) from error
+    return "tensorflow"
 
 
 def _is_archive_of_vectors(file: Path, head: bytes) -> bool:

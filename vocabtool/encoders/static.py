@@ -108,6 +108,11 @@ class StaticEncoder(Piping, Inexact):
         return int(self._vectors.matrix.shape[1])
 
     @property
+    def vectors_fingerprint(self) -> str:
+        """Of the word vectors alone, however they are weighted."""
+        return self._vectors.fingerprint
+
+    @property
     def max_batch(self) -> int:
         """Texts that are worked on at once."""
         return self._options.max_batch
@@ -196,11 +201,6 @@ class StaticEncoder(Piping, Inexact):
         options = self._options
         _check_asked(fitted, options.weights, options.remove_component)
         return StaticEncoder(self._vectors, options._replace(fitted=fitted))
-
-    @property
-    def vectors_fingerprint(self) -> str:
-        """Of the word vectors alone, however they are weighted."""
-        return self._vectors.fingerprint
 
     def __reduce__(self) -> tuple[type[StaticEncoder], tuple[MappedVectors, Options]]:
         """Without what is remembered: it changes no answer."""

@@ -24,7 +24,7 @@ from vocabtool.encoders.saved_model_run import Options, load
 from vocabtool.encoders.saved_model_vectors import Source
 from vocabtool.encoders.saved_model_words import Told
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import graph_files
+from vocabtool.formats import graph_files, hub_cache
 from vocabtool.words import named
 from vocabtool.words.checked_model import import_tensorflow
 from vocabtool.words.cut import as_bytes, text_bytes, texts_array
@@ -93,7 +93,7 @@ class TensorFlowEncoder(Piping):
         if max_batch < 1:
             raise ValueError(f"wanted at least one text in a batch, got max_batch={max_batch}")
         options = Options(signature, output, name, rule, exact_words, trust, max_batch)
-        if not Path(model).exists():
+        if isinstance(model, str) and hub_cache.is_handle(model):
             import_tensorflow()  # without it nothing is fetched
         folder = local(model)
         return cls(model if _is_handle(model, folder) else folder, folder, options)

@@ -124,10 +124,10 @@ class Belonging:
         made_with = None if self._given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and held.weights is not None:
             fitted = FittedWeights.read(self._folder / WEIGHTS)
-            if fitted.vectors != encoder.vectors_fingerprint:
-                part, wanted = "file of word vectors", fitted.vectors
-                found = encoder.vectors_fingerprint
-                raise OtherModel(str(self._folder), part, wanted, found, made_with)
+            found = encoder.vectors_fingerprint
+            if found != fitted.vectors:
+                part = "file of word vectors"
+                raise OtherModel(str(self._folder), part, fitted.vectors, found, made_with)
             encoder = encoder.with_weights(fitted)
         if encoder.fingerprint != held.encoder:
             raise OtherModel(
