@@ -35,8 +35,7 @@ SHA256 = hashlib.sha256(b"\n".join(WORDS)).hexdigest()
 def run(
     *arguments: str | Path, cwd: Path = ROOT, environ: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.CompletedProcess[bytes]:
-    code = "from vocabtool.cli import main; main()"
-    command = [sys.executable, "-c", code, *map(str, arguments)]
+    command = [sys.executable, "-m", "tests.plain_command", *map(str, arguments)]
     environ = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"} | dict(environ)
     return subprocess.run(command, capture_output=True, cwd=cwd, env=environ)
 

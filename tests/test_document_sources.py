@@ -224,6 +224,7 @@ class TestEverySource:
         assert [d.fields["title"] for d in found] == [row.title for row in TRUTH]
         assert [str(d.fields["year"]) for d in found] == [row.year for row in TRUTH]
 
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize("start", STARTS)
     def test_start_is_a_slice(self, name: str, sources: Callable[[str], Any], start: int) -> None:
         """To leave out the first documents gives what a slice gives, compared ids or not."""

@@ -40,7 +40,7 @@ def vocabtool(*arguments: str, given: str = "", path: str = "") -> subprocess.Co
     paths = os.pathsep.join(filter(None, (path, str(ROOT))))
     environment = os.environ | {"PYTHONPATH": paths, "NO_COLOR": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "vocabtool", *arguments],
+        [sys.executable, "-m", "tests.plain_command", *arguments],
         input=given,
         capture_output=True,
         text=True,

@@ -214,7 +214,7 @@ def test_spans_are_characters_of_the_text() -> None:
     ]  # fmt: skip  # a table
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "unit", ["東", "a", "a-", "-", "a.b/", ".", "_", "\u0301", "a_", "\u00e9", '"']
 )

@@ -309,7 +309,7 @@ def test_the_start_is_good(folder: Path) -> None:
 def test_any_graph_is_read_or_refused(folder: Path, full: bool) -> None:
     """A SavedModel of known ops in any order is a result or a VocabtoolError, never another."""
     examples = settings(
-        max_examples=5_000 if full else 100,
+        max_examples=5_000 if full else 50,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

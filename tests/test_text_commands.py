@@ -60,7 +60,7 @@ def run(
 ) -> subprocess.CompletedProcess[bytes]:
     paths = os.pathsep.join(filter(None, (environ.get("PYTHONPATH"), str(ROOT))))
     environment = os.environ | dict(environ) | {"PYTHONPATH": paths, "COLUMNS": "100"}
-    command = [*COMMAND, *map(str, arguments)]
+    command = [sys.executable, "-m", "tests.plain_command", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, cwd=cwd, env=environment, input=given)
 
 
