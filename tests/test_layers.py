@@ -83,7 +83,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mask", "words_report"),
     # Corpora.
     ("document_files.rows", "document_files.opening"),
-    ("document_files.lines", "document_files.csv_file", "document_files.objects"),
+    (
+        "document_files.lines",
+        "document_files.csv_file",
+        "document_files.objects",
+        "document_files.nanoseconds",
+    ),
     ("document_files.columns", "document_files.items", "document_files.duplicates"),
     ("document_files.jsonl", "document_files.parquet_file", "document_files.arrow_ipc"),
     ("document_files.tfrecord", "document_files.sources"),

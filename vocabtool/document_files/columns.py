@@ -7,11 +7,12 @@ Shared by Parquet and Arrow IPC; how their files are read is in ``parquet_file.p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.document_files.nanoseconds import python_times
 from vocabtool.document_files.objects import as_string
 from vocabtool.document_files.rows import (
     SIZE,
@@ -111,12 +112,19 @@ def batch_of(part: pa.RecordBatch, first: int, columns: Asked, request: Request)
         np.arange(first, first + part.num_rows, dtype=np.int64),
         None if columns.id is None else as_strings(part.column(columns.id), columns.id),
         {name: kept.get(name, null) for name, null in no_columns(request, part.num_rows).items()},
-        part.drop_columns([columns.text]).to_pylist() if request.whole else None,
+        _rows(part.drop_columns([columns.text])) if request.whole else None,
     )
     there = valid(batch)
     for row in np.flatnonzero(~there).tolist():
         request.refuse(first + row, _missing(batch, row, columns))
     return batch if there.all() else batch.only(there)
+
+
+def _rows(part: pa.RecordBatch) -> list[dict[str, Any]]:
+    for place, column in enumerate(part.columns):
+        part = part.set_column(place, part.schema.names[place], python_times(column))
+    rows: list[dict[str, Any]] = part.to_pylist()
+    return rows
 
 
 def _missing(batch: Batch, row: int, columns: Asked) -> str:
@@ -142,7 +150,7 @@ def as_strings(column: pa.Array, name: str) -> pa.StringArray:
     if is_long(kind) or of.is_fixed_size_binary(kind):
         return column.cast(pa.binary()).view(pa.string())
     try:
-        return strings([as_string(value, name) for value in column.to_pylist()])
+        return strings([as_string(value, name) for value in python_times(column).to_pylist()])
     except BadRow as bad:  # too deep: so is the column's type, in every row
         raise InvalidFile(str(bad)) from bad
 
