@@ -413,6 +413,13 @@ def test_help_names_every_command() -> None:
     assert "--all" in run("inspect", "--help").stdout.decode()
 
 
+def test_help_does_not_load_numpy() -> None:
+    """What `--help` shows is there at once."""
+    code = "import sys, vocabtool.cli; print({'numpy', 'pyarrow'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True)
+    assert done.stdout == b"set()\n"
+
+
 def test_the_same_input_gives_the_same_bytes(model: Path) -> None:
     """Output is stable."""
     for arguments in (["inspect", str(model)], ["extract", str(model), "--format", "parquet"]):

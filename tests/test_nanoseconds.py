@@ -1,4 +1,4 @@
-"""Times of nanoseconds in Parquet and Arrow files, with and without pandas. The oracle: datetime."""
+"""Times of nanoseconds in typed columns, with and without pandas. The oracle: datetime."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from click.core import ParameterSource
 from vocabtool.command_streams import print_report, progress_bar, usage_errors
 from vocabtool.source_options import DOCUMENTS, ENCODER, together
 from vocabtool.telling import counted, tell
-from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:
     from vocabtool.documents import Document
@@ -223,11 +222,11 @@ def _tell_fields(index: Index, before: Mapping[str, str], keep: Sequence[str]) -
     now = index.snapshot().documents_store.fields
     for name in keep:
         if now.get(name, "null") == "null":
-            tell(f"no document has a value in the field '{printable(encode(name))}'")
+            tell(f"no document has a value in the field '{_printable(name)}'")
     for name, kind in now.items():
         held = before.get(name, "null")
         if held not in ("null", kind):
-            shown = printable(encode(name))
+            shown = _printable(name)
             tell(
                 f"the field {shown!r} held {PLAIN[held]}, and holds {PLAIN[kind]} now: conditions "
                 "compare it as such"
@@ -276,6 +275,13 @@ def _index(
     for note in index.encoder.notes if index.encoder is not None and not given["quiet"] else ():
         tell(note)
     return index
+
+
+def _printable(name: str) -> str:
+    """A name as a person may safely see it."""
+    from vocabtool.vocabulary import encode, printable
+
+    return printable(encode(name))
 
 
 def _first(files: Sequence[str], given: dict[str, Any]) -> Document | None:
@@ -384,7 +390,7 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
     asked = counted(len(set(ids)), "document", "documents")
     tell(f"{deleted:,} of {asked} deleted, {_left(index)}")
     for id_ in missing[:SHOWN]:
-        tell(f"not in the index: {printable(encode(id_))}")
+        tell(f"not in the index: {_printable(id_)}")
     return 1 if missing else 0
 
 
