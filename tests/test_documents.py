@@ -727,3 +727,18 @@ def test_the_texts_of_a_batch_outlive_it(tmp_path: Path) -> None:
     assert len(held) > 100
     assert texts_of(iter(held)) == written
     assert np.concatenate([batch.numbers for batch in held]).tolist() == list(range(1, 10_001))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["c.txt", "c.jsonl", "c.csv", "c.tsv"])
+def test_utf16_is_told(name: str, encoding: str, tmp_path: Path) -> None:
+    """Not taken for many strange words."""
+    (tmp_path / name).write_bytes(("\ufefftext\n東京" * 2).encode(encoding))
+    with pytest.raises(InvalidFile, match="UTF-16; wanted UTF-8: iconv"):
+        list(documents(str(tmp_path / name)))
+
+
+def test_what_begins_like_utf16_is_text(tmp_path: Path) -> None:
+    """Lines of any bytes stay what they are."""
+    (tmp_path / "d.txt").write_bytes(b"\xff\xfe a\nb\n")
+    assert [d.text for d in documents(str(tmp_path / "d.txt"))] == ["\udcff\udcfe a", "b"]

@@ -151,6 +151,18 @@ def test_index_adds_and_replaces(index: str, tmp_path: Path) -> None:
     assert len(Index.open(index)) == 6
 
 
+def test_an_update_loses_no_field(index: str, tmp_path: Path) -> None:
+    """A document is put in its place whole: what would be gone is named, and how to keep it."""
+    more = tmp_path / "more.jsonl"
+    more.write_text(json.dumps(ROWS[0]) + "\n")
+    given = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--existing", "update")
+    done = vocabtool("index", str(more), "-o", index, *given)
+    assert done.returncode == 2
+    assert "would lack: 'lang'. Keep what is to stay: --keep lang" in done.stderr
+    assert "a" in fine("search", index, "--where", "lang = 'en'", "Xapian")
+    fine("index", str(more), "-o", index, *given, "--keep", "lang", "--quiet")
+
+
 def test_search_explains(index: str) -> None:
     """Each word is told apart, and each hit says why it stands where it does."""
     told = fine("search", index, "use Xapian", "--explain", "-k", "1")

@@ -164,7 +164,7 @@ def test_fingerprint_of_source() -> None:
 )
 def test_no_fingerprint(nameless: Answer) -> None:
     """What holds values that no source shows wants a fingerprint to be given."""
-    with pytest.raises(VocabtoolError, match="give fingerprint="):
+    with pytest.raises(VocabtoolError, match=r"give --fingerprint \(fingerprint=\)"):
         PythonEncoder(nameless)
     assert PythonEncoder(nameless, fingerprint="mine").encode(["abc"]).shape[0] == 1
 

@@ -197,7 +197,7 @@ TEXT = st.one_of(
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=settings.default.max_examples // 4)
+@settings(max_examples=settings().max_examples // 4)
 @given(texts=st.lists(TEXT, max_size=7))
 def test_a_batch_is_its_texts_one_by_one(
     name: str, texts: list[bytes], text_model: Built, tapped: Tapping

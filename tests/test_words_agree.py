@@ -160,7 +160,7 @@ def test_rule_and_tap_agree_on_anything(name: str, text_model: Built) -> None:
     rule = Words.of(path, name=truth.vocabulary)
     tap = Words.of(path, name=truth.vocabulary, exact=True)
 
-    @settings(max_examples=settings.default.max_examples // 4)
+    @settings(max_examples=settings().max_examples // 4)
     @given(PROBES)
     def agree(texts: list[bytes]) -> None:
         given_texts = tuple(texts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -172,6 +172,8 @@ def index_command(
     with usage_errors(), _stopped(force):
         index = _index(folder, files, model, force, {**given, "quiet": quiet})
         kinds = index.snapshot().documents_store.fields
+        if given["existing"] == "update":
+            _refuse_lost_fields(files, kinds, given["keep"])
         with _progress(quiet) as progress:
             report = index.load(
                 list(files),
@@ -215,6 +217,20 @@ def _refuse_an_index(files: Sequence[str]) -> None:
             raise VocabtoolError(
                 f"{name}: is an index, no file of documents: name the files that it was made of"
             )
+
+
+def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequence[str]) -> None:
+    """Documents are put in the place of others whole; what ``embed`` wrote brings its fields."""
+    from vocabtool.index.loading import shards_in
+
+    lost = [name for name in held if name not in keep]
+    if lost and shards_in(files) is None:
+        names = ", ".join(f"'{_printable(name)}'" for name in lost)
+        options = " ".join(f"--keep {_printable(name)}" for name in lost)
+        raise click.UsageError(
+            f"documents here have {counted(len(lost), 'field', 'fields')} that those put in their "
+            f"place would lack: {names}. Keep what is to stay: {options}"
+        )
 
 
 def _tell_fields(index: Index, before: Mapping[str, str], keep: Sequence[str]) -> None:

@@ -81,8 +81,9 @@ def _weight(index: Index, report: LoadReport) -> str:
     found = index.calibration
     if found is None:
         return f"{_fixed_weight(index)}, not calibrated" if report.added else "not calibrated"
-    how = f"tuned on {found.judged:,} judged queries" if found.judged else "an estimate"
-    return f"{found.a:.2f}, {how} from {found.sample:,} documents"
+    if found.judged:
+        return f"{found.a:.2f}, tuned on {found.judged:,} judged queries"
+    return f"{found.a:.2f}, an estimate from {found.sample:,} documents"
 
 
 def _fixed_weight(index: Index) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.document_files.opening import Readable, Stream, arrow_errors
+from vocabtool.document_files.opening import Readable, Stream, arrow_errors, refuse_utf16
 from vocabtool.document_files.rows import BadRow, Batch, Request, in_size, no_columns, text_column
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode
@@ -85,6 +85,7 @@ def _header(file: Readable, delimiter: str) -> Header:
     head = b""
     while len(head) < LONGEST_HEADER and (piece := file.read(LONGEST_HEADER - len(head))):
         head += piece
+    refuse_utf16(head)
     head = head.removeprefix(BOM).lstrip(b"\r\n")
     lines = io.StringIO(head.decode("latin-1"), newline="")  # one character a byte
     try:

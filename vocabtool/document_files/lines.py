@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.document_files.opening import Readable
+from vocabtool.document_files.opening import HEAD, Readable, refuse_utf16
 from vocabtool.document_files.rows import Batch, Request, in_size, no_columns
 from vocabtool.errors import InvalidFile
 
@@ -88,9 +88,14 @@ def texts_of(block: Block) -> pa.StringArray:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[Block]:
-    """The lines of a file, in blocks of about ``request.size`` bytes."""
+    """The lines of a file, in blocks of about ``request.size`` bytes.
+
+    Raises :class:`InvalidFile` for UTF-16.
+    """
     buffer, have, first = bytearray(request.size), 0, 1
     while got := _fill(file, buffer, have):
+        if first == 1 and not have:
+            refuse_utf16(bytes(buffer[:got][:HEAD]))
         have += got
         end = buffer.rfind(b"\n", 0, have) + 1
         if end:

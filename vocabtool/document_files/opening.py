@@ -37,6 +37,7 @@ SUFFIXES: Final[dict[str, Format]] = {
 }
 SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
 CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
+HEAD: Final = 256  # bytes in which UTF-16 of any length has a zero, its line ends at least
 MOST_AT_ONCE: Final = 1 << 31  # bytes that Arrow may ask a stream for, as a record batch
 JSON: Final = ".json"
 JSON_IS_NOT_LINES: Final = (
@@ -181,6 +182,12 @@ def opened(name: str, codec: str | None) -> Iterator[Readable]:
             yield file
         else:
             yield _Unpacked(file, codec)
+
+
+def refuse_utf16(head: bytes) -> None:
+    """Raise :class:`InvalidFile` where text begins as UTF-16 does: its mark, and zeros soon."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:HEAD]:
+        raise InvalidFile("UTF-16; wanted UTF-8: iconv -f UTF-16 -t UTF-8 makes it of this file")
 
 
 class _Unpacked:

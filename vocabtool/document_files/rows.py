@@ -234,6 +234,6 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
     name = "text" if wanted is None else wanted
     if names.count(name) != 1:
         found = "no field" if name not in names else "more than one field"
-        hint = " Say which one holds the text." if wanted is None else ""
+        hint = " Say which one holds the text: --field (field=)." if wanted is None else ""
         raise BadRow(f"{found} {name!r}; the fields are {names_of(names)}.{hint}")
     return names.index(name)

@@ -143,7 +143,7 @@ def _source_fingerprint(made_by: Callable[..., Any]) -> str:
     except (OSError, TypeError) as error:
         raise VocabtoolError(
             f"nothing tells {name} apart from another callable ({error}): "
-            "give fingerprint=, a text that changes when its vectors do"
+            "give --fingerprint (fingerprint=), a text that changes when its vectors do"
         ) from error
     told = f"{made_by.__module__}\n{made_by.__qualname__}\n{source}"
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
