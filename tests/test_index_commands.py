@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.small_corpus import Pieces
-from vocabtool import evaluation_commands, index_commands, search_command
+from vocabtool import evaluation_commands, index_command, index_options, search_command
 from vocabtool.evaluation import calibrating, known_items
 from vocabtool.index import configuration, loading
 from vocabtool.index.index import Index
@@ -89,12 +89,12 @@ def ids(told: str) -> list[str]:
 def test_choices_are_those_of_the_library() -> None:
     """What the command line repeats, so that --help need not load NumPy, is what is meant."""
     shipped = Settings()
-    assert get_args(Metric) == index_commands.METRICS
-    assert {*get_args(StoredType)} == {*index_commands.DTYPES}
-    assert get_args(OnExisting) == index_commands.EXISTING
-    assert configuration.RECALL == index_commands.RECALL
-    assert configuration.EXACT_BELOW == index_commands.EXACT_BELOW
-    assert loading.COMMIT_ROWS == index_commands.COMMIT_ROWS
+    assert get_args(Metric) == index_options.METRICS
+    assert {*get_args(StoredType)} == {*index_options.DTYPES}
+    assert get_args(OnExisting) == index_options.EXISTING
+    assert configuration.RECALL == index_options.RECALL
+    assert configuration.EXACT_BELOW == index_options.EXACT_BELOW
+    assert loading.COMMIT_ROWS == index_options.COMMIT_ROWS
     assert get_args(Fusion) == search_command.FUSIONS
     assert get_args(EmptyHands) == search_command.EMPTY
     assert get_args(Phrases) == search_command.PHRASES
@@ -111,7 +111,7 @@ def test_choices_are_those_of_the_library() -> None:
 )
 def test_sizes(text: str, size: int) -> None:
     """Sizes are bytes, or with a unit of 1,024."""
-    assert index_commands.size_of(None, None, text) == size  # type: ignore[arg-type] # unused
+    assert index_options.size_of(None, None, text) == size  # type: ignore[arg-type] # unused
 
 
 @pytest.mark.parametrize("text", ["", "G", "1X", "-1", "0", "nan", "1e999"])
@@ -379,7 +379,7 @@ def test_an_interrupt_tells_what_to_do(
     force: bool, but: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """--force is to be left out where it was given."""
-    with pytest.raises(KeyboardInterrupt), index_commands._stopped(force):
+    with pytest.raises(KeyboardInterrupt), index_command._stopped(force):
         raise KeyboardInterrupt
     told = f"vocabtool: stopped; the same command goes on from the last commit{but}\n"
     assert capsys.readouterr().err == told
@@ -402,13 +402,13 @@ def test_an_index_stays_what_it_was_created_as(
 
 def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents added later let it be; an estimate is made anew."""
-    monkeypatch.setattr(index_commands, "CALIBRATED_FROM", 1)
+    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 1)
     made = Calibrated(0)
     monkeypatch.setattr(calibrating, "calibrate", made)
     opened = Index.open(index)
     for judged, calls in ((50, 0), (0, 1)):
         opened.store_calibration(Calibration(0.3, 0.3, 0.0, judged, 4, 0))
-        index_commands._calibrate(opened, quiet=True)
+        index_command._calibrate(opened, quiet=True)
         assert made.calls == calls
 
 

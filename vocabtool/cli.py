@@ -19,10 +19,11 @@ from vocabtool import (
     diff_command,
     embed_command,
     evaluation_commands,
-    index_commands,
+    index_command,
     model_commands,
     search_command,
     text_commands,
+    upkeep_commands,
 )
 from vocabtool.errors import VocabtoolError
 from vocabtool.telling import tell
@@ -41,13 +42,13 @@ for command in (
     text_commands.oov_command,
     diff_command.diff_command,
     embed_command.embed_command,
-    index_commands.index_command,
+    index_command.index_command,
     search_command.search_command,
     evaluation_commands.eval_command,
     evaluation_commands.calibrate_command,
-    index_commands.delete_command,
-    index_commands.compact_command,
-    index_commands.verify_command,
+    upkeep_commands.delete_command,
+    upkeep_commands.compact_command,
+    upkeep_commands.verify_command,
     demo_command.demo_command,
 ):
     cli.add_command(command)

@@ -109,6 +109,20 @@ def progress_bar(quiet: bool) -> Iterator[Callable[..., None] | None]:
         yield partial(bar.update, bar.add_task("reading", total=None))
 
 
+@contextmanager
+def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
+    """What to call as the work goes on; nothing where nobody is watching."""
+    with progress_bar(quiet) as update:
+        if update is None:
+            yield None
+            return
+
+        def show(what: str, share: float) -> None:
+            update(description=what, total=1 if share else None, completed=share)
+
+        yield show
+
+
 def tell_skipped(skipped: Skipped) -> None:
     """How many rows of documents were left out, and the first of them."""
     if skipped.count:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from vocabtool.command_streams import standard_output, usage_errors
-from vocabtool.index_commands import DIR
+from vocabtool.index_options import DIR
 from vocabtool.source_options import together
 from vocabtool.telling import tell
 

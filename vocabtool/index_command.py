@@ -1,8 +1,8 @@
-"""Commands that make and keep an index: ``index``, ``delete``, ``compact``, ``verify``."""
+"""The command that makes an index: ``index``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
-from vocabtool.command_streams import print_report, progress_bar, usage_errors
-from vocabtool.source_options import DOCUMENTS, ENCODER, together
+from vocabtool.command_streams import print_report, step_progress, usage_errors
+from vocabtool.index_options import FORMAT, QUIET, SHAPE
+from vocabtool.source_options import DOCUMENTS, ENCODER
 from vocabtool.telling import counted, tell
 
 if TYPE_CHECKING:
@@ -19,20 +20,10 @@ if TYPE_CHECKING:
     from vocabtool.index.index import Index
     from vocabtool.index.loading import LoadReport
 
-# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
-METRICS: Final = ("cosine", "inner-product", "l2")
-DTYPES: Final = ("float16", "float32")
-EXISTING: Final = ("error", "skip", "update")
-REPORTS: Final = ("text", "json")
-RECALL: Final = 0.95
-EXACT_BELOW: Final = 20_000
-COMMIT_ROWS: Final = 100_000
 CALIBRATED_FROM: Final = 1_000  # documents
 SHOWN: Final = 3
 # What an index is created as and stays.
 CREATED: Final = ("metric", "dtype", "language", "recall", "exact_below")
-UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
 PLAIN: Final = {
     "integer": "whole numbers",
     "number": "numbers",
@@ -40,105 +31,10 @@ PLAIN: Final = {
     "string": "strings",
 }
 
-DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
-QUIET = click.option("--quiet", is_flag=True, help="No progress and no report.")
-FORMAT = click.option(
-    "--format", "report_format", type=click.Choice(REPORTS), default="text", show_default=True
-)
-
 INDEX_HELP = """MODEL is what embed takes: a SavedModel or a TensorFlow Hub handle, a file of word
 vectors, a folder of sentence-transformers, python:MODULE:NAME. It may be left out where FILE is a
 folder that embed wrote; then DIR answers by keywords, and to vectors of your own. Run the same
 command again after a stop, and it goes on where it was."""
-
-
-def size_of(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """``512M`` or ``1G`` as bytes."""
-    if text is None:
-        return None
-    number, unit = text.upper().removesuffix("B"), ""
-    if number and number[-1] in UNITS:
-        number, unit = number[:-1], number[-1]
-    try:
-        size = int(float(number) * UNITS[unit])
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"wanted a size as 512M or 2G, got {text!r}") from error
-    if size < 1:
-        raise click.BadParameter(f"wanted a size above 0, got {text!r}")
-    return size
-
-
-SHAPE = together(
-    click.option(
-        "-o",
-        "--folder",
-        required=True,
-        type=click.Path(file_okay=False),
-        metavar="DIR",
-        help="Where the index goes, or is: documents are added to it then.",
-    ),
-    click.option(
-        "--existing",
-        type=click.Choice(EXISTING),
-        default="error",
-        show_default=True,
-        help="What becomes of a document whose id is in the index.",
-    ),
-    click.option(
-        "--metric",
-        type=click.Choice(METRICS),
-        default="cosine",
-        show_default=True,
-        help="What near means.",
-    ),
-    click.option(
-        "--dtype",
-        type=click.Choice(DTYPES),
-        default="float16",
-        show_default=True,
-        help="How vectors are stored.",
-    ),
-    click.option(
-        "--language",
-        default="english",
-        show_default=True,
-        help="Of stems and stop words; none: words as they are.",
-    ),
-    click.option(
-        "--recall",
-        type=click.FloatRange(0, 1, min_open=True),
-        default=RECALL,
-        show_default=True,
-        help="Share of the ten nearest that the approximate search must find.",
-    ),
-    click.option(
-        "--exact-below",
-        type=click.IntRange(0),
-        default=EXACT_BELOW,
-        show_default=True,
-        help="Up to so many documents every vector is compared.",
-    ),
-    click.option(
-        "--memory",
-        callback=size_of,
-        metavar="SIZE",
-        help="What building may take, as 1G. [default: as it comes]",
-    ),
-    click.option(
-        "--commit-rows",
-        type=click.IntRange(1),
-        default=COMMIT_ROWS,
-        show_default=True,
-        help="Documents between commits, which is what a stop can cost.",
-    ),
-    click.option(
-        "--threads",
-        type=click.IntRange(1, 64),
-        help="Batches encoded at a time. [default: by the kind of model]",
-    ),
-    click.option("--force", is_flag=True, help="Start over, whatever index is in DIR."),
-    click.option("--no-calibrate", is_flag=True, help="Leave the keyword leg's weight at 0.5."),
-)
 
 
 @click.command("index", epilog=INDEX_HELP)
@@ -174,7 +70,7 @@ def index_command(
         kinds = index.snapshot().documents_store.fields
         if given["existing"] == "update":
             _refuse_lost_fields(files, kinds, given["keep"])
-        with _progress(quiet) as progress:
+        with step_progress(quiet) as progress:
             report = index.load(
                 list(files),
                 field=given["field"],
@@ -387,80 +283,3 @@ def _show(index: Index, report: LoadReport, report_format: Literal["text", "json
     print_report(told, lines(index, report))
     for skip in report.first_skipped[:SHOWN]:
         tell(f"left out: {skip.place}: {skip.reason}")
-
-
-@click.command("delete")
-@DIR
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
-def delete_command(folder: str, ids: tuple[str, ...]) -> int:
-    """Delete the documents of these IDs from the index in DIR; exit with 1 where one is missing.
-
-    One comes back where a FILE that holds it is indexed after that FILE changed.
-    """
-    from vocabtool.index.index import Index
-
-    index = Index.open(folder)
-    missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
-    with index.writer() as writer:
-        deleted = writer.delete(ids)
-    asked = counted(len(set(ids)), "document", "documents")
-    tell(f"{deleted:,} of {asked} deleted, {_left(index)}")
-    for id_ in missing[:SHOWN]:
-        tell(f"not in the index: {_printable(id_)}")
-    return 1 if missing else 0
-
-
-@click.command("compact")
-@DIR
-@QUIET
-def compact_command(folder: str, quiet: bool) -> None:
-    """Write the index in DIR anew, without documents that were deleted."""
-    from vocabtool.index.index import Index
-
-    index = Index.open(folder)
-    with _progress(quiet) as progress:
-        removed = index.compact(progress)
-    if not quiet:
-        deleted = counted(removed, "deleted document", "deleted documents")
-        tell(f"{deleted} removed, {_left(index)}")
-
-
-def _left(index: Index) -> str:
-    return f"{counted(len(index), 'is', 'are')} left"
-
-
-@click.command("verify")
-@DIR
-@QUIET
-@FORMAT
-def verify_command(folder: str, quiet: bool, report_format: Literal["text", "json"]) -> None:
-    """Read every byte of the index in DIR: checksums, both legs, and the recall measured again."""
-    from dataclasses import asdict
-
-    from vocabtool.index.index import Index
-    from vocabtool.index.verifying import check_keywords
-
-    check_keywords(Path(folder))  # first: opening a damaged one names its folder only
-    index = Index.open(folder)
-    with _progress(quiet) as progress:
-        found = index.verify(progress)
-    if quiet:
-        return
-    near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
-    documents = counted(found.documents, "document", "documents")
-    line = f"{folder}: whole: {documents} in both legs, vectors: {near}"
-    print_report(asdict(found) if report_format == "json" else None, [line])
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
-    """What to call as the work goes on; nothing where nobody is watching."""
-    with progress_bar(quiet) as update:
-        if update is None:
-            yield None
-            return
-
-        def show(what: str, share: float) -> None:
-            update(description=what, total=1 if share else None, completed=share)
-
-        yield show

@@ -1,0 +1,114 @@
+"""Options of the commands that make and keep an index."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from vocabtool.source_options import together
+
+# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
+METRICS: Final = ("cosine", "inner-product", "l2")
+DTYPES: Final = ("float16", "float32")
+EXISTING: Final = ("error", "skip", "update")
+REPORTS: Final = ("text", "json")
+RECALL: Final = 0.95
+EXACT_BELOW: Final = 20_000
+COMMIT_ROWS: Final = 100_000
+UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
+QUIET = click.option("--quiet", is_flag=True, help="No progress and no report.")
+FORMAT = click.option(
+    "--format", "report_format", type=click.Choice(REPORTS), default="text", show_default=True
+)
+
+
+def size_of(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """``512M`` or ``1G`` as bytes."""
+    if text is None:
+        return None
+    number, unit = text.upper().removesuffix("B"), ""
+    if number and number[-1] in UNITS:
+        number, unit = number[:-1], number[-1]
+    try:
+        size = int(float(number) * UNITS[unit])
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"wanted a size as 512M or 2G, got {text!r}") from error
+    if size < 1:
+        raise click.BadParameter(f"wanted a size above 0, got {text!r}")
+    return size
+
+
+SHAPE = together(
+    click.option(
+        "-o",
+        "--folder",
+        required=True,
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Where the index goes, or is: documents are added to it then.",
+    ),
+    click.option(
+        "--existing",
+        type=click.Choice(EXISTING),
+        default="error",
+        show_default=True,
+        help="What becomes of a document whose id is in the index.",
+    ),
+    click.option(
+        "--metric",
+        type=click.Choice(METRICS),
+        default="cosine",
+        show_default=True,
+        help="What near means.",
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(DTYPES),
+        default="float16",
+        show_default=True,
+        help="How vectors are stored.",
+    ),
+    click.option(
+        "--language",
+        default="english",
+        show_default=True,
+        help="Of stems and stop words; none: words as they are.",
+    ),
+    click.option(
+        "--recall",
+        type=click.FloatRange(0, 1, min_open=True),
+        default=RECALL,
+        show_default=True,
+        help="Share of the ten nearest that the approximate search must find.",
+    ),
+    click.option(
+        "--exact-below",
+        type=click.IntRange(0),
+        default=EXACT_BELOW,
+        show_default=True,
+        help="Up to so many documents every vector is compared.",
+    ),
+    click.option(
+        "--memory",
+        callback=size_of,
+        metavar="SIZE",
+        help="What building may take, as 1G. [default: as it comes]",
+    ),
+    click.option(
+        "--commit-rows",
+        type=click.IntRange(1),
+        default=COMMIT_ROWS,
+        show_default=True,
+        help="Documents between commits, which is what a stop can cost.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, 64),
+        help="Batches encoded at a time. [default: by the kind of model]",
+    ),
+    click.option("--force", is_flag=True, help="Start over, whatever index is in DIR."),
+    click.option("--no-calibrate", is_flag=True, help="Leave the keyword leg's weight at 0.5."),
+)
