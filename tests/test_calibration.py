@@ -38,6 +38,7 @@ from vocabtool.ranked import Rows
 from vocabtool.search.corpus import Stored
 from vocabtool.search.searching import search
 from vocabtool.search.settings import Settings
+from vocabtool.vectors.metric import Metric
 
 LONG = "one two three four five. six seven eight nine ten. eleven twelve thirteen fourteen fifteen."
 
@@ -71,13 +72,15 @@ class LetterCounts:
         return np.array(rows, np.float32).reshape(len(texts), len(self.letters))
 
 
-def index_of(corpus: Corpus, encoder: LetterCounts | None) -> Index:
+def index_of(
+    corpus: Corpus, encoder: LetterCounts | None, metric: Metric = "inner-product"
+) -> Index:
     """As much of an index as is asked for."""
     made = SimpleNamespace(
         path=Path("here"),
         encoder=encoder,
         snapshot=lambda: corpus,
-        configuration=SimpleNamespace(metric="inner-product"),
+        configuration=SimpleNamespace(metric=metric),
     )
     return cast("Index", made)
 
@@ -389,6 +392,43 @@ def test_unjudged_queries_shift_the_weight_by_how_much_their_best_document_holds
     assert shifted.a == min(1.0, shifted.a0 + shifted.shift)
     few = calibrated(easy[:9])
     assert (few.a, few.queries, few.notes) == (plain.a, 0, (ESTIMATE, TOO_FEW))
+
+
+def test_under_cosine_the_shift_is_also_by_how_near_documents_are() -> None:
+    """Recomputed here from cosines with all documents, and with the copy of the one asked for."""
+    letters = LetterCounts("abdefiou")
+    plain = corpus_of_words(40)
+    unit = [np.array(doc.vector) / np.linalg.norm(doc.vector) for doc in plain.docs]
+    docs = [
+        doc._replace(vector=tuple(each.tolist()))
+        for doc, each in zip(plain.docs, unit, strict=True)
+    ]
+    corpus = Corpus(docs, plain.knowledge, dim=8)
+    people = [*(doc.text for doc in docs[:10]), "xyz"]  # of which no vector tells
+    found = calibrate(index_of(corpus, letters, "cosine"), people, sample=12)
+    assert found is not None
+    made = []
+    for query in sampled(corpus, 12, 0):
+        others = [each for row, each in enumerate(unit) if row != query.row]
+        asked, copied = letters.encode([query.text, query.copy])
+        cosines = [asked @ each / np.linalg.norm(asked) for each in others]
+        cosines.append(asked @ copied / np.linalg.norm(asked) / np.linalg.norm(copied))
+        made.append(max(cosines))
+    # People ask for what ten documents say, word for word: their cosines are 1.
+    assert found.vector_shift == pytest.approx(1.5 * (sum(made) / len(made) - 1), abs=1e-6)
+    assert found.vector_shift < 0
+    assert found.shift == found.keyword_shift + found.vector_shift
+    assert found.a == min(1.0, max(0.0, found.a0 + found.shift))
+
+
+def test_other_metrics_do_not_tell_how_near_is_near() -> None:
+    """Nor are queries encoded for it."""
+    encoder = LetterCounts("abdefiou")
+    people = [doc.text for doc in corpus_of_words(40).docs[:10]]
+    found = calibrate(index_of(corpus_of_words(40), encoder), people, sample=12)
+    assert found is not None
+    assert (found.vector_shift, found.keyword_shift) == (0.0, found.shift)
+    assert not set(people) & set(encoder.encoded)
 
 
 def test_what_each_leg_finds_is_told() -> None:

@@ -188,6 +188,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("evaluation.qrels", "evaluation.queries", "evaluation.query_vectors"),
     ("evaluation.altered", "evaluation.pseudo_queries", "evaluation.exact_recall"),
     ("evaluation.reweighing", "evaluation.judged_queries"),
+    ("evaluation.query_shift",),
     ("evaluation.calibrating", "evaluation.known_items"),
     ("evaluation.comparing", "evaluation.tuning"),
     ("__init__", "formats.__init__"),

@@ -2,8 +2,8 @@
 
 Documents are drawn, queries made of each (``pseudo_queries.py``) and searched in a corpus whose
 document is a copy without what was asked (``altered.py``). The weight with which the documents are
-found best is the estimate a0. Unjudged queries of people shift it, by how much easier or harder
-they are for the keyword leg. Measured on eight collections: ../shared/retrieval.md, point 10.
+found best is the estimate a0. Unjudged queries of people shift it (``query_shift.py``), by how much
+easier or harder they are for either leg. Measured: ../shared/retrieval.md, point 10.
 
 Tuning by judged queries instead is in ``tuning.py``.
 """
@@ -22,12 +22,19 @@ from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.altered import Altered, Copy, Sampled
 from vocabtool.evaluation.pseudo_queries import Kind, PseudoQuery, pseudo_queries
+from vocabtool.evaluation.query_shift import (
+    FEWEST_QUERIES,
+    NO_SHIFT,
+    Shift,
+    best_by_keywords,
+    by_keywords,
+    by_vectors,
+    covered,
+    nearest,
+)
 from vocabtool.evaluation.reweighing import WEIGHTS, Legs, legs_of
-from vocabtool.keywords.plain_bm25 import idf
-from vocabtool.keywords.queries import KeywordQuery, Term
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.corpus import Corpus
-from vocabtool.search.query import understood
 from vocabtool.search.settings import Settings
 from vocabtool.vectors.metric import Metric, prepared
 
@@ -35,15 +42,13 @@ if TYPE_CHECKING:
     from vocabtool.index.index import Index
 
 SAMPLE: Final = 250
-FEWEST: Final = 10  # sampled documents, and unjudged queries, below which nothing is concluded
+FEWEST: Final = 10  # sampled documents, below which nothing is concluded
 LOOKED_AT: Final = 20  # times the sample: how many documents are looked at for long enough ones
 ABSENT: Final = 1_000  # the rank of a document that is not found
 NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
-SHIFT: Final = 0.5
 SHIPPED: Final = Settings()
-KEYWORDS: Final = Settings(fusion="keyword")
 ESTIMATE: Final = "an estimate from the corpus alone: nobody judged what it finds"
-TOO_FEW: Final = f"fewer than {FEWEST} queries hold a word: they do not shift it"
+TOO_FEW: Final = f"fewer than {FEWEST_QUERIES} queries hold a word: they do not shift it"
 
 
 class Point(NamedTuple):
@@ -66,14 +71,17 @@ class Found(NamedTuple):
 class Calibrated:
     """``a``: the weight of the keyword leg, 0 to 1: ``a0`` + ``shift`` within these bounds.
 
-    ``a0``: mean of the weights whose loss is nearly the lowest of ``curve``. ``found``: what each
-    leg finds by itself. ``sample``: documents that queries were made of; ``queries``: unjudged ones
-    that the shift is from, 0: there is none. ``seed``: with it the same index gives the same.
+    ``a0``: mean of the weights whose loss is nearly the lowest of ``curve``. ``shift``: the sum of
+    ``keyword_shift`` and ``vector_shift``, see ``query_shift.py``. ``found``: what each leg finds
+    by itself. ``sample``: documents that queries were made of; ``queries``: unjudged ones that the
+    shift is from, 0: there is none. ``seed``: with it the same index gives the same.
     """
 
     a: float
     a0: float
     shift: float
+    keyword_shift: float
+    vector_shift: float
     curve: tuple[Point, ...]
     found: tuple[Found, ...]
     sample: int
@@ -108,7 +116,8 @@ def calibrate(
     """Estimate the weight ``a`` of an index from its documents; nothing is stored.
 
     ``queries``: as people ask them, unjudged; fewer than ten are not taken into account. Needs the
-    encoder: 2 ``sample`` documents and as many short texts are encoded, and searched.
+    encoder: 2 ``sample`` documents and as many short texts are encoded, and searched, and so are
+    the queries.
     ``None`` where fewer than ten documents have three sentences and 15 words: they tell nothing.
     Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a smaller
     ``sample``.
@@ -125,8 +134,9 @@ def calibrate(
     made = sampled(corpus, sample, seed)
     if len(made) < 2 * FEWEST:
         return None
-    asked = _asked(corpus, made, encoder, index.configuration.metric)
-    return _calibrated(corpus, asked, queries, seed)
+    metric = index.configuration.metric
+    asked = _asked(corpus, made, encoder, metric)
+    return _calibrated(asked, _shift(corpus, asked, queries, encoder, metric), queries, seed)
 
 
 def sampled(corpus: Sampled, count: int, seed: int) -> list[PseudoQuery]:
@@ -158,18 +168,41 @@ def _asked(
     ]
 
 
+def _shift(
+    corpus: Corpus, asked: Sequence[Asked], queries: Sequence[str], encoder: Encoder, metric: Metric
+) -> Shift:
+    """By the queries of people, where there are enough. Only cosines tell how near is near."""
+    people = covered((text, corpus) for text in queries)
+    if len(people) < FEWEST_QUERIES:
+        return NO_SHIFT
+    hard = covered((each.query.text, each.corpus) for each in asked if each.query.kind == "hard")
+    keyword, vector = by_keywords(people, hard), 0.0
+    if metric == "cosine":
+        vectors = prepared(encoder.encode(queries), metric)
+        near = nearest((one, corpus) for one in vectors)
+        vector = by_vectors(near, nearest((each.vector, each.corpus) for each in asked))
+    return Shift(keyword, vector, len(people))
+
+
 def _calibrated(
-    corpus: Corpus, asked: Sequence[Asked], queries: Sequence[str], seed: int
+    asked: Sequence[Asked], shift: Shift, queries: Sequence[str], seed: int
 ) -> Calibrated:
     legs = [legs_of(each.corpus, each.query.text, each.vector, SHIPPED) for each in asked]
     curve = tuple(Point(a, _loss(asked, legs, a)) for a in WEIGHTS)
     a0 = nearly_best(curve)
-    covered = _covered(queries, corpus)
-    used = len(covered) if len(covered) >= FEWEST else 0
-    shift = SHIFT * (fmean(covered) - fmean(_hard_covered(asked))) if used else 0.0
-    a = min(max(a0 + shift, 0.0), 1.0)
-    notes = (ESTIMATE, *([] if used or not queries else [TOO_FEW]))
-    return Calibrated(a, a0, shift, curve, _found(asked), len(asked) // 2, used, seed, notes)
+    return Calibrated(
+        a=min(max(a0 + shift.total, 0.0), 1.0),
+        a0=a0,
+        shift=shift.total,
+        keyword_shift=shift.keyword,
+        vector_shift=shift.vector,
+        curve=curve,
+        found=_found(asked),
+        sample=len(asked) // 2,
+        queries=shift.queries,
+        seed=seed,
+        notes=(ESTIMATE, *([] if shift.queries or not queries else [TOO_FEW])),
+    )
 
 
 def nearly_best(curve: Sequence[Point]) -> float:
@@ -197,7 +230,7 @@ def _found(asked: Sequence[Asked]) -> tuple[Found, ...]:
     for kind in ("title", "hard"):
         of_kind = [each for each in asked if each.query.kind == kind]
         dense = [each.corpus.vector_search(each.vector, 10).rows.tolist() for each in of_kind]
-        keyword = [_best_by_keywords(each.corpus, each.query.text, 10) for each in of_kind]
+        keyword = [best_by_keywords(each.corpus, each.query.text, 10) for each in of_kind]
         for leg, rankings in (("dense", dense), ("keyword", keyword)):
             ranks = [
                 rank_of(each.query.row, ranking)
@@ -209,45 +242,3 @@ def _found(asked: Sequence[Asked]) -> tuple[Found, ...]:
 
 def _share_found(kind: Kind, leg: str, ranks: Sequence[int]) -> Found:
     return Found(kind, leg, fmean(rank == 1 for rank in ranks), fmean(rank <= 10 for rank in ranks))
-
-
-def _best_by_keywords(corpus: Corpus, text: str, limit: int) -> list[int]:
-    query = understood(corpus, text, KEYWORDS)
-    if not query.should:
-        return []
-    rows: list[int] = corpus.keyword_search(KeywordQuery(query.should), limit).rows.tolist()
-    return rows
-
-
-def _hard_covered(asked: Sequence[Asked]) -> list[float]:
-    hard = [each for each in asked if each.query.kind == "hard"]
-    return [share for each in hard for share in _covered([each.query.text], each.corpus)]
-
-
-def _covered(queries: Sequence[str], corpus: Corpus) -> list[float]:
-    """Of each query with a content word: how much of its idf mass its best document holds."""
-    shares = []
-    for text in queries:
-        masses = _masses(corpus, text)
-        total = sum(masses.values())
-        if total > 0:
-            held = _held_by_best(corpus, text)
-            shares.append(sum(mass for word, mass in masses.items() if word in held) / total)
-    return shares
-
-
-def _masses(corpus: Corpus, text: str) -> dict[str, float]:
-    """The inverse document frequency of each stem of a query."""
-    words = understood(corpus, text, KEYWORDS).words
-    stems = {stem for word in words if word.counts for stem in word.word.words}
-    frequencies = {stem: corpus.document_frequency(Term("words", stem)) for stem in stems}
-    return {stem: idf(corpus.documents, frequency) for stem, frequency in frequencies.items()}
-
-
-def _held_by_best(corpus: Corpus, text: str) -> set[str]:
-    """The stems of the best document by BM25."""
-    best = _best_by_keywords(corpus, text, 1)
-    if not best:
-        return set()
-    (document,) = corpus.stored(np.array(best))
-    return set(corpus.cutter.terms([document.text])[0].words.split())
