@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +20,7 @@ from vocabtool.evaluation.altered import Altered, Copy
 from vocabtool.evaluation.calibrating import (
     ESTIMATE,
     TOO_FEW,
+    WORDS_ALONE,
     Calibrated,
     Point,
     calibrate,
@@ -30,6 +32,7 @@ from vocabtool.evaluation.pseudo_queries import pseudo_queries, sentences
 from vocabtool.evaluation.queries import Query
 from vocabtool.evaluation.reweighing import WEIGHTS, legs_of
 from vocabtool.evaluation.tuning import tune
+from vocabtool.evaluation_report import of_calibration
 from vocabtool.index.index import Index
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.plain_bm25 import idf
@@ -407,6 +410,7 @@ def test_under_cosine_the_shift_is_also_by_how_near_documents_are() -> None:
     people = [*(doc.text for doc in docs[:10]), "xyz"]  # of which no vector tells
     found = calibrate(index_of(corpus, letters, "cosine"), people, sample=12)
     assert found is not None
+    assert found.queries == 11
     made = []
     for query in sampled(corpus, 12, 0):
         others = [each for row, each in enumerate(unit) if row != query.row]
@@ -416,19 +420,53 @@ def test_under_cosine_the_shift_is_also_by_how_near_documents_are() -> None:
         made.append(max(cosines))
     # People ask for what ten documents say, word for word: their cosines are 1.
     assert found.vector_shift == pytest.approx(1.5 * (sum(made) / len(made) - 1), abs=1e-6)
-    assert found.vector_shift < 0
+    assert found.vector_shift is not None and found.vector_shift < 0
     assert found.shift == found.keyword_shift + found.vector_shift
     assert found.a == min(1.0, max(0.0, found.a0 + found.shift))
 
 
-def test_other_metrics_do_not_tell_how_near_is_near() -> None:
-    """Nor are queries encoded for it."""
+@pytest.mark.parametrize("metric", ["inner-product", "l2"])
+def test_other_metrics_do_not_tell_how_near_is_near(metric: Metric) -> None:
+    """Which is said; nor are queries encoded for it."""
     encoder = LetterCounts("abdefiou")
     people = [doc.text for doc in corpus_of_words(40).docs[:10]]
-    found = calibrate(index_of(corpus_of_words(40), encoder), people, sample=12)
+    found = calibrate(index_of(corpus_of_words(40), encoder, metric), people, sample=12)
     assert found is not None
-    assert (found.vector_shift, found.keyword_shift) == (0.0, found.shift)
+    assert (found.queries, found.vector_shift) == (10, None)
+    assert found.shift == found.keyword_shift != 0
+    assert found.notes == (ESTIMATE, WORDS_ALONE)
     assert not set(people) & set(encoder.encoded)
+
+
+class Marked(LetterCounts):
+    """Gives every text a vector, also one without a word."""
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        return super().encode(texts) + 1
+
+
+def test_queries_without_a_word_tell_nothing() -> None:
+    """Nor are they encoded, whatever vector they would get."""
+    encoder = Marked("abdefiou")
+    people = [doc.text for doc in corpus_of_words(40).docs[:10]]
+    index = index_of(corpus_of_words(40), encoder, "cosine")
+    blank = calibrate(index, [*people, *["", "?!"] * 20], sample=12)
+    assert not {"", "?!"} & set(encoder.encoded)
+    assert blank == calibrate(index, people, sample=12)
+
+
+def test_a_report_tells_both_parts_of_a_shift() -> None:
+    """With their signs; the second only where there is one."""
+    plain = calibrated()
+    assert not [line for line in of_calibration(plain) if "made ones" in line]
+    shifted = replace(plain, queries=12, keyword_shift=0.05, vector_shift=-0.17, shift=-0.12)
+    assert list(of_calibration(shifted))[1:3] == [
+        "  +0.05 by how much of them a document holds, beside made ones",
+        "  -0.17 by how near a document is to them, beside made ones",
+    ]
+    by_words = list(of_calibration(replace(shifted, vector_shift=None)))
+    assert sum("made ones" in line for line in by_words) == 1
+    assert {"keyword_shift": 0.05, "vector_shift": -0.17}.items() <= shifted.to_dict().items()
 
 
 def test_what_each_leg_finds_is_told() -> None:

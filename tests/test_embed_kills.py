@@ -119,10 +119,10 @@ def test_a_killed_run_goes_on(
     """
     generator = random.Random(int(workers))
     rounds = KILLS if full else KILLS // 10
-    wanted = rounds if workers == "1" else max(rounds // 6, 2)
+    kills = rounds if workers == "1" else max(rounds // 6, 2)
     at_work = redone = number = 0
-    while at_work < wanted:  # a run that ended before its moment is looked at, but does not count
-        assert number < 3 * wanted, "most runs end before they are killed"
+    while at_work < kills:  # a run that ended before its moment is looked at, but does not count
+        assert number < 3 * kills, "most runs end before they are killed"
         out = runs.folder / f"out-{workers}-{number}"
         runs.forget()
         process = runs.start(out, workers)

@@ -17,7 +17,7 @@ DOCS = [
 
 
 def test_a_query_is_covered_as_far_as_its_best_document_holds_it() -> None:
-    """By idf; a query of stop words counts for nothing, one that matches nothing for 0."""
+    """By idf; a query without a word does not count, one that matches nothing counts 0."""
     corpus = SmallCorpus(DOCS)
     red, cloud = idf(3, 1), idf(3, 0)
     queries = ["red cloud", "red apple", "cloud", "!"]
@@ -41,8 +41,8 @@ def test_vectors_lower_the_weight_where_people_are_understood_better() -> None:
     """One and a half times the difference of the means; of fewer than ten queries nothing."""
     assert by_vectors([0.7] * 10, [0.6] * 10) == pytest.approx(-0.15)
     assert by_vectors([0.7] * 10, [0.8] * 12) == pytest.approx(0.15)
-    assert by_vectors([0.7] * 9, [0.6] * 10) == 0
-    assert by_vectors([0.7] * 10, [0.6] * 9) == 0
+    assert by_vectors([0.7] * 9, [0.6] * 10) is None
+    assert by_vectors([0.7] * 10, [0.6] * 9) is None
 
 
 def test_a_shift_stays_within_what_an_index_keeps() -> None:
@@ -50,3 +50,4 @@ def test_a_shift_stays_within_what_an_index_keeps() -> None:
     assert Shift(0.1, -0.3, 10).total == pytest.approx(-0.2)
     assert Shift(0.1, -1.5, 10).total == -1
     assert Shift(0.9, 0.8, 10).total == 1
+    assert Shift(0.2, None, 10).total == 0.2

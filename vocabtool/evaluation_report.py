@@ -60,8 +60,9 @@ def of_calibration(found: Calibrated) -> Iterator[str]:
     shift = f", {found.shift:+.2f} by {found.queries:,} queries" if found.queries else ""
     yield f"a = {found.a:.2f} (a0 = {found.a0:.2f} by the documents{shift})"
     if found.queries:
-        yield f"  {found.keyword_shift:+.2f}: how much of a query its best document holds"
-        yield f"  {found.vector_shift:+.2f}: how near its nearest document is"
+        yield f"  {found.keyword_shift:+.2f} by how much of them a document holds, beside made ones"
+    if found.vector_shift is not None:
+        yield f"  {found.vector_shift:+.2f} by how near a document is to them, beside made ones"
     yield "keywords weigh at least so much, more where the model does not know words of the query"
     yield f"from {found.sample:,} documents, seed {found.seed}"
     yield ""

@@ -1,4 +1,4 @@
-"""Options of the commands that make and keep an index."""
+"""Options of the commands that make, keep and ask an index."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from vocabtool.source_options import together
 METRICS: Final = ("cosine", "inner-product", "l2")
 DTYPES: Final = ("float16", "float32")
 EXISTING: Final = ("error", "skip", "update")
-REPORTS: Final = ("text", "json")
 RECALL: Final = 0.95
 EXACT_BELOW: Final = 20_000
 COMMIT_ROWS: Final = 100_000
+
+REPORTS: Final = ("text", "json")
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")

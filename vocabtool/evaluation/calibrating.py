@@ -2,8 +2,8 @@
 
 Documents are drawn, queries made of each (``pseudo_queries.py``) and searched in a corpus whose
 document is a copy without what was asked (``altered.py``). The weight with which the documents are
-found best is the estimate a0. Unjudged queries of people shift it (``query_shift.py``), by how much
-easier or harder they are for either leg. Measured: ../shared/retrieval.md, point 10.
+found best is the estimate a0 (measured: ../shared/retrieval.md, point 10). Unjudged queries of
+people shift it, by how much easier or harder they are for either leg (``query_shift.py``).
 
 Tuning by judged queries instead is in ``tuning.py``.
 """
@@ -31,6 +31,7 @@ from vocabtool.evaluation.query_shift import (
     by_vectors,
     covered,
     nearest,
+    with_words,
 )
 from vocabtool.evaluation.reweighing import WEIGHTS, Legs, legs_of
 from vocabtool.search.calibration import Calibration
@@ -49,6 +50,10 @@ NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest 
 SHIPPED: Final = Settings()
 ESTIMATE: Final = "an estimate from the corpus alone: nobody judged what it finds"
 TOO_FEW: Final = f"fewer than {FEWEST_QUERIES} queries hold a word: they do not shift it"
+WORDS_ALONE: Final = (
+    "the shift is by words alone: how near vectors are is told by cosines only, "
+    f"and by {FEWEST_QUERIES} queries or more that have one"
+)
 
 
 class Point(NamedTuple):
@@ -72,16 +77,17 @@ class Calibrated:
     """``a``: the weight of the keyword leg, 0 to 1: ``a0`` + ``shift`` within these bounds.
 
     ``a0``: mean of the weights whose loss is nearly the lowest of ``curve``. ``shift``: the sum of
-    ``keyword_shift`` and ``vector_shift``, see ``query_shift.py``. ``found``: what each leg finds
-    by itself. ``sample``: documents that queries were made of; ``queries``: unjudged ones that the
-    shift is from, 0: there is none. ``seed``: with it the same index gives the same.
+    ``keyword_shift`` and ``vector_shift`` within -1 and 1, see ``query_shift.py``; ``None``:
+    vectors do not tell. ``found``: what each leg finds by itself. ``sample``: documents that
+    queries were made of; ``queries``: unjudged ones that the shift is from, 0: there is none.
+    ``seed``: with it the same index gives the same.
     """
 
     a: float
     a0: float
     shift: float
     keyword_shift: float
-    vector_shift: float
+    vector_shift: float | None
     curve: tuple[Point, ...]
     found: tuple[Found, ...]
     sample: int
@@ -115,9 +121,9 @@ def calibrate(
 ) -> Calibrated | None:
     """Estimate the weight ``a`` of an index from its documents; nothing is stored.
 
-    ``queries``: as people ask them, unjudged; fewer than ten are not taken into account. Needs the
-    encoder: 2 ``sample`` documents and as many short texts are encoded, and searched, and so are
-    the queries.
+    ``queries``: as people ask them, unjudged; fewer than ten that hold a word are not taken into
+    account. Needs the encoder: 2 ``sample`` documents and as many short texts are encoded, and
+    searched; under cosine so are the queries.
     ``None`` where fewer than ten documents have three sentences and 15 words: they tell nothing.
     Raises :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a smaller
     ``sample``.
@@ -172,16 +178,16 @@ def _shift(
     corpus: Corpus, asked: Sequence[Asked], queries: Sequence[str], encoder: Encoder, metric: Metric
 ) -> Shift:
     """By the queries of people, where there are enough. Only cosines tell how near is near."""
-    people = covered((text, corpus) for text in queries)
+    people = with_words(queries, corpus)
     if len(people) < FEWEST_QUERIES:
         return NO_SHIFT
     hard = covered((each.query.text, each.corpus) for each in asked if each.query.kind == "hard")
-    keyword, vector = by_keywords(people, hard), 0.0
-    if metric == "cosine":
-        vectors = prepared(encoder.encode(queries), metric)
-        near = nearest((one, corpus) for one in vectors)
-        vector = by_vectors(near, nearest((each.vector, each.corpus) for each in asked))
-    return Shift(keyword, vector, len(people))
+    keyword = by_keywords(covered((text, corpus) for text in people), hard)
+    if metric != "cosine":
+        return Shift(keyword, None, len(people))
+    near = nearest((one, corpus) for one in prepared(encoder.encode(people), metric))
+    made = nearest((each.vector, each.corpus) for each in asked)
+    return Shift(keyword, by_vectors(near, made), len(people))
 
 
 def _calibrated(
@@ -201,8 +207,15 @@ def _calibrated(
         sample=len(asked) // 2,
         queries=shift.queries,
         seed=seed,
-        notes=(ESTIMATE, *([] if shift.queries or not queries else [TOO_FEW])),
+        notes=(ESTIMATE, *_notes(shift, queries)),
     )
+
+
+def _notes(shift: Shift, queries: Sequence[str]) -> list[str]:
+    """What was asked for and did not come."""
+    if queries and not shift.queries:
+        return [TOO_FEW]
+    return [WORDS_ALONE] if queries and shift.vector is None else []
 
 
 def nearly_best(curve: Sequence[Point]) -> float:

@@ -1,12 +1,13 @@
 """How far unjudged queries of people move the weight that queries made of the corpus gave.
 
 What people ask may be easier or harder for either leg than what a document says of itself. For the
-keyword leg that shows in how much of a query its best document holds (../shared/retrieval.md, point
-10), for the vectors in how near the nearest document is. Both are means over queries, compared with
-those of the queries made of the corpus; no answer is judged.
+keyword leg that shows in how much of a query its best document holds, compared with the ``hard``
+queries, of which words were dropped (../shared/retrieval.md, point 10). For the vectors it shows in
+how near the nearest document is, compared with all made queries. No answer is judged.
 
-The weight of the second was measured with ten encoders on three collections, see
-``benchmarks/retrieval.py``; it lies where leaving out any collection puts it, or near that.
+What the second weighs was chosen by ten encoders on the same three collections that it is judged
+on: ``python benchmarks/query_shift.py`` tells what each collection would have been given by the
+other two. It is likely, not proven.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from vocabtool.search.corpus import Corpus
 from vocabtool.search.query import understood
 from vocabtool.search.settings import Settings
 
-FEWEST_QUERIES: Final = 10  # queries, below which nothing is concluded
+FEWEST_QUERIES: Final = 10  # below which nothing is concluded
+# By how much the weight changes for a difference of 1 in the mean share, and in the mean cosine.
 BY_KEYWORDS: Final = 0.5
 BY_VECTORS: Final = 1.5
 KEYWORDS: Final = Settings(fusion="keyword")
@@ -33,20 +35,26 @@ KEYWORDS: Final = Settings(fusion="keyword")
 class Shift(NamedTuple):
     """What is added to the weight: ``keyword``, as far as keywords tell, and ``vector``.
 
-    ``queries``: how many it is from, 0: there is none.
+    ``vector``: ``None`` where vectors do not tell. ``queries``: how many it is from, 0: there is
+    none.
     """
 
     keyword: float
-    vector: float
+    vector: float | None
     queries: int
 
     @property
     def total(self) -> float:
-        """Within -1 and 1."""
-        return min(max(self.keyword + self.vector, -1.0), 1.0)
+        """Within -1 and 1, since a weight cannot move further."""
+        return min(max(self.keyword + (self.vector or 0.0), -1.0), 1.0)
 
 
-NO_SHIFT: Final = Shift(0.0, 0.0, 0)
+NO_SHIFT: Final = Shift(0.0, None, 0)
+
+
+def with_words(queries: Iterable[str], corpus: Corpus) -> list[str]:
+    """Those that hold a word to search for."""
+    return [text for text in queries if understood(corpus, text, KEYWORDS).should]
 
 
 def by_keywords(people: list[float], hard: list[float]) -> float:
@@ -54,13 +62,13 @@ def by_keywords(people: list[float], hard: list[float]) -> float:
     return BY_KEYWORDS * (fmean(people) - fmean(hard))
 
 
-def by_vectors(people: list[float], made: list[float]) -> float:
+def by_vectors(people: list[float], made: list[float]) -> float | None:
     """Down where documents are nearer to people's queries than to those made of the corpus.
 
-    0 where fewer than ten queries of either have a vector.
+    ``None`` where fewer than ten queries of either have a vector.
     """
     if min(len(people), len(made)) < FEWEST_QUERIES:
-        return 0.0
+        return None
     return BY_VECTORS * (fmean(made) - fmean(people))
 
 
@@ -71,7 +79,7 @@ def nearest(asked: Iterable[tuple[Vectors, Corpus]]) -> list[float]:
 
 
 def covered(asked: Iterable[tuple[str, Corpus]]) -> list[float]:
-    """Of each query with a content word: how much of its idf mass its best document holds."""
+    """Of each query that holds a word: how much of its idf mass its best document holds."""
     shares = []
     for text, corpus in asked:
         masses = _masses(corpus, text)
