@@ -124,6 +124,7 @@ def forgetting(words: Words, batches: Sequence[list[str]], budget: int) -> OovRe
     return counter.report()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", list(ways()))
 @pytest.mark.parametrize("threads", [1, 3])
 def test_memory_changes_no_figure(way: str, threads: int) -> None:

@@ -51,6 +51,7 @@ def model(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_a_collection(collection: str, model: Path, shared: Path, tmp_path: Path) -> None:
     """Ids, texts and vectors are those of the collection and of TensorFlow, bit for bit."""

@@ -196,6 +196,7 @@ TEXT = st.one_of(
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=settings().max_examples // 4)
 @given(texts=st.lists(TEXT, max_size=7))

@@ -459,6 +459,7 @@ def test_a_rule_may_be_named_but_not_with_exact_words(built: Built) -> None:
             TensorFlowEncoder.open(built(name), rule="kreas")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*ANY_BATCH, *ONE_BY_ONE, "use"])
 def test_exact_words_and_vectors_come_out_of_one_run(
     name: str, built: Built, opened: Opened

@@ -759,6 +759,7 @@ def test_masks_are_printed_as_lines_come(here: Path) -> None:
         assert b"Traceback" not in process.stderr.read()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("extra", "code"),
     [

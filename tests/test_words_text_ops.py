@@ -169,6 +169,7 @@ def test_every_character_of_unicode_12(step: Step, oracle: Oracle, full: bool) -
     assert different == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("step", "oracle"),
     [*STEPS, *MORE],
