@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Clause, Field, KeywordQuery, Term
-from vocabtool.ranked import Ranked, Rows, Scores
+from vocabtool.ranked import Near, Ranked, Rows, Scores
 from vocabtool.search.corpus import Among, Stored
 from vocabtool.search.knowledge import Knowing, Knowledge
 
@@ -105,15 +105,18 @@ class SmallCorpus:
 
     def vector_search(self, vector: Vectors, limit: int, among: Among | None = None) -> Ranked:
         self.asked.append("vector_search")
+        return self._nearest(vector, limit, among)
+
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
+        self.asked.append("near")
+        return Near(self._nearest(vector, limit, among), self._similarities(vector, rows))
+
+    def _nearest(self, vector: Vectors, limit: int, among: Among | None) -> Ranked:
         allowed = [row for row in self._allowed(among) if not self._without[row]]
         rows = np.array(allowed, np.int64)
-        return Ranked.of(rows, self._near(vector, rows), limit)
+        return Ranked.of(rows, self._similarities(vector, rows), limit)
 
-    def similarities(self, vector: Vectors, rows: Rows) -> Scores:
-        self.asked.append("similarities")
-        return self._near(vector, rows)
-
-    def _near(self, vector: Vectors, rows: Rows) -> Scores:
+    def _similarities(self, vector: Vectors, rows: Rows) -> Scores:
         near = np.array([self._vectors[row] @ vector for row in rows], np.float32)
         near[self._without[rows]] = np.nan
         return near

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.ranked import Ranked
+from vocabtool.ranked import Near, Ranked
 from vocabtool.search.candidates import are_among, joined, mask_of
 from vocabtool.search.fusion import (
     coverage_weight,
@@ -102,26 +102,31 @@ def test_float_noise_is_a_tie() -> None:
 
 def test_candidates_are_the_union_of_both_lists() -> None:
     """Dense ones first in their order; those without a keyword score count 0."""
-    found = joined(ranked(r7=0.9, r2=0.8, r5=0.1), ranked(r5=4, r9=3, r7=1), 3)
+    near = Near(ranked(r7=0.9, r2=0.8, r5=0.1), floats(0.1, -0.5, 0.9))
+    found = joined(near, ranked(r5=4, r9=3, r7=1), 3)
     assert found.rows.tolist() == [7, 2, 5, 9]
     assert found.bm25().tolist() == [1, 0, 4, 3]
     assert found.dense_ranks().tolist() == [1, 2, 3, 0]
     assert found.keyword_ranks().tolist() == [3, 0, 1, 2]
-    assert found.found_by_keywords_alone().tolist() == [9]
+    assert found.similarities.tolist() == floats(0.9, 0.8, 0.1, -0.5).tolist()
 
 
 def test_what_only_an_identifier_found_has_no_rank() -> None:
     """It stands past the end of the keyword leg's list, but its BM25 score counts."""
-    found = joined(ranked(r1=0.9), ranked(r2=4, r1=1), 1)
+    found = joined(Near(ranked(r1=0.9), floats(0.3, 0.9)), ranked(r2=4, r1=1), 1)
     assert found.keyword_ranks().tolist() == [0, 1]
     assert found.bm25().tolist() == [1, 4]
 
 
 @given(st.dictionaries(st.integers(0, 30), FINITE), st.dictionaries(st.integers(0, 30), FINITE))
 def test_the_union_holds_each_row_once(dense: dict[int, float], keyword: dict[int, float]) -> None:
-    """With the keyword score of exactly those rows that have one."""
-    found = joined(leg_of(dense), leg_of(keyword), len(keyword))
+    """With the keyword score of exactly those rows that have one, and each one's similarity."""
+    listed = leg_of(keyword)
+    beside = floats(*(dense.get(row, row) for row in listed.rows.tolist()))
+    found = joined(Near(leg_of(dense), beside), listed, len(keyword))
     assert sorted(found.rows.tolist()) == sorted({*dense, *keyword})
+    similar = floats(*(dense.get(row, row) for row in found.rows.tolist()))
+    assert found.similarities.tolist() == similar.tolist()
     told = dict(zip(found.rows.tolist(), found.bm25().tolist(), strict=True))
     assert told == {row: float(np.float32(keyword.get(row, 0))) for row in told}
 

@@ -117,12 +117,12 @@ def test_single_legs_stay_pure() -> None:
     corpus = SmallCorpus(DOCS, ORDINARY)
     dense = ask("xapian", corpus=corpus, fusion="dense")
     assert [hit.score for hit in dense] == pytest.approx([0.9, 0.8, 0.5, 0.1])
-    assert corpus.asked == ["vector_search"]
+    assert corpus.asked == ["near"]
     keyword = ask("xapian", corpus=corpus, fusion="keyword")
     assert [hit.score for hit in keyword] == pytest.approx(
         [corpus.bm25(Term("words", "xapian"), 3)]
     )
-    assert corpus.asked == ["vector_search", "keyword_search"]
+    assert corpus.asked == ["near", "keyword_search"]
 
 
 def test_without_a_vector_keywords_are_searched_alone() -> None:
@@ -419,12 +419,12 @@ def test_single_letters_of_a_code_are_neither_searched_nor_marked() -> None:
 
 
 def test_without_explain_nothing_is_asked_for_it() -> None:
-    """Two lists and the similarities of what only the keyword leg found."""
+    """Two lists, and with the dense one how near the other's documents are."""
     corpus = SmallCorpus(DOCS, ORDINARY)
     hits = ask("love xapian", corpus=corpus, depth=3, k=3)
     assert hits[0].explanation is None
     assert hits.query.words[0].document_frequency is None
-    assert corpus.asked == ["keyword_search", "vector_search", "similarities"]
+    assert corpus.asked == ["keyword_search", "near"]
 
 
 def test_hits_are_ready_for_json() -> None:

@@ -210,8 +210,9 @@ def test_zero_vectors_are_never_found(make: Make, tmp_path: Path) -> None:
     assert sorted(found.rows.tolist()) == [*range(10), *range(390, 400)]
     assert not len(leg.search(np.zeros(8, np.float32), 5).rows)
     rows = np.array([3, 20, 395])
-    assert np.isnan(leg.similarities(np.ones(8, np.float32), rows)).tolist() == [False, True, False]
-    assert np.isnan(leg.similarities(np.zeros(8, np.float32), rows)).all()
+    beside = leg.near(np.ones(8, np.float32), rows, 50).beside
+    assert np.isnan(beside).tolist() == [False, True, False]
+    assert np.isnan(leg.near(np.zeros(8, np.float32), rows, 50).beside).all()
 
 
 @pytest.mark.parametrize("make", ENGINES)
@@ -294,7 +295,9 @@ def test_scores_depend_on_the_two_vectors_only(tmp_path: Path) -> None:
         leg = coded_leg(tmp_path, vectors, metric, "float16")
         coded = leg.search(query, 300)
         assert coded.scores.tolist() == [score[row] for row in coded.rows.tolist()]
-        assert leg.similarities(query, coded.rows).tolist() == coded.scores.tolist()
+        near = leg.near(query, coded.rows[::-1], 300)
+        assert near.nearest.scores.tolist() == coded.scores.tolist()
+        assert near.beside.tolist() == coded.scores.tolist()[::-1]
 
 
 def test_small_indexes_stay_in_memory() -> None:

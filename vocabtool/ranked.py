@@ -44,3 +44,13 @@ class Ranked(NamedTuple):
         if out_of_order.any():
             return cls.of(rows, scores, limit)
         return cls(rows[:limit], scores[:limit])
+
+
+class Near(NamedTuple):
+    """What the vector leg gives: the ``nearest`` rows, and ``beside``, of other rows how near.
+
+    ``beside``: float32, one for each row that was asked for; NaN for documents without a vector.
+    """
+
+    nearest: Ranked
+    beside: Scores

@@ -16,7 +16,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutting import Cutter, Terms
 from vocabtool.keywords.plain_bm25 import idf, term_score
 from vocabtool.keywords.queries import Clause, Field, KeywordQuery, Term
-from vocabtool.ranked import Ranked, Rows, Scores
+from vocabtool.ranked import Near, Ranked, Rows
 from vocabtool.search.corpus import Among, Corpus, Stored
 from vocabtool.search.knowledge import Knowledge
 from vocabtool.vectors.metric import Metric, similarities
@@ -95,15 +95,15 @@ class Altered:
 
     def vector_search(self, vector: Vectors, limit: int, among: Among | None = None) -> Ranked:
         """The corpus's nearest, and the copy where it belongs among them."""
-        found = self._corpus.vector_search(vector, limit + 1, among)
-        near = self._similarity(vector)
-        seen = self._is_among(among) and not np.isnan(near)
-        return self._replaced(found, near if seen else None, limit)
+        return self.near(vector, Ranked.none().rows, limit, among).nearest
 
-    def similarities(self, vector: Vectors, rows: Rows) -> Scores:
-        """The corpus's, and the copy's own."""
-        found = self._corpus.similarities(vector, rows)
-        return np.where(rows == self._copy.row, np.float32(self._similarity(vector)), found)
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
+        """The same, and how near these rows are, the copy among them."""
+        found, beside = self._corpus.near(vector, rows, limit + 1, among)
+        own = self._similarity(vector)
+        seen = self._is_among(among) and not np.isnan(own)
+        nearest = self._replaced(found, own if seen else None, limit)
+        return Near(nearest, np.where(rows == self._copy.row, np.float32(own), beside))
 
     def where(self, condition: str) -> Among:
         """The corpus's: the copy has its document's fields."""

@@ -68,7 +68,7 @@ def legs_of(corpus: Corpus, text: str, vector: Vectors | None, settings: Setting
     return Legs(
         corpus,
         found.rows,
-        legs.similarities(corpus, seeing, found),
+        found.similarities,
         found.bm25(),
         legs.tiers(corpus, query, leg, found),
         weighing.unknown_share(query.words, corpus),

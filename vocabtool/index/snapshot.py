@@ -25,7 +25,7 @@ from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.tantivy_engine import TantivyReader
-from vocabtool.ranked import Ranked, Rows, Scores
+from vocabtool.ranked import Near, Ranked, Rows
 from vocabtool.search.corpus import Among, Stored
 from vocabtool.search.knowledge import Knowledge
 from vocabtool.vectors.fast_scan import FastScan
@@ -111,13 +111,15 @@ class Snapshot:
 
     def vector_search(self, vector: Vectors, limit: int, among: Among | None = None) -> Ranked:
         """The nearest documents, deleted ones and those without a vector never among them."""
-        if among is None and self.manifest.deleted is not None:
-            among = self.live
-        return self._leg.search(vector, limit, among)
+        return self._leg.search(vector, limit, self._seen(among))
 
-    def similarities(self, vector: Vectors, rows: Rows) -> Scores:
-        """How near these rows are to a vector, exactly; NaN for documents without one."""
-        return self._leg.similarities(vector, rows)
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
+        """The same, and how near these rows are."""
+        return self._leg.near(vector, rows, limit, self._seen(among))
+
+    def _seen(self, among: Among | None) -> Among | None:
+        """Which rows the vector leg may give; ``None``: all."""
+        return self.live if among is None and self.manifest.deleted is not None else among
 
     def where(self, condition: str) -> Among:
         """Which rows fulfil a condition on fields; deleted ones never."""

@@ -52,8 +52,9 @@ ROW_IN_HITS: Final = 25
 ROWS_AT_ONCE: Final = 50_000  # ids read at once
 SPELLINGS: Final = 50_000  # terms of one initial that are compared, the most frequent
 
-# tantivy adds float32 in an order that varies, so equal documents may differ in the last bits.
-_NOISE: Final = np.uint32(8)  # bits
+# tantivy adds float32 in an order that varies, so equal documents may differ in the last 8 bits.
+_HALF: Final = np.uint32(1 << 7)
+_KEPT: Final = np.uint32(0xFFFF_FF00)
 
 
 class TantivyWriter:
@@ -336,8 +337,9 @@ def _pass(rows: Rows, among: Among) -> Among:
 
 
 def _rounded(scores: Scores) -> Scores:
-    half, noise = np.uint32(1 << (_NOISE - 1)), np.uint32((1 << _NOISE) - 1)
-    return ((scores.view(np.uint32) + half) & ~noise).view(np.float32)
+    bits = scores.view(np.uint32) + _HALF
+    bits &= _KEPT
+    return bits.view(np.float32)
 
 
 def _best_of(found: Sequence[Ranked], limit: int) -> Ranked:

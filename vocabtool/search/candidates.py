@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.ranked import Ranked, Rows, Scores
+from vocabtool.ranked import Near, Ranked, Rows, Scores
 from vocabtool.search.fusion import shared_ranks
 
 Places = NDArray[np.int64]
@@ -20,6 +20,8 @@ class Candidates(NamedTuple):
     ``rows``: int64, shape (n,). ``dense``, ``keyword``: the legs' lists.
     ``places``: int64, one for each of ``keyword``: where among the candidates it stands.
     ``listed``: how many of ``keyword`` have a rank; the others were only found by identifiers.
+    ``similarities``: float32, shape (n,): how near each is to the vector, exactly; NaN where
+    either has none.
     """
 
     rows: Rows
@@ -27,6 +29,7 @@ class Candidates(NamedTuple):
     keyword: Ranked
     places: Places
     listed: int
+    similarities: Scores
 
     def bm25(self) -> Scores:
         """Float32, shape (n,): 0 for what only the dense leg gave."""
@@ -46,16 +49,14 @@ class Candidates(NamedTuple):
         ranks[self.places[: self.listed]] = shared_ranks(self.keyword.scores[: self.listed])
         return ranks
 
-    def found_by_keywords_alone(self) -> Rows:
-        """The rows that the dense leg did not give: the last ones."""
-        return self.rows[len(self.dense.rows) :]
 
-
-def joined(dense: Ranked, keyword: Ranked, listed: int) -> Candidates:
-    """The union of both lists."""
+def joined(near: Near, keyword: Ranked, listed: int) -> Candidates:
+    """The union of both lists; ``near.beside``: of the keyword leg's."""
+    dense, beside = near
     count = len(dense.rows)
     if not count:
-        return Candidates(keyword.rows, dense, keyword, np.arange(len(keyword.rows)), listed)
+        everything = np.arange(len(keyword.rows))
+        return Candidates(keyword.rows, dense, keyword, everything, listed, beside)
     order = dense.rows.argsort()
     ascending = dense.rows[order]
     at = ascending.searchsorted(keyword.rows)
@@ -63,7 +64,8 @@ def joined(dense: Ranked, keyword: Ranked, listed: int) -> Candidates:
     new = ascending[at] != keyword.rows
     places = np.where(new, count - 1 + np.cumsum(new), order[at])
     rows = np.concatenate((dense.rows, keyword.rows[new]))
-    return Candidates(rows, dense, keyword, places, listed)
+    similarities = np.concatenate((dense.scores, beside[new]))
+    return Candidates(rows, dense, keyword, places, listed, similarities)
 
 
 def are_among(rows: Rows, others: Rows) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.ranked import Ranked, Rows, Scores
+from vocabtool.ranked import Near, Ranked, Rows
 from vocabtool.search.knowledge import Knowledge
 
 Among = NDArray[np.bool_]  # shape (rows,): which rows may be found
@@ -60,8 +60,11 @@ class Corpus(Protocol):
         Documents without a vector (all zero) are never among them either.
         """
 
-    def similarities(self, vector: Vectors, rows: Rows) -> Scores:
-        """How near these rows are to a vector, exactly; NaN for documents without one."""
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
+        """What :meth:`vector_search` finds, and how near these rows are, exactly.
+
+        At once, since it takes less time to read all these vectors together.
+        """
 
     def where(self, condition: str) -> Among:
         """Which rows fulfil a condition on fields; deleted ones never."""

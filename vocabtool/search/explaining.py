@@ -13,7 +13,7 @@ from vocabtool.keywords.highlights import highlights
 from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import KeywordQuery, Term
 from vocabtool.ranked import Ranked, Rows, Scores
-from vocabtool.search import legs, weighing
+from vocabtool.search import weighing
 from vocabtool.search.candidates import Candidates, Places, mask_of
 from vocabtool.search.corpus import Among, Corpus
 from vocabtool.search.fusion import shared_ranks
@@ -68,7 +68,7 @@ def explanations(
 ) -> list[Explanation]:
     """Why each hit stands where it stands. ``places``: which candidates the hits are."""
     rows = candidates.rows[places]
-    dense = _dense_places(corpus, vector, candidates, places)
+    dense = _dense_places(candidates, places)
     keyword = _keyword_places(candidates, places)
     alone = _ranks_alone(corpus, vector, among, rows, dense)
     matched = _matched(corpus, query, rows)
@@ -86,10 +86,8 @@ def _is_quoted(word: WeighedWord) -> bool:
     return word.word.phrase is not None
 
 
-def _dense_places(
-    corpus: Corpus, vector: Vectors | None, candidates: Candidates, places: Places
-) -> list[Place]:
-    near = legs.similarities(corpus, vector, candidates)[places]
+def _dense_places(candidates: Candidates, places: Places) -> list[Place]:
+    near = candidates.similarities[places]
     return _told(candidates.dense_ranks()[places].tolist(), near, (~np.isnan(near)).tolist())
 
 

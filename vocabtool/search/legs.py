@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.queries import KeywordQuery
-from vocabtool.ranked import Ranked, Scores
+from vocabtool.ranked import Near, Ranked
 from vocabtool.search.candidates import Candidates, are_among, joined, mask_of
 from vocabtool.search.corpus import Among, Corpus
 from vocabtool.search.query import Query
@@ -112,15 +112,9 @@ def candidates(
     corpus: Corpus, vector: Vectors | None, leg: KeywordLeg, limit: int, among: Among | None
 ) -> Candidates:
     """What both legs give; without a vector, what the keyword leg gives."""
-    dense = Ranked.none() if vector is None else corpus.vector_search(vector, limit, among)
-    return joined(dense, leg.found, leg.listed)
-
-
-def similarities(corpus: Corpus, vector: Vectors | None, among: Candidates) -> Scores:
-    """How near each candidate is to the vector, exactly; NaN where either has none."""
-    others = among.found_by_keywords_alone()
-    if not len(others):
-        return among.dense.scores
+    rows = leg.found.rows
     if vector is None:
-        return np.full(len(others), np.nan, np.float32)
-    return np.concatenate((among.dense.scores, corpus.similarities(vector, others)))
+        near = Near(Ranked.none(), np.full(len(rows), np.nan, np.float32))
+    else:
+        near = corpus.near(vector, rows, limit, among)
+    return joined(near, leg.found, leg.listed)

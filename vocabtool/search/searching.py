@@ -186,8 +186,7 @@ def _scores(asking: Asking, candidates: Candidates, weight: float | None) -> Fus
     if weight is None:
         ranks = candidates.dense_ranks(), candidates.keyword_ranks()
         return fusion.reciprocal_ranks(*ranks, asking.settings.k_rrf)
-    near = legs.similarities(asking.corpus, asking.vector, candidates)
-    return fusion.weighted(near, candidates.bm25(), weight)
+    return fusion.weighted(candidates.similarities, candidates.bm25(), weight)
 
 
 def _hits(asking: Asking, found: Found, notes: Sequence[str]) -> Hits:

@@ -35,10 +35,8 @@ class Block(NamedTuple):
     squares: Scores
 
     @classmethod
-    def of(cls, rows: Rows, vectors: Vectors, metric: Metric, *, seen: bool = False) -> Block:
-        """Vectors of rows, zero vectors left out; ``seen``: there are none, as is known."""
-        if seen and metric == "cosine":
-            return cls(rows, vectors, np.empty(0, np.float32))
+    def of(cls, rows: Rows, vectors: Vectors, metric: Metric) -> Block:
+        """Vectors of rows, zero vectors left out."""
         squares = np.einsum("ij,ij->i", vectors, vectors)
         if not squares.all():
             there = squares > 0
@@ -109,23 +107,31 @@ class ExactSearch:
             yield Block.of(np.arange(first, first + len(vectors)), vectors, self._metric)
 
 
-def among_rows(
-    raw: RawVectors,
-    rows: Rows,
-    query: Vectors,
-    limit: int,
-    metric: Metric,
-    *,
-    seen: bool = False,
-) -> Ranked:
-    """The nearest of these rows, which ascend, exactly.
-
-    ``seen``: whether it is known that none of their vectors is zero.
-    """
-    step = max(1, (16 << 20) // (4 * raw.dim))
-    parts = (rows[start : start + step] for start in range(0, len(rows), step))
-    blocks = (Block.of(part, raw.take(part), metric, seen=seen) for part in parts)
+def among_rows(raw: RawVectors, rows: Rows, query: Vectors, limit: int, metric: Metric) -> Ranked:
+    """The nearest of these rows, which ascend, exactly."""
+    blocks = (Block.of(part, raw.take(part), metric) for part in _parts(raw, rows))
     return merged((block.best(query, limit, metric) for block in blocks), limit)
+
+
+def scored(raw: RawVectors, rows: Rows, query: Vectors, metric: Metric) -> Scores:
+    """How near each of these rows is to a prepared query, exactly; NaN for zero vectors."""
+    scores = [_scored(query, raw.take(part), metric) for part in _parts(raw, rows)]
+    return scores[0] if len(scores) == 1 else np.concatenate([np.empty(0, np.float32), *scores])
+
+
+def _scored(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
+    scores = similarities(query, vectors, metric)
+    # A zero vector's product is zero, so only few have to be looked at.
+    looked_at = np.arange(len(scores)) if metric == "l2" else np.flatnonzero(scores == 0)
+    if len(looked_at):
+        scores[looked_at[~vectors[looked_at].any(axis=1)]] = np.nan
+    return scores
+
+
+def _parts(raw: RawVectors, rows: Rows) -> Iterator[Rows]:
+    """As many at a time as take 16 MiB."""
+    step = max(1, (16 << 20) // (4 * raw.dim))
+    return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
 def merged(lists: Iterable[Ranked], limit: int) -> Ranked:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.ranked import Ranked, Rows, Scores
+from vocabtool.ranked import Near, Ranked, Rows, Scores
 from vocabtool.vectors.cost import by_codes, exactly
-from vocabtool.vectors.exact import KEPT_BYTES, ExactSearch, among_rows, merged
+from vocabtool.vectors.exact import KEPT_BYTES, ExactSearch, among_rows, merged, scored
 from vocabtool.vectors.facts import CodeFacts
 from vocabtool.vectors.fast_scan import FastScan
-from vocabtool.vectors.metric import Metric, prepared_query, similarities
+from vocabtool.vectors.metric import Metric, prepared_query
 from vocabtool.vectors.raw import RawVectors
 
 
@@ -49,30 +49,32 @@ class VectorLeg:
         past its end is never found. Neither are zero vectors, and nothing is near a zero vector.
         Raises :class:`ValueError` for a vector of another shape, NaN and infinity.
         """
+        return self.near(vector, Ranked.none().rows, limit, among).nearest
+
+    def near(
+        self, vector: Vectors, rows: Rows, limit: int, among: NDArray[np.bool_] | None = None
+    ) -> Near:
+        """What :meth:`search` finds, and how near some ``rows`` are, whatever ``among`` says.
+
+        NaN for zero vectors, and of all rows where ``vector`` is one.
+        """
         query = self._query(vector)
-        if limit < 1 or not query.any():
-            return Ranked.none()
+        if not query.any():
+            return Near(Ranked.none(), np.full(len(rows), np.nan, np.float32))
+        if limit < 1:
+            return Near(Ranked.none(), self._scored(query, rows))
         allowed = self._allowed(among)
         if self._codes is None:
-            return self._tail.search(query, limit, allowed)
+            return Near(self._tail.search(query, limit, allowed), self._scored(query, rows))
         if allowed is not None and self._few(self._codes, limit, int(np.count_nonzero(allowed))):
-            return among_rows(self._raw, np.flatnonzero(allowed), query, limit, self._metric)
-        found = self._by_codes(self._codes, query, limit, allowed)
+            left = np.flatnonzero(allowed)
+            found = among_rows(self._raw, left, query, limit, self._metric)
+            return Near(found, self._scored(query, rows))
+        near = self._by_codes(self._codes, query, rows, limit, allowed)
         if self._coded == self._raw.count:
-            return found
-        return merged([found, self._tail.search(query, limit, allowed)], limit)
-
-    def similarities(self, vector: Vectors, rows: Rows) -> Scores:
-        """How near these rows are, exactly; NaN for zero vectors, and all where ``vector`` is."""
-        query, vectors = self._query(vector), self._raw.take(rows)
-        scores = similarities(query, vectors, self._metric)
-        if not query.any():
-            scores[:] = np.nan
-        # A zero vector's product is zero, so only few have to be looked at.
-        near_nothing = np.arange(len(rows)) if self._metric == "l2" else np.flatnonzero(scores == 0)
-        if len(near_nothing):
-            scores[near_nothing[~vectors[near_nothing].any(axis=1)]] = np.nan
-        return scores
+            return near
+        newest = self._tail.search(query, limit, allowed)
+        return Near(merged([near.nearest, newest], limit), near.beside)
 
     def _query(self, vector: Vectors) -> Vectors:
         if np.shape(vector) != (self._raw.dim,):
@@ -100,20 +102,30 @@ class VectorLeg:
             codes.rows * share, min(left, self._candidates(limit)), self._raw.dim
         )
 
+    def _scored(self, query: Vectors, rows: Rows) -> Scores:
+        return scored(self._raw, rows, query, self._metric)
+
     def _by_codes(
-        self, codes: FastScan, query: Vectors, limit: int, allowed: NDArray[np.bool_] | None
-    ) -> Ranked:
+        self,
+        codes: FastScan,
+        query: Vectors,
+        rows: Rows,
+        limit: int,
+        allowed: NDArray[np.bool_] | None,
+    ) -> Near:
         """The nearest of the rows with codes; lists are visited until enough rows are found."""
         coded = None if allowed is None else allowed[: self._coded]
         left = self._coded if coded is None else int(np.count_nonzero(coded))
         probes = self._probes(left)
         while True:
-            rows = codes.candidates(query[np.newaxis], self._candidates(limit), probes, coded)[0]
-            rows = np.sort(rows[rows >= 0])
-            found = among_rows(self._raw, rows, query, limit, self._metric, seen=True)
-            if len(found.rows) >= min(limit, left) or probes >= codes.lists:
-                return found
+            found = codes.candidates(query[np.newaxis], self._candidates(limit), probes, coded)[0]
+            found = np.sort(found[found >= 0])
+            if len(found) >= min(limit, left) or probes >= codes.lists:
+                break
             probes *= 4
+        count = len(found)
+        scores = self._scored(query, np.concatenate((found, rows)))
+        return Near(Ranked.of_ascending(found, scores[:count], limit), scores[count:])
 
     def _probes(self, left: int) -> int:
         """More where a mask leaves few rows in each list, so that as many are looked at."""
