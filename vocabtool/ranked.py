@@ -41,7 +41,7 @@ class Ranked(NamedTuple):
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> Ranked:
         """The same of rows that come best first, equal scores in any order."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
-        if out_of_order.any():
+        if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)
         return cls(rows[:limit], scores[:limit])
 

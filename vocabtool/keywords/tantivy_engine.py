@@ -201,8 +201,9 @@ class TantivyReader:
         while True:
             rows, scores = self._fetch(query, asked)
             passed = _pass(rows, among)
-            if len(rows) < asked or np.count_nonzero(passed) >= limit:
-                if not passed.all():
+            left = np.count_nonzero(passed)
+            if len(rows) < asked or left >= limit:
+                if left < len(rows):
                     rows, scores = rows[passed], scores[passed]
                 return Ranked.of_falling(rows, scores, limit)
             allowed = max(int(np.count_nonzero(among)), 1)
@@ -330,7 +331,7 @@ def _document(row: int, name: str, terms: Terms) -> tantivy.Document:
 def _pass(rows: Rows, among: Among) -> Among:
     """Which of these rows the mask lets through; none that it does not know."""
     known = rows < len(among)
-    if known.all():
+    if np.count_nonzero(known) == len(known):
         return among[rows]
     known[known] = among[rows[known]]
     return known

@@ -62,9 +62,11 @@ def tokens(text: str) -> Iterator[Token]:
     """Every token of a text, in order."""
     shape = shape_of(text)
     for found in _TOKEN.finditer(shape):
-        start, end = found.span()
-        runs = (Span(*run.span()) for run in _RUNS.finditer(shape, start, end))
-        yield Token(Span(start, end), tuple(runs))
+        whole = _span(found)
+        if found[0].isalnum():  # nothing joins: one run, and most are
+            yield Token(whole, (whole,))
+        else:
+            yield Token(whole, tuple(map(_span, _RUNS.finditer(shape, *whole))))
 
 
 def is_without_blanks(run: str) -> bool:

@@ -62,7 +62,7 @@ def joined(near: Near, keyword: Ranked, listed: int) -> Candidates:
     at = ascending.searchsorted(keyword.rows)
     at[at == count] = 0
     new = ascending[at] != keyword.rows
-    places = np.where(new, count - 1 + np.cumsum(new), order[at])
+    places = np.where(new, count - 1 + new.cumsum(), order[at])
     rows = np.concatenate((dense.rows, keyword.rows[new]))
     similarities = np.concatenate((dense.scores, beside[new]))
     return Candidates(rows, dense, keyword, places, listed, similarities)

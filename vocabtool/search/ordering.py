@@ -39,12 +39,12 @@ def best(
     order = scores.argsort()[::-1]  # in any order where they tie
     if keywords_alone:
         order = order[: int(np.count_nonzero(scores > 0))]
-    if tiers.any():
+    if np.count_nonzero(tiers):
         first = tiers[order]
         order = np.concatenate((order[first], order[~first]))
     falling = scores[order]
     tied = _tied(falling, tiers[order])
-    if not tied[:k].any():
+    if not np.count_nonzero(tied[:k]):
         return Ordered(order[:k], falling[:k])
     _by_id(order, tied, rows, k, ids)
     return Ordered(order[:k], falling[first_of_ties(tied)[:k]])

@@ -89,7 +89,7 @@ def search(
     _check(vector, k, settings)
     query = understood(corpus, text, settings)
     allowed = _allowed(corpus, query, where)
-    seeing = vector if vector is not None and vector.any() else None
+    seeing = vector if vector is not None and np.count_nonzero(vector) else None
     if settings.fusion == "keyword":
         seeing = None
     asking = Asking(corpus, query, seeing, k, settings, allowed, explain)
@@ -108,7 +108,7 @@ def _check(vector: Vectors | None, k: int, settings: Settings) -> None:
     if vector is None:
         if settings.fusion == "dense":
             raise ValueError("fusion='dense': wanted the query's vector, got none")
-    elif vector.ndim != 1 or not np.isfinite(vector).all():
+    elif vector.ndim != 1 or np.count_nonzero(np.isfinite(vector)) < len(vector):
         raise ValueError(f"vector: wanted a row of finite numbers, got shape {vector.shape}")
 
 

@@ -121,10 +121,11 @@ def scored(raw: RawVectors, rows: Rows, query: Vectors, metric: Metric) -> Score
 
 def _scored(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
     scores = similarities(query, vectors, metric)
-    # A zero vector's product is zero, so only few have to be looked at.
-    looked_at = np.arange(len(scores)) if metric == "l2" else np.flatnonzero(scores == 0)
-    if len(looked_at):
-        scores[looked_at[~vectors[looked_at].any(axis=1)]] = np.nan
+    if metric == "l2":
+        scores[~vectors.any(axis=1)] = np.nan
+    elif np.count_nonzero(scores) < len(scores):  # as a zero vector's product is zero
+        nothing = np.flatnonzero(scores == 0)
+        scores[nothing[~vectors[nothing].any(axis=1)]] = np.nan
     return scores
 
 

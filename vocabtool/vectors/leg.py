@@ -59,7 +59,7 @@ class VectorLeg:
         NaN for zero vectors, and of all rows where ``vector`` is one.
         """
         query = self._query(vector)
-        if not query.any():
+        if not np.count_nonzero(query):
             return Near(Ranked.none(), np.full(len(rows), np.nan, np.float32))
         if limit < 1:
             return Near(Ranked.none(), self._scored(query, rows))

@@ -74,7 +74,8 @@ def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
     """
     if metric == "cosine":
         cosines: Scores = np.einsum("ij,j->i", vectors, query)
-        return np.clip(cosines, -1, 1, out=cosines)
+        np.minimum(cosines, 1, out=cosines)
+        return np.maximum(cosines, -1, out=cosines)
     exact, asked = vectors.astype(np.float64), query.astype(np.float64)
     if metric == "l2":
         exact -= asked
