@@ -71,16 +71,21 @@ def opening(sizes: Sequence[Corpus]) -> Iterator[str]:
 
 
 def readers(sizes: Sequence[Corpus]) -> Iterator[str]:
-    """One reader, then four."""
+    """One reader, then four, in rounds: cores are not as fast a minute later."""
     built = index(sizes[0])
-    one, four = (
-        sum(told["queries"] / told["seconds"] for told in together([["read", str(built)]] * number))
-        for number in (1, READERS)
-    )
+    rounds = [(reading(built, 1), reading(built, READERS)) for _ in range(RUNS)]
+    ratios = [four / one for one, four in rounds]
+    one, four = (median(rates) for rates in zip(*rounds, strict=True))
     yield f"{sizes[0].documents:,} documents: {one:,.0f} queries/s, {READERS} readers {four:,.0f}"
-    ratio = four / one
+    ratio, every = median(ratios), ", ".join(f"{each:.2f}" for each in ratios)
     said = f"{READERS} readers at least {SCALING:g} times one"
-    yield goal(said, ratio >= SCALING, f"{ratio:.2f}")
+    yield goal(said, ratio >= SCALING, f"{ratio:.2f}, by rounds {every}")
+
+
+def reading(built: Path, number: int) -> float:
+    """Queries a second of so many readers."""
+    asked = together([["read", str(built)]] * number)
+    return sum(told["queries"] / told["seconds"] for told in asked)
 
 
 def writer(sizes: Sequence[Corpus]) -> Iterator[str]:
