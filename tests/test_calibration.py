@@ -254,8 +254,8 @@ def test_a_copys_vector_takes_the_place_of_its_documents() -> None:
     asked = np.array([1, 0], np.float32)
     near = corpus.vector_search(asked, 10)
     assert (near.rows.tolist(), near.scores.tolist()) == ([2, 0, 1], [0.5, 0.25, 0])
-    nearest, beside = corpus.near(asked, np.array([1, 0]), 2)
-    assert (nearest.rows.tolist(), beside.tolist()) == ([2, 0], [0, 0.25])
+    nearest, similar = corpus.near(asked, np.array([1, 0]), 2)
+    assert (nearest.rows.tolist(), similar.tolist()) == ([2, 0], [0, 0.25])
     mask = np.array([False, True, True])
     assert corpus.vector_search(asked, 10, mask).rows.tolist() == [2, 1]
 
@@ -265,7 +265,7 @@ def test_a_copy_without_a_vector_is_not_near() -> None:
     _, corpus = altered("x", (0, 0))
     asked = np.array([1, 0], np.float32)
     assert corpus.vector_search(asked, 10).rows.tolist() == [2, 1]
-    assert np.isnan(corpus.near(asked, np.array([0]), 1).beside).all()
+    assert np.isnan(corpus.near(asked, np.array([0]), 1).similarities).all()
 
 
 def test_a_copy_is_shown_with_its_own_text() -> None:

@@ -121,9 +121,9 @@ def test_what_only_an_identifier_found_has_no_rank() -> None:
 @given(st.dictionaries(st.integers(0, 30), FINITE), st.dictionaries(st.integers(0, 30), FINITE))
 def test_the_union_holds_each_row_once(dense: dict[int, float], keyword: dict[int, float]) -> None:
     """With the keyword score of exactly those rows that have one, and each one's similarity."""
-    listed = leg_of(keyword)
-    beside = floats(*(dense.get(row, row) for row in listed.rows.tolist()))
-    found = joined(Near(leg_of(dense), beside), listed, len(keyword))
+    keywords = leg_of(keyword)
+    similar = floats(*(dense.get(row, row) for row in keywords.rows.tolist()))
+    found = joined(Near(leg_of(dense), similar), keywords, len(keyword))
     assert sorted(found.rows.tolist()) == sorted({*dense, *keyword})
     similar = floats(*(dense.get(row, row) for row in found.rows.tolist()))
     assert found.similarities.tolist() == similar.tolist()

@@ -150,6 +150,48 @@ def test_contract(make: Make, metric: Metric, dtype: StoredType, tmp_path: Path)
     assert near >= (0.95 if make not in EXACT else 1.0) * wanted_near
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("make", ENGINES)
+def test_similarities_of_rows(
+    make: Make, metric: Metric, dtype: StoredType, tmp_path: Path
+) -> None:
+    """Of any rows, whatever the mask and limit say, beside what is found without them."""
+    count, dim = 1500, 19
+    vectors = clustered(count, dim)
+    leg = make(tmp_path, vectors, metric, dtype)
+    held = stored(vectors, metric, dtype)
+    rows = np.array([1400, 17, 3, 3, 0, count - 1, 700])
+    for seed, among in enumerate(masks(count)):
+        query = np.random.default_rng(seed).normal(size=dim).astype(np.float32)
+        everything = brute(held, query, metric, np.ones(count, np.bool_))
+        of_row = dict(zip(everything.rows.tolist(), everything.scores.tolist(), strict=True))
+        wanted = [of_row.get(row, np.nan) for row in rows.tolist()]
+        assert np.isnan(wanted).tolist() == [False, True, False, False, True, False, False]
+        for limit in (0, 1, 200, 2 * count):
+            nearest, similarities = leg.near(query, rows, limit, among)
+            np.testing.assert_allclose(similarities, wanted, rtol=1e-6, atol=1e-6)
+            alone = leg.search(query, limit, among)
+            assert nearest.rows.tolist() == alone.rows.tolist()
+            assert nearest.scores.tolist() == alone.scores.tolist()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("make", [coded_leg, listed_leg, tailed_leg])
+def test_vectors_that_were_zeroed_are_not_found(make: Make, metric: Metric, tmp_path: Path) -> None:
+    """Their codes still say that there is something, the file holds nothing."""
+    vectors = np.random.default_rng(0).normal(size=(900, 16)).astype(np.float32)
+    leg = make(tmp_path, vectors, metric, "float32")
+    (file,) = (path for path in tmp_path.iterdir() if path.stat().st_size == vectors.nbytes)
+    with file.open("r+b") as out:
+        for row in range(0, 900, 3):
+            out.seek(row * 64)
+            out.write(bytes(64))
+    found = leg.search(vectors[1], 900)
+    assert sorted(found.rows.tolist()) == [row for row in range(900) if row % 3]
+    assert np.isfinite(found.scores).all()
+
+
 @pytest.mark.parametrize("make", EXACT)
 def test_equal_scores_are_ordered_by_row(make: Make, tmp_path: Path) -> None:
     """Of equal vectors the first rows are found, wherever they lie among others."""
@@ -210,9 +252,9 @@ def test_zero_vectors_are_never_found(make: Make, tmp_path: Path) -> None:
     assert sorted(found.rows.tolist()) == [*range(10), *range(390, 400)]
     assert not len(leg.search(np.zeros(8, np.float32), 5).rows)
     rows = np.array([3, 20, 395])
-    beside = leg.near(np.ones(8, np.float32), rows, 50).beside
-    assert np.isnan(beside).tolist() == [False, True, False]
-    assert np.isnan(leg.near(np.zeros(8, np.float32), rows, 50).beside).all()
+    similar = leg.near(np.ones(8, np.float32), rows, 50).similarities
+    assert np.isnan(similar).tolist() == [False, True, False]
+    assert np.isnan(leg.near(np.zeros(8, np.float32), rows, 50).similarities).all()
 
 
 @pytest.mark.parametrize("make", ENGINES)
@@ -296,8 +338,9 @@ def test_scores_depend_on_the_two_vectors_only(tmp_path: Path) -> None:
         coded = leg.search(query, 300)
         assert coded.scores.tolist() == [score[row] for row in coded.rows.tolist()]
         near = leg.near(query, coded.rows[::-1], 300)
+        assert near.nearest.rows.tolist() == coded.rows.tolist()
         assert near.nearest.scores.tolist() == coded.scores.tolist()
-        assert near.beside.tolist() == coded.scores.tolist()[::-1]
+        assert near.similarities.tolist() == coded.scores.tolist()[::-1]
 
 
 def test_small_indexes_stay_in_memory() -> None:

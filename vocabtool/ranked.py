@@ -47,10 +47,11 @@ class Ranked(NamedTuple):
 
 
 class Near(NamedTuple):
-    """What the vector leg gives: the ``nearest`` rows, and ``beside``, of other rows how near.
+    """What the vector leg gives: the ``nearest`` rows, and ``similarities`` of rows asked about.
 
-    ``beside``: float32, one for each row that was asked for; NaN for documents without a vector.
+    ``similarities``: float32, one for each of these rows, found or not: how near it is, exactly;
+    NaN where it or the query has no vector.
     """
 
     nearest: Ranked
-    beside: Scores
+    similarities: Scores

@@ -99,11 +99,11 @@ class Altered:
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
         """The same, and how near these rows are, the copy among them."""
-        found, beside = self._corpus.near(vector, rows, limit + 1, among)
+        found, similar = self._corpus.near(vector, rows, limit + 1, among)
         own = self._similarity(vector)
         seen = self._is_among(among) and not np.isnan(own)
         nearest = self._replaced(found, own if seen else None, limit)
-        return Near(nearest, np.where(rows == self._copy.row, np.float32(own), beside))
+        return Near(nearest, np.where(rows == self._copy.row, np.float32(own), similar))
 
     def where(self, condition: str) -> Among:
         """The corpus's: the copy has its document's fields."""

@@ -51,12 +51,12 @@ class Candidates(NamedTuple):
 
 
 def joined(near: Near, keyword: Ranked, listed: int) -> Candidates:
-    """The union of both lists; ``near.beside``: of the keyword leg's."""
-    dense, beside = near
+    """The union of both lists; ``near.similarities``: of the keyword leg's."""
+    dense, others = near
     count = len(dense.rows)
     if not count:
         everything = np.arange(len(keyword.rows))
-        return Candidates(keyword.rows, dense, keyword, everything, listed, beside)
+        return Candidates(keyword.rows, dense, keyword, everything, listed, others)
     order = dense.rows.argsort()
     ascending = dense.rows[order]
     at = ascending.searchsorted(keyword.rows)
@@ -64,7 +64,7 @@ def joined(near: Near, keyword: Ranked, listed: int) -> Candidates:
     new = ascending[at] != keyword.rows
     places = np.where(new, count - 1 + new.cumsum(), order[at])
     rows = np.concatenate((dense.rows, keyword.rows[new]))
-    similarities = np.concatenate((dense.scores, beside[new]))
+    similarities = np.concatenate((dense.scores, others[new]))
     return Candidates(rows, dense, keyword, places, listed, similarities)
 
 

@@ -61,9 +61,9 @@ class Corpus(Protocol):
         """
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
-        """What :meth:`vector_search` finds, and how near these rows are, exactly.
+        """What :meth:`vector_search` finds, and how near these rows are, whatever ``among`` says.
 
-        At once, since it takes less time to read all these vectors together.
+        Together, since many vectors are then read once. NaN for documents without one.
         """
 
     def where(self, condition: str) -> Among:

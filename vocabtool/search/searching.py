@@ -1,6 +1,7 @@
 """Search: a query weighed, both legs asked, their scores fused, the best documents fetched.
 
-Nothing that only an explanation needs is computed here: that is in ``explaining.py``.
+What only an explanation needs is in ``explaining.py``, but for similarities, which every answer
+has at hand: rank fusion does without them.
 """
 
 from __future__ import annotations

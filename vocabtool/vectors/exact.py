@@ -53,11 +53,11 @@ class Block(NamedTuple):
     def best(self, query: Vectors, limit: int, metric: Metric) -> Ranked:
         """The nearest ``limit`` rows to a prepared query of shape (dim,)."""
         if metric == "cosine" or len(self.rows) <= limit:
-            return _first(self.rows, similarities(query, self.vectors, metric), limit)
+            return first(self.rows, similarities(query, self.vectors, metric), limit)
         near = self._near(query, limit, metric)
         parts = (near[start : start + AT_A_TIME] for start in range(0, len(near), AT_A_TIME))
         exact = [similarities(query, self.vectors[part], metric) for part in parts]
-        return _first(self.rows[near], np.concatenate(exact), limit)
+        return first(self.rows[near], np.concatenate(exact), limit)
 
     def _near(self, query: Vectors, limit: int, metric: Metric) -> NDArray[np.int64]:
         """Where the rows are that rounding may put among the best, of more than ``limit``."""
@@ -147,8 +147,8 @@ def merged(lists: Iterable[Ranked], limit: int) -> Ranked:
     return best
 
 
-def _first(rows: Rows, scores: Scores, limit: int) -> Ranked:
-    """The best of ascending rows."""
+def first(rows: Rows, scores: Scores, limit: int) -> Ranked:
+    """The best of ascending rows, none of whose scores is NaN."""
     if len(rows) > 2 * limit:  # fewer are sorted as soon as they are looked through
         near = np.flatnonzero(scores >= _nth(scores, limit))
         rows, scores = rows[near], scores[near]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.ranked import Near, Ranked, Rows, Scores
 from vocabtool.vectors.cost import by_codes, exactly
-from vocabtool.vectors.exact import KEPT_BYTES, ExactSearch, among_rows, merged, scored
+from vocabtool.vectors.exact import KEPT_BYTES, ExactSearch, among_rows, first, merged, scored
 from vocabtool.vectors.facts import CodeFacts
 from vocabtool.vectors.fast_scan import FastScan
 from vocabtool.vectors.metric import Metric, prepared_query
@@ -65,16 +65,13 @@ class VectorLeg:
             return Near(Ranked.none(), self._scored(query, rows))
         allowed = self._allowed(among)
         if self._codes is None:
-            return Near(self._tail.search(query, limit, allowed), self._scored(query, rows))
+            found = self._tail.search(query, limit, allowed)
+            return Near(found, self._scored_but(found, query, rows))
         if allowed is not None and self._few(self._codes, limit, int(np.count_nonzero(allowed))):
             left = np.flatnonzero(allowed)
             found = among_rows(self._raw, left, query, limit, self._metric)
             return Near(found, self._scored(query, rows))
-        near = self._by_codes(self._codes, query, rows, limit, allowed)
-        if self._coded == self._raw.count:
-            return near
-        newest = self._tail.search(query, limit, allowed)
-        return Near(merged([near.nearest, newest], limit), near.beside)
+        return self._by_codes(self._codes, query, rows, limit, allowed)
 
     def _query(self, vector: Vectors) -> Vectors:
         if np.shape(vector) != (self._raw.dim,):
@@ -105,6 +102,17 @@ class VectorLeg:
     def _scored(self, query: Vectors, rows: Rows) -> Scores:
         return scored(self._raw, rows, query, self._metric)
 
+    def _scored_but(self, found: Ranked, query: Vectors, rows: Rows) -> Scores:
+        """The same; what was found is not read again."""
+        if not len(rows):
+            return np.empty(0, np.float32)
+        known = np.full(self._raw.count, np.nan, np.float32)
+        known[found.rows] = found.scores
+        scores: Scores = known[rows]
+        others = np.flatnonzero(np.isnan(scores))
+        scores[others] = self._scored(query, rows[others])
+        return scores
+
     def _by_codes(
         self,
         codes: FastScan,
@@ -113,7 +121,20 @@ class VectorLeg:
         limit: int,
         allowed: NDArray[np.bool_] | None,
     ) -> Near:
-        """The nearest of the rows with codes; lists are visited until enough rows are found."""
+        """Candidates and ``rows`` are read together; rows without codes are all compared."""
+        candidates = self._candidate_rows(codes, query, limit, allowed)
+        scores = self._scored(query, np.concatenate((candidates, rows)))
+        others = scores[len(candidates) :]
+        there = np.flatnonzero(~np.isnan(scores[: len(candidates)]))  # all, but in damaged files
+        found = first(candidates[there], scores[there], limit)
+        if self._coded < self._raw.count:
+            found = merged([found, self._tail.search(query, limit, allowed)], limit)
+        return Near(found, others)
+
+    def _candidate_rows(
+        self, codes: FastScan, query: Vectors, limit: int, allowed: NDArray[np.bool_] | None
+    ) -> Rows:
+        """What seems nearest, ascending; lists are visited until enough rows are found."""
         coded = None if allowed is None else allowed[: self._coded]
         left = self._coded if coded is None else int(np.count_nonzero(coded))
         probes = self._probes(left)
@@ -121,11 +142,8 @@ class VectorLeg:
             found = codes.candidates(query[np.newaxis], self._candidates(limit), probes, coded)[0]
             found = np.sort(found[found >= 0])
             if len(found) >= min(limit, left) or probes >= codes.lists:
-                break
+                return found
             probes *= 4
-        count = len(found)
-        scores = self._scored(query, np.concatenate((found, rows)))
-        return Near(Ranked.of_ascending(found, scores[:count], limit), scores[count:])
 
     def _probes(self, left: int) -> int:
         """More where a mask leaves few rows in each list, so that as many are looked at."""
