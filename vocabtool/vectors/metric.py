@@ -74,7 +74,7 @@ def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
     """
     if metric == "cosine":
         cosines: Scores = np.einsum("ij,j->i", vectors, query)
-        np.minimum(cosines, 1, out=cosines)
+        np.minimum(cosines, 1, out=cosines)  # and the next: sooner than np.clip
         return np.maximum(cosines, -1, out=cosines)
     exact, asked = vectors.astype(np.float64), query.astype(np.float64)
     if metric == "l2":
