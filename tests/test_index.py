@@ -919,14 +919,15 @@ def test_no_model_is_imported_because_a_folder_says_so(
     assert ids(Index.open(tmp_path / "index", name).search("amber")) == ["x"]
 
 
+@pytest.mark.parametrize("model", ["vectors.txt", "static:vectors.txt"])
 def test_a_model_that_is_a_file_is_found_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     """From any folder, as long as it is where it was, with the weights that were fitted then."""
     (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 1.0\n")
     monkeypatch.chdir(tmp_path)
     sample = ["amber birch", "amber"]
-    index = Index.create("index", "vectors.txt", weights="idf", sample=sample, rule="lower")
+    index = Index.create("index", model, weights="idf", sample=sample, rule="lower")
     with index.writer() as writer:
         writer.add([Document("x", "Amber"), Document("y", "Birch")])
     (tmp_path / "elsewhere").mkdir()

@@ -344,7 +344,10 @@ def test_names_in_a_manifest_lead_nowhere(two: tuple[Path, Path], name: Any) -> 
 
 @pytest.mark.parametrize(
     "model",
-    ["x" * 5000, "a\0b", "python:os:getcwd", "https://tfhub.dev/google/nnlm/1", "words.txt"],
+    [
+        *("x" * 5000, "a\0b", "https://tfhub.dev/google/nnlm/1", "words.txt", "static:words.txt"),
+        *("python:os:getcwd", "python:/", "static:a\0b"),
+    ],
 )
 def test_a_model_in_a_manifest_leads_nowhere(two: tuple[Path, Path], model: str) -> None:
     """Unless it is a whole path to what is there."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.opening import Model, is_encoder, open_encoder
+from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError
@@ -83,9 +83,23 @@ def _rule(encoder: Encoder) -> str | None:
 
 def _name(model: Model) -> str | None:
     """How a model is found again, wherever the next command runs; ``None``: by the caller."""
-    if isinstance(model, Path) or (isinstance(model, str) and Path(model).exists()):
+    if isinstance(model, Path):
         return os.path.abspath(model)  # noqa: PTH100 - links stay: what is behind may move
-    return model if isinstance(model, str) else None
+    if not isinstance(model, str):
+        return None
+    prefix, rest = _parted(model)
+    return prefix + os.path.abspath(rest) if os.path.exists(rest) else model  # noqa: PTH100, PTH110 - the same; bears any text
+
+
+def _parted(model: str) -> tuple[str, str]:
+    """What says that a file or folder is of a kind (``static:``), and the rest.
+
+    Never ``python:``, whose rest is imported.
+    """
+    prefix, colon, rest = model.partition(":")
+    if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - bears any text
+        return prefix + colon, rest
+    return "", model
 
 
 def keep(folder: Path, opened: Opened) -> None:
@@ -173,8 +187,9 @@ class Belonging:
 
     def _own_model(self) -> str:
         model = self._configuration.model
+        path = _parted(model)[1] if model else ""
         # What is not a whole path may as well be the name of something to import.
-        if model is None or not os.path.isabs(model) or not os.path.exists(model):  # noqa: PTH110, PTH117 - these bear any text
+        if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - these bear any text
             told = f"{model[:100]!r}, which is not here" if model else "an object in Python"
             raise NotFound(
                 f"{self._folder}: its vectors were made by {told}: name the model (--model, in "
