@@ -37,8 +37,8 @@ from vocabtool.index.index import Index
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.ranked import Rows
-from vocabtool.search.corpus import Stored
+from vocabtool.ranked import Near, Rows
+from vocabtool.search.corpus import Among, Stored
 from vocabtool.search.searching import search
 from vocabtool.search.settings import Settings
 from vocabtool.vectors.metric import Metric
@@ -377,6 +377,33 @@ def test_the_curve_is_the_mean_logarithm_of_ranks() -> None:
         assert found.curve[at].loss == pytest.approx(sum(logs) / len(logs))
     assert found.a == found.a0 == nearly_best(found.curve)
     assert found.notes == (ESTIMATE,)
+
+
+class Deep(Corpus):
+    """Says that it is large, and remembers how many documents its vectors were to give."""
+
+    def __init__(self, docs: Sequence[Doc], dim: int) -> None:
+        super().__init__(docs, dim=dim)
+        self.limits: set[int] = set()
+
+    def live_rows(self) -> Rows:
+        return np.arange(len(self.docs))
+
+    def _allowed(self, among: Among | None) -> list[int]:
+        return [row for row in super()._allowed(among) if row < len(self.docs)]
+
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
+        self.limits.add(limit)
+        return super().near(vector, rows, limit, among)
+
+
+def test_lists_are_as_deep_as_ranks_count_in_a_large_corpus_too() -> None:
+    """A thousand, ten where a leg is asked alone, one more for the copy; a search takes 100."""
+    corpus = Deep(corpus_of_words(40).docs, dim=8)
+    corpus.documents = 5_000
+    calibrate(index_of(corpus, LetterCounts("abdefiou")), sample=12)
+    assert corpus.limits == {11, 1_001}
+    assert Settings().limit(corpus.documents) == 100
 
 
 def test_everything_is_encoded_once() -> None:

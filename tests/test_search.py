@@ -362,10 +362,10 @@ def test_equally_near_documents_share_their_rank_without_keywords() -> None:
 
 
 def test_small_corpora_are_ranked_whole() -> None:
-    """Up to 2,000 documents, unless a depth is told; the legs of larger ones give 200."""
+    """Up to 2,000 documents, unless a depth is told; the legs of larger ones give 100."""
     assert (Settings().limit(2_000), Settings().limit(2_001), Settings().limit(0)) == (
         2_000,
-        200,
+        100,
         1,
     )
     assert Settings(depth=5).limit(10) == 5

@@ -69,7 +69,7 @@ FUSION = together(
         "--depth",
         type=click.IntRange(1, 1_000_000),
         default=None,
-        help="Documents that each leg gives. [default: 200, or all of 2,000 rows at most]",
+        help="Documents that each leg gives. [default: 100, or all of 2,000 rows at most]",
     ),
     click.option(
         "--guarantee/--no-guarantee",

@@ -47,7 +47,7 @@ FEWEST: Final = 10  # sampled documents, below which nothing is concluded
 LOOKED_AT: Final = 20  # times the sample: how many documents are looked at for long enough ones
 ABSENT: Final = 1_000  # the rank of a document that is not found
 NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
-SHIPPED: Final = Settings()
+SETTINGS: Final = Settings(depth=ABSENT)  # lists as deep as ranks count
 ESTIMATE: Final = "an estimate from the corpus alone: nobody judged what it finds"
 TOO_FEW: Final = f"fewer than {FEWEST_QUERIES} queries hold a word: they do not shift it"
 WORDS_ALONE: Final = (
@@ -193,7 +193,7 @@ def _shift(
 def _calibrated(
     asked: Sequence[Asked], shift: Shift, queries: Sequence[str], seed: int
 ) -> Calibrated:
-    legs = [legs_of(each.corpus, each.query.text, each.vector, SHIPPED) for each in asked]
+    legs = [legs_of(each.corpus, each.query.text, each.vector, SETTINGS) for each in asked]
     curve = tuple(Point(a, _loss(asked, legs, a)) for a in WEIGHTS)
     a0 = nearly_best(curve)
     return Calibrated(

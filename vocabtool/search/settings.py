@@ -21,7 +21,7 @@ PHRASES: Final[tuple[Phrases, ...]] = get_args(Phrases)
 A_OF_WORDS: Final = 0.5  # the best fixed weights in ../shared/retrieval.md
 A_OF_PIECES: Final = 0.4
 
-DEPTH: Final = 200
+DEPTH: Final = 100
 SMALL: Final = 2_000  # rows: of no more, all are candidates, as a list's end costs nDCG
 
 
@@ -34,7 +34,7 @@ class Settings:
     ``boost``, ``code_boost``: ``coverage`` counts an unknown word 1 + ``boost`` times, an unknown
     code-like one 1 + ``code_boost`` times.
     ``k_rrf``: the constant of reciprocal rank fusion.
-    ``depth``: how many documents a leg gives; ``None``: 200, or all of 2,000 rows at most.
+    ``depth``: how many documents a leg gives; ``None``: 100, or all of 2,000 rows at most.
     ``guarantee``: whether documents that hold an unknown code-like word of the query come first.
     ``identifier``: which words, as written, are code-like: a predicate, or a regular expression
     that the whole word fits; ``None``: :func:`~vocabtool.keywords.identifiers.is_code_like`.
