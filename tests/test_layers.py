@@ -138,7 +138,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("encoders.static_means", "encoders.saved_model_files", "encoders.saved_model_words"),
     ("encoders.static_fitting", "encoders.saved_model_inputs", "encoders.saved_model_vectors"),
     ("encoders.static", "encoders.python_callable", "encoders.sentence_transformers"),
-    ("encoders.saved_model_run",),
+    ("encoders.saved_model_run", "encoders.recognising"),
     ("encoders.tensorflow",),
     ("encoders.opening",),
     # Documents to shards of vectors.

@@ -6,7 +6,7 @@ One file beside this for each kind. Where texts come from and where vectors go i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,11 @@ Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
 EncoderKind = Literal["tensorflow", "static", "sentence-transformers", "python"]
+
+FORMS: Final = (
+    "say what it is: tensorflow:FOLDER-OR-HANDLE, static:FILE, sentence-transformers:FOLDER-OR-"
+    "NAME, python:package.module:attribute"
+)
 
 
 class Encoded(NamedTuple):

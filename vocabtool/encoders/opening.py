@@ -1,7 +1,7 @@
 """Opening an encoder by what a user gives: a path, a name, a Python object.
 
-What a path holds is told by its content. An option that a kind of encoder does not have is refused
-by name. How each kind is opened is in its own file.
+What a path holds is told by its content (``recognising.py``). An option that a kind of encoder does
+not have is refused by name. How each kind is opened is in its own file.
 """
 
 from __future__ import annotations
@@ -10,30 +10,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, assert_never, cast, get_args
 
-from vocabtool.encoders.encoder import Encoder, EncoderKind
+from vocabtool.encoders.encoder import FORMS, Encoder, EncoderKind
 from vocabtool.encoders.python_callable import PythonEncoder
 from vocabtool.encoders.python_names import named_object
-from vocabtool.encoders.sentence_transformers_files import MARKS, is_model
 from vocabtool.encoders.static_weights import FittedWeights, Weighting
-from vocabtool.errors import NotFound, UnknownFormat, VocabtoolError, reading
-from vocabtool.formats import (
-    binary_vectors,
-    fasttext_bin,
-    graph_files,
-    hub_cache,
-    numpy_array,
-    readers,
-    text_vectors,
-)
-from vocabtool.formats.zip_archive import MAGIC as ZIP_MAGIC
-from vocabtool.formats.zip_archive import ZipArchive
-from vocabtool.word_vectors import NPZ_VECTORS, NPZ_WORDS
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.formats import hub_cache
 
 KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
-FORMS: Final = (
-    "say what it is: tensorflow:FOLDER-OR-HANDLE, static:FILE, sentence-transformers:FOLDER-OR-"
-    "NAME, python:package.module:attribute"
-)
 # The options of each kind, by their names in Python.
 OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     "tensorflow": frozenset(
@@ -49,7 +33,6 @@ PLAIN: Final[Mapping[EncoderKind, str]] = {
     "sentence-transformers": "sentence-transformers models",
     "python": "Python callables",
 }
-WORD_VECTORS: Final = (text_vectors.READER, binary_vectors.READER, fasttext_bin.READER)
 
 Model = str | Path | Encoder | Callable[[list[str]], Any]
 
@@ -181,50 +164,8 @@ def _told(model: str | Path, kind: EncoderKind | None) -> _Told:
     if isinstance(model, str) and hub_cache.is_handle(model):
         return _Told("tensorflow", model)
     path = Path(model)
-    if path.is_dir():
-        return _Told(_kind_of_folder(path), path)
-    if path.is_file():
-        return _Told(_kind_of_file(path), path)
+    if path.is_dir() or path.is_file():
+        from vocabtool.encoders.recognising import kind_of  # knows every format of models
+
+        return _Told(kind_of(path), path)
     raise NotFound(f"{model}: no such file or folder. If it is a name, {FORMS}")
-
-
-def _kind_of_folder(folder: Path) -> EncoderKind:
-    if graph_files.graphs_file_in(folder) is not None:
-        return "tensorflow"
-    if is_model(folder):
-        return "sentence-transformers"
-    raise UnknownFormat(
-        f"{folder}: not the folder of a model that makes vectors. {FORMS[0].upper()}{FORMS[1:]}",
-        (
-            f"tensorflow: none of {', '.join(graph_files.SAVED_MODELS)} in it",
-            f"sentence-transformers: neither {' nor '.join(MARKS)} in it",
-        ),
-    )
-
-
-def _kind_of_file(file: Path) -> EncoderKind:
-    with reading(str(file)):
-        source = readers.source_of(file)
-        if source.head.startswith(numpy_array.MAGIC) or _is_archive_of_vectors(file, source.head):
-            return "static"
-        reader = readers.find(source)
-        if reader in WORD_VECTORS:
-            return "static"
-        if graph_files.begins_as_graphs(file):
-            return "tensorflow"
-    tried = tuple(f"{each.format}: {each.recognise(source)}" for each in WORD_VECTORS)
-    if reader is not None:
-        told = f"it is read as {reader.format}, which makes no vectors"
-        raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {told}", tried)
-    try:
-        graph_files.read_graphs(file, file)
-    except UnknownFormat as error:
-        raise UnknownFormat(error.what, (*error.tried, *tried)) from error
-    return "tensorflow"
-
-
-def _is_archive_of_vectors(file: Path, head: bytes) -> bool:
-    if not head.startswith(ZIP_MAGIC):
-        return False
-    with ZipArchive(file) as archive:
-        return {NPZ_WORDS, NPZ_VECTORS} <= set(archive.names)

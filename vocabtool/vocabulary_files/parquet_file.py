@@ -49,7 +49,8 @@ def read(data: bytes) -> Vocabulary:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        with pq.ParquetFile(pa.BufferReader(data)) as file:  # read_table imports more of Arrow
+            table = file.read()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidFile(f"not Parquet, or damaged: {error}") from error
