@@ -214,6 +214,10 @@ HEAVY = (
 )
 
 
+# What reads models: an index opens sooner without.
+READING = ("vocabtool.formats.readers", "vocabtool.formats.detect", "vocabtool.words.readings")
+
+
 @cache
 def files() -> dict[str, ast.Module]:
     found = {}
@@ -273,8 +277,18 @@ def test_imports_point_up(name: str) -> None:
 )
 def test_heavy_libraries_are_imported_on_use(statement: str) -> None:
     """Neither the import nor an extraction loads TensorFlow, FAISS, pyarrow, tantivy or Ray."""
-    code = f"{statement}\nimport sys\nprint(*sorted(m for m in {HEAVY!r} if m in sys.modules))"
+    assert loaded(statement, HEAVY) == []
+
+
+def test_an_index_does_not_import_what_reads_models() -> None:
+    """Each is imported where a model is read."""
+    assert loaded("from vocabtool import Index", READING) == []
+
+
+def loaded(statement: str, modules: tuple[str, ...]) -> list[str]:
+    """Which of these modules a fresh Python has after a statement."""
+    code = f"{statement}\nimport sys\nprint(*(m for m in {modules!r} if m in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert done.stdout.split() == []
+    return done.stdout.split()

@@ -412,12 +412,22 @@ def parquet(table: dict[str, Any], **metadata: str) -> bytes:
     return file.getvalue()
 
 
+def twice(name: str) -> bytes:
+    """One of the columns is there twice."""
+    table = pq.read_table(io.BytesIO(written(words(b"the"), "parquet")))
+    file = io.BytesIO()
+    pq.write_table(table.append_column(table.schema.field(name), table.column(name)), file)
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"PAR1PAR1", "not Parquet, or damaged"),
         (written(words(b"the"), "parquet")[:-9], "not Parquet, or damaged"),
         (parquet({"id": [1], "token": ["a"]}), "wanted the columns"),
+        (twice("id"), "wanted the columns"),
+        (twice("token"), "wanted the columns"),
         (parquet({"id": [1], "token": ["a"], "bytes": [None]}), "no facts in its metadata"),
         (
             parquet({"id": [1], "token": ["a"], "bytes": [None]}, vocabtool="[]"),

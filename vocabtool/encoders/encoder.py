@@ -22,6 +22,7 @@ Vectors: TypeAlias = NDArray[np.float32]
 
 EncoderKind = Literal["tensorflow", "static", "sentence-transformers", "python"]
 
+# How errors end about a name that tells nothing.
 FORMS: Final = (
     "say what it is: tensorflow:FOLDER-OR-HANDLE, static:FILE, sentence-transformers:FOLDER-OR-"
     "NAME, python:package.module:attribute"

@@ -24,7 +24,10 @@ WORD_VECTORS: Final = (text_vectors.READER, binary_vectors.READER, fasttext_bin.
 
 
 def kind_of(path: Path) -> EncoderKind:
-    """Of a folder or file that is there. Raises :class:`UnknownFormat`, with what was tried."""
+    """Of a folder or file that is there.
+
+    Raises :class:`UnknownFormat`, with what was tried, :class:`InvalidFile` for what is damaged.
+    """
     return _of_folder(path) if path.is_dir() else _of_file(path)
 
 

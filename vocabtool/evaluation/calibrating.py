@@ -11,7 +11,7 @@ Tuning by judged queries instead is in ``tuning.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import log
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -47,7 +47,7 @@ FEWEST: Final = 10  # sampled documents, below which nothing is concluded
 LOOKED_AT: Final = 20  # times the sample: how many documents are looked at for long enough ones
 ABSENT: Final = 1_000  # the rank of a document that is not found
 NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
-SETTINGS: Final = Settings(depth=ABSENT)  # lists as deep as ranks count
+SHIPPED: Final = Settings()
 ESTIMATE: Final = "an estimate from the corpus alone: nobody judged what it finds"
 TOO_FEW: Final = f"fewer than {FEWEST_QUERIES} queries hold a word: they do not shift it"
 WORDS_ALONE: Final = (
@@ -193,7 +193,8 @@ def _shift(
 def _calibrated(
     asked: Sequence[Asked], shift: Shift, queries: Sequence[str], seed: int
 ) -> Calibrated:
-    legs = [legs_of(each.corpus, each.query.text, each.vector, SETTINGS) for each in asked]
+    settings = _deep(asked[0].corpus)
+    legs = [legs_of(each.corpus, each.query.text, each.vector, settings) for each in asked]
     curve = tuple(Point(a, _loss(asked, legs, a)) for a in WEIGHTS)
     a0 = nearly_best(curve)
     return Calibrated(
@@ -209,6 +210,11 @@ def _calibrated(
         seed=seed,
         notes=(ESTIMATE, *_notes(shift, queries)),
     )
+
+
+def _deep(corpus: Corpus) -> Settings:
+    """As searches are, but that lists go down as far as ranks count."""
+    return replace(SHIPPED, depth=max(ABSENT, SHIPPED.limit(corpus.documents)))
 
 
 def _notes(shift: Shift, queries: Sequence[str]) -> list[str]:

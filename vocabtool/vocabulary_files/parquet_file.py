@@ -54,9 +54,9 @@ def read(data: bytes) -> Vocabulary:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidFile(f"not Parquet, or damaged: {error}") from error
-    found = {field.name: str(field.type) for field in table.schema}
-    if found != COLUMNS:
-        raise InvalidFile(f"wanted the columns {COLUMNS}, got {found}")
+    found = [(field.name, str(field.type)) for field in table.schema]
+    if sorted(found) != sorted(COLUMNS.items()):  # one may be there twice
+        raise InvalidFile(f"wanted the columns {list(COLUMNS.items())}, got {found}")
     return vocabulary_of(_facts(table.schema), _entries(table), _ids(table))
 
 

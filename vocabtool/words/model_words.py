@@ -3,8 +3,8 @@
 Either by the rule recovered from its graph, or by one that the caller names, or by running the
 model (``exact``). Counting over a corpus is in ``oov/``, rewriting lines in ``mask.py``.
 
-What reads models is imported where one is read: an index, which has its words in a file of their
-own, opens in a fifth less time without.
+Most of what reads models is imported where one is read: an index, which has its words in a file of
+their own, opens sooner without.
 """
 
 from __future__ import annotations
