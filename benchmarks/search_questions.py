@@ -2,7 +2,7 @@
 
     growth     p50 of many documents against few
     opening    seconds until the first answer
-    readers    queries a second of four processes against one
+    readers    queries a second of four processes against one, also with longer turns
     writer     p50 of a reader while another process adds and commits, against the quiet one
     memory     the peak while an index is built that may take 1 GiB
 
@@ -21,10 +21,11 @@ from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from itertools import count, cycle
 from pathlib import Path
-from statistics import median
-from typing import Any, Final
+from statistics import median, quantiles
+from typing import Any, Final, TypeAlias
 
 from processes import Report, Reporter, run
+from scheduling import take_turns_of, turns_can_be_asked_for
 from search_corpus import Asked, Block, Corpus, corpus
 from search_measuring import WARM, rounds, speed
 
@@ -37,10 +38,15 @@ MOST: Final = 1_300_000_000  # ... and that it takes at most, all told
 
 READERS: Final = 4
 RUNS: Final = 5
-SECONDS: Final = 10.0  # that readers and the writer work
+ROUNDS: Final = 25  # of one reader, then four
+ROUND: Final = 1.0  # seconds that they ask in each
+TURN: Final = 20.0  # milliseconds, longer than what Linux gives (3 to 4)
+SECONDS: Final = 10.0  # that the writer and the reader beside it work
 REFRESH: Final = 0.5  # seconds between two looks for a newer commit
 COMMIT: Final = 1_000  # documents
 LIMIT: Final = 3_600.0
+
+Process: TypeAlias = "subprocess.Popen[str]"
 
 SCRIPT: Final = Path(__file__).with_name("search.py")
 
@@ -79,21 +85,36 @@ def opening(sizes: Sequence[Corpus]) -> Iterator[str]:
 
 
 def readers(sizes: Sequence[Corpus]) -> Iterator[str]:
-    """One reader, then four, in rounds: cores are not as fast a minute later."""
-    built = index(sizes[0])
-    measured = [(reading(built, 1), reading(built, READERS)) for _ in range(RUNS)]
-    ratios = [four / one for one, four in measured]
-    one, four = (median(rates) for rates in zip(*measured, strict=True))
-    yield f"{sizes[0].documents:,} documents: {one:,.0f} queries/s, {READERS} readers {four:,.0f}"
-    ratio, every = median(ratios), ", ".join(f"{each:.2f}" for each in ratios)
-    said = f"{READERS} readers at least {SCALING:g} times one"
-    yield goal(said, ratio >= SCALING, f"median ratio {ratio:.2f} of {every}")
+    """As the system lets them take turns, and with turns that are longer."""
+    built, documents = index(sizes[0]), sizes[0].documents
+    kinds = {"": ""}
+    if turns_can_be_asked_for():
+        kinds[f" in turns of {TURN:g} ms"] = str(TURN)
+    for how, turn in kinds.items():
+        measured = scaling(built, turn)
+        one, four = (median(rates) for rates in zip(*measured, strict=True))
+        yield f"{documents:,} documents{how}: {one:,.0f} queries/s, {READERS} readers {four:,.0f}"
+        low, ratio, high = quantiles((four / one for one, four in measured), n=4)
+        found = f"median ratio {ratio:.2f}, quartiles {low:.2f} and {high:.2f}"
+        yield goal(
+            f"{READERS} readers{how} at least {SCALING:g} times one", ratio >= SCALING, found
+        )
 
 
-def reading(built: Path, number: int) -> float:
-    """Queries a second of so many readers."""
-    asked = together([["read", str(built)]] * number)
-    return float(sum(told["queries"] / told["seconds"] for told in asked))
+def scaling(built: Path, turn: str) -> list[tuple[float, float]]:
+    """Queries a second of one reader and of all, in short rounds: cores are not always as fast."""
+    processes = started([["turns", str(built), turn]] * READERS)
+    measured = [(rate(processes[:1]), rate(processes)) for _ in range(ROUNDS)]
+    for process in processes:
+        process.communicate()
+    return measured
+
+
+def rate(processes: Sequence[Process]) -> float:
+    """Queries a second of readers that wait for a line, in one round."""
+    begin(processes, f"{ROUND}")
+    told = [json.loads(told_by(process)) for process in processes]
+    return float(sum(each["queries"] / each["seconds"] for each in told))
 
 
 def writer(sizes: Sequence[Corpus]) -> Iterator[str]:
@@ -182,7 +203,14 @@ def done(name: str, folder: Path, *arguments: str) -> Report:
 
 def together(jobs: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """Several at the same time: they begin when all of them are ready."""
-    started = [
+    processes = started(jobs)
+    begin(processes, "go")
+    return [json.loads(process.communicate()[0]) for process in processes]
+
+
+def started(jobs: Sequence[Sequence[str]]) -> list[Process]:
+    """Processes that are ready and wait for a line."""
+    processes = [
         subprocess.Popen(
             [sys.executable, str(SCRIPT), "--job", *each],
             stdin=subprocess.PIPE,
@@ -191,15 +219,26 @@ def together(jobs: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         )
         for each in jobs
     ]
-    for process, each in zip(started, jobs, strict=True):
-        assert process.stdout is not None  # they are pipes
-        if not process.stdout.readline():
-            raise SystemExit(f"{each[0]}: failed")
-    for process in started:
-        assert process.stdin is not None  # the same
-        process.stdin.write("go\n")
+    for process in processes:
+        told_by(process)
+    return processes
+
+
+def begin(processes: Sequence[Process], line: str) -> None:
+    """Tell all of them."""
+    for process in processes:
+        assert process.stdin is not None  # it is a pipe
+        process.stdin.write(f"{line}\n")
         process.stdin.flush()
-    return [json.loads(process.communicate()[0]) for process in started]
+
+
+def told_by(process: Process) -> str:
+    """Its next line."""
+    assert process.stdout is not None  # it is a pipe
+    line = process.stdout.readline()
+    if not line:
+        raise SystemExit(f"{process.args!r}: failed")
+    return line
 
 
 # What they do. The folder of an index stands in the folder of its corpus.
@@ -279,6 +318,25 @@ def read_job(reporter: Reporter, folder: Path) -> None:
     )
 
 
+def turns_job(reporter: Reporter, folder: Path, turn: str) -> None:
+    """Ask for as many seconds as each line says."""
+    from vocabtool import Index
+
+    if turn:
+        take_turns_of(float(turn))
+    held, queries = Index.open(folder), corpus_of(folder).queries()
+    for one in queries[:WARM]:
+        found(held, one)
+    reporter.tell(ready=True)
+    following = cycle(queries)
+    for line in sys.stdin:
+        start, asked = time.perf_counter(), 0
+        while (seconds := time.perf_counter() - start) < float(line):
+            found(held, next(following))
+            asked += 1
+        reporter.tell(queries=asked, seconds=seconds)
+
+
 def write_job(reporter: Reporter, folder: Path) -> None:
     """Add documents and commit for some seconds."""
     from vocabtool import Index
@@ -321,5 +379,6 @@ JOBS: Final[dict[str, Callable[..., None]]] = {
     "ask": ask_job,
     "open": open_job,
     "read": read_job,
+    "turns": turns_job,
     "write": write_job,
 }

@@ -1,0 +1,39 @@
+"""How long a process works before Linux lets another one have its core.
+
+Since 6.12 a process may ask for turns of 0.1 to 100 ms, without privileges (``sched_setattr`` with
+a runtime and the ordinary policy); ``chrt --other --sched-runtime`` does the same from outside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+from typing import Final
+
+SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274}  # the numbers of the system call
+ATTRIBUTES: Final = struct.Struct("=IIQiIQQQII")  # struct sched_attr, include/uapi/linux/sched
+THIS_ONE: Final = 0
+ORDINARY: Final = 0  # SCHED_OTHER
+
+
+def take_turns_of(milliseconds: float) -> None:
+    """Ask for turns of this length for the calling thread. Raises ``OSError`` where refused.
+
+    Linux before 6.12 takes the call and keeps its own length.
+    """
+    runtime = int(milliseconds * 1e6)
+    wanted = ATTRIBUTES.pack(ATTRIBUTES.size, ORDINARY, 0, 0, 0, runtime, 0, 0, 0, 0)
+    system = ctypes.CDLL(None, use_errno=True)
+    if system.syscall(SCHED_SETATTR[platform.machine()], THIS_ONE, wanted, 0):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def turns_can_be_asked_for() -> bool:
+    """Whether the system is a Linux that heeds what is asked for."""
+    if platform.system() != "Linux" or platform.machine() not in SCHED_SETATTR:
+        return False
+    major, minor = platform.release().split(".")[:2]
+    return (int(major), int(minor)) >= (6, 12)
