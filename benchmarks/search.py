@@ -238,7 +238,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one engine")
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--only", choices=ENGINES, help="measure this engine alone")
-    one.add_argument("--question", choices=QUESTIONS, help="answer this alone, of our own index")
+    one.add_argument("--question", choices=QUESTIONS, help="answer this alone")
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:

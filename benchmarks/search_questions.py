@@ -1,5 +1,6 @@
-"""What ``search.py`` asks of our own index alone, each in fresh processes.
+"""What ``search.py`` asks of our own index, each in fresh processes.
 
+    zvec       hybrid p50 beside the fastest peer's, asked in turn: both are slowed alike
     growth     p50 of many documents against few
     opening    seconds until the first answer
     readers    queries a second of four processes against one, also with longer turns
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from itertools import count, cycle
@@ -27,18 +29,20 @@ from typing import Any, Final, TypeAlias
 from processes import Report, Reporter, run
 from scheduling import take_turns_of, turns_can_be_asked_for
 from search_corpus import Asked, Block, Corpus, corpus
-from search_measuring import WARM, rounds, speed
+from search_engines import opened
+from search_measuring import WARM, Ask, both, rounds, speed, tuned, within
 
 GROWTH: Final = 3.0  # times the p50 of few documents, at most
 FIRST: Final = 1.0  # seconds
 SCALING: Final = 1.8  # times the queries of one reader, at least
+PEER: Final = "zvec"
 BESIDE: Final = 2.0  # times the quiet p50, at most
 ALLOWED: Final = 1 << 30  # bytes that building may take ...
 MOST: Final = 1_300_000_000  # ... and that it takes at most, all told
 
 READERS: Final = 4
 RUNS: Final = 5
-ROUNDS: Final = 25  # of one reader, then four
+ROUNDS: Final = 25  # of one reader, then four; of ours, then the peer
 ROUND: Final = 1.0  # seconds that they ask in each
 TURN: Final = 20.0  # milliseconds, longer than what Linux gives (3 to 4)
 SECONDS: Final = 10.0  # that the writer and the reader beside it work
@@ -52,6 +56,20 @@ SCRIPT: Final = Path(__file__).with_name("search.py")
 
 
 # The questions. Each gets the corpora, the smallest first.
+
+
+def in_turn(sizes: Sequence[Corpus]) -> Iterator[str]:
+    """All queries of ours, then of each way of the peer's, in rounds."""
+    for each in sizes:
+        told = job(PEER, index(each))
+        spent: dict[str, list[float]] = told["p50"]
+        medians = ", ".join(f"{way} {median(rounds):.2f} ms" for way, rounds in spent.items())
+        yield f"{each.documents:,} documents, {PEER} of {told['setting']}: {medians}"
+        ours, *ways = spent.values()
+        ratios = [own / min(peers) for own, *peers in zip(ours, *ways, strict=True)]
+        low, ratio, high = quantiles(ratios, n=4)
+        told_of = f"median ratio {ratio:.2f}, quartiles {low:.2f} and {high:.2f}"
+        yield goal(f"hybrid p50 lower than {PEER}'s in turn", ratio < 1, told_of)
 
 
 def growth(sizes: Sequence[Corpus]) -> Iterator[str]:
@@ -151,6 +169,7 @@ def memory(sizes: Sequence[Corpus]) -> Iterator[str]:
 
 
 QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[str]]]] = {
+    PEER: in_turn,
     "growth": growth,
     "opening": opening,
     "readers": readers,
@@ -262,6 +281,29 @@ def ask_job(reporter: Reporter, folder: Path) -> None:
     held = Index.open(folder)
     answers = rounds(lambda one: found(held, one), corpus_of(folder).queries())
     reporter.tell(**speed(answers))
+
+
+def in_turn_job(reporter: Reporter, folder: Path) -> None:
+    """Build the peer's, tuned as ever, and ask both in this process."""
+    from vocabtool import Index
+
+    of = corpus_of(folder)
+    queries, beside = of.queries(), folder.with_name(f"{PEER}_in_turn")
+    shutil.rmtree(beside, ignore_errors=True)
+    peer, held = opened(PEER, beside), Index.open(folder)
+    try:
+        peer.build(of)
+        setting = tuned(peer, queries)["setting"]
+        ways: dict[str, Ask] = {"ours": partial(found, held)}
+        ways |= {f"{PEER}, {way}": both(search) for way, search in peer.hybrids().items()}
+        spent: dict[str, list[float]] = {way: [] for way in ways}
+        for _ in range(ROUNDS):
+            for way, ask in ways.items():
+                spent[way].append(speed(list(within(ask, iter(queries))))["p50"])
+        reporter.tell(setting=setting, p50=spent)
+    finally:
+        peer.close()
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 class NoPandas(MetaPathFinder):
@@ -377,6 +419,7 @@ def found(held: Any, one: Asked) -> list[str]:
 JOBS: Final[dict[str, Callable[..., None]]] = {
     "build": build_job,
     "ask": ask_job,
+    PEER: in_turn_job,
     "open": open_job,
     "read": read_job,
     "turns": turns_job,
