@@ -765,6 +765,8 @@ def test_several_queries_are_answered_as_each_alone(tmp_path: Path, threads: int
     assert index.search_many([]) == []
     with pytest.raises(ValueError, match="19 vectors for 20"):
         index.search_many(asked, vectors=given[1:])
+    with pytest.raises(ValueError, match="got one text"):
+        index.search_many("server")
 
 
 @pytest.mark.parametrize("exact_below", [20_000, 20])

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 from tests.small_corpus import Pieces
 from vocabtool import evaluation_commands, index_command, index_options, search_command
 from vocabtool.evaluation import calibrating, known_items
-from vocabtool.index import configuration, loading
+from vocabtool.index import configuration, folder, loading
 from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
 from vocabtool.index.writer import OnExisting
@@ -195,6 +195,43 @@ def test_conditions(index: str) -> None:
     assert "year >=" in done.stderr
 
 
+def test_an_unknown_number_counts_like_a_known_word(index: str) -> None:
+    """Which is said, since it is not what a person expects of an unknown word."""
+    told = fine("search", index, "error 48007", "--explain")
+    assert "48007  unknown to the model, but counted like a known word: a number or one" in told
+    assert "keywords weigh 0.50 = 0.50 + 0.50 x 0.00, the share of the query in unknown" in told
+
+
+def test_text_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+    """It is indexed as it is; what nobody will find by typing it is said to be there."""
+    file = tmp_path / "latin.txt"
+    file.write_bytes(b"caf\xe9 love\nlove\n")
+    told = fine("index", str(file), "-o", str(tmp_path / "i"), "--model", MODEL)
+    assert "  not UTF-8   1 document: perhaps another encoding, or no text\n" in told
+
+
+def test_a_load_that_is_half_done_is_told(index: str) -> None:
+    """The index is whole, but it is not all that was meant to be in it."""
+    whole = f"{index}: whole: 4 documents in both legs, vectors: all compared\n"
+    assert fine("verify", index) == whole
+    held = folder.read_manifest(Path(index))
+    assert held.load is not None
+    folder.commit(Path(index), replace(held, load=held.load._replace(finished=False)))
+    told = "a load is not at its end: where it was stopped, the same command goes on\n"
+    assert fine("verify", index) == whole + told
+
+
+def test_what_helps_against_damage(index: str) -> None:
+    """Nothing mends a file: the index is made anew."""
+    (vectors,) = Path(index).glob("generation-*/vectors.bin")
+    vectors.write_bytes(vectors.read_bytes()[:-1])
+    helps = f"nothing mends it: 'vocabtool index FILE... -o {index} --force' makes it anew"
+    for arguments in (["verify", index], ["search", index, "love"]):
+        done = vocabtool(*arguments)
+        assert done.returncode == 3
+        assert done.stderr.splitlines()[-1] == f"vocabtool: {helps}"
+
+
 def test_queries_from_standard_input(index: str) -> None:
     """A query a line, an answer a line."""
     told = fine("search", index, "-", "--format", "json", given="Xapian\nERR-48007-X\n")
@@ -348,7 +385,7 @@ def test_an_index_is_no_file_of_documents(index: str, tmp_path: Path) -> None:
 def test_the_report_of_one_document(index: str) -> None:
     """In the singular, and with no speed, which would be that of starting."""
     vocabtool("delete", index, "b", "c", "d")
-    report = LoadReport(4, 1, 1, 1, 1, (), 1, 2.0)
+    report = LoadReport(4, 1, 1, 1, 1, 1, (), 1, 2.0)
     assert list(lines(Index.open(index), report)) == [
         f"{index}: 1 document",
         "  done now    1 added in 2.0 s",
@@ -356,6 +393,7 @@ def test_the_report_of_one_document(index: str) -> None:
         "  skipped     1 row that is no document",
         "  dropped     1 document of an id that was there",
         "  zero        1 vector: found by keywords alone",
+        "  not UTF-8   1 document: perhaps another encoding, or no text",
         "  vectors     4 numbers, float16, cosine; every one is compared",
         "  keywords    english, 22 running words",
         "  weight      of the keyword leg: 0.5, not calibrated",
@@ -366,10 +404,10 @@ def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatc
     """The speed is of what was added; models of pieces begin with another weight."""
     opened = Index.open(index)
     monkeypatch.setattr(opened.snapshot(), "knowledge", Pieces(2))
-    told = list(lines(opened, LoadReport(1000, 0, 300, 0, 0, (), 0, 2.0)))
+    told = list(lines(opened, LoadReport(1000, 0, 300, 0, 0, 0, (), 0, 2.0)))
     assert told[:2] == [f"{index}: 4 documents", "  done now    300 added in 2.0 s, 150 a second"]
     assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
-    told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, (), 0, 2.0)))
+    told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, 0, (), 0, 2.0)))
     assert told[1] == "  done now    nothing: there is no document"
     assert told[-1] == "  weight      of the keyword leg: not calibrated"
 

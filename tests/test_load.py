@@ -229,7 +229,7 @@ def test_another_load_is_refused_while_one_is_half_done(
         index.load(tmp_path / "x.jsonl", **arguments)
     with pytest.raises(ChangedRun, match="half done"):
         index.load(iter(["text"]))
-    assert (len(index), noted()) == (held, [])
+    assert (len(index), noted(), index.verify().loading) == (held, [], True)
 
 
 @pytest.mark.parametrize("compact", [False, True])

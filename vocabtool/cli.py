@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from io import TextIOWrapper
-from typing import NoReturn, TextIO
+from itertools import islice
+from pathlib import Path
+from typing import Final, NoReturn, TextIO
 
 import click
 
@@ -25,8 +27,10 @@ from vocabtool import (
     text_commands,
     upkeep_commands,
 )
-from vocabtool.errors import VocabtoolError
+from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.telling import tell
+
+DEPTH: Final = 3  # folders between an index and the deepest of its files, and it
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -89,8 +93,20 @@ def _run() -> int:
         return 0
     except (VocabtoolError, OSError) as error:
         tell(f"error: {error}")
+        _tell_what_helps(error)
         return 3
     except MemoryError:
         tell("error: the model needs more memory than there is")
         return 3
     return result if isinstance(result, int) else 0
+
+
+def _tell_what_helps(error: Exception) -> None:
+    """A damaged file of an index cannot be mended, only made anew."""
+    if not isinstance(error, InvalidFile) or error.file is None:
+        return
+    from vocabtool.index.folder import is_index
+
+    for folder in islice(Path(error.file).parents, DEPTH):
+        if is_index(folder):
+            tell(f"nothing mends it: 'vocabtool index FILE... -o {folder} --force' makes it anew")

@@ -48,6 +48,9 @@ def lines(index: Index, report: LoadReport) -> Iterator[str]:
     if report.zero:
         vectors = counted(report.zero, "vector", "vectors")
         yield f"  zero        {vectors}: found by keywords alone"
+    if report.not_utf8:
+        texts = counted(report.not_utf8, "document", "documents")
+        yield f"  not UTF-8   {texts}: perhaps another encoding, or no text"
     yield f"  vectors     {_vectors(index)}"
     words = counted(index.manifest.words, "running word", "running words")
     yield f"  keywords    {index.configuration.language}, {words}"
@@ -73,7 +76,8 @@ def _vectors(index: Index) -> str:
     cells = f", {codes.probes} of {codes.lists} lists" if codes.lists > 1 else ""
     return (
         f"{what}; 4-bit codes, {codes.candidates} candidates compared exactly{cells}: "
-        f"recall@10 {codes.recall:.3f} on {codes.queries} queries (wanted {codes.recall_asked:g})"
+        f"recall@10 {codes.recall:.3f} on {codes.queries} queries when they were built (wanted "
+        f"{codes.recall_asked:g})"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vocabtool.search.hits import Asked, AskedWord, Explanation, Hit, Hits, Place
+from vocabtool.search.weighing import is_word
 from vocabtool.vocabulary import encode, printable
 
 WIDTH: Final = 160  # characters of a text that are shown
@@ -52,7 +53,7 @@ def _weight(asked: Asked) -> str:
         return f"{told}: {'vectors' if asked.weight else 'keywords'} find nothing here"
     if asked.m is None:
         return told
-    share = f"{asked.m:.2f}, the share of the query that the model does not know"
+    share = f"{asked.m:.2f}, the share of the query in unknown words that documents hold"
     return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
 
 
@@ -62,8 +63,12 @@ def _facts(word: AskedWord) -> Iterator[str]:
         return
     if word.known is None:
         yield "nothing tells whether it is known"
+    elif word.known:
+        yield "known"
+    elif word.identifier or is_word(word.surface):
+        yield "unknown to the model"
     else:
-        yield "known" if word.known else "unknown to the model"
+        yield "unknown to the model, but counted like a known word: a number or one character"
     if word.identifier:
         yield "a code: documents that hold it come first"
     if word.pieces is not None:
@@ -93,7 +98,7 @@ def _why(why: Explanation) -> str:
         matched = ", ".join(f"{_shown(word.surface)} {word.score:.2f}" for word in why.words)
         told.append(f"by {matched}")
     without = why.rank_without_keywords
-    place = "not among the first" if without is None else f"number {without:,}"
+    place = "not in the list" if without is None else f"number {without:,}"
     told.append(f"without keywords {place}")
     return "; ".join(told)
 

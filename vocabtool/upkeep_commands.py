@@ -43,7 +43,7 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
 @DIR
 @QUIET
 def compact_command(folder: str, quiet: bool) -> None:
-    """Write the index in DIR anew, without documents that were deleted."""
+    """Write the index in DIR anew: without deleted documents, and with codes of what is left."""
     from vocabtool.index.index import Index
 
     index = Index.open(folder)
@@ -77,5 +77,7 @@ def verify_command(folder: str, quiet: bool, report_format: Literal["text", "jso
         return
     near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
     documents = counted(found.documents, "document", "documents")
-    line = f"{folder}: whole: {documents} in both legs, vectors: {near}"
-    print_report(asdict(found) if report_format == "json" else None, [line])
+    told = [f"{folder}: whole: {documents} in both legs, vectors: {near}"]
+    if found.loading:
+        told.append("a load is not at its end: where it was stopped, the same command goes on")
+    print_report(asdict(found) if report_format == "json" else None, told)

@@ -314,6 +314,8 @@ class Index:
         """
         snapshot = self._snapshot
         chosen = self._settings(settings)
+        if isinstance(texts, str):
+            raise ValueError("texts: wanted several, got one text: search() takes one")
         if vectors is not None and len(vectors) != len(texts):
             raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
         made = self._vectors(texts, vectors, chosen)

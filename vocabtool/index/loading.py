@@ -42,6 +42,7 @@ from vocabtool.pipeline.folder import RUN, WEIGHTS
 from vocabtool.pipeline.inputs import can_be_read_again, facts_of, files_outside
 from vocabtool.pipeline.shards import Shards, vectors_of
 from vocabtool.pipeline.slabs import ID, TEXT
+from vocabtool.words.cut import not_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
 COMMIT_ROWS: Final = 100_000  # documents between commits: what a stop can cost
 BLOCK: Final = 1 << 20  # bytes of text that are encoded together
 ROWS: Final = 1024
+HALF_DONE: Final = (
+    "another load is half done: finish it as it was begun (the same FILEs, unchanged, with the "
+    "same --field, --id-field, --input-format, --keep and --on-duplicate)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,8 @@ class LoadReport:
     """What a load did.
 
     ``read``: documents, with those of an earlier part that it went on from; ``resumed``: how many
-    these were. ``added``: rows, ``zero``: of them without a vector, found by keywords alone.
+    these were. ``added``: rows, ``zero``: of them without a vector, found by keywords alone,
+    ``not_utf8``: whose text is not UTF-8.
     ``skipped``: bad rows, the first of them in ``first_skipped``; ``dropped``: documents of an id
     that came before. ``seconds``: of this part.
     """
@@ -65,6 +71,7 @@ class LoadReport:
     resumed: int
     added: int
     zero: int
+    not_utf8: int
     skipped: int
     first_skipped: tuple[Skip, ...]
     dropped: int
@@ -110,7 +117,7 @@ def loaded(
 
 def _already_done(load: Load | None) -> LoadReport:
     read = load.documents if load is not None else 0
-    return LoadReport(read, read, 0, 0, 0, (), 0, 0.0)
+    return LoadReport(read, read, 0, 0, 0, 0, (), 0, 0.0)
 
 
 def shards_in(sources: Sources) -> Path | None:
@@ -146,7 +153,7 @@ def _start(path: Path, writer: Writer, plan: str | None) -> int | None:
     if before.plan == plan:
         return None if before.finished else before.documents
     if not before.finished:
-        raise ChangedRun(str(path), ("another load is half done: finish it with its own FILEs",))
+        raise ChangedRun(str(path), (HALF_DONE,))
     return 0
 
 
@@ -175,7 +182,7 @@ class _Loading:
         self._skipped = Skipped()
         self._repeated = Repeated()
         self._read = start
-        self._zero = 0
+        self._zero = self._not_utf8 = 0
         # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
         before = writer.manifest.load
         self._new = before.alone if start and before is not None else writer.rows == 0
@@ -196,6 +203,7 @@ class _Loading:
             self._start,
             self._writer.rows - before,
             self._zero,
+            self._not_utf8,
             self._skipped.count,
             tuple(self._skipped.first),
             self._repeated.count,
@@ -209,6 +217,7 @@ class _Loading:
             self._writer.add_rows(rows, vectors, self._asked.on_existing)
         self._read += rows.rows
         self._zero += int(np.count_nonzero(~vectors.any(axis=1)))
+        self._not_utf8 += not_utf8(rows.texts)
 
     def _load(self, *, finished: bool) -> Load | None:
         if self._plan is None:

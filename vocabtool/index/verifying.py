@@ -29,13 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """An index that is whole. ``recall``: of ten, measured now; 1 where vectors are compared."""
+    """An index that is whole.
+
+    ``recall``: of ten, measured now; 1 where vectors are compared. ``loading``: whether a load was
+    begun and is not at its end.
+    """
 
     documents: int
     deleted: int
     commit: int
     recall: float
     approximate: bool
+    loading: bool
 
 
 def verified(
@@ -58,7 +63,9 @@ def verified(
     tell("recall", 0.8)
     recall = 1.0 if manifest.codes is None else snapshot.measured_recall()
     deleted = manifest.rows - manifest.live
-    return Verified(manifest.live, deleted, manifest.commit, recall, manifest.codes is not None)
+    loading = manifest.load is not None and not manifest.load.finished
+    coded = manifest.codes is not None
+    return Verified(manifest.live, deleted, manifest.commit, recall, coded, loading)
 
 
 def check_keywords(path: Path) -> None:

@@ -17,8 +17,7 @@ from vocabtool.oov.batch_counts import BatchCounts, batch_counts
 from vocabtool.oov.chunk_counts import ChunkCounts, New
 from vocabtool.oov.counts import BUDGET, OovCounts
 from vocabtool.oov.report import Header, OovReport
-from vocabtool.vocabulary import is_utf8
-from vocabtool.words.cut import as_bytes, string_array, text_bytes, texts_array
+from vocabtool.words.cut import not_utf8, string_array, text_bytes, texts_array
 from vocabtool.words.judging import RuleJudge
 from vocabtool.words.model_words import Words
 
@@ -82,7 +81,7 @@ class OovCounter:
                     yield document
             finally:
                 texts = string_array(_text(document) for document in batch[:passed])
-                self._not_utf8 += _not_utf8(texts)
+                self._not_utf8 += not_utf8(texts)
                 for words, counts in zip(self._all, self._counts, strict=True):
                     counts.add(words.judge(texts), texts)
 
@@ -141,18 +140,7 @@ class _Counting:
 
 
 def _each_counted(counting: list[_Counting], texts: pa.StringArray) -> _EachCounted:
-    return _EachCounted([each.counted(texts) for each in counting], _not_utf8(texts))
-
-
-def _not_utf8(texts: pa.StringArray) -> int:
-    """How many texts are not UTF-8; where all are, Arrow says so at 2 GB/s and more."""
-    import pyarrow as pa
-
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid:
-        return sum(not is_utf8(text) for text in as_bytes(texts))
-    return 0
+    return _EachCounted([each.counted(texts) for each in counting], not_utf8(texts))
 
 
 def _header(words: Words, model: str, sources: tuple[str, ...]) -> Header:

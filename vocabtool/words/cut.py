@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.vocabulary import encode
+from vocabtool.vocabulary import encode, is_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,6 +95,17 @@ def as_strings(array: pa.Array) -> pa.StringArray:
     import pyarrow as pa
 
     return array.view(pa.string())
+
+
+def not_utf8(texts: pa.StringArray) -> int:
+    """How many texts are not UTF-8; where all are, Arrow says so at 2 GB/s and more."""
+    import pyarrow as pa
+
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return sum(not is_utf8(text) for text in as_bytes(texts))
+    return 0
 
 
 def as_bytes(array: pa.StringArray) -> list[bytes]:
