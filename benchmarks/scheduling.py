@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import struct
 from typing import Final
 
@@ -23,8 +24,8 @@ def take_turns_of(milliseconds: float) -> None:
 
     Linux before 6.12 takes the call and keeps its own length.
     """
-    runtime = int(milliseconds * 1e6)
-    wanted = ATTRIBUTES.pack(ATTRIBUTES.size, ORDINARY, 0, 0, 0, runtime, 0, 0, 0, 0)
+    runtime, nice = int(milliseconds * 1e6), os.getpriority(os.PRIO_PROCESS, THIS_ONE)
+    wanted = ATTRIBUTES.pack(ATTRIBUTES.size, ORDINARY, 0, nice, 0, runtime, 0, 0, 0, 0)
     system = ctypes.CDLL(None, use_errno=True)
     if system.syscall(SCHED_SETATTR[platform.machine()], THIS_ONE, wanted, 0):
         number = ctypes.get_errno()
@@ -35,5 +36,5 @@ def turns_can_be_asked_for() -> bool:
     """Whether the system is a Linux that heeds what is asked for."""
     if platform.system() != "Linux" or platform.machine() not in SCHED_SETATTR:
         return False
-    major, minor = platform.release().split(".")[:2]
-    return (int(major), int(minor)) >= (6, 12)
+    found = re.match(r"(\d+)\.(\d+)", platform.release())
+    return found is not None and (int(found[1]), int(found[2])) >= (6, 12)

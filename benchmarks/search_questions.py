@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
@@ -60,11 +61,15 @@ SCRIPT: Final = Path(__file__).with_name("search.py")
 
 def in_turn(sizes: Sequence[Corpus]) -> Iterator[str]:
     """All queries of ours, then of each way of the peer's, in rounds."""
+    if find_spec(PEER) is None:
+        yield f"{PEER}: not asked, it is not installed"
+        return
     for each in sizes:
         told = job(PEER, index(each))
         spent: dict[str, list[float]] = told["p50"]
-        medians = ", ".join(f"{way} {median(rounds):.2f} ms" for way, rounds in spent.items())
-        yield f"{each.documents:,} documents, {PEER} of {told['setting']}: {medians}"
+        shown = ", ".join(f"{way} {median(p50s):.2f} ms" for way, p50s in spent.items())
+        setting = f"{told['setting']}, recall {told['recall']:.3f}"
+        yield f"{each.documents:,} documents, {PEER} of {setting}: {shown}"
         ours, *ways = spent.values()
         ratios = [own / min(peers) for own, *peers in zip(ours, *ways, strict=True)]
         low, ratio, high = quantiles(ratios, n=4)
@@ -121,11 +126,8 @@ def readers(sizes: Sequence[Corpus]) -> Iterator[str]:
 
 def scaling(built: Path, turn: str) -> list[tuple[float, float]]:
     """Queries a second of one reader and of all, in short rounds: cores are not always as fast."""
-    processes = started([["turns", str(built), turn]] * READERS)
-    measured = [(rate(processes[:1]), rate(processes)) for _ in range(ROUNDS)]
-    for process in processes:
-        process.communicate()
-    return measured
+    with started([["turns", str(built), turn]] * READERS) as processes:
+        return [(rate(processes[:1]), rate(processes)) for _ in range(ROUNDS)]
 
 
 def rate(processes: Sequence[Process]) -> float:
@@ -141,9 +143,11 @@ def writer(sizes: Sequence[Corpus]) -> Iterator[str]:
     copy = built.with_name("copy")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(built, copy)
-    (quiet,) = together([["read", str(copy)]])
-    beside, wrote = together([["read", str(copy)], ["write", str(copy)]])
-    shutil.rmtree(copy)
+    try:
+        (quiet,) = together([["read", str(copy)]])
+        beside, wrote = together([["read", str(copy)], ["write", str(copy)]])
+    finally:
+        shutil.rmtree(copy)
     yield (
         f"{sizes[0].documents:,} documents: p50 {quiet['p50']:.2f} ms (p99 {quiet['p99']:.2f}), "
         f"beside the writer {beside['p50']:.2f} ms (p99 {beside['p99']:.2f})"
@@ -222,13 +226,14 @@ def done(name: str, folder: Path, *arguments: str) -> Report:
 
 def together(jobs: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """Several at the same time: they begin when all of them are ready."""
-    processes = started(jobs)
-    begin(processes, "go")
-    return [json.loads(process.communicate()[0]) for process in processes]
+    with started(jobs) as processes:
+        begin(processes, "go")
+        return [json.loads(told_by(process)) for process in processes]
 
 
-def started(jobs: Sequence[Sequence[str]]) -> list[Process]:
-    """Processes that are ready and wait for a line."""
+@contextmanager
+def started(jobs: Sequence[Sequence[str]]) -> Iterator[list[Process]]:
+    """Processes that are ready and wait for a line; none is left behind."""
     processes = [
         subprocess.Popen(
             [sys.executable, str(SCRIPT), "--job", *each],
@@ -238,9 +243,14 @@ def started(jobs: Sequence[Sequence[str]]) -> list[Process]:
         )
         for each in jobs
     ]
-    for process in processes:
-        told_by(process)
-    return processes
+    try:
+        for process in processes:
+            told_by(process)
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def begin(processes: Sequence[Process], line: str) -> None:
@@ -284,23 +294,24 @@ def ask_job(reporter: Reporter, folder: Path) -> None:
 
 
 def in_turn_job(reporter: Reporter, folder: Path) -> None:
-    """Build the peer's, tuned as ever, and ask both in this process."""
+    """Build the peer's, tuned as ever, and ask both in this process; the first round warms."""
     from vocabtool import Index
 
-    of = corpus_of(folder)
+    of, held = corpus_of(folder), Index.open(folder)
     queries, beside = of.queries(), folder.with_name(f"{PEER}_in_turn")
     shutil.rmtree(beside, ignore_errors=True)
-    peer, held = opened(PEER, beside), Index.open(folder)
+    peer = opened(PEER, beside)
     try:
         peer.build(of)
-        setting = tuned(peer, queries)["setting"]
+        found_out = tuned(peer, queries)
         ways: dict[str, Ask] = {"ours": partial(found, held)}
         ways |= {f"{PEER}, {way}": both(search) for way, search in peer.hybrids().items()}
         spent: dict[str, list[float]] = {way: [] for way in ways}
-        for _ in range(ROUNDS):
+        for _ in range(1 + ROUNDS):
             for way, ask in ways.items():
                 spent[way].append(speed(list(within(ask, iter(queries))))["p50"])
-        reporter.tell(setting=setting, p50=spent)
+        p50 = {way: p50s[1:] for way, p50s in spent.items()}
+        reporter.tell(setting=found_out["setting"], recall=found_out["recall"], p50=p50)
     finally:
         peer.close()
         shutil.rmtree(beside, ignore_errors=True)

@@ -20,6 +20,7 @@ from vocabtool.evaluation import calibrating, known_items
 from vocabtool.index import configuration, folder, loading
 from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
+from vocabtool.index.mending import advice
 from vocabtool.index.writer import OnExisting
 from vocabtool.index_report import lines
 from vocabtool.search.calibration import Calibration
@@ -198,16 +199,20 @@ def test_conditions(index: str) -> None:
 def test_an_unknown_number_counts_like_a_known_word(index: str) -> None:
     """Which is said, since it is not what a person expects of an unknown word."""
     told = fine("search", index, "error 48007", "--explain")
-    assert "48007  unknown to the model, but counted like a known word: a number or one" in told
+    said = "counted as a known word is: a number, or one character"
+    assert f"  48007  unknown to the model, in 1 document, {said}\n" in told
+    beside = fine("search", index, "48007 ERR-48007-X", "--explain")
+    assert "  48007        unknown to the model, in 1 document, counted 1.5 times\n" in beside
+    assert said not in fine("search", index, "error 48007", "--explain", "--fusion", "convex")
     assert "keywords weigh 0.50 = 0.50 + 0.50 x 0.00, the share of the query in unknown" in told
 
 
 def test_text_that_is_not_utf8_is_told(tmp_path: Path) -> None:
-    """It is indexed as it is; what nobody will find by typing it is said to be there."""
+    """What nobody will find by typing it is said to be there."""
     file = tmp_path / "latin.txt"
     file.write_bytes(b"caf\xe9 love\nlove\n")
     told = fine("index", str(file), "-o", str(tmp_path / "i"), "--model", MODEL)
-    assert "  not UTF-8   1 document: perhaps another encoding, or no text\n" in told
+    assert "  not UTF-8   1 document, kept with U+FFFD: perhaps another encoding" in told
 
 
 def test_a_load_that_is_half_done_is_told(index: str) -> None:
@@ -222,14 +227,44 @@ def test_a_load_that_is_half_done_is_told(index: str) -> None:
 
 
 def test_what_helps_against_damage(index: str) -> None:
-    """Nothing mends a file: the index is made anew."""
+    """Codes and keywords can be made anew; of a file that is not the index's nothing is said."""
+    bad = Path(index) / "queries.tsv"
+    bad.write_text("q1\n")
+    done = vocabtool("eval", index, "--queries", str(bad), "--qrels", str(bad))
+    assert (done.returncode, "mends" in done.stderr, "anew" in done.stderr) == (3, False, False)
     (vectors,) = Path(index).glob("generation-*/vectors.bin")
-    vectors.write_bytes(vectors.read_bytes()[:-1])
-    helps = f"nothing mends it: 'vocabtool index FILE... -o {index} --force' makes it anew"
+    held = vectors.read_bytes()
+    vectors.write_bytes(held[:-1])
+    helps = "nothing mends it: index the same FILEs as before, with the same options and --force"
     for arguments in (["verify", index], ["search", index, "love"]):
         done = vocabtool(*arguments)
-        assert done.returncode == 3
-        assert done.stderr.splitlines()[-1] == f"vocabtool: {helps}"
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (3, f"vocabtool: {helps}")
+    vectors.write_bytes(held)
+    (positions,) = Path(index).glob("generation-*/keywords/*.pos")
+    positions.write_bytes(b"\xff" + positions.read_bytes()[1:])
+    done = vocabtool("verify", index)
+    made_anew = f"`vocabtool compact {index}` makes it anew"
+    assert (done.returncode, made_anew in done.stderr) == (3, True)
+    fine("compact", index)
+    assert "whole: 4 documents" in fine("verify", index)
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("x/generation-000001/codes-000001.bin", "`vocabtool compact x` makes it anew"),
+        ("a b/generation-000001/codebook-000001.bin", "`vocabtool compact 'a b'` makes it anew"),
+        ("generation-000001/keywords/meta.json", "`vocabtool compact .` makes it anew"),
+        ("x/generation-000001/keywords", "`vocabtool compact x` makes it anew"),
+        ("x/generation-000001/documents-000000000000-2.arrow", "nothing mends it"),
+        ("x/manifest.json", None),  # there is no index
+        ("x/corpus.jsonl", None),
+    ],
+)
+def test_what_is_damaged_tells_what_helps(file: str, told: str | None) -> None:
+    """By its place alone."""
+    found = advice(file)
+    assert found is None if told is None else str(found).startswith(told)
 
 
 def test_queries_from_standard_input(index: str) -> None:
@@ -393,7 +428,7 @@ def test_the_report_of_one_document(index: str) -> None:
         "  skipped     1 row that is no document",
         "  dropped     1 document of an id that was there",
         "  zero        1 vector: found by keywords alone",
-        "  not UTF-8   1 document: perhaps another encoding, or no text",
+        "  not UTF-8   1 document, kept with U+FFFD: perhaps another encoding, or no text",
         "  vectors     4 numbers, float16, cosine; every one is compared",
         "  keywords    english, 22 running words",
         "  weight      of the keyword leg: 0.5, not calibrated",

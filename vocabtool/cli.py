@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from io import TextIOWrapper
-from itertools import islice
-from pathlib import Path
-from typing import Final, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 import click
 
@@ -29,8 +27,6 @@ from vocabtool import (
 )
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.telling import tell
-
-DEPTH: Final = 3  # folders between an index and the deepest of its files, and it
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,11 +98,10 @@ def _run() -> int:
 
 
 def _tell_what_helps(error: Exception) -> None:
-    """A damaged file of an index cannot be mended, only made anew."""
-    if not isinstance(error, InvalidFile) or error.file is None:
-        return
-    from vocabtool.index.folder import is_index
+    """Against damage of an index."""
+    if isinstance(error, InvalidFile) and error.file is not None:
+        from vocabtool.index.mending import advice
 
-    for folder in islice(Path(error.file).parents, DEPTH):
-        if is_index(folder):
-            tell(f"nothing mends it: 'vocabtool index FILE... -o {folder} --force' makes it anew")
+        told = advice(error.file)
+        if told is not None:
+            tell(told)

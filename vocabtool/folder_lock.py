@@ -23,7 +23,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise FolderInUse(f"{folder}: another writer is at work here; wait for it") from error
+            raise FolderInUse(f"{folder}: another process writes here; wait for it") from error
         except OSError as error:
             what = f"nothing can be locked there: {error.strerror}"
             raise NotFound(f"{folder}: {what}") from error

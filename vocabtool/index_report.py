@@ -50,7 +50,7 @@ def lines(index: Index, report: LoadReport) -> Iterator[str]:
         yield f"  zero        {vectors}: found by keywords alone"
     if report.not_utf8:
         texts = counted(report.not_utf8, "document", "documents")
-        yield f"  not UTF-8   {texts}: perhaps another encoding, or no text"
+        yield f"  not UTF-8   {texts}, kept with U+FFFD: perhaps another encoding, or no text"
     yield f"  vectors     {_vectors(index)}"
     words = counted(index.manifest.words, "running word", "running words")
     yield f"  keywords    {index.configuration.language}, {words}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from vocabtool.search.explaining import DEEP
 from vocabtool.search.hits import Asked, AskedWord, Explanation, Hit, Hits, Place
 from vocabtool.search.weighing import is_word
 from vocabtool.vocabulary import encode, printable
@@ -36,8 +37,10 @@ def _query(found: Hits) -> Iterator[str]:
     asked = found.query
     yield f"query: {_shown(asked.text)}"
     width = max((len(word.surface) for word in asked.words), default=0)
+    codes_first = any(hit.tier for hit in found.hits)
     for word in asked.words:
-        yield f"  {_shown(word.surface):<{width}}  {', '.join(_facts(word))}"
+        facts = ", ".join(_facts(word, asked.fusion, codes_first=codes_first))
+        yield f"  {_shown(word.surface):<{width}}  {facts}"
     if asked.weight is not None:
         yield f"  keywords weigh {_weight(asked)}"
     yield ""
@@ -51,26 +54,22 @@ def _weight(asked: Asked) -> str:
     by_formula = asked.a + (1 - asked.a) * (asked.m or 0)
     if abs(asked.weight - by_formula) > ROUNDING:
         return f"{told}: {'vectors' if asked.weight else 'keywords'} find nothing here"
-    if asked.m is None:
+    if asked.m is None or all(word.known is None for word in asked.words):
         return told
     share = f"{asked.m:.2f}, the share of the query in unknown words that documents hold"
     return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
 
 
-def _facts(word: AskedWord) -> Iterator[str]:
+def _facts(word: AskedWord, fusion: str, *, codes_first: bool) -> Iterator[str]:
     if not word.counts:
         yield "not searched for: a stop word"
         return
     if word.known is None:
         yield "nothing tells whether it is known"
-    elif word.known:
-        yield "known"
-    elif word.identifier or is_word(word.surface):
-        yield "unknown to the model"
     else:
-        yield "unknown to the model, but counted like a known word: a number or one character"
+        yield "known" if word.known else "unknown to the model"
     if word.identifier:
-        yield "a code: documents that hold it come first"
+        yield "a code: documents that hold it come first" if codes_first else "a code"
     if word.pieces is not None:
         yield f"{word.pieces} pieces"
     if word.document_frequency is not None:
@@ -78,6 +77,12 @@ def _facts(word: AskedWord) -> Iterator[str]:
         yield f"in {word.document_frequency:,} {documents}"
     if word.weight is not None and word.weight != 1:
         yield f"counted {word.weight:g} times"
+    if fusion == "coverage" and word.weight == 1 and word.known is False and _says_nothing(word):
+        yield "counted as a known word is: a number, or one character"
+
+
+def _says_nothing(word: AskedWord) -> bool:
+    return not word.identifier and not is_word(word.surface)
 
 
 def _hit(number: int, hit: Hit) -> Iterator[str]:
@@ -98,8 +103,10 @@ def _why(why: Explanation) -> str:
         matched = ", ".join(f"{_shown(word.surface)} {word.score:.2f}" for word in why.words)
         told.append(f"by {matched}")
     without = why.rank_without_keywords
-    place = "not in the list" if without is None else f"number {without:,}"
-    told.append(f"without keywords {place}")
+    if without is not None:
+        told.append(f"without keywords number {without:,}")
+    elif why.dense.score is not None:
+        told.append(f"without keywords not among the first {DEEP:,}")
     return "; ".join(told)
 
 

@@ -20,7 +20,8 @@ from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.tantivy_engine import TantivyWriter
 
-# So that a million documents are one segment of tantivy's, which is searched sooner than several.
+# Where a million documents are one commit, they are one segment of tantivy's: sooner written, and
+# searched, than three.
 KEYWORD_MEMORY: Final = 512 << 20
 KEYWORD_SHARE: Final = 8  # of the memory that building may take, the part that keywords do
 
@@ -37,7 +38,9 @@ class Appending:
         self.folder = folder.generation(path, manifest.generation)
         self.folder.mkdir(exist_ok=True)
         held = manifest.configuration
-        memory = min(KEYWORD_MEMORY, (held.memory or 1 << 40) // KEYWORD_SHARE)
+        memory = KEYWORD_MEMORY
+        if held.memory is not None:
+            memory = min(memory, held.memory // KEYWORD_SHARE)
         with ExitStack() as opened:
             self._vectors = VectorFile(self.folder, held.dtype, manifest.vectors)
             opened.callback(self._vectors.close)

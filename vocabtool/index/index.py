@@ -311,6 +311,7 @@ class Index:
 
         They are encoded together, and searched in ``threads``, one a core unless said; in one
         commit, whatever :meth:`refresh` sees meanwhile.
+        Raises what :meth:`search` does, ``ValueError`` also for one text alone.
         """
         snapshot = self._snapshot
         chosen = self._settings(settings)

@@ -61,8 +61,9 @@ class LoadReport:
     """What a load did.
 
     ``read``: documents, with those of an earlier part that it went on from; ``resumed``: how many
-    these were. ``added``: rows, ``zero``: of them without a vector, found by keywords alone,
-    ``not_utf8``: whose text is not UTF-8.
+    these were. ``added``: rows. Of what this part read, added or not: ``zero``: documents without a
+    vector, found by keywords alone; ``not_utf8``: whose text is not UTF-8 (what ``embed`` wrote
+    always is).
     ``skipped``: bad rows, the first of them in ``first_skipped``; ``dropped``: documents of an id
     that came before. ``seconds``: of this part.
     """

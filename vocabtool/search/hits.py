@@ -36,9 +36,9 @@ class AskedWord(NamedTuple):
 class Asked(NamedTuple):
     """The query as it was understood.
 
-    ``a``: weight of the keyword leg as chosen; ``m``: share of the query's idf mass that the model
-    does not know; ``weight``: what the keyword leg counted in the end; ``None`` where the fusion
-    has no such number.
+    ``a``: weight of the keyword leg as chosen; ``m``: share of the query's idf mass in words that
+    the model does not know and documents hold; ``weight``: what the keyword leg counted in the
+    end; ``None`` where the fusion has no such number.
     """
 
     text: str
