@@ -179,7 +179,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("index.document_items", "index.document_tables"),
     ("index.belonging", "index.document_rows", "index.document_writer", "index.manifest"),
     ("index.document_store", "index.folder"),
-    ("index.appending", "index.coding", "index.filters"),
+    ("index.appending", "index.coding", "index.filters", "index.mending"),
     ("index.snapshot", "index.writer"),
     ("index.compacting", "index.loading", "index.verifying"),
     ("index.index",),
