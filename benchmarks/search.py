@@ -3,7 +3,7 @@
     python benchmarks/search.py                          everything, which takes long
     python benchmarks/search.py --documents 10000        smaller; several sizes by commas
     python benchmarks/search.py --only zvec              one engine, beside what is known of others
-    python benchmarks/search.py --question opening       one question, most of them about our own index
+    python benchmarks/search.py --question opening       one question alone
 
 Needs vocabtool beside this Python, and lancedb, zvec, pymilvus, milvus-lite, pgserver and
 psycopg[binary]. The documents are those of ``coded_corpus.py`` and their vectors; query vectors are
