@@ -33,8 +33,9 @@ from typing import Any, Final
 from processes import Reporter, run
 from search_corpus import Corpus, corpus, make
 from search_engines import ENGINES, pgvector
+from search_jobs import JOBS
 from search_measuring import RECALL, measure
-from search_questions import JOBS, QUESTIONS, done, goal
+from search_questions import QUESTIONS, done, goal
 
 SIZES: Final = "100000,1000000"
 QUERIES: Final = 200

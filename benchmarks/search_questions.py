@@ -3,16 +3,17 @@
     zvec       hybrid p50 beside the fastest peer's, asked in turn: both are slowed alike
     growth     p50 of many documents against few
     opening    seconds until the first answer
-    readers    queries a second of four processes against one, also with longer turns
+    readers    queries a second of four processes against one, also with longer turns, and forked
     writer     p50 of a reader while another process adds and commits, against the quiet one
     memory     the peak while an index is built that may take 1 GiB
 
-The lower half is what those processes do; ``search.py`` starts them by name.
+What those processes do is in ``search_jobs.py``.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,35 +21,25 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
-from itertools import count, cycle
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final, TypeAlias
 
-from processes import Report, Reporter, run
-from scheduling import take_turns_of, turns_can_be_asked_for
-from search_corpus import Asked, Block, Corpus, corpus
-from search_engines import opened
-from search_measuring import WARM, Ask, both, rounds, speed, tuned, within
+from processes import Report, run
+from scheduling import turns_can_be_asked_for
+from search_corpus import Corpus
+from search_jobs import PEER, READERS, ROUND, ROUNDS
 
 GROWTH: Final = 3.0  # times the p50 of few documents, at most
 FIRST: Final = 1.0  # seconds
 SCALING: Final = 1.8  # times the queries of one reader, at least
-PEER: Final = "zvec"
 BESIDE: Final = 2.0  # times the quiet p50, at most
 ALLOWED: Final = 1 << 30  # bytes that building may take ...
 MOST: Final = 1_300_000_000  # ... and that it takes at most, all told
 
-READERS: Final = 4
 RUNS: Final = 5
-ROUNDS: Final = 25  # of one reader, then four; of ours, then the peer
-ROUND: Final = 1.0  # seconds that they ask in each
 TURN: Final = 20.0  # milliseconds, longer than what Linux gives (3 to 4)
-SECONDS: Final = 10.0  # that the writer and the reader beside it work
-REFRESH: Final = 0.5  # seconds between two looks for a newer commit
-COMMIT: Final = 1_000  # documents
 LIMIT: Final = 3_600.0
 
 Process: TypeAlias = "subprocess.Popen[str]"
@@ -108,13 +99,15 @@ def opening(sizes: Sequence[Corpus]) -> Iterator[str]:
 
 
 def readers(sizes: Sequence[Corpus]) -> Iterator[str]:
-    """As the system lets them take turns, and with turns that are longer."""
+    """Started one by one, also with turns longer than the system's; and forked from one process."""
     built, documents = index(sizes[0]), sizes[0].documents
-    kinds = {"": ""}
+    kinds = {"": partial(scaling, built, "")}
     if turns_can_be_asked_for():
-        kinds[f" in turns of {TURN:g} ms"] = str(TURN)
-    for how, turn in kinds.items():
-        measured = scaling(built, turn)
+        kinds[f" in turns of {TURN:g} ms"] = partial(scaling, built, str(TURN))
+    if hasattr(os, "fork"):
+        kinds[" forked from one that opened the index"] = partial(scaling_of_forked, built)
+    for how, measure in kinds.items():
+        measured = measure()
         one, four = (median(rates) for rates in zip(*measured, strict=True))
         yield f"{documents:,} documents{how}: {one:,.0f} queries/s, {READERS} readers {four:,.0f}"
         low, ratio, high = quantiles((four / one for one, four in measured), n=4)
@@ -130,11 +123,20 @@ def scaling(built: Path, turn: str) -> list[tuple[float, float]]:
         return [(rate(processes[:1]), rate(processes)) for _ in range(ROUNDS)]
 
 
+def scaling_of_forked(built: Path) -> list[tuple[float, float]]:
+    """The same of processes that share what the one that they come from had in memory."""
+    return [(a_second(one), a_second(four)) for one, four in job("fork", built)["rounds"]]
+
+
 def rate(processes: Sequence[Process]) -> float:
     """Queries a second of readers that wait for a line, in one round."""
     begin(processes, f"{ROUND}")
-    told = [json.loads(told_by(process)) for process in processes]
-    return float(sum(each["queries"] / each["seconds"] for each in told))
+    return a_second([json.loads(told_by(process)) for process in processes])
+
+
+def a_second(readers: Sequence[dict[str, float]]) -> float:
+    """Queries a second of readers together."""
+    return sum(each["queries"] / each["seconds"] for each in readers)
 
 
 def writer(sizes: Sequence[Corpus]) -> Iterator[str]:
@@ -268,171 +270,3 @@ def told_by(process: Process) -> str:
     if not line:
         raise SystemExit(f"{process.args!r}: failed")
     return line
-
-
-# What they do. The folder of an index stands in the folder of its corpus.
-
-
-def corpus_of(folder: Path) -> Corpus:
-    """Which corpus an index was built from."""
-    return corpus(folder.parent.parent, int(folder.parent.name.removeprefix("search_")))
-
-
-def build_job(reporter: Reporter, folder: Path, allowed: str) -> None:
-    from search_engines.ours import Driver
-
-    driver = Driver(folder, int(allowed) if allowed else None)
-    driver.build(corpus_of(folder))
-
-
-def ask_job(reporter: Reporter, folder: Path) -> None:
-    from vocabtool import Index
-
-    held = Index.open(folder)
-    answers = rounds(lambda one: found(held, one), corpus_of(folder).queries())
-    reporter.tell(**speed(answers))
-
-
-def in_turn_job(reporter: Reporter, folder: Path) -> None:
-    """Build the peer's, tuned as ever, and ask both in this process; the first round warms."""
-    from vocabtool import Index
-
-    of, held = corpus_of(folder), Index.open(folder)
-    queries, beside = of.queries(), folder.with_name(f"{PEER}_in_turn")
-    shutil.rmtree(beside, ignore_errors=True)
-    peer = opened(PEER, beside)
-    try:
-        peer.build(of)
-        found_out = tuned(peer, queries)
-        ways: dict[str, Ask] = {"ours": partial(found, held)}
-        ways |= {f"{PEER}, {way}": both(search) for way, search in peer.hybrids().items()}
-        spent: dict[str, list[float]] = {way: [] for way in ways}
-        for _ in range(1 + ROUNDS):
-            for way, ask in ways.items():
-                spent[way].append(speed(list(within(ask, iter(queries))))["p50"])
-        p50 = {way: p50s[1:] for way, p50s in spent.items()}
-        reporter.tell(setting=found_out["setting"], recall=found_out["recall"], p50=p50)
-    finally:
-        peer.close()
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-class NoPandas(MetaPathFinder):
-    """Says of pandas that it is not installed."""
-
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-def open_job(reporter: Reporter, folder: Path, started: str, how: str) -> None:
-    if how == "plain":
-        sys.meta_path.insert(0, NoPandas())
-    one = corpus_of(folder).queries()[0]
-    start = time.perf_counter()
-    from vocabtool import Index
-
-    found(Index.open(folder), one)
-    reporter.tell(first=time.perf_counter() - start, whole=time.time() - float(started))
-
-
-def read_job(reporter: Reporter, folder: Path) -> None:
-    """Ask for some seconds, and look for newer commits meanwhile."""
-    from vocabtool import Index
-
-    held, queries = Index.open(folder), corpus_of(folder).queries()
-    for one in queries[:WARM]:
-        found(held, one)
-    reporter.tell(ready=True)
-    sys.stdin.readline()
-    spent: list[float] = []
-    refreshed, refreshing, looked = 0, 0.0, time.perf_counter()
-    start = looked
-    for one in cycle(queries):
-        begin = time.perf_counter()
-        if begin - start > SECONDS:
-            break
-        if begin - looked > REFRESH:
-            refreshed += held.refresh()
-            looked = time.perf_counter()
-            refreshing += looked - begin
-        begin = time.perf_counter()
-        found(held, one)
-        spent.append(time.perf_counter() - begin)
-    seconds = time.perf_counter() - start
-    spent.sort()
-    reporter.tell(
-        queries=len(spent),
-        seconds=seconds,
-        p50=spent[len(spent) // 2] * 1e3,
-        p99=spent[len(spent) * 99 // 100] * 1e3,
-        refreshed=refreshed,
-        refreshing=refreshing,
-    )
-
-
-def turns_job(reporter: Reporter, folder: Path, turn: str) -> None:
-    """Ask for as many seconds as each line says."""
-    from vocabtool import Index
-
-    if turn:
-        take_turns_of(float(turn))
-    held, queries = Index.open(folder), corpus_of(folder).queries()
-    for one in queries[:WARM]:
-        found(held, one)
-    reporter.tell(ready=True)
-    following = cycle(queries)
-    for line in sys.stdin:
-        start, asked = time.perf_counter(), 0
-        while (seconds := time.perf_counter() - start) < float(line):
-            found(held, next(following))
-            asked += 1
-        reporter.tell(queries=asked, seconds=seconds)
-
-
-def write_job(reporter: Reporter, folder: Path) -> None:
-    """Add documents and commit for some seconds."""
-    from vocabtool import Index
-
-    parts, held = small_blocks(corpus_of(folder)), Index.open(folder)
-    first = next(parts)
-    reporter.tell(ready=True)
-    sys.stdin.readline()
-    end, commits = time.perf_counter() + SECONDS, 0
-    with held.writer() as writing:
-        part: Block | None = first
-        while part is not None and time.perf_counter() < end:
-            writing.add(part.documents, part.vectors)
-            writing.commit()
-            commits += 1
-            part = next(parts, None)
-    reporter.tell(documents=commits * COMMIT, commits=commits)
-
-
-def small_blocks(of: Corpus) -> Iterator[Block]:
-    """The documents once more, for ever, under new ids."""
-    import pyarrow as pa
-
-    for number in count():
-        for block in of.blocks():
-            ids, texts = block.documents.columns
-            new = pa.array([f"{number}-{name}" for name in ids.to_pylist()])
-            batch = pa.record_batch([new, texts], names=["id", "text"])
-            for start in range(0, len(new), COMMIT):
-                yield Block(batch.slice(start, COMMIT), block.vectors[start : start + COMMIT])
-
-
-def found(held: Any, one: Asked) -> list[str]:
-    """Our hybrid search as it is by default."""
-    return [hit.id for hit in held.search(one.text, vector=one.vector)]
-
-
-JOBS: Final[dict[str, Callable[..., None]]] = {
-    "build": build_job,
-    "ask": ask_job,
-    PEER: in_turn_job,
-    "open": open_job,
-    "read": read_job,
-    "turns": turns_job,
-    "write": write_job,
-}

@@ -669,6 +669,38 @@ def test_a_forked_process_keeps_no_lock(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", FORKED, str(tmp_path)], cwd=ROOT, check=True)
 
 
+READING = """
+import os, signal, sys
+from pathlib import Path
+from tests.small_indexes import answers, documents, made, scored, vectors
+index = made(Path(sys.argv[1]), range(60), exact_below=20)
+assert index.manifest.codes is not None
+def told():
+    queries, wanted = ["amber only00007", "birch"], vectors([7, 8])
+    many = index.search_many(queries, vectors=wanted, where="n >= 5", threads=2)
+    return answers(index), [scored(hits) for hits in many]
+before, (ends, end) = told(), os.pipe()
+if not (child := os.fork()):
+    signal.alarm(60)
+    same = told() == before
+    os.close(end)
+    os.read(ends, 1)  # until its parent has committed
+    os._exit(0 if same and index.refresh() and len(index) == 90 and "d80" in index else 1)
+os.close(ends)
+with index.writer() as writer:
+    writer.add(documents(range(60, 90)), vectors(range(60, 90)))
+os.close(end)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_reader_answers_what_its_parent_does(tmp_path: Path) -> None:
+    """Workers that come from a process which has the index open, and has used its threads."""
+    asked = [sys.executable, "-W", "ignore", "-c", READING, str(tmp_path / "index")]
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    assert subprocess.run(asked, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
 def test_the_bound_of_memory_may_be_another_later(tmp_path: Path) -> None:
     """Where codes did not fit, the documents that are committed need not be encoded anew."""
     index = made(tmp_path / "index", range(10), exact_below=20, memory=1 << 20)

@@ -1,0 +1,236 @@
+"""What the processes do that ``search_questions.py`` starts, by name.
+
+Each gets the folder of an index, which stands in the folder of its corpus, and reports what it
+found. How long and how often they ask stands here, for both.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.abc import MetaPathFinder
+from itertools import count, cycle
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+from processes import Reporter
+from scheduling import take_turns_of
+from search_corpus import Asked, Block, Corpus, corpus
+from search_engines import opened
+from search_measuring import WARM, Ask, both, rounds, speed, tuned, within
+
+PEER: Final = "zvec"
+READERS: Final = 4
+ROUNDS: Final = 25  # of one reader, then four; of ours, then the peer
+ROUND: Final = 1.0  # seconds that they ask in each
+SECONDS: Final = 10.0  # that the writer and the reader beside it work
+REFRESH: Final = 0.5  # seconds between two looks for a newer commit
+COMMIT: Final = 1_000  # documents
+
+
+def corpus_of(folder: Path) -> Corpus:
+    """Which corpus an index was built from."""
+    return corpus(folder.parent.parent, int(folder.parent.name.removeprefix("search_")))
+
+
+def build_job(reporter: Reporter, folder: Path, allowed: str) -> None:
+    from search_engines.ours import Driver
+
+    driver = Driver(folder, int(allowed) if allowed else None)
+    driver.build(corpus_of(folder))
+
+
+def ask_job(reporter: Reporter, folder: Path) -> None:
+    from vocabtool import Index
+
+    held = Index.open(folder)
+    answers = rounds(lambda one: found(held, one), corpus_of(folder).queries())
+    reporter.tell(**speed(answers))
+
+
+def in_turn_job(reporter: Reporter, folder: Path) -> None:
+    """Build the peer's, tuned as ever, and ask both in this process; the first round warms."""
+    from vocabtool import Index
+
+    of, held = corpus_of(folder), Index.open(folder)
+    queries, beside = of.queries(), folder.with_name(f"{PEER}_in_turn")
+    shutil.rmtree(beside, ignore_errors=True)
+    peer = opened(PEER, beside)
+    try:
+        peer.build(of)
+        found_out = tuned(peer, queries)
+        ways: dict[str, Ask] = {"ours": partial(found, held)}
+        ways |= {f"{PEER}, {way}": both(search) for way, search in peer.hybrids().items()}
+        spent: dict[str, list[float]] = {way: [] for way in ways}
+        for _ in range(1 + ROUNDS):
+            for way, ask in ways.items():
+                spent[way].append(speed(list(within(ask, iter(queries))))["p50"])
+        p50 = {way: p50s[1:] for way, p50s in spent.items()}
+        reporter.tell(setting=found_out["setting"], recall=found_out["recall"], p50=p50)
+    finally:
+        peer.close()
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+class NoPandas(MetaPathFinder):
+    """Says of pandas that it is not installed."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def open_job(reporter: Reporter, folder: Path, started: str, how: str) -> None:
+    if how == "plain":
+        sys.meta_path.insert(0, NoPandas())
+    one = corpus_of(folder).queries()[0]
+    start = time.perf_counter()
+    from vocabtool import Index
+
+    found(Index.open(folder), one)
+    reporter.tell(first=time.perf_counter() - start, whole=time.time() - float(started))
+
+
+def read_job(reporter: Reporter, folder: Path) -> None:
+    """Ask for some seconds, and look for newer commits meanwhile."""
+    from vocabtool import Index
+
+    held, queries = Index.open(folder), corpus_of(folder).queries()
+    for one in queries[:WARM]:
+        found(held, one)
+    reporter.tell(ready=True)
+    sys.stdin.readline()
+    spent: list[float] = []
+    refreshed, refreshing, looked = 0, 0.0, time.perf_counter()
+    start = looked
+    for one in cycle(queries):
+        begin = time.perf_counter()
+        if begin - start > SECONDS:
+            break
+        if begin - looked > REFRESH:
+            refreshed += held.refresh()
+            looked = time.perf_counter()
+            refreshing += looked - begin
+        begin = time.perf_counter()
+        found(held, one)
+        spent.append(time.perf_counter() - begin)
+    seconds = time.perf_counter() - start
+    spent.sort()
+    reporter.tell(
+        queries=len(spent),
+        seconds=seconds,
+        p50=spent[len(spent) // 2] * 1e3,
+        p99=spent[len(spent) * 99 // 100] * 1e3,
+        refreshed=refreshed,
+        refreshing=refreshing,
+    )
+
+
+def turns_job(reporter: Reporter, folder: Path, turn: str) -> None:
+    """Ask for as many seconds as each line says."""
+    if turn:
+        take_turns_of(float(turn))
+    reader = Reader(folder)
+    reporter.tell(ready=True)
+    for line in sys.stdin:
+        reporter.tell(**reader.ask(float(line)))
+
+
+def fork_job(reporter: Reporter, folder: Path) -> None:
+    """Open the index, fork readers, and have one ask, then all of them, in turn."""
+    reader, fork = Reader(folder), multiprocessing.get_context("fork")
+    gc.freeze()  # what is never collected stays shared
+    pipes = []
+    for _ in range(READERS):
+        ours, theirs = fork.Pipe()
+        fork.Process(target=read_for, args=(reader, theirs), daemon=True).start()
+        pipes.append(ours)
+    reporter.tell(rounds=[[asked_of(pipes[:1]), asked_of(pipes)] for _ in range(ROUNDS)])
+
+
+def asked_of(pipes: Sequence[Connection]) -> list[dict[str, float]]:
+    """What readers that wait at a pipe did in one round."""
+    for pipe in pipes:
+        pipe.send(ROUND)
+    return [pipe.recv() for pipe in pipes]
+
+
+def read_for(reader: Reader, pipe: Connection) -> None:
+    """Ask for as many seconds as the other end says, until this process is ended."""
+    while True:
+        pipe.send(reader.ask(pipe.recv()))
+
+
+class Reader:
+    """An index that is open and warm, and what it is asked."""
+
+    def __init__(self, folder: Path) -> None:
+        from vocabtool import Index
+
+        self.held, queries = Index.open(folder), corpus_of(folder).queries()
+        for one in queries[:WARM]:
+            found(self.held, one)
+        self.following = cycle(queries)
+
+    def ask(self, long: float) -> dict[str, float]:
+        """Ask for so many seconds."""
+        start, asked = time.perf_counter(), 0
+        while (seconds := time.perf_counter() - start) < long:
+            found(self.held, next(self.following))
+            asked += 1
+        return {"queries": asked, "seconds": seconds}
+
+
+def write_job(reporter: Reporter, folder: Path) -> None:
+    """Add documents and commit for some seconds."""
+    from vocabtool import Index
+
+    parts, held = small_blocks(corpus_of(folder)), Index.open(folder)
+    first = next(parts)
+    reporter.tell(ready=True)
+    sys.stdin.readline()
+    end, commits = time.perf_counter() + SECONDS, 0
+    with held.writer() as writing:
+        part: Block | None = first
+        while part is not None and time.perf_counter() < end:
+            writing.add(part.documents, part.vectors)
+            writing.commit()
+            commits += 1
+            part = next(parts, None)
+    reporter.tell(documents=commits * COMMIT, commits=commits)
+
+
+def small_blocks(of: Corpus) -> Iterator[Block]:
+    """The documents once more, for ever, under new ids."""
+    import pyarrow as pa
+
+    for number in count():
+        for block in of.blocks():
+            ids, texts = block.documents.columns
+            new = pa.array([f"{number}-{name}" for name in ids.to_pylist()])
+            batch = pa.record_batch([new, texts], names=["id", "text"])
+            for start in range(0, len(new), COMMIT):
+                yield Block(batch.slice(start, COMMIT), block.vectors[start : start + COMMIT])
+
+
+def found(held: Any, one: Asked) -> list[str]:
+    """Our hybrid search as it is by default."""
+    return [hit.id for hit in held.search(one.text, vector=one.vector)]
+
+
+JOBS: Final[dict[str, Callable[..., None]]] = {
+    "build": build_job,
+    "ask": ask_job,
+    PEER: in_turn_job,
+    "open": open_job,
+    "read": read_job,
+    "turns": turns_job,
+    "fork": fork_job,
+    "write": write_job,
+}
