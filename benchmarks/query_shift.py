@@ -8,8 +8,8 @@ Needs what `retrieval.py` needs. Encoders that see well and badly are made of fe
 dimensions; means of the vectors that MiniLM begins with; hashed trigrams; latent semantic analysis
 of the collection itself. For each the best weight of the keyword leg is known by judgements. Told
 is what the calibrated weight loses against it (nDCG@10, between weights 0.05 apart by a straight
-line), for each value that `BY_VECTORS` may have, and which value the other collections choose for
-each one. The encoders are the same on all of them.
+line): without the queries, with them for each value that `BY_VECTORS` may have, and which value
+the other collections choose for each one. The encoders are the same on all of them.
 """
 
 from __future__ import annotations
@@ -57,13 +57,21 @@ class Pair(NamedTuple):
 
     def loss(self, by_vectors: float) -> float:
         """Mean over the seeds, had nearness weighed so much."""
-        best = max(self.curve.values())
-        weights, gains = list(self.curve), list(self.curve.values())
         told = by_vectors / query_shift.BY_VECTORS
-        shifted = [
-            each.a0 + each.keyword_shift + told * (each.vector_shift or 0.0) for each in self.found
-        ]
-        return best - fmean(np.interp(np.clip(shifted, 0, 1), weights, gains))
+        return self._lost(
+            [
+                each.a0 + each.keyword_shift + told * (each.vector_shift or 0.0)
+                for each in self.found
+            ]
+        )
+
+    def loss_alone(self) -> float:
+        """The same without any queries of people."""
+        return self._lost([each.a0 for each in self.found])
+
+    def _lost(self, chosen: Sequence[float]) -> float:
+        weights, gains = list(self.curve), list(self.curve.values())
+        return max(gains) - fmean(np.interp(np.clip(chosen, 0, 1), weights, gains))
 
 
 def pairs(searched: Collection, work: Path) -> Iterator[Pair]:
@@ -213,22 +221,30 @@ def row_of(found: Pair) -> str:
     shown = f"{found.collection:<11}{found.encoder:<12}{best:7.2f}{lost:9.4f}"
     for each in found.found:
         shown += f"{each.a0:8.3f}{each.keyword_shift:+8.3f}{each.vector_shift:+8.3f}{each.a:8.3f}"
-    return f"{shown}{found.loss(0):10.4f}{found.loss(query_shift.BY_VECTORS):9.4f}"
+    losses = found.loss_alone(), found.loss(0), found.loss(query_shift.BY_VECTORS)
+    return shown + "".join(f"{loss:10.4f}" for loss in losses)
 
 
 def losses(table: Sequence[Pair]) -> Iterator[str]:
     """By weight, and what the other collections choose for each."""
     names = list(dict.fromkeys(each.collection for each in table))
-    yield f"{'mean loss':<14}" + "".join(f"{weight:9.2f}" for weight in WEIGHTS)
+    shown = "".join(f"{weight:9.2f}" for weight in WEIGHTS)
+    yield f"{'mean loss':<14}{'alone':>9}{shown}"
     for name in names:
         own = [each for each in table if each.collection == name]
         others = [each for each in table if each.collection != name]
-        line = f"{name:<14}" + "".join(f"{mean(own, weight):9.4f}" for weight in WEIGHTS)
+        line = f"{name:<14}{means(own)}"
         if others:
             chosen = min(WEIGHTS, key=lambda weight: mean(others, weight))
             line += f"   the others choose {chosen:g}: {mean(own, chosen):.4f}"
         yield line
-    yield f"{'all':<14}" + "".join(f"{mean(table, weight):9.4f}" for weight in WEIGHTS)
+    yield f"{'all':<14}{means(table)}"
+
+
+def means(table: Sequence[Pair]) -> str:
+    """Without queries, then with them by weight."""
+    alone = fmean(each.loss_alone() for each in table)
+    return f"{alone:9.4f}" + "".join(f"{mean(table, weight):9.4f}" for weight in WEIGHTS)
 
 
 def mean(table: Sequence[Pair], weight: float) -> float:
@@ -242,7 +258,7 @@ def main() -> None:
     options = parser.parse_args()
     table = []
     seeds = "".join(f"{'a0':>8}{'words':>8}{'near':>8}{'a':>8}" for _ in SEEDS)
-    print(f"{'':<11}{'':<12}{'best a':>7}{'a=0.5':>9}{seeds}{'words':>10}{'both':>9}")
+    print(f"{'':<11}{'':<12}{'best a':>7}{'a=0.5':>9}{seeds}{'alone':>10}{'words':>10}{'both':>10}")
     for searched in retrieval.collections():
         if options.only in (None, searched.name):
             with tempfile.TemporaryDirectory() as folder:

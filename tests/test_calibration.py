@@ -11,6 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis.strategies import text as drawn
 from numpy.typing import NDArray
 
 from tests.small_corpus import Doc, KnownWords, SmallCorpus
@@ -28,9 +30,10 @@ from vocabtool.evaluation.calibrating import (
     rank_of,
     sampled,
 )
-from vocabtool.evaluation.pseudo_queries import pseudo_queries, sentences
+from vocabtool.evaluation.pseudo_queries import pseudo_queries
 from vocabtool.evaluation.queries import Query
 from vocabtool.evaluation.reweighing import WEIGHTS, legs_of
+from vocabtool.evaluation.sentences import RUNS, reads_like_language, sentences
 from vocabtool.evaluation.tuning import tune
 from vocabtool.evaluation_report import of_calibration
 from vocabtool.index.index import Index
@@ -94,19 +97,52 @@ def index_of(
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("A b. C d! E f? G", ["A b.", "C d!", "E f?", "G"]),
-        ("version 1.2.3 is. e.g.this. end", ["version 1.2.3 is.", "e.g.this.", "end"]),
+        ("A b. C d! E f? G", ["A b.", " C d!", " E f?", " G"]),
+        ("version 1.2.3 is. e.g.this. end", ["version 1.2.3 is.", " e.g.this.", " end"]),
         ("一。二。三。", ["一。", "二。", "三。"]),
-        (" ".join("abcdefghijklmnopqrstuvwxyz"), ["a b c d e f g h i j k l",
-         "m n o p q r s t u v w x", "y z"]),
-        ("a_b(c); d", ["a_b(c); d"]),
+        ("def a(b):\n  \"\"\"\n  Give b.\n  \"\"\"\n  return b\n",
+         ["def a(b):\n  \"\"\"\n", "  Give b.\n  \"\"\"\n", "  return b\n"]),
+        ("... a. b. c", ["... a.", " b.", " c"]),
+        (" ".join("abcdefghijklmnopqrstuvwxyz"), ["a b c d e f g h i j k l ",
+         "m n o p q r s t u v w x ", "y z"]),
+        ("- a_b(c); d", ["- a_b(c); d"]),
         ("...", []),
         ("", []),
     ],
 )  # fmt: skip
 def test_sentences_or_windows_of_twelve_words(text: str, parts: list[str]) -> None:
-    """A mark and white space end a sentence; with fewer than three there are windows instead."""
+    """A mark and white space, or a line break, end one; each holds a word; with fewer, windows."""
     assert sentences(text) == parts
+
+
+@given(drawn(max_size=60) | drawn("a .!?\n。-", max_size=60))
+def test_sentences_are_the_text(text: str) -> None:
+    """Nothing is lost between them, unless no word is there at all."""
+    parts = sentences(text)
+    assert "".join(parts) == (text if RUNS.search(text) else "")
+    assert all(RUNS.search(part) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("Returns the (first) channel's data, well-known.", True),
+        ('  """Pads an image to a square.\n', True),
+        ("Длина строки в байтах", True),
+        ("कितना बड़ा है यह", True),  # its vowel signs are no letters to Python
+        ("about 250 of them were seen", True),  # four of five and more are words
+        ("in 1999 only 250 were seen", False),
+        ("return the length", False),  # three
+        ("def size(self, path, *, follow=True):", False),
+        ("os.path.join(a, b) + c.d + e", False),
+        ("x | y | z | 1 | 2", False),
+        ("これは日本語の文章です。", False),  # written without blanks
+        ("", False),
+    ],
+)
+def test_what_reads_like_language(sentence: str, expected: bool) -> None:
+    """Words between blanks, four or more, in any script; not code, nor a row of a table."""
+    assert reads_like_language(sentence) is expected
 
 
 def of(text: str, seed: int = 0, **fields: Any) -> dict[str, tuple[str, str]]:
@@ -129,6 +165,28 @@ def test_without_a_title_the_first_sentence_is_asked() -> None:
     assert copy == LONG.removeprefix(f"{asked}.").strip()
 
 
+SIGNATURE = "def wrapped(self, size):\n"
+SAID = '    """Wraps the wings in paper.\n'
+PARAMETER = '    :param size: how far they reach\n    """\n'
+BODY = "    x = self.lift(size)\n    return x.paper(self, x, size=size, key=self.key)"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_people_ask_in_language_also_for_code(seed: int) -> None:
+    """Of two sentences that read like it each is asked; of one in both ways; else what there is."""
+    both = of(SIGNATURE + SAID + PARAMETER + BODY, seed)
+    assert both["title"] == ("Wraps the wings in paper", SIGNATURE + PARAMETER + BODY)
+    assert both["hard"][0] in ("param size far reach", "param far reach")
+    assert both["hard"][1] == SIGNATURE + SAID + BODY
+    one = of(SIGNATURE + SAID + BODY, seed)
+    assert one["title"] == ("Wraps the wings in paper", SIGNATURE + BODY)
+    assert {"wings"} <= {*one["hard"][0].split()} <= {"Wraps", "wings", "paper"}
+    assert one["hard"][1] == SIGNATURE + BODY
+    none = of(SIGNATURE + "    y = x\n" + BODY, seed)
+    assert none["title"] == ("def wrapped self size", f"y = x\n{BODY}")
+    assert none["hard"][1] != none["title"][1]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_hard_query_is_the_content_words_of_a_later_sentence(seed: int) -> None:
     """Never of the first; stop words are left out; the copy is the text without that sentence."""
@@ -143,7 +201,9 @@ def test_a_hard_query_is_the_content_words_of_a_later_sentence(seed: int) -> Non
 
 def test_repeated_words_are_dropped_half_of_the_time_but_one_is_kept() -> None:
     """By their stems, over many draws; words that stand once are never dropped."""
-    text = "Wings lift aircraft well, as ever. Lifting wings rarely, as they say. The wing lifts."
+    text = (
+        "Wings lift aircraft well, as ever. Lifting wings rarely, as they say. So the wing lifts."
+    )
     asked = [of(text, seed)["hard"][0] for seed in range(400)]
     of_last = {query for query in asked if "say" not in query}
     assert of_last == {"wing", "lifts", "wing lifts"}

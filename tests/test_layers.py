@@ -185,6 +185,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("index.index",),
     # How good its answers are.
     ("evaluation.__init__", "evaluation.bootstrap", "evaluation.lines", "evaluation.metrics"),
+    ("evaluation.sentences",),
     ("evaluation.qrels", "evaluation.queries", "evaluation.query_vectors"),
     ("evaluation.altered", "evaluation.pseudo_queries", "evaluation.exact_recall"),
     ("evaluation.reweighing", "evaluation.judged_queries"),
