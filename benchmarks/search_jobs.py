@@ -149,8 +149,9 @@ def fork_job(reporter: Reporter, folder: Path) -> None:
     pipes = []
     for _ in range(READERS):
         ours, theirs = fork.Pipe()
-        fork.Process(target=read_for, args=(reader, theirs), daemon=True).start()
         pipes.append(ours)
+        fork.Process(target=read_for, args=(reader, theirs, pipes), daemon=True).start()
+        theirs.close()  # so that the end of a reader is seen
     reporter.tell(rounds=[[asked_of(pipes[:1]), asked_of(pipes)] for _ in range(ROUNDS)])
 
 
@@ -161,8 +162,10 @@ def asked_of(pipes: Sequence[Connection]) -> list[dict[str, float]]:
     return [pipe.recv() for pipe in pipes]
 
 
-def read_for(reader: Reader, pipe: Connection) -> None:
-    """Ask for as many seconds as the other end says, until this process is ended."""
+def read_for(reader: Reader, pipe: Connection, others: Sequence[Connection]) -> None:
+    """Ask for as many seconds as the other end says, until it is closed."""
+    for other in others:
+        other.close()
     while True:
         pipe.send(reader.ask(pipe.recv()))
 

@@ -134,9 +134,9 @@ def rate(processes: Sequence[Process]) -> float:
     return a_second([json.loads(told_by(process)) for process in processes])
 
 
-def a_second(readers: Sequence[dict[str, float]]) -> float:
+def a_second(told: Sequence[dict[str, float]]) -> float:
     """Queries a second of readers together."""
-    return sum(each["queries"] / each["seconds"] for each in readers)
+    return sum(each["queries"] / each["seconds"] for each in told)
 
 
 def writer(sizes: Sequence[Corpus]) -> Iterator[str]:

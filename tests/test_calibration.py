@@ -97,12 +97,13 @@ def index_of(
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("A b. C d! E f? G", ["A b.", " C d!", " E f?", " G"]),
-        ("version 1.2.3 is. e.g.this. end", ["version 1.2.3 is.", " e.g.this.", " end"]),
+        ("A b. C d! E f? G", ["A b. ", "C d! ", "E f? ", "G"]),
+        ("version 1.2.3 is. e.g.this. end", ["version 1.2.3 is. ", "e.g.this. ", "end"]),
         ("一。二。三。", ["一。", "二。", "三。"]),
         ("def a(b):\n  \"\"\"\n  Give b.\n  \"\"\"\n  return b\n",
          ["def a(b):\n  \"\"\"\n", "  Give b.\n  \"\"\"\n", "  return b\n"]),
-        ("... a. b. c", ["... a.", " b.", " c"]),
+        ("A b.\r\nC d\r\n\r\nE f.  G", ["A b.\r\n", "C d\r\n\r\n", "E f. ", " G"]),
+        ("... a. b. c", ["... a. ", "b. ", "c"]),
         (" ".join("abcdefghijklmnopqrstuvwxyz"), ["a b c d e f g h i j k l ",
          "m n o p q r s t u v w x ", "y z"]),
         ("- a_b(c); d", ["- a_b(c); d"]),
@@ -135,8 +136,18 @@ def test_sentences_are_the_text(text: str) -> None:
         ("return the length", False),  # three
         ("def size(self, path, *, follow=True):", False),
         ("os.path.join(a, b) + c.d + e", False),
+        ("x = a + b - c", False),
+        ("if x is None:", False),
+        ("private final String name;", False),
+        ("import numpy as np", True),  # nothing tells it from language
+        ("name | type | default | description", False),
         ("x | y | z | 1 | 2", False),
-        ("これは日本語の文章です。", False),  # written without blanks
+        ("— — — —", False),  # dashes are no words
+        ("これは日本語の文章です。", True),
+        ("ข้อความภาษาไทย", True),
+        ("日本", False),
+        ("numpy で計算します", True),  # most of its letters
+        ("calls numpy.linalg.norm(x) で計算する", False),
         ("", False),
     ],
 )
@@ -185,6 +196,30 @@ def test_people_ask_in_language_also_for_code(seed: int) -> None:
     none = of(SIGNATURE + "    y = x\n" + BODY, seed)
     assert none["title"] == ("def wrapped self size", f"y = x\n{BODY}")
     assert none["hard"][1] != none["title"][1]
+
+
+def test_where_language_says_nothing_what_else_there_is_is_asked() -> None:
+    """A later sentence of stop words alone loses no document."""
+    nothing = "    And so it is that.\n"
+    made = of(SIGNATURE + SAID + nothing + BODY)
+    assert made["title"] == ("Wraps the wings in paper", SIGNATURE + nothing + BODY)
+    assert made["hard"][1] == f"{SAID}{nothing}{BODY}".strip()
+
+
+def test_of_writing_without_blanks_what_it_says_is_asked_not_its_small_print() -> None:
+    """The line of English is no more language than the rest."""
+    text = "Copyright by Some Company Limited\n東京は日本の首都です。大阪は西にある。" * 4
+    assert {of(text, seed)["hard"][0] for seed in range(20)} >= {"東京は日本の首都です"}
+
+
+def test_a_copy_joins_no_words_that_were_apart() -> None:
+    """White space goes with the sentence before."""
+    text = "Wings lift.\nBirds fly over it. Rocks fall down to earth\nStones sink in it here, too."
+    copies = {of(text, seed)["hard"][1] for seed in range(20)}
+    assert copies == {
+        text.replace("Rocks fall down to earth\n", ""),
+        text.replace("Stones sink in it here, too.", "").strip(),
+    }
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -690,7 +690,7 @@ os.close(ends)
 with index.writer() as writer:
     writer.add(documents(range(60, 90)), vectors(range(60, 90)))
 os.close(end)
-sys.exit(os.waitpid(child, 0)[1])
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 

@@ -69,8 +69,8 @@ def of_calibration(found: Calibrated) -> Iterator[str]:
     yield "  a     mean ln rank of the document that a query was made of, lower is better"
     yield from _curve(found.curve)
     yield ""
-    yield "made of a title or first sentence (title), of some words of another one (hard), of those"
-    yield "that read like language where a document has any"
+    yield "title: a title or first sentence is asked; hard: some words of another one, if there is"
+    yield "one; of sentences that read like language, where a document has any"
     yield f"  {'query':<8}{'leg':<10}{'first':>8}{'in ten':>8}"
     for each in found.found:
         yield f"  {each.kind:<8}{each.leg:<10}{each.first:>8.1%}{each.first_ten:>8.1%}"

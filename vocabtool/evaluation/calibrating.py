@@ -2,7 +2,7 @@
 
 Documents are drawn, queries made of each (``pseudo_queries.py``) and searched in a corpus whose
 document is a copy without what was asked (``altered.py``). The weight with which the documents are
-found best is the estimate a0 (measured: ../shared/retrieval.md, point 10). Unjudged queries of
+found best is the estimate a0 (measured: benchmarks/retrieval.py). Unjudged queries of
 people shift it, by how much easier or harder they are for either leg (``query_shift.py``).
 
 Tuning by judged queries instead is in ``tuning.py``.

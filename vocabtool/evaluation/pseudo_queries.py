@@ -46,10 +46,11 @@ def pseudo_queries(
     parts = sentences(document.text)
     if len(parts) < FEWEST_SENTENCES or _too_few_words(document.text):
         return []
-    places = range(len(parts))
-    first, *later = [at for at in places if reads_like_language(parts[at])] or places
+    language = [at for at, part in enumerate(parts) if reads_like_language(part[:MOST_CHARACTERS])]
+    first, *later = language or range(len(parts))
     title, left = _title(document, parts, first, cutter)
-    hard = _hard(parts, later or [first], cutter, generator)
+    order = [*generator.permutation(later or [first]).tolist(), *range(len(parts))]
+    hard = _hard(parts, order, cutter, generator)
     if hard is None or not title or not left:
         return []
     return [PseudoQuery("title", row, title, left), PseudoQuery("hard", row, *hard)]
@@ -72,13 +73,13 @@ def _title(document: Stored, parts: Sequence[str], first: int, cutter: Cutter) -
 
 
 def _hard(
-    parts: Sequence[str], later: Sequence[int], cutter: Cutter, generator: np.random.Generator
+    parts: Sequence[str], order: Sequence[int], cutter: Cutter, generator: np.random.Generator
 ) -> tuple[str, str] | None:
-    """Content words of one of the later sentences, and the text without that sentence."""
-    for at in generator.permutation(later).tolist():
-        left = _without(parts, at)
+    """Content words of the first sentence in order that has any, and the text without it."""
+    for at in order:
         words = _content_words(parts[at][:MOST_CHARACTERS], cutter)
         if words:
+            left = _without(parts, at)
             return _thinned(words, left, cutter, generator), left
     return None
 

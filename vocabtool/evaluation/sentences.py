@@ -1,7 +1,7 @@
 """The sentences of a text, and which of them read like language: as people write, and ask.
 
-Told by marks, line breaks and letters alone, without a grammar. Sentences put together again are
-the text.
+Told by marks, line breaks and letters alone, without a grammar: a line of code that is made of
+words, as ``import numpy as np``, passes for language.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import re
 from itertools import pairwise
 from typing import Final
 
-ENDS: Final = re.compile(r"(?<=[.!?])(?=\s)|(?<=[。！？\n])")  # noqa: RUF001 - full-width
+from vocabtool.keywords.shapes import shape_of
+
+ENDS: Final = re.compile(r"(?<=[.!?]\s)|(?<=[。！？\n])")  # noqa: RUF001 - full-width
 RUNS: Final = re.compile(r"[^\W_]+")  # letters and digits
 WINDOW: Final = 12  # words that count as a sentence where a text has none
 FEWEST_SENTENCES: Final = 3
@@ -20,15 +22,17 @@ MOST_CHARACTERS: Final = 20_000  # of a text that is looked at
 _LETTERS: Final = r"[^\x00-@\[-`{-\x7f]+"
 WORD: Final = re.compile(rf"{_LETTERS}(?:['-]{_LETTERS})*")
 AROUND: Final = "\"'(),.:;!?"
-FEWEST_WORDS: Final = 4  # of a sentence that reads like language
+FEWEST_IN_SENTENCE: Final = 4  # words of one that reads like language; letters, without blanks
 SHARE: Final = 0.8  # of what stands between blanks that is words
+CODE_ENDS: Final = (":", ";", "{")  # what lines of code end with, and hardly a sentence
 
 
 def sentences(text: str) -> list[str]:
     """Parts of a text that each hold a word; windows of twelve words where there are under three.
 
-    A line break ends a sentence, too: it stands between lines of code, and between items.
-    What follows the first 20,000 characters belongs to the last one.
+    A line break ends a sentence, too: it stands between lines of code, and between items. What
+    follows the first 20,000 characters belongs to the last one. Put together again they are the
+    text; there are none where those characters hold no word.
     """
     head, rest = text[:MOST_CHARACTERS], text[MOST_CHARACTERS:]
     parts = _worded(ENDS.split(head))
@@ -40,11 +44,16 @@ def sentences(text: str) -> list[str]:
 def reads_like_language(sentence: str) -> bool:
     """Whether it is words between blanks, four or more, and little else.
 
-    Never of what is written without blanks.
+    In scripts without blanks: whether most of its letters and digits are of them, four or more.
     """
-    between = [each.strip(AROUND) for each in sentence.split() if RUNS.search(each)]
-    words = sum(1 for each in between if WORD.fullmatch(each))
-    return len(between) >= FEWEST_WORDS and words >= SHARE * len(between)
+    shape = shape_of(sentence)
+    without_blanks = shape.count("c")
+    if without_blanks > shape.count("a") + shape.count("0"):
+        return without_blanks >= FEWEST_IN_SENTENCE
+    between = [piece for each in sentence.split() if (piece := each.strip(AROUND))]
+    words = sum(1 for piece in between if RUNS.search(piece) and WORD.fullmatch(piece))
+    enough = words >= FEWEST_IN_SENTENCE and words >= SHARE * len(between)
+    return enough and not sentence.rstrip().endswith(CODE_ENDS)
 
 
 def _worded(parts: list[str]) -> list[str]:
