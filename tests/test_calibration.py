@@ -584,14 +584,14 @@ def test_queries_without_a_word_tell_nothing() -> None:
 def test_a_report_tells_both_parts_of_a_shift() -> None:
     """With their signs; the second only where there is one."""
     plain = calibrated()
-    assert not [line for line in of_calibration(plain) if "made ones" in line]
+    assert not [line for line in of_calibration(plain) if "compared" in line]
     shifted = replace(plain, queries=12, keyword_shift=0.05, vector_shift=-0.17, shift=-0.12)
     assert list(of_calibration(shifted))[1:3] == [
-        "  +0.05 by how much of them a document holds, beside made ones",
-        "  -0.17 by how near a document is to them, beside made ones",
+        "  +0.050 by how much of a query a document holds, compared with queries made of documents",
+        "  -0.170 by how near a document is to a query, compared with queries made of documents",
     ]
     by_words = list(of_calibration(replace(shifted, vector_shift=None)))
-    assert sum("made ones" in line for line in by_words) == 1
+    assert sum("compared" in line for line in by_words) == 1
     assert {"keyword_shift": 0.05, "vector_shift": -0.17}.items() <= shifted.to_dict().items()
 
 

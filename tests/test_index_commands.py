@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -483,6 +484,30 @@ def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.Mo
         opened.store_calibration(Calibration(0.3, 0.3, 0.0, judged, 4, 0))
         index_command._calibrate(opened, quiet=True)
         assert made.calls == calls
+
+
+@pytest.mark.parametrize(("shift", "a"), [(-0.15, 0.65), (0.5, 1.0), (0.0, 0.8)])
+def test_what_queries_shifted_is_kept(
+    index: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    shift: float,
+    a: float,
+) -> None:
+    """Documents added later move the estimate by documents; the queries are no longer at hand."""
+    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 1)
+    found = SimpleNamespace(calibration=Calibration(0.8, 0.8, 0.0, 0, 4, 0))
+    monkeypatch.setattr(calibrating, "calibrate", lambda index: found)
+    opened = Index.open(index)
+    opened.store_calibration(Calibration(0.3 + shift, 0.3, shift, 0, 4, 0))
+    index_command._calibrate(opened, quiet=False)
+    kept = Index.open(index).calibration
+    assert kept is not None
+    assert kept.a == pytest.approx(a)
+    assert (kept.a0, kept.shift) == (0.8, shift)
+    told = capsys.readouterr().err
+    assert f"a = {a:.2f}, an estimate" in told
+    assert ("by queries before" in told) == (shift != 0)
 
 
 @dataclass

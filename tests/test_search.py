@@ -16,6 +16,7 @@ from vocabtool.keywords.queries import Term
 from vocabtool.search.hits import Hits, Place
 from vocabtool.search.searching import Settings, search
 from vocabtool.search.settings import Fusion
+from vocabtool.search_report import lines
 
 ORDINARY = KnownWords(["love", "to", "use", "search", "engines", "cats", "dogs", "for", "the"])
 EAST = np.array([1, 0], np.float32)
@@ -340,7 +341,34 @@ def test_an_explanation_tells_of_words_and_legs() -> None:
     assert why.dense.rank == 4
     assert why.dense.score == pytest.approx(0.1)
     assert why.rank_without_keywords == 4
-    assert [tuple(word) for word in why.words] == [("Xapian", pytest.approx(score))]
+    assert [tuple(word) for word in why.words] == [("Xapian", pytest.approx(score), True)]
+
+
+def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
+    """In how many documents either is, and which of them a hit holds."""
+    docs = [
+        Doc("whole", "calls insert_one here", (1.0, 0.0)),
+        Doc("parts", "one may insert it", (1.0, 0.0)),
+        Doc("part", "insert insert", (1.0, 0.0)),
+    ]
+    hits = ask("insert_one plain", corpus=SmallCorpus(docs, ORDINARY), explain=True)
+    compound, plain = hits.query.words
+    assert (compound.document_frequency, compound.part_frequency) == (1, 2)
+    assert (plain.document_frequency, plain.part_frequency) == (0, None)
+    wholes = {
+        hit.id: [(word.surface, word.whole) for word in hit.explanation.words]
+        for hit in hits
+        if hit.explanation is not None
+    }
+    assert wholes == {
+        "whole": [("insert_one", True)],
+        "parts": [("insert_one", False)],
+        "part": [("insert_one", False)],
+    }
+    told = list(lines(hits))
+    assert "whole in 1 document, its rarest part in 2" in told[1]
+    assert sum("by insert_one " in line for line in told) == 1
+    assert sum("by parts of insert_one " in line for line in told) == 2
 
 
 def test_the_rank_without_keywords_is_looked_for_beyond_the_depth() -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vocabtool.evaluation.tuning import Gain, Tuned
 
 BAR: Final = 30  # characters of the longest bar of a curve
+BESIDE: Final = "compared with queries made of documents"
 
 
 def of_evaluation(found: Evaluation) -> Iterator[str]:
@@ -45,6 +46,7 @@ def _scores(split: str, rows: list[Scored]) -> Iterator[str]:
 def of_self_check(found: SelfCheck) -> Iterator[str]:
     """How often each fusion finds the document that a query was made of."""
     yield f"queries made of {found.sample:,} documents: how often that document is found"
+    yield "words: ordinary, all of them known to the model; unknown, with one that it does not know"
     yield f"  {'':<13}{'words':<10}{'queries':>8}{'first':>8}{'in ten':>8}"
     for rate in found.rates:
         counts = f"{rate.queries:>8,}{rate.first:>8.1%}{rate.first_ten:>8.1%}"
@@ -57,16 +59,16 @@ def of_self_check(found: SelfCheck) -> Iterator[str]:
 
 def of_calibration(found: Calibrated) -> Iterator[str]:
     """The weight, how it came about, and that it is an estimate."""
-    shift = f", {found.shift:+.2f} by {found.queries:,} queries" if found.queries else ""
-    yield f"a = {found.a:.2f} (a0 = {found.a0:.2f} by the documents{shift})"
+    shift = f", {found.shift:+.3f} by {found.queries:,} queries" if found.queries else ""
+    yield f"a = {found.a:.3f} (a0 = {found.a0:.3f} by the documents{shift})"
     if found.queries:
-        yield f"  {found.keyword_shift:+.2f} by how much of them a document holds, beside made ones"
+        yield f"  {found.keyword_shift:+.3f} by how much of a query a document holds, {BESIDE}"
     if found.vector_shift is not None:
-        yield f"  {found.vector_shift:+.2f} by how near a document is to them, beside made ones"
+        yield f"  {found.vector_shift:+.3f} by how near a document is to a query, {BESIDE}"
     yield "keywords weigh at least so much, more where the model does not know words of the query"
     yield f"from {found.sample:,} documents, seed {found.seed}"
     yield ""
-    yield "  a     mean ln rank of the document that a query was made of, lower is better"
+    yield "  a     mean logarithm of the rank of the document that a query was made of: low is good"
     yield from _curve(found.curve)
     yield ""
     yield "title: a title or first sentence is asked; hard: some words of another one, if there is"
@@ -80,7 +82,9 @@ def of_calibration(found: Calibrated) -> Iterator[str]:
 def of_tuning(found: Tuned) -> Iterator[str]:
     """The weight, and what it is worth on queries that did not choose it."""
     yield f"a = {found.a:.2f}, the best for {found.queries:,} judged queries"
-    yield f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} without tuning"
+    yield f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} as shipped, untuned"
+    if found.held_out <= found.fixed:
+        yield "tuning is worth nothing here: the weight as shipped does as well on held-out queries"
     yield ""
     yield "  a     nDCG@10"
     yield from _gains(found.curve)

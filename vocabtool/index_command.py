@@ -264,16 +264,20 @@ def _calibrate(index: Index, quiet: bool) -> None:
     """Find out how much keywords weigh, where there is enough to tell and a model to ask."""
     if len(index) < CALIBRATED_FROM or index.configuration.encoder is None:
         return
-    if index.calibration is not None and index.calibration.judged:
+    before = index.calibration
+    if before is not None and before.judged:
         return  # tuned on judgements, which an estimate is not to replace
     from vocabtool.evaluation.calibrating import calibrate
 
     found = calibrate(index)
     if found is None:
         return
-    index.store_calibration(found.calibration)
+    shift = before.shift if before is not None else 0.0  # the queries are no longer at hand
+    calibration = found.calibration.shifted_by(shift)
+    index.store_calibration(calibration)
     if not quiet:
-        tell(f"calibrated: the keyword leg weighs a = {found.calibration.a:.2f}, an estimate")
+        kept = f", {shift:+.2f} of it by queries before" if shift else ""
+        tell(f"calibrated: the keyword leg weighs a = {calibration.a:.2f}, an estimate{kept}")
 
 
 def _show(index: Index, report: LoadReport, report_format: Literal["text", "json"]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vocabtool.search.explaining import DEEP
-from vocabtool.search.hits import Asked, AskedWord, Explanation, Hit, Hits, Place
+from vocabtool.search.hits import Asked, AskedWord, Explanation, Hit, Hits, MatchedWord, Place
 from vocabtool.search.weighing import is_word
 from vocabtool.vocabulary import encode, printable
 
@@ -73,12 +73,18 @@ def _facts(word: AskedWord, fusion: str, *, codes_first: bool) -> Iterator[str]:
     if word.pieces is not None:
         yield f"{word.pieces} pieces"
     if word.document_frequency is not None:
-        documents = "document" if word.document_frequency == 1 else "documents"
-        yield f"in {word.document_frequency:,} {documents}"
+        yield _frequency(word.document_frequency, word.part_frequency)
     if word.weight is not None and word.weight != 1:
         yield f"counted {word.weight:g} times"
     if fusion == "coverage" and word.weight == 1 and word.known is False and _says_nothing(word):
         yield "counted as a known word is: a number, or one character"
+
+
+def _frequency(whole: int, of_parts: int | None) -> str:
+    documents = "document" if whole == 1 else "documents"
+    if of_parts in (None, whole):
+        return f"in {whole:,} {documents}"
+    return f"whole in {whole:,} {documents}, its rarest part in {of_parts:,}"
 
 
 def _says_nothing(word: AskedWord) -> bool:
@@ -100,14 +106,17 @@ def _why(why: Explanation) -> str:
     keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword"
     told = [f"vectors {_place(why.dense)}", keywords]
     if why.words:
-        matched = ", ".join(f"{_shown(word.surface)} {word.score:.2f}" for word in why.words)
-        told.append(f"by {matched}")
+        told.append(f"by {', '.join(map(_matched, why.words))}")
     without = why.rank_without_keywords
     if without is not None:
         told.append(f"without keywords number {without:,}")
     elif why.dense.score is not None:
         told.append(f"without keywords not among the first {DEEP:,}")
     return "; ".join(told)
+
+
+def _matched(word: MatchedWord) -> str:
+    return f"{'' if word.whole else 'parts of '}{_shown(word.surface)} {word.score:.2f}"
 
 
 def _place(place: Place) -> str:

@@ -48,7 +48,9 @@ LOOKED_AT: Final = 20  # times the sample: how many documents are looked at for 
 ABSENT: Final = 1_000  # the rank of a document that is not found
 NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
 SHIPPED: Final = Settings()
-ESTIMATE: Final = "an estimate from the corpus alone: nobody judged what it finds"
+ESTIMATE: Final = (
+    "an estimate: nobody judged what it finds. It may be worse than a = 0.5; judged queries tell"
+)
 TOO_FEW: Final = f"fewer than {FEWEST_QUERIES} queries hold a word: they do not shift it"
 WORDS_ALONE: Final = (
     "the shift is by words alone: how near vectors are is told by cosines only, "

@@ -6,7 +6,7 @@ It is found in ``evaluation/calibrating.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vocabtool.errors import InvalidFile
@@ -26,6 +26,10 @@ class Calibration:
     judged: int
     sample: int
     seed: int
+
+    def shifted_by(self, shift: float) -> Calibration:
+        """The same documents' estimate, as other queries shifted it."""
+        return replace(self, a=min(max(self.a0 + shift, 0.0), 1.0), shift=shift)
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Calibration:

@@ -37,19 +37,28 @@ def _asked_word(word: WeighedWord) -> AskedWord:
 
 
 def with_frequencies(asked: Asked, query: Query, corpus: Corpus) -> Asked:
-    """The same with document frequency, idf and weight of each word.
-
-    A word of several terms is as frequent as the rarest of them.
-    """
+    """The same with frequencies, idf and weight of each word."""
     weights = _weights(query)
     words = []
     for told, word in zip(asked.words, query.words, strict=True):
-        frequency = min(map(corpus.document_frequency, word.searched()))
+        frequency, of_parts = _frequencies(word, corpus)
         heaviest = max((weights.get(term, 0.0) for term in word.searched()), default=0.0)
         weight = heaviest if word.counts else 0.0
-        rarity = idf(corpus.documents, frequency)
-        words.append(told._replace(document_frequency=frequency, idf=rarity, weight=weight))
+        rarity = idf(corpus.documents, min(map(corpus.document_frequency, word.searched())))
+        words.append(
+            told._replace(
+                document_frequency=frequency, part_frequency=of_parts, idf=rarity, weight=weight
+            )
+        )
     return asked._replace(words=tuple(words))
+
+
+def _frequencies(word: WeighedWord, corpus: Corpus) -> tuple[int, int | None]:
+    """In how many documents a word is, and of one that has parts the rarest of them."""
+    rarest = min(corpus.document_frequency(Term("words", part)) for part in word.parts())
+    if not word.word.surfaces:
+        return rarest, None
+    return corpus.document_frequency(word.word.exact()), rarest
 
 
 def _weights(query: Query) -> Mapping[Term, float]:
@@ -121,10 +130,19 @@ def _matched(corpus: Corpus, query: Query, rows: Rows) -> list[tuple[MatchedWord
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     weights = _weights(query)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():
-        found = _holding(corpus, word, weights, rows)
+        found, wholes = _holding(corpus, word, weights, rows), _rows_with_whole(corpus, word, rows)
         for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True):
-            matched[row].append(MatchedWord(word.word.surface, score))
+            whole = wholes is None or row in wholes
+            matched[row].append(MatchedWord(word.word.surface, score, whole))
     return [tuple(matched[row]) for row in rows.tolist()]
+
+
+def _rows_with_whole(corpus: Corpus, word: WeighedWord, rows: Rows) -> set[int] | None:
+    """Which of the rows hold a word that has parts as it is written; ``None``: it has none."""
+    if not word.word.surfaces or not len(rows):
+        return None
+    query = KeywordQuery(weighing.clauses({word.word.exact(): 1.0}))
+    return set(corpus.keyword_search(query, len(rows), mask_of(rows)).rows.tolist())
 
 
 def _holding(

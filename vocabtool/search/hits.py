@@ -18,7 +18,9 @@ class AskedWord(NamedTuple):
     ``identifier``: code-like and unknown, so that the guarantee is for it.
     ``counts``: whether it is searched for; stop words are not, unless there is nothing else.
     ``pieces``: into how many a model of pieces cuts it.
-    ``document_frequency``, ``idf``, ``weight`` (how often it is counted): only when explained.
+    ``document_frequency``, ``part_frequency`` (of a word that has parts: of the rarest of them),
+    ``idf`` (of the rarest term that is searched for it), ``weight`` (how often it is counted): only
+    when explained.
     """
 
     surface: str
@@ -29,6 +31,7 @@ class AskedWord(NamedTuple):
     counts: bool
     pieces: int | None
     document_frequency: int | None = None
+    part_frequency: int | None = None
     idf: float | None = None
     weight: float | None = None
 
@@ -61,10 +64,14 @@ class Place(NamedTuple):
 
 
 class MatchedWord(NamedTuple):
-    """A word of the query that a document holds, and how much of its BM25 score that gives."""
+    """A word of the query that a document holds, and how much of its BM25 score that gives.
+
+    ``whole``: as it is written; of an identifier it may hold some parts only.
+    """
 
     surface: str
     score: float
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
