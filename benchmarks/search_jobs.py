@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.abc import MetaPathFinder
 from itertools import count, cycle
@@ -166,8 +167,9 @@ def read_for(reader: Reader, pipe: Connection, others: Sequence[Connection]) -> 
     """Ask for as many seconds as the other end says, until it is closed."""
     for other in others:
         other.close()
-    while True:
-        pipe.send(reader.ask(pipe.recv()))
+    with suppress(EOFError):
+        while True:
+            pipe.send(reader.ask(pipe.recv()))
 
 
 class Reader:

@@ -143,6 +143,8 @@ def test_sentences_are_the_text(text: str) -> None:
         ("name | type | default | description", False),
         ("x | y | z | 1 | 2", False),
         ("— — — —", False),  # dashes are no words
+        ("Birds — a kind — fly", True),
+        ("« Bonjour le monde entier »", True),
         ("これは日本語の文章です。", True),
         ("ข้อความภาษาไทย", True),
         ("日本", False),
@@ -203,7 +205,10 @@ def test_where_language_says_nothing_what_else_there_is_is_asked() -> None:
     nothing = "    And so it is that.\n"
     made = of(SIGNATURE + SAID + nothing + BODY)
     assert made["title"] == ("Wraps the wings in paper", SIGNATURE + nothing + BODY)
-    assert made["hard"][1] == f"{SAID}{nothing}{BODY}".strip()
+    assert made["hard"][1] == SIGNATURE + nothing + BODY
+    assert "wings" in made["hard"][0]
+    nothing_at_all = "And so it is that.\nIt is not so, is it?\n"
+    assert of(nothing_at_all + BODY)["hard"][1] == nothing_at_all + BODY.partition("\n")[2]
 
 
 def test_of_writing_without_blanks_what_it_says_is_asked_not_its_small_print() -> None:

@@ -507,7 +507,7 @@ def test_what_queries_shifted_is_kept(
     assert (kept.a0, kept.shift) == (0.8, shift)
     told = capsys.readouterr().err
     assert f"a = {a:.2f}, an estimate" in told
-    assert ("by queries before" in told) == (shift != 0)
+    assert ("by earlier queries is kept" in told) == (shift != 0)
 
 
 @dataclass

@@ -365,6 +365,10 @@ def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
         "parts": [("insert_one", False)],
         "part": [("insert_one", False)],
     }
+    without_blanks = [Doc("run", "東京都", (1.0, 0.0)), Doc("pair", "京都 の 話", (1.0, 0.0))]
+    hits_of_run = ask("東京都", corpus=SmallCorpus(without_blanks, ORDINARY), explain=True)
+    explained = [hit.explanation for hit in hits_of_run]
+    assert [[word.whole for word in why.words] for why in explained if why] == [[True], [False]]
     told = list(lines(hits))
     assert "whole in 1 document, its rarest part in 2" in told[1]
     assert sum("by insert_one " in line for line in told) == 1

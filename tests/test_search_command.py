@@ -34,7 +34,7 @@ def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
     ]
     assert told == [
         "vectors number 1 (0.900); no keyword; without keywords number 1",
-        "vectors number 1 (0.900); keywords not among their first; by kettle 0.50; "
+        "vectors number 1 (0.900); keywords past the end of the list; by kettle 0.50; "
         "without keywords number 1",
     ]
 

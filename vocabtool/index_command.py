@@ -276,7 +276,7 @@ def _calibrate(index: Index, quiet: bool) -> None:
     calibration = found.calibration.shifted_by(shift)
     index.store_calibration(calibration)
     if not quiet:
-        kept = f", {shift:+.2f} of it by queries before" if shift else ""
+        kept = f"; the shift of {shift:+.2f} by earlier queries is kept" if shift else ""
         tell(f"calibrated: the keyword leg weighs a = {calibration.a:.2f}, an estimate{kept}")
 
 

@@ -120,7 +120,7 @@ def _matched(word: MatchedWord) -> str:
 
 
 def _place(place: Place) -> str:
-    rank = "not among their first" if place.rank is None else f"number {place.rank:,}"
+    rank = "past the end of the list" if place.rank is None else f"number {place.rank:,}"
     return rank if place.score is None else f"{rank} ({place.score:.3f})"
 
 

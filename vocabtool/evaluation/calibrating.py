@@ -49,7 +49,8 @@ ABSENT: Final = 1_000  # the rank of a document that is not found
 NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
 SHIPPED: Final = Settings()
 ESTIMATE: Final = (
-    "an estimate: nobody judged what it finds. It may be worse than a = 0.5; judged queries tell"
+    "an estimate: nobody judged what it finds. It may be worse than the weight as shipped: "
+    "judged queries tell"
 )
 TOO_FEW: Final = f"fewer than {FEWEST_QUERIES} queries hold a word: they do not shift it"
 WORDS_ALONE: Final = (

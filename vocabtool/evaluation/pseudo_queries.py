@@ -49,7 +49,7 @@ def pseudo_queries(
     language = [at for at, part in enumerate(parts) if reads_like_language(part[:MOST_CHARACTERS])]
     first, *later = language or range(len(parts))
     title, left = _title(document, parts, first, cutter)
-    order = [*generator.permutation(later or [first]).tolist(), *range(len(parts))]
+    order = [*generator.permutation(np.array(later, int)).tolist(), first, *range(len(parts))]
     hard = _hard(parts, order, cutter, generator)
     if hard is None or not title or not left:
         return []

@@ -24,7 +24,7 @@ WORD: Final = re.compile(rf"{_LETTERS}(?:['-]{_LETTERS})*")
 AROUND: Final = "\"'(),.:;!?"
 FEWEST_IN_SENTENCE: Final = 4  # words of one that reads like language; letters, without blanks
 SHARE: Final = 0.8  # of what stands between blanks that is words
-CODE_ENDS: Final = (":", ";", "{")  # what lines of code end with, and hardly a sentence
+CODE_ENDS: Final = (":", ";", "{")  # lines of code end so; sentences only to announce others
 
 
 def sentences(text: str) -> list[str]:
@@ -42,7 +42,7 @@ def sentences(text: str) -> list[str]:
 
 
 def reads_like_language(sentence: str) -> bool:
-    """Whether it is words between blanks, four or more, and little else.
+    """Whether it is words between blanks, four or more, little else, and ends as language does.
 
     In scripts without blanks: whether most of its letters and digits are of them, four or more.
     """
@@ -50,8 +50,9 @@ def reads_like_language(sentence: str) -> bool:
     without_blanks = shape.count("c")
     if without_blanks > shape.count("a") + shape.count("0"):
         return without_blanks >= FEWEST_IN_SENTENCE
-    between = [piece for each in sentence.split() if (piece := each.strip(AROUND))]
-    words = sum(1 for piece in between if RUNS.search(piece) and WORD.fullmatch(piece))
+    pieces = [piece for each in sentence.split() if (piece := each.strip(AROUND))]
+    between = [piece for piece in pieces if piece.isascii() or RUNS.search(piece)]
+    words = sum(1 for piece in between if WORD.fullmatch(piece))
     enough = words >= FEWEST_IN_SENTENCE and words >= SHARE * len(between)
     return enough and not sentence.rstrip().endswith(CODE_ENDS)
 

@@ -11,7 +11,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutting import QueryWord
 from vocabtool.keywords.highlights import highlights
 from vocabtool.keywords.plain_bm25 import idf
-from vocabtool.keywords.queries import KeywordQuery, Term
+from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.ranked import Ranked, Rows, Scores
 from vocabtool.search import weighing
 from vocabtool.search.candidates import Candidates, Places, mask_of
@@ -54,7 +54,10 @@ def with_frequencies(asked: Asked, query: Query, corpus: Corpus) -> Asked:
 
 
 def _frequencies(word: WeighedWord, corpus: Corpus) -> tuple[int, int | None]:
-    """In how many documents a word is, and of one that has parts the rarest of them."""
+    """In how many documents a word is, and of an identifier the rarest of its parts.
+
+    Of a run without blanks the rarest of its pairs of characters is told.
+    """
     rarest = min(corpus.document_frequency(Term("words", part)) for part in word.parts())
     if not word.word.surfaces:
         return rarest, None
@@ -130,7 +133,8 @@ def _matched(corpus: Corpus, query: Query, rows: Rows) -> list[tuple[MatchedWord
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     weights = _weights(query)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():
-        found, wholes = _holding(corpus, word, weights, rows), _rows_with_whole(corpus, word, rows)
+        found = _holding(corpus, word, weights, rows)
+        wholes = _rows_with_whole(corpus, word, rows)
         for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True):
             whole = wholes is None or row in wholes
             matched[row].append(MatchedWord(word.word.surface, score, whole))
@@ -139,9 +143,9 @@ def _matched(corpus: Corpus, query: Query, rows: Rows) -> list[tuple[MatchedWord
 
 def _rows_with_whole(corpus: Corpus, word: WeighedWord, rows: Rows) -> set[int] | None:
     """Which of the rows hold a word that has parts as it is written; ``None``: it has none."""
-    if not word.word.surfaces or not len(rows):
+    if not (word.word.surfaces or word.word.words[1:]) or not len(rows):
         return None
-    query = KeywordQuery(weighing.clauses({word.word.exact(): 1.0}))
+    query = KeywordQuery((Clause(weighing.in_a_row(word.word)),))
     return set(corpus.keyword_search(query, len(rows), mask_of(rows)).rows.tolist())
 
 

@@ -18,7 +18,7 @@ class AskedWord(NamedTuple):
     ``identifier``: code-like and unknown, so that the guarantee is for it.
     ``counts``: whether it is searched for; stop words are not, unless there is nothing else.
     ``pieces``: into how many a model of pieces cuts it.
-    ``document_frequency``, ``part_frequency`` (of a word that has parts: of the rarest of them),
+    ``document_frequency``, ``part_frequency`` (of an identifier: of its rarest part),
     ``idf`` (of the rarest term that is searched for it), ``weight`` (how often it is counted): only
     when explained.
     """
@@ -66,7 +66,8 @@ class Place(NamedTuple):
 class MatchedWord(NamedTuple):
     """A word of the query that a document holds, and how much of its BM25 score that gives.
 
-    ``whole``: as it is written; of an identifier it may hold some parts only.
+    ``whole``: as it is written; of an identifier, or of a run without blanks, it may hold some
+    parts only.
     """
 
     surface: str

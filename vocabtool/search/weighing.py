@@ -127,11 +127,11 @@ def clauses(weights: Mapping[Term, float]) -> tuple[Clause, ...]:
 
 def identifiers(words: Iterable[WeighedWord]) -> tuple[Clause, ...]:
     """What finds the documents that hold an identifier exactly, each once."""
-    exact = dict.fromkeys(_in_a_row(word.word) for word in words if word.identifier)
+    exact = dict.fromkeys(in_a_row(word.word) for word in words if word.identifier)
     return tuple(map(Clause, exact))
 
 
-def _in_a_row(word: QueryWord) -> tuple[Term, ...]:
+def in_a_row(word: QueryWord) -> tuple[Term, ...]:
     """The exact term; of a run without blanks, which has none, every pair of characters."""
     if word.surfaces:
         return (word.exact(),)
