@@ -34,7 +34,7 @@ from vocabtool.evaluation.query_shift import (
     with_words,
 )
 from vocabtool.evaluation.reweighing import WEIGHTS, Legs, legs_of
-from vocabtool.search.calibration import Calibration
+from vocabtool.search.calibration import Calibration, shifted
 from vocabtool.search.corpus import Corpus
 from vocabtool.search.settings import Settings
 from vocabtool.vectors.metric import Metric, prepared
@@ -201,7 +201,7 @@ def _calibrated(
     curve = tuple(Point(a, _loss(asked, legs, a)) for a in WEIGHTS)
     a0 = nearly_best(curve)
     return Calibrated(
-        a=min(max(a0 + shift.total, 0.0), 1.0),
+        a=shifted(a0, shift.total),
         a0=a0,
         shift=shift.total,
         keyword_shift=shift.keyword,

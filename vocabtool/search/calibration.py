@@ -12,6 +12,11 @@ from typing import Any
 from vocabtool.errors import InvalidFile
 
 
+def shifted(a0: float, shift: float) -> float:
+    """A weight, 0 to 1: the estimate by documents, and by how much queries move it."""
+    return min(max(a0 + shift, 0.0), 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """``a``: the weight that a search takes. ``a0``: the estimate by pseudo-queries alone.
@@ -29,7 +34,7 @@ class Calibration:
 
     def shifted_by(self, shift: float) -> Calibration:
         """The same documents' estimate, as other queries shifted it."""
-        return replace(self, a=min(max(self.a0 + shift, 0.0), 1.0), shift=shift)
+        return replace(self, a=shifted(self.a0, shift), shift=shift)
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Calibration:
