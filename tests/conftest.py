@@ -11,8 +11,12 @@ from zlib import crc32
 import pytest
 from hypothesis import settings
 
+from vocabtool.native_import import load_triton
+
 if TYPE_CHECKING:
     from tests.text_models import TextTruth
+
+load_triton()  # before a test file imports TensorFlow
 
 settings.register_profile("part", deadline=None, max_examples=25)  # machines are shared
 settings.register_profile("full", deadline=None)

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "vocabtool"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "telling", "allocation"),
     ("byte_strings", "whole_file", "parallel", "repeated_ids", "ranked"),
-    ("checksums", "folder_lock"),
+    ("checksums", "folder_lock", "native_import"),
     ("vocabulary",),
     ("model", "markers", "vocabulary_files.facts", "pages", "plots", "text_tables"),
     (
@@ -65,13 +65,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("words.slices", "words.hf_tokenizer_chunks"),
     ("words.op_steps", "words.hf_tokenizer_steps"),
     ("words.recovery", "words.hf_tokenizers"),
-    (
-        "words.judging",
-        "words.sentencepiece_judge",
-        "words.readings",
-        "words.trust",
-        "words.silent_import",
-    ),
+    ("words.judging", "words.sentencepiece_judge", "words.readings", "words.trust"),
     ("words.subwords", "words.graph_taps", "words.tap_alignment", "words.hf_tokenizer_judge"),
     ("words.checked_model", "words.tap_words"),
     ("words.model_functions",),

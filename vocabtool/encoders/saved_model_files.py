@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 
 from vocabtool.errors import NotFound, UnsupportedFormat
 from vocabtool.formats import graph_files, hub_cache
+from vocabtool.native_import import imported
 
 CONTENT: Final = ("variables", "assets", "assets.extra")
 KERAS: Final = ".keras"
@@ -37,7 +37,7 @@ def local(model: str | Path) -> Path:
 def _fetched(handle: str, missing: NotFound) -> Path:
     """Let TensorFlow Hub fetch a module, as it does it itself."""
     try:
-        hub = importlib.import_module("tensorflow_hub")
+        hub = imported("tensorflow_hub")
     except ImportError as error:
         what = f"{missing}\ntensorflow_hub, which fetches it, cannot be imported ({error})"
         raise NotFound(f"{what}: pip install 'vocabtool[tensorflow]'") from error

@@ -26,6 +26,7 @@ from vocabtool.encoders.sentence_transformers_files import (
     folder_of,
 )
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
+from vocabtool.native_import import load_triton
 from vocabtool.words.model_words import Words
 
 MAX_BATCH: Final = 256  # texts that are sorted by length
@@ -126,6 +127,7 @@ def _opened_again(folder: Path, trust: bool, max_batch: int) -> SentenceTransfor
 
 
 def _load(folder: Path, *, trust: bool) -> Any:
+    load_triton()
     try:
         from sentence_transformers import SentenceTransformer
     except ModuleNotFoundError as error:

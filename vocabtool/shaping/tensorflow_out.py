@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vocabtool.documents import Document
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
+from vocabtool.native_import import imported
 from vocabtool.parallel import closed_after, in_batches
 from vocabtool.shaping.arrow_out import TAKEN, need_documents
 from vocabtool.words.cut import text_bytes
@@ -40,7 +41,7 @@ def to_dataset(
 ) -> tf.data.Dataset:
     """See :meth:`Stream.to_tf_dataset`. ``count``: how many documents there are, where known."""
     try:
-        import tensorflow as tf
+        tf = imported("tensorflow")
     except ImportError as error:
         wanted = "tensorflow is not installed: pip install 'vocabtool[tensorflow]'"
         raise UnsupportedFormat(wanted) from error

@@ -20,8 +20,8 @@ from typing import Any, Final, TypeAlias
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import graph_files
 from vocabtool.formats.meta_graph import read_saved_model, serving
+from vocabtool.native_import import imported
 from vocabtool.vocabulary import printable
-from vocabtool.words.silent_import import imported
 from vocabtool.words.trust import CHECKPOINT_WRITERS, dangerous_in, served
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types

@@ -1,14 +1,20 @@
-"""What native code says while it is loaded is heard, or not, as TensorFlow's variable says."""
+"""TensorFlow and PyTorch in one process, and what their native code says while it is loaded."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from vocabtool.words.silent_import import imported
+from tests.conftest import ROOT
+from vocabtool.native_import import imported
+
+OPEN = "model = vocabtool.open_encoder({!r}); print(model.encode(['I love it']).shape[1])"
+TENSORFLOW = OPEN.format(str(ROOT / "data" / "sentence_encoder"))
 
 
 @pytest.mark.parametrize(("level", "heard"), [("3", ""), ("2", "told\n"), (None, "told\n")])
@@ -55,3 +61,32 @@ def test_without_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "dup", lambda _: (_ for _ in ()).throw(OSError(9, "closed")))
     with pytest.raises(ModuleNotFoundError):
         imported("no_such_module")
+
+
+@pytest.fixture(scope="module")
+def sentence_transformers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A line of Python that opens a tiny model and encodes; Triton and the libraries are there."""
+    pytest.importorskip("triton", reason="it comes with PyTorch for Linux, but not for CPUs only")
+    pytest.importorskip("tensorflow", reason="the extra tensorflow is missing")
+    pytest.importorskip("sentence_transformers", reason="the extra is missing")
+    from tests.tiny_sentence_transformer import build
+
+    return OPEN.format(str(build(tmp_path_factory.mktemp("tiny"))))
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "{tensorflow}\nimport triton\n{other}",
+        "{other}\n{tensorflow}\nimport triton",
+        "import tensorflow\n{other}\n{tensorflow}",
+        "vocabtool.Stream.of([]).to_tf_dataset(1)\nimport triton\n{tensorflow}\n{other}",
+    ],
+)
+def test_triton_and_tensorflow(order: str, sentence_transformers: str) -> None:
+    """Whichever comes first, vocabtool's user or vocabtool imports it: the process lives."""
+    code = order.format(tensorflow=TENSORFLOW, other=sentence_transformers)
+    command = [sys.executable, "-c", f"import vocabtool\n{code}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == ["32", "8"]

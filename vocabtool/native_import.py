@@ -1,16 +1,19 @@
-"""TensorFlow's libraries imported; silently where TensorFlow was told to be silent.
+"""TensorFlow's and PyTorch's libraries imported, so that they bear each other in one process.
 
-It heeds its own variable only when it is loaded: what its native parts say of the machine before
-goes straight to the process's standard error.
+Silently where TensorFlow was told to be silent: it heeds its own variable only when it is loaded,
+and what its native parts say of the machine before goes straight to standard error.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Lock
 from types import ModuleType
 from typing import Final
@@ -23,10 +26,27 @@ LOCK: Final = Lock()  # two that mute at a time would end with it muted
 
 def imported(library: str) -> ModuleType:
     """A module. Raises ``ImportError``."""
+    load_triton()
     if os.environ.get(LEVEL) != SILENT or _is_there(library):
         return importlib.import_module(library)
     with LOCK, nullcontext() if _is_there(library) else _muted():
         return importlib.import_module(library)
+
+
+def load_triton() -> None:
+    """Load the native part of Triton, which comes with PyTorch, if it is installed (0.03 s).
+
+    TensorFlow offers its symbols, LLVM's among them, to every library that is loaded later. Triton
+    3.7 has an LLVM of its own; loaded after TensorFlow it calls the wrong one, and the process
+    dies. Loaded before, or told to prefer its own symbols, it works, and ``import triton`` takes
+    the library that is loaded.
+    """
+    if "triton" in sys.modules or (triton := find_spec("triton")) is None:
+        return
+    mode = getattr(os, "RTLD_DEEPBIND", 0) if "tensorflow" in sys.modules else 0
+    for folder in triton.submodule_search_locations or ():
+        with suppress(OSError):  # no such file, or damaged: `import triton` will say it
+            ctypes.CDLL(str(Path(folder, "_C", "libtriton.so")), mode)
 
 
 def _is_there(library: str) -> bool:
