@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import venv
 from pathlib import Path
@@ -42,6 +43,16 @@ def test_extract(bare: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert file.stat().st_size > 10_000
     assert len((tmp_path / "text").read_text("utf-8").split("\n")) == 2001
+
+
+def test_words_of_a_tokenizer(bare: Path, tmp_path: Path) -> None:
+    """So do the words of a tokenizer.json, the commonest vocabulary there is."""
+    model = {"type": "WordLevel", "vocab": {"[UNK]": 0, "love": 1}, "unk_token": "[UNK]"}
+    parts = {"pre_tokenizer": {"type": "Whitespace"}, "model": model}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0", **parts}))
+    done = run(bare, "words", "tokenizer.json", "love Xapian", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == ["love\t1\tknown", "Xapian\t0\tunknown"]
 
 
 def test_tensorflow_is_not_there(bare: Path) -> None:

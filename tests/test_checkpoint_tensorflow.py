@@ -13,7 +13,7 @@ import pytest
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.formats.checkpoint import INTEGER_TYPES, STRING_TYPES, Checkpoint
 
-tf = pytest.importorskip("tensorflow", reason="the oracle: pip install 'vocabtool[dev]'")
+tf = pytest.importorskip("tensorflow", reason="the oracle: pip install '.[dev]'")
 
 SHARED = Path(os.environ.get("VOCABTOOL_SHARED", Path(__file__).parents[2] / "shared"))
 MODELS = sorted(

@@ -383,7 +383,7 @@ def test_saving_twice_gives_the_same_model(tmp_path: Path, model: Path) -> None:
 def test_without_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the extra, and no folder is left behind."""
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(UnsupportedFormat, match=r"pip install 'vocabtool\[tensorflow\]'"):
+    with pytest.raises(UnsupportedFormat, match=r"pip install '\.\[tensorflow\]'"):
         running.run(tmp_path / "demo")
     assert list(tmp_path.iterdir()) == []
 

@@ -84,7 +84,8 @@ def keras_file(folder: Path) -> Path:
 
 
 def tokenizer_file(folder: Path) -> Path:
-    library = pytest.importorskip("tokenizers", reason=WHY)
+    import tokenizers as library
+
     words = {word: number for number, word in enumerate(["[UNK]", *WORDS])}
     made = library.Tokenizer(library.models.WordLevel(words, "[UNK]"))
     made.pre_tokenizer = library.pre_tokenizers.Whitespace()

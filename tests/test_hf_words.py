@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("tokenizers", reason="the oracle is tokenizers itself")
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import (
@@ -507,16 +504,6 @@ def test_the_vocabulary_that_says_how(tmp_path: Path) -> None:
     assert Words.of(tmp_path, name="tokenizer.json").notes == ()
     with pytest.raises(VocabtoolError, match="does not say how a text is cut"):
         Words.of(tmp_path, name="vocab.json")
-
-
-def test_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named, and what works without it."""
-    file = tmp_path / "tokenizer.json"
-    made("WordLevel").save(str(file))
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(VocabtoolError, match=r"pip install 'vocabtool\[huggingface\]'.*--rule"):
-        Words.of(file)
-    assert Words.of(file, rule="whitespace").unknown("the zzz") == ["zzz"]
 
 
 def changed(tokenizer: Tokenizer, **parts: Any) -> bytes:

@@ -76,7 +76,7 @@ def execute(tmp_path: Path) -> Callable[[str], Any]:
     def run(name: str) -> Any:
         missing = [need for need in NEEDS[name] if importlib.util.find_spec(need) is None]
         if missing:
-            pytest.skip(f"{name} needs {', '.join(missing)}: pip install 'vocabtool[dev]'")
+            pytest.skip(f"{name} needs {', '.join(missing)}: pip install '.[dev]'")
         file = folder / f"{name}.ipynb"
         shutil.copyfile(FOLDER / file.name, file)
         environ = os.environ | {"PYTHONPATH": str(ROOT)}

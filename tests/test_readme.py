@@ -9,6 +9,8 @@ import pty
 import re
 import subprocess
 import sys
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,19 @@ def test_the_test_command_is_one_line() -> None:
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     found = [line for line in lines if re.fullmatch(r"python3 -m venv .*pytest( .*)?", line)]
     assert len(found) == 1
+
+
+def test_extras() -> None:
+    """The table names them all, and what a message advises is one of them, in a clone."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    rows = re.search(r"^\| extra \|.*\n.*\n((?:\|.*\n)+)", README, re.MULTILINE)
+    assert rows is not None
+    named = [re.findall(r"`(.+?)`", row.split("|")[1]) for row in rows[1].splitlines()]
+    assert sorted(chain(*named)) == sorted(extras["optional-dependencies"])
+    sources = [file.read_text("utf-8") for file in (ROOT / "vocabtool").rglob("*.py")]
+    advised = re.findall(r"pip install '(.*?)\[(.+?)\]'", "".join((*sources, README)))
+    assert {folder for folder, _ in advised} == {"."}
+    assert {name for _, names in advised for name in names.split(",")} <= set(chain(*named))
 
 
 def test_every_option_is_in_the_readme() -> None:

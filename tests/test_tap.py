@@ -714,5 +714,5 @@ def test_a_missing_library_is_named_with_the_extra(library: str, text_model: Bui
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )
-    assert "pip install 'vocabtool[tensorflow]'" in done.stdout
+    assert "pip install '.[tensorflow]'" in done.stdout
     assert f"{library}," in done.stdout

@@ -602,7 +602,7 @@ def test_a_missing_tensorflow_is_named_with_the_extra() -> None:
         [sys.executable, "-c", code, str(USE)], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert "tensorflow, which cannot be imported" in done.stdout
-    assert "pip install 'vocabtool[tensorflow]'" in done.stdout
+    assert "pip install '.[tensorflow]'" in done.stdout
 
 
 # Fingerprints and pickles.

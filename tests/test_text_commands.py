@@ -642,7 +642,7 @@ def test_a_chain_that_is_not_understood(command: list[str], here: Path) -> None:
     assert (done.returncode, done.stdout) == (3, b"")
     told = done.stderr.decode()
     assert "how the model cuts texts is not understood: the op StringFormat: " in told
-    assert "pip install 'vocabtool[tensorflow]' and ask for --exact-words" in told
+    assert "pip install '.[tensorflow]' and ask for --exact-words" in told
 
 
 def test_exact_words_without_tensorflow(here: Path, tmp_path: Path) -> None:
@@ -654,7 +654,7 @@ def test_exact_words_without_tensorflow(here: Path, tmp_path: Path) -> None:
     for command in (["words", "model", "x"], ["oov", "model", "corpus.txt"]):
         done = run(*command, "--exact-words", cwd=here, environ=environ)
         assert (done.returncode, done.stdout) == (3, b"")
-        assert b"pip install 'vocabtool[tensorflow]'" in done.stderr
+        assert b"pip install '.[tensorflow]'" in done.stderr
         assert b"Traceback" not in done.stderr
         assert run(*command, cwd=here, environ=environ).returncode == 0  # recovered: no need of it
 

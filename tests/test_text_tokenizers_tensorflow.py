@@ -21,7 +21,7 @@ from vocabtool.formats.text_tokenizers import (
 )
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-INSTALL = "the oracle: pip install 'vocabtool[dev]'"
+INSTALL = "the oracle: pip install '.[dev]'"
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # TensorFlow's own deprecations
     tf = pytest.importorskip("tensorflow", reason=INSTALL)

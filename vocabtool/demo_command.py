@@ -25,7 +25,7 @@ def demo_command(folder: str, seed: int) -> None:
     Trains a small sentence encoder on it, saves it as a TensorFlow model, reads its vocabulary out
     again, tells what it does not know, indexes, and asks: by vectors alone, and hybrid. What is
     built stays in DIR (vocabtool-demo), to play with. Needs TensorFlow:
-    pip install 'vocabtool[tensorflow]'.
+    pip install '.[tensorflow]'.
     """
     from vocabtool.allocation import share_one_heap
     from vocabtool.demo import story

@@ -91,7 +91,7 @@ def model_options(command: Command) -> Command:
                 "exact",
                 is_flag=True,
                 help="Run the model itself and take the words that it looks up. Needs TensorFlow: "
-                "pip install 'vocabtool[tensorflow]'.",
+                "pip install '.[tensorflow]'.",
             ),
             click.option(
                 "--trust",

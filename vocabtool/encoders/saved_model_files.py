@@ -40,7 +40,7 @@ def _fetched(handle: str, missing: NotFound) -> Path:
         hub = imported("tensorflow_hub")
     except ImportError as error:
         what = f"{missing}\ntensorflow_hub, which fetches it, cannot be imported ({error})"
-        raise NotFound(f"{what}: pip install 'vocabtool[tensorflow]'") from error
+        raise NotFound(f"{what}: pip install '.[tensorflow]'") from error
     try:
         return Path(hub.resolve(handle))
     except Exception as error:  # of the network, of archives, of TensorFlow's own files: any kind

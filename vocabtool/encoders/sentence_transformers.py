@@ -31,9 +31,7 @@ from vocabtool.words.model_words import Words
 
 MAX_BATCH: Final = 256  # texts that are sorted by length
 PADDED: Final = 32  # texts that are padded to the same length: the library's own choice
-MISSING: Final = (
-    "sentence-transformers is not installed: pip install 'vocabtool[sentence-transformers]'"
-)
+MISSING: Final = "sentence-transformers is not installed: pip install '.[sentence-transformers]'"
 
 
 class SentenceTransformersEncoder(Piping, Inexact):

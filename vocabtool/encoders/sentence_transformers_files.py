@@ -55,7 +55,7 @@ def _cached(name: str) -> Path | None:
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
     except ModuleNotFoundError as error:
         raise UnsupportedFormat(
-            "huggingface-hub is not installed: pip install 'vocabtool[sentence-transformers]'"
+            "huggingface-hub is not installed: pip install '.[sentence-transformers]'"
         ) from error
     try:
         return Path(snapshot_download(name, local_files_only=True))

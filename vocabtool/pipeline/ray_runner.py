@@ -69,7 +69,7 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
         import ray.data
     except ImportError as error:
         what = "the runner ray needs Ray, which cannot be imported"
-        raise UnsupportedFormat(f"{what} ({error}): pip install 'vocabtool[ray]'") from error
+        raise UnsupportedFormat(f"{what} ({error}): pip install '.[ray]'") from error
     if ray.is_initialized():
         yield ray
         return

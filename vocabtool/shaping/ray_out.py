@@ -27,7 +27,7 @@ def to_dataset(
     try:
         import ray.data
     except ImportError as error:
-        wanted = "ray is not installed: pip install 'vocabtool[ray]'"
+        wanted = "ray is not installed: pip install '.[ray]'"
         raise UnsupportedFormat(wanted) from error
 
     read = partial(_tables, start, rows, layout)

@@ -43,7 +43,7 @@ def to_dataset(
     try:
         tf = imported("tensorflow")
     except ImportError as error:
-        wanted = "tensorflow is not installed: pip install 'vocabtool[tensorflow]'"
+        wanted = "tensorflow is not installed: pip install '.[tensorflow]'"
         raise UnsupportedFormat(wanted) from error
 
     _check(fields, batch_size)

@@ -63,7 +63,7 @@ def _import(library: str, purpose: str) -> ModuleType:
         return imported(library)
     except ImportError as error:
         what = f"{purpose} {library}, which cannot be imported ({error})"
-        raise UnsupportedFormat(f"{what}: pip install 'vocabtool[tensorflow]'") from error
+        raise UnsupportedFormat(f"{what}: pip install '.[tensorflow]'") from error
 
 
 def _rewritten(opened: graph_files.Opened, change: Callable[[Proto], object] | None) -> bytes:

@@ -27,10 +27,6 @@ from vocabtool.words.hf_tokenizer_steps import Json, list_of_parts
 MOST_GROWTH: Final = 64  # times as long as a text its replacements may make it
 MOST_BEFORE: Final = 1024  # bytes that they may put before it
 PANIC: Final = "PanicException"  # of pyo3: no subclass of Exception, and never to be imported
-MISSING: Final = (
-    "words as a tokenizer.json makes them need the tokenizers library: "
-    "pip install 'vocabtool[huggingface]'. --rule works without it"
-)
 
 
 class AddedWord(NamedTuple):
@@ -60,15 +56,13 @@ class Cuts(NamedTuple):
 class HFTokenizer:
     """A ``tokenizer.json``. ``data``: the file; ``document``: the same, parsed.
 
-    Raises :class:`VocabtoolError` where the library is missing, and for a tokenizer that draws
-    lots; :class:`InvalidFile` with the library's own words for what it refuses.
+    Raises :class:`VocabtoolError` for a tokenizer that draws lots, :class:`InvalidFile` with the
+    library's own words for what it refuses.
     """
 
     def __init__(self, data: bytes, document: Json) -> None:
-        try:
-            from tokenizers import Tokenizer, models
-        except ImportError as error:
-            raise VocabtoolError(MISSING) from error
+        from tokenizers import Tokenizer, models
+
         _refuse_growth(document)
         with refused("the tokenizers library refuses the file"):
             full = Tokenizer.from_buffer(data)

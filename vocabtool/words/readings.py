@@ -129,6 +129,6 @@ def understood(reading: Reading) -> Rule:
     op = f"the op {reading.rule.op}: " if reading.rule.op else ""
     raise VocabtoolError(
         f"{reading.vocabulary.name}: how the model cuts texts is not understood: {op}"
-        f"{reading.rule.why}. Exact words need TensorFlow: pip install 'vocabtool[tensorflow]' "
+        f"{reading.rule.why}. Exact words need TensorFlow: pip install '.[tensorflow]' "
         "and ask for --exact-words"
     )

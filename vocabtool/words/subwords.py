@@ -43,7 +43,7 @@ def judge_of(reading: Reading) -> Judge:
         case _:
             raise VocabtoolError(
                 f"{reading.vocabulary.name}: what the op {printable(site.node.op)} does is not "
-                "understood. Exact words need TensorFlow: pip install 'vocabtool[tensorflow]' "
+                "understood. Exact words need TensorFlow: pip install '.[tensorflow]' "
                 "and ask for --exact-words"
             )
 
