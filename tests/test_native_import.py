@@ -80,7 +80,6 @@ def sentence_transformers(tmp_path_factory: pytest.TempPathFactory) -> str:
         "{tensorflow}\nimport triton\n{other}",
         "{other}\n{tensorflow}\nimport triton",
         "import tensorflow\n{other}\n{tensorflow}",
-        "vocabtool.Stream.of([]).to_tf_dataset(1)\nimport triton\n{tensorflow}\n{other}",
     ],
 )
 def test_triton_and_tensorflow(order: str, sentence_transformers: str) -> None:
