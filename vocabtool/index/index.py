@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -275,7 +275,7 @@ class Index:
 
     def search(
         self,
-        text: str,
+        text: str | None = None,
         *,
         k: int = 10,
         vector: NDArray[Any] | Sequence[float] | None = None,
@@ -285,10 +285,12 @@ class Index:
     ) -> Hits:
         """The best ``k`` documents for a query.
 
-        ``vector``: of the query, where it is one's own, shape (dim,). ``where``: a condition on
-        fields, as ``year >= 2020 and lang = 'en'``. ``explain``: tell why, of words and of hits.
+        ``text``: may be left out where there is a ``vector``: of the query, where it is one's own,
+        shape (dim,) or (1, dim). ``where``: a condition on fields, as
+        ``year >= 2020 and lang = 'en'``. ``explain``: tell why, of words and of hits.
         ``settings``: those of :class:`~vocabtool.search.settings.Settings`, as ``fusion="rrf"``.
-        Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument.
+        Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument, ``TypeError`` for one
+        that there is not.
         """
         chosen = self._settings(settings)
         made = self._vector(text, vector, chosen)
@@ -371,16 +373,28 @@ class Index:
         return newest
 
     def _settings(self, given: Mapping[str, Any]) -> Settings:
+        choices = [each.name for each in fields(Settings)]
+        for name in given:
+            if name not in choices:
+                there = ", ".join(("k", "vector", "where", "explain", *choices))
+                raise TypeError(f"search takes no argument {name!r}; it takes {there}")
         chosen = Settings(**given)
         if chosen.a is None and self.calibration is not None:
             return replace(chosen, a=self.calibration.a)
         return chosen
 
     def _vector(
-        self, text: str, given: NDArray[Any] | Sequence[float] | None, settings: Settings
+        self, text: str | None, given: NDArray[Any] | Sequence[float] | None, settings: Settings
     ) -> Vectors | None:
-        matrix = None if given is None else np.asarray(given)[np.newaxis]
-        return self._vectors([text], matrix, settings)[0]
+        if given is None:
+            if text is None:
+                raise ValueError("search wants a text, a vector, or both; got neither")
+            return self._vectors([text], None, settings)[0]
+        vector = np.asarray(given)
+        dim = self.configuration.dim
+        if vector.shape not in ((dim,), (1, dim)):
+            raise ValueError(f"vector: wanted {dim} numbers, got shape {vector.shape}")
+        return self._vectors([text or ""], vector.reshape(1, dim), settings)[0]
 
     def _vectors(
         self,
@@ -398,7 +412,8 @@ class Index:
         with np.errstate(over="ignore"):  # infinity is refused by the vector leg
             matrix = np.asarray(given, np.float32)
         if matrix.shape != (len(texts), held.dim):
-            raise ValueError(f"vector: wanted {held.dim} numbers, got shape {matrix.shape[1:]}")
+            wanted = f"shape ({len(texts)}, {held.dim})"
+            raise ValueError(f"vectors: wanted {wanted}, got {matrix.shape}")
         return matrix
 
 

@@ -5,7 +5,7 @@ Which files a commit consists of is told in ``folder.py``; when codes are built 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.tantivy_engine import TantivyReader
 from vocabtool.pipeline.utf8 import as_utf8
 from vocabtool.search.calibration import Calibration
+from vocabtool.telling import counted
 from vocabtool.vectors.metric import prepared
 
 if TYPE_CHECKING:
@@ -98,11 +99,11 @@ class Writer:
             for rows in document_rows(documents, self.rows):
                 part = None if matrix is None else matrix[taken : taken + rows.rows]
                 taken += rows.rows
-                if matrix is not None and part is not None and len(part) < rows.rows:
-                    raise ValueError(f"vectors: got {len(matrix):,} for more documents")
+                if matrix is not None and taken > len(matrix):
+                    raise ValueError(_unequal(len(matrix), documents, taken))
                 self._add(in_utf8(rows), part, on_existing)
             if matrix is not None and taken < len(matrix):
-                raise ValueError(f"{len(matrix):,} vectors for {taken:,} documents")
+                raise ValueError(_unequal(len(matrix), documents, taken))
         return self.rows - before
 
     def update(self, documents: Items, vectors: NDArray[Any] | Sequence[Any] | None = None) -> int:
@@ -296,6 +297,13 @@ def _matrix(vectors: NDArray[Any] | Sequence[Any], dim: int) -> Vectors:
     if not finite.all():
         raise ValueError(f"vector {int(np.argmin(finite)):,} holds NaN or infinity")
     return matrix
+
+
+def _unequal(vectors: int, documents: Items, taken: int) -> str:
+    """Numbers that differ; an iterator may have more documents than were taken of it."""
+    more = " or more" if taken > vectors else ""
+    count = f"{len(documents):,}" if isinstance(documents, Sized) else f"{taken:,}{more}"
+    return f"{counted(vectors, 'vector', 'vectors')} for {count} documents"
 
 
 def _refuse_repeated(ids: list[str], existing: dict[str, int]) -> None:

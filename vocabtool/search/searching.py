@@ -73,7 +73,7 @@ class Found(NamedTuple):
 
 def search(
     corpus: Corpus,
-    text: str,
+    text: str | None,
     vector: Vectors | None,
     *,
     k: int = 10,
@@ -83,21 +83,27 @@ def search(
 ) -> Hits:
     """The best ``k`` documents of a corpus for a query.
 
-    ``vector``: float32, shape (dim,), the query's; without, or where it is zero, only keywords
-    are searched. ``where``: a condition on fields; no other document is found.
+    ``text``: ``None`` where only the vector is searched. ``vector``: float32, shape (dim,), the
+    query's; without, or where it is zero, only keywords are searched. ``where``: a condition on
+    fields; no other document is found.
     The order is by tier, score and id. It does not depend on the order in which documents came
     into the corpus, unless scores tie where a leg's list ends.
-    Raises ``ValueError`` for ``k`` < 1, for a vector that is no such row of numbers, and for the
-    fusion ``dense`` without a vector.
+    Raises ``ValueError`` for ``k`` < 1, for a vector that is no such row of numbers, for a
+    condition that is no text, and for the fusion ``dense`` without a vector or ``keyword`` without
+    a text.
     """
-    _check(vector, k, settings)
-    query = understood(corpus, text, settings)
+    _check(vector, k, where, settings)
+    if text is None and settings.fusion == "keyword":
+        raise ValueError("fusion='keyword': wanted a text, got none")
+    query = understood(corpus, text or "", settings)
     allowed = _allowed(corpus, query, where)
     seeing = vector if vector is not None and np.count_nonzero(vector) else None
     if settings.fusion == "keyword":
         seeing = None
     asking = Asking(corpus, query, seeing, k, settings, allowed, explain)
     notes = _notes(asking, vector)
+    if text is not None and not query.words:
+        notes.append(NO_WORDS)
     leg = legs.ask_keywords(corpus, query, asking.limit, allowed)
     if query.codes and not len(leg.holders.rows):
         notes.append(_not_held(query))
@@ -106,9 +112,12 @@ def search(
     return _hits(asking, _found(asking, leg), notes)
 
 
-def _check(vector: Vectors | None, k: int, settings: Settings) -> None:
+def _check(vector: Vectors | None, k: int, where: str | None, settings: Settings) -> None:
     if k < 1:
         raise ValueError(f"k: wanted 1 or more, got {k}")
+    if where is not None and not isinstance(where, str):
+        wanted = "where: wanted a condition as one text, as \"year >= 2020 and lang = 'en'\""
+        raise ValueError(f"{wanted}, got {where!r}")
     if vector is None:
         if settings.fusion == "dense":
             raise ValueError("fusion='dense': wanted the query's vector, got none")
@@ -132,8 +141,6 @@ def _notes(asking: Asking, vector: Vectors | None) -> list[str]:
         notes.append(LONG)
     if asking.among is not None and not asking.among.any():
         notes.append(NO_PHRASE if query.required else NO_MATCH)
-    if not query.words:
-        notes.append(NO_WORDS)
     if not asking.corpus.documents:
         notes.append(NO_DOCUMENTS)
     if asking.vector is None and not pure:
