@@ -209,10 +209,11 @@ def _hits(asking: Asking, found: Found, notes: Sequence[str]) -> Hits:
     if asking.explain:
         asked = with_frequencies(asked, asking.query, asking.corpus)
         why = _explanations(asking, found, [document.text for document in stored])
-    told = zip(stored, order.scores.tolist(), found.tiers, why, strict=True)
+    raw = found.candidates.raw_scores(order.places)
+    told = zip(stored, order.scores.tolist(), found.tiers, raw, why, strict=True)
     hits = tuple(
-        Hit(document.id, document.text, document.fields, score, int(tier), reason)
-        for document, score, tier, reason in told
+        Hit(document.id, document.text, document.fields, score, int(tier), *scores, reason)
+        for document, score, tier, scores, reason in told
     )
     return Hits(hits, asked, tuple(notes))
 
