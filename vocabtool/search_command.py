@@ -27,6 +27,11 @@ OUTPUTS: Final = ("text", "json")
 STDIN: Final = "-"
 TOGETHER: Final = 256  # queries of standard input that are encoded at once
 
+WHERE: Final = (
+    "As: year >= 2020 and lang = 'en'. tags contains 'x' means: of a list an element that equals "
+    "it, of a text a part of it."
+)
+
 MODEL = together(
     click.option("--model", help="What made the vectors. [default: as the index was made with]"),
     click.option(
@@ -106,7 +111,7 @@ FUSION = together(
 @click.argument("query", metavar="QUERY")
 @MODEL
 @click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Hits to show.")
-@click.option("--where", metavar="CONDITION", help="As: year >= 2020 and lang = 'en'")
+@click.option("--where", metavar="CONDITION", help=WHERE)
 @click.option("--explain", is_flag=True, help="Tell why: of words, and of each hit.")
 @FUSION
 @click.option(

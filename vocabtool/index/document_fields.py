@@ -12,6 +12,7 @@ word where all before had numbers: only the kind changes by which the text is re
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -118,6 +119,15 @@ def _spelled(texts: pa.StringArray) -> Kind:
     if _all_like(there, INTEGER):
         return "integer" if _fit(there) else "number"
     return "number" if _all_like(there, NUMBER) else "string"
+
+
+def elements(text: str) -> list[Any] | None:
+    """What a list holds that is written as its JSON text; ``None``: the text is no list."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list) else None
 
 
 def _all_like(texts: pa.StringArray, pattern: str) -> bool:
