@@ -34,6 +34,7 @@ from vocabtool.documents import Document
 from vocabtool.encoders.opening import open_encoder
 from vocabtool.errors import (
     FolderInUse,
+    InvalidCondition,
     InvalidFile,
     NotFound,
     OtherModel,
@@ -433,6 +434,37 @@ def test_too_few_vectors_for_a_stream_tell_both_numbers(tmp_path: Path) -> None:
     wanted = "1 vector for 2 or more documents"
     with pytest.raises(ValueError, match=wanted), index.writer() as writer:
         writer.add(iter(documents([0, 1])), np.ones((1, DIM)))
+
+
+def test_a_field_keeps_the_kind_of_its_first_commit(tmp_path: Path) -> None:
+    """Numbers that are written as text still are numbers; what is none is left out or refused."""
+    index = made(tmp_path / "index", [1])
+    later = [
+        {"id": "a", "text": "amber", "n": "12"},
+        {"id": "b", "text": "birch", "n": "many", "even": True},
+    ]
+    told = "document 'b': the field 'n' holds whole numbers, got 'many'"
+    with pytest.raises(VocabtoolError, match=told), index.writer() as writer:
+        writer.add(later, vectors([2, 3]))
+    assert len(index) == 1
+    with index.writer() as writer:
+        assert writer.update(later, vectors([2, 3]), on_error="skip") == 2
+        assert (writer.left_out.count, writer.left_out.first[0].place) == (1, "document 'b'")
+    found = contents(index)
+    assert (found["a"].fields, found["b"].fields) == ({"n": 12}, {"even": True})
+    assert sorted(ids(index.search("amber birch", where="n >= 1"))) == ["a", "d1"]
+
+
+def test_a_condition_tells_which_value_is_no_number(tmp_path: Path) -> None:
+    """In a field that was text from its first commit on."""
+    index = Index.create(tmp_path / "index", dim=1)
+    with index.writer() as writer:
+        rows = [{"id": id_, "text": "amber", "n": n} for id_, n in (("a", 1), ("b", "many"))]
+        writer.add(rows, np.ones((2, 1)))
+    with pytest.raises(
+        InvalidCondition, match="in single quotes, as text: document 'b' has 'many'"
+    ):
+        index.search("amber", where="n > 0")
 
 
 def test_a_wrong_vector_is_told_by_its_place_among_all(tmp_path: Path) -> None:

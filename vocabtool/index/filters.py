@@ -36,7 +36,7 @@ from vocabtool.index.conditions import (
     parse,
 )
 from vocabtool.index.document_columns import ID, TEXT, decoded
-from vocabtool.index.document_fields import Kind, elements
+from vocabtool.index.document_fields import NUMBER, PLAIN, Kind, elements
 from vocabtool.index.document_store import DocumentStore
 
 if TYPE_CHECKING:
@@ -55,12 +55,10 @@ COMPARISONS: Final[dict[Operator, str]] = {
     ">": "greater",
     ">=": "greater_equal",
 }
-TOLD: Final[dict[Kind, str]] = {
-    "integer": "whole numbers: write the value without quotes",
-    "number": "numbers: write the value without quotes",
-    "boolean": "true and false",
-    "string": "strings: write the value in single quotes",
-    "null": "nothing",
+HINTS: Final[dict[Kind, str]] = {
+    "integer": ": write the value without quotes",
+    "number": ": write the value without quotes",
+    "string": ": write the value in single quotes",
 }
 LIST: Final = r"^\s*\["  # how the JSON text of a list begins
 NO_NUMBERS: Final = (
@@ -192,9 +190,8 @@ class _Evaluation:
         import pyarrow.compute as pc
 
         if kind != "string":
-            held = TOLD[kind].partition(":")[0]
-            what = f"the field {field.name!r} holds {held}: 'contains' is for texts and lists"
-            self._refuse(what, field.position)
+            what = f"holds {PLAIN[kind]}: 'contains' is for texts and lists"
+            self._refuse(f"the field {field.name!r} {what}", field.position)
         (value,) = part.values
         written = column.filter(pc.match_substring_regex(column, LIST)).unique()
         lists = [elements(text) for text in decoded(written)]
@@ -218,9 +215,23 @@ class _Evaluation:
     def _check(self, field: Name, kind: Kind, literals: Literals) -> None:
         for value, position in zip(literals.values, literals.positions, strict=True):
             if not _is_of(value, kind):
-                is_number = kind == "string" and type(value) is not bool
-                told = NO_NUMBERS if is_number else TOLD[kind]
+                told = PLAIN[kind] + HINTS.get(kind, "")
+                if kind == "string" and type(value) is not bool:
+                    told = NO_NUMBERS + self._culprit(field)
                 self._refuse(f"the field {field.name!r} holds {told}", position)
+
+    def _culprit(self, field: Name) -> str:
+        """The first document whose value is no number."""
+        import pyarrow.compute as pc
+
+        column = self._documents.column(field.name)
+        is_number = pc.match_substring_regex(column, f"^(?:{NUMBER})$")
+        row = pc.index(is_number, False).as_py()
+        if row < 0:
+            return ""
+        (id_,) = self._documents.ids(np.array([row]))
+        (value,) = decoded(column.slice(row, 1).combine_chunks())
+        return f": document {id_!r} has {value[:50]!r}"
 
     def _refuse(self, what: str, position: int) -> NoReturn:
         raise InvalidCondition(f"where: {what}", self._condition, position)
