@@ -294,8 +294,10 @@ class Index:
         """
         chosen = self._settings(settings)
         made = self._vector(text, vector, chosen)
+        snapshot = self._snapshot
+        chance = snapshot.chance(made)
         return search(
-            self._snapshot, text, made, k=k, settings=chosen, where=where, explain=explain
+            snapshot, text, made, k=k, settings=chosen, where=where, explain=explain, chance=chance
         )
 
     def search_many(
@@ -325,7 +327,13 @@ class Index:
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
             found = pool.map(
                 lambda each: search(
-                    snapshot, *each, k=k, settings=chosen, where=where, explain=explain
+                    snapshot,
+                    *each,
+                    k=k,
+                    settings=chosen,
+                    where=where,
+                    explain=explain,
+                    chance=snapshot.chance(each[1]),
                 ),
                 zip(texts, made, strict=True),
             )

@@ -38,6 +38,10 @@ BLIND: Final = "the query's vector is zero: by vectors nothing is found"
 NO_MATCH: Final = "no document fulfils the condition"
 NO_PHRASE: Final = "no document that may be found holds what is quoted"
 LONG: Final = f"only the first {weighing.MOST_WORDS:,} words of the query are searched"
+BY_CHANCE: Final = (
+    "no document that may be found holds a word of the query, and the nearest is no nearer to it "
+    "than by chance"
+)
 NOTHING: Final = "the model knows no word of the query, and no document that may be found holds one"
 GUESSES: Final = f"{NOTHING}: these are guesses, the documents nearest to the query's vector"
 PIECES: Final = "the model cuts words into pieces and so knows nearly all of them: m = 0"
@@ -80,12 +84,13 @@ def search(
     settings: Settings = SHIPPED,
     where: str | None = None,
     explain: bool = False,
+    chance: float | None = None,
 ) -> Hits:
     """The best ``k`` documents of a corpus for a query.
 
     ``text``: ``None`` where only the vector is searched. ``vector``: float32, shape (dim,), the
     query's; without, or where it is zero, only keywords are searched. ``where``: a condition on
-    fields; no other document is found.
+    fields; no other document is found. ``chance``: a similarity which vectors reach by chance.
     The order is by tier, score and id. It does not depend on the order in which documents came
     into the corpus, unless scores tie where a leg's list ends.
     Raises ``ValueError`` for ``k`` < 1, for a vector that is no such row of numbers, for a
@@ -109,7 +114,18 @@ def search(
         notes.append(_not_held(query))
     if settings.fusion != "dense" and query.is_unknown and not len(leg.found.rows):
         return _empty_handed(asking, leg, notes, where)
-    return _hits(asking, _found(asking, leg), notes)
+    found = _found(asking, leg)
+    if chance is not None and query.words and settings.fusion in ("coverage", "convex", "rrf"):
+        notes += _no_better(found.candidates, chance)
+    return _hits(asking, found, notes)
+
+
+def _no_better(candidates: Candidates, chance: float) -> list[str]:
+    """What to say where no keyword is found, and vectors find what they find of nonsense."""
+    nearest = candidates.dense.scores[:1].tolist()
+    if len(candidates.keyword.rows) or not nearest or nearest[0] > chance:
+        return []
+    return [f"{BY_CHANCE}: similarity {nearest[0]:.3f}, and random pairs reach {chance:.3f}"]
 
 
 def _check(vector: Vectors | None, k: int, where: str | None, settings: Settings) -> None:
