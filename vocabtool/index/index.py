@@ -48,6 +48,7 @@ from vocabtool.words.model_words import Words
 if TYPE_CHECKING:
     from types import TracebackType
 
+CHOICES = tuple(each.name for each in fields(Settings))
 RULE = "keras"  # for a vocabulary without a rule: lower-case, without ASCII's punctuation
 
 
@@ -381,10 +382,9 @@ class Index:
         return newest
 
     def _settings(self, given: Mapping[str, Any]) -> Settings:
-        choices = [each.name for each in fields(Settings)]
         for name in given:
-            if name not in choices:
-                there = ", ".join(("k", "vector", "where", "explain", *choices))
+            if name not in CHOICES:
+                there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
                 raise TypeError(f"search takes no argument {name!r}; it takes {there}")
         chosen = Settings(**given)
         if chosen.a is None and self.calibration is not None:
