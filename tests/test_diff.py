@@ -5,6 +5,7 @@ The oracles are Python's sets, ``unicodedata``, and Spearman's rho from its defi
 
 from __future__ import annotations
 
+import json
 import sys
 import unicodedata
 from collections import Counter
@@ -23,7 +24,7 @@ from vocabtool.comparison.entries import arrow
 from vocabtool.comparison.gains import Gain
 from vocabtool.comparison.pairwise import Pair, pairwise
 from vocabtool.comparison.ranks import order_of
-from vocabtool.comparison.use import Carriers, Use, UseCounter
+from vocabtool.comparison.use import Carriers, Use, UseCounter, UsedWord
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.vocabulary import Marker, Vocabulary, encode
 from vocabtool.words.cut import string_array
@@ -165,6 +166,9 @@ def test_pandas_and_polars() -> None:
     frame = found.to_pandas()
     assert frame["token"].tolist() == ["caf\udce9", "the"]
     assert frame["kind_a"].tolist() == ["other", "word"]
+    whole = ["id_a", "id_b", "rank_a", "rank_b"]
+    assert frame[whole].dtypes.map(str).tolist() == ["Int64"] * 4  # floats would be 0.0 and NaN
+    assert frame["id_b"].dropna().tolist() == [0]
     pytest.importorskip("polars", reason="it makes the table")
     assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
 
@@ -312,6 +316,18 @@ def test_only_whole_words_of_pieces_are_known(marker: Marker, entries: list[str]
     assert use.words_a.to_pylist() == [{"word": b"the", "count": 4}]
 
 
+def test_a_data_frame_of_the_words_in_use() -> None:
+    """pandas takes them as they are: words as text, whole numbers as counts."""
+    words = used(made(A), made(B)).words_b
+    assert [*words] == [UsedWord("dog", 2), UsedWord("paris", 1)]
+    assert (words[-1], words[:1]) == (words[1], [words[0]])
+    pandas = pytest.importorskip("pandas", reason="it makes the table")
+    frame = pandas.DataFrame(words)
+    assert frame["word"].tolist() == ["dog", "paris"]
+    assert frame["count"].dtype == "int64"
+    assert frame.columns.tolist() == ["word", "count"]
+
+
 def test_words_that_wait_are_looked_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded by looking words up before all were read: the figures stay the same."""
     from vocabtool.comparison import use as module
@@ -340,6 +356,15 @@ def test_a_corpus_of_files(tmp_path: Path) -> None:
         *(0, 0.0),
         Carriers(0, 0, 0.0),
     )
+
+
+def test_a_corpus_whose_text_is_in_another_field(tmp_path: Path) -> None:
+    """``field`` is handed on to what reads the corpus."""
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"n": 1, "body": text}) + "\n" for text in TEXTS), "utf-8")
+    use = diff(made(A), made(B), corpus=path, field="body").use
+    assert use is not None
+    assert (use.tokens, use.only_b) == (12, 3)
 
 
 def test_files_are_compared(tmp_path: Path) -> None:

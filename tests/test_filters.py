@@ -197,6 +197,8 @@ def test_conditions(filters: Filters, condition: str, ids: str | None) -> None:
 @pytest.mark.parametrize(
     ("condition", "what", "position"),
     [
+        ("year contains '2'", "holds whole numbers: 'contains' is for texts and lists", 0),
+        ("lang contains 3", "the field 'lang' holds text, as some", 14),
         ("", "wanted the name of a field, got the end", 0),
         ("year", "the field 'year' is not true or false: compare it with a value", 0),
         ("yaer = 3", "no field 'yaer'; there are 'year', 'lang', 'open', 'none', 'in'", 0),
@@ -264,6 +266,37 @@ def test_errors_point_at_the_place() -> None:
         "  year >= 2020 and lang = en\n"
         "                          ^"
     )
+
+
+LISTS = (
+    Document("a", "[1]", {"tags": ["cab", "b"], "numbers": [1, 2.5], "mixed": ["cab"]}),
+    Document("b", "2", {"tags": ["a", "cab"], "numbers": [True, None], "mixed": "a cab"}),
+    Document("c", "3", {"tags": [], "numbers": [[1]], "mixed": "[cab"}),
+    Document("d", "4", {"tags": None, "numbers": None}),
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("tags contains 'a'", "b"),
+        ("tags contains 'cab'", "ab"),
+        ("tags contains '[\"a'", ""),
+        ("not tags contains 'a'", "ac"),
+        ("tags not contains 'b' and tags contains 'cab'", "b"),
+        ("numbers contains 1", "a"),
+        ("numbers contains 2.5", "a"),
+        ("numbers contains true", "b"),
+        ("numbers contains '1'", ""),
+        ("mixed contains 'a'", "bc"),
+        ("mixed contains 'cab'", "abc"),
+        ("text contains '1'", "a"),
+    ],
+)
+def test_lists_contain_elements(tmp_path: Path, condition: str, ids: str) -> None:
+    """Not parts of them, nor of the JSON text that they are kept as; texts contain their parts."""
+    mask = Filters(store_of(tmp_path, LISTS)).mask(condition)
+    assert "".join("abcd"[row] for row in np.flatnonzero(mask)) == ids
 
 
 def test_masks_are_kept(filters: Filters) -> None:

@@ -34,6 +34,7 @@ from vocabtool.documents import Document
 from vocabtool.encoders.opening import open_encoder
 from vocabtool.errors import (
     FolderInUse,
+    InvalidCondition,
     InvalidFile,
     NotFound,
     OtherModel,
@@ -409,7 +410,7 @@ def test_what_is_no_id_is_not_deleted(tmp_path: Path, wrong: Any) -> None:
     [
         (np.ones((2, 3)), r"shape \(n, 4\), got \(2, 3\)"),
         (np.ones(4), r"shape \(n, 4\), got \(4,\)"),
-        (np.ones((1, 4)), "1 for more documents"),
+        (np.ones((1, 4)), "1 vector for 2 documents"),
         (np.ones((3, 4)), "3 vectors for 2 documents"),
         ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "vector 1 holds NaN"),
         ([[1, 2, 3, 4], [1, 2, 3, np.inf]], "vector 1 holds NaN or infinity"),
@@ -425,6 +426,45 @@ def test_wrong_vectors_are_refused(tmp_path: Path, given: Any, told: str) -> Non
         writer.add(documents([0, 1]), given)
     assert len(index) == 0
     assert len(Index.open(tmp_path / "index")) == 0
+
+
+def test_too_few_vectors_for_a_stream_tell_both_numbers(tmp_path: Path) -> None:
+    """How many more documents it has is not known: it is not read to its end."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    wanted = "1 vector for 2 or more documents"
+    with pytest.raises(ValueError, match=wanted), index.writer() as writer:
+        writer.add(iter(documents([0, 1])), np.ones((1, DIM)))
+
+
+def test_a_field_keeps_the_kind_of_its_first_commit(tmp_path: Path) -> None:
+    """Numbers that are written as text still are numbers; what is none is left out or refused."""
+    index = made(tmp_path / "index", [1])
+    later = [
+        {"id": "a", "text": "amber", "n": "12"},
+        {"id": "b", "text": "birch", "n": "many", "even": True},
+    ]
+    told = "document 'b': the field 'n' holds whole numbers, got 'many'"
+    with pytest.raises(VocabtoolError, match=told), index.writer() as writer:
+        writer.add(later, vectors([2, 3]))
+    assert len(index) == 1
+    with index.writer() as writer:
+        assert writer.update(later, vectors([2, 3]), on_error="skip") == 2
+        assert (writer.left_out.count, writer.left_out.first[0].place) == (1, "document 'b'")
+    found = contents(index)
+    assert (found["a"].fields, found["b"].fields) == ({"n": 12}, {"even": True})
+    assert sorted(ids(index.search("amber birch", where="n >= 1"))) == ["a", "d1"]
+
+
+def test_a_condition_tells_which_value_is_no_number(tmp_path: Path) -> None:
+    """In a field that was text from its first commit on."""
+    index = Index.create(tmp_path / "index", dim=1)
+    with index.writer() as writer:
+        rows = [{"id": id_, "text": "amber", "n": n} for id_, n in (("a", 1), ("b", "many"))]
+        writer.add(rows, np.ones((2, 1)))
+    with pytest.raises(
+        InvalidCondition, match="in single quotes, as text: document 'b' has 'many'"
+    ):
+        index.search("amber", where="n > 0")
 
 
 def test_a_wrong_vector_is_told_by_its_place_among_all(tmp_path: Path) -> None:
@@ -799,6 +839,45 @@ def test_several_queries_are_answered_as_each_alone(tmp_path: Path, threads: int
         index.search_many(asked, vectors=given[1:])
     with pytest.raises(ValueError, match="got one text"):
         index.search_many("server")
+
+
+def test_a_vector_is_searched_alone(tmp_path: Path) -> None:
+    """Without a text, as by ``dense``; and in the shape (1, dim) that an encoder gives."""
+    index = made(tmp_path / "index")
+    given = vectors([3])
+    hits = index.search(vector=given[0], k=4)
+    assert scored(hits)[0] == ("d3", 1.0)
+    assert ids(hits) == ids(index.search("amber", vector=given, fusion="dense", k=4))
+    assert hits == index.search(vector=given, k=4)
+    assert hits.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "told"),
+    [
+        ({}, ValueError, "search wants a text, a vector, or both; got neither"),
+        ({"vector": np.ones(3)}, ValueError, r"vector: wanted 4 numbers, got shape \(3,\)"),
+        ({"vector": np.ones((2, 4))}, ValueError, r"vector: wanted 4 numbers, got shape \(2, 4\)"),
+        ({"vector": np.ones(4), "fusion": "keyword"}, ValueError, "'keyword': wanted a text"),
+        (
+            {"text": "amber", "where": {"n": 3}},
+            ValueError,
+            "where: wanted a condition as one text, as \"year >= 2020 .*, got {'n': 3}",
+        ),
+        (
+            {"text": "amber", "filter": "n = 3"},
+            TypeError,
+            "search takes no argument 'filter'; it takes k, vector, where, explain, fusion, a, ",
+        ),
+    ],
+)
+def test_a_search_says_what_it_wants(
+    tmp_path: Path, asked: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    """By the names of its arguments, and what was got."""
+    index = made(tmp_path / "index")
+    with pytest.raises(error, match=told):
+        index.search(**asked)
 
 
 @pytest.mark.parametrize("exact_below", [20_000, 20])

@@ -153,6 +153,24 @@ def test_index_adds_and_replaces(index: str, tmp_path: Path) -> None:
     assert len(Index.open(index)) == 6
 
 
+def test_a_word_among_numbers_is_left_out_and_told(index: str, tmp_path: Path) -> None:
+    """With its row; conditions on the field go on working."""
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"key": "e", "text": "new", "year": "big", "lang": "en"}\n')
+    options = ("index", str(more), "-o", index, *MAKE[:-1])
+    done = vocabtool(*options)
+    assert (done.returncode, len(Index.open(index))) == (3, 4)
+    reason = f"{more}:1: the field 'year' holds whole numbers, got 'big'"
+    assert reason in done.stderr
+    done = vocabtool(*options, "--on-error", "skip", "--format", "json")
+    assert (done.returncode, json.loads(done.stdout)["left_out"]) == (0, 1)
+    assert f"left out: {reason}\n" in done.stderr
+    assert ids(fine("search", index, "came", "--where", "year > 2020", "--format", "json")) == [
+        "c",
+        "d",
+    ]
+
+
 def test_an_update_loses_no_field(index: str, tmp_path: Path) -> None:
     """A document is put in its place whole: what would be gone is named, and how to keep it."""
     more = tmp_path / "more.jsonl"

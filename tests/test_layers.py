@@ -155,7 +155,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("vectors.__init__", "vectors.metric", "vectors.cost", "vectors.facts"),
     ("vectors.raw", "vectors.codebook"),
     ("vectors.exact", "vectors.fast_scan", "vectors.recall"),
-    ("vectors.building", "vectors.leg"),
+    ("vectors.building", "vectors.chance", "vectors.leg"),
     ("vectors.remeasuring",),
     # A query and its answer.
     ("search.__init__", "search.calibration", "search.knowledge"),

@@ -317,6 +317,36 @@ def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     assert texts(index) == {"a": "one", "c": "two"}
 
 
+def test_a_field_keeps_its_kind(tmp_path: Path) -> None:
+    """A later word among numbers is refused with its place, or left out and counted."""
+    first, later = tmp_path / "first.jsonl", tmp_path / "later.jsonl"
+    rows = [{"id": "a", "text": "one", "size": 1, "open": True, "tag": "x"}]
+    first.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = [
+        {"id": "b", "text": "two", "size": 70.5, "open": False, "tag": 3},
+        {"id": "c", "text": "three", "size": "big", "open": "ajar", "tag": [1]},
+        {"id": "d", "text": "four", "size": None, "open": 1, "tag": None},
+    ]
+    later.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    index = fresh(tmp_path / "index")
+    keep = ("size", "open", "tag")
+    index.load(first, id_field="id", keep=keep)
+    told = r"later\.jsonl:2: the field 'size' holds whole numbers, got 'big'\. Mend it, or leave"
+    with pytest.raises(VocabtoolError, match=told):
+        index.load(later, id_field="id", keep=keep)
+    assert len(index) == 1
+    report = index.load(later, id_field="id", keep=keep, on_error="skip")
+    assert (report.added, report.skipped, report.left_out) == (3, 0, 3)
+    assert report.first_left_out == (
+        (f"{later}:2", "the field 'size' holds whole numbers, got 'big'"),
+        (f"{later}:2", "the field 'open' holds true and false, got 'ajar'"),
+        (f"{later}:3", "the field 'open' holds true and false, got '1'"),
+    )
+    assert contents(index)["c"].fields == {"tag": "[1]"}
+    assert ids(index.search(vector=np.ones(DIM), where="size > 60")) == ["b"]
+    assert ids(index.search(vector=np.ones(DIM), where="size = 1 and open")) == ["a"]
+
+
 def test_what_is_too_long_is_an_error_of_ours(tmp_path: Path) -> None:
     """An id that no index holds, in a file, is the file's fault."""
     index = fresh(tmp_path / "index")

@@ -53,3 +53,48 @@ def test_a_line_that_is_not_utf8_leaves_the_other_queries_be(
     assert [[hit["text"] for hit in each["hits"]] for each in answers] == [
         ["xapian"], [], ["zébra"],
     ]  # fmt: skip  # one query, one list
+
+
+def asked(index: Index, monkeypatch: pytest.MonkeyPatch, queries: bytes, *options: str) -> None:
+    """Ask queries of standard input."""
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(queries)))
+    cli.main(["search", str(index.path), "-", *options], standalone_mode=False)
+
+
+def test_several_answers_tell_which_query_each_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Once above each list, also where nothing is found and where it is explained."""
+    index = Index.create(tmp_path / "index", dim=2, vocabulary=["love"])
+    with index.writer() as writer:
+        writer.add(["xapian", "zebra"], vectors=np.ones((2, 2), np.float32))
+    for options in ((), ("--explain",)):
+        asked(index, monkeypatch, b"xapian\nmissing\nzebra\n", *options)
+        told = capfd.readouterr().out.splitlines()
+        shown = [line[:9] for line in told if line.startswith(("query:", " 1.", "nothing"))]
+        assert shown == [
+            "query: xa",
+            " 1. 0  (1",
+            "query: mi",
+            "nothing f",
+            "query: ze",
+            " 1. 1  (1",
+        ]
+
+
+def test_raw_scores_stand_beside_the_scaled_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A score of 1.000 is the best of this answer, not of all: what each leg says is not scaled."""
+    index = Index.create(tmp_path / "index", dim=2, metric="l2")
+    with index.writer() as writer:
+        writer.add(["a zebra", "the yak"], vectors=[[3, 0], [0, 4]])
+    near, far = index.search("zebra", vector=[0, 5], a=0)
+    assert (near.id, near.score, near.similarity, near.bm25) == ("1", 1.0, -1.0, None)
+    assert (far.score, far.similarity) == (0.0, -34.0)
+    (told,) = index.search("zebra")
+    assert told.similarity is None
+    assert told.bm25 == far.bm25
+    assert told.to_dict()["bm25"] == told.bm25
+    cli.main(["search", str(index.path), "zebra"], standalone_mode=False)
+    assert f"1. 0  (1.000, BM25 {told.bm25:.3f})\n" in capfd.readouterr().out

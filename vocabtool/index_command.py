@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -24,12 +24,6 @@ CALIBRATED_FROM: Final = 1_000  # documents
 SHOWN: Final = 3
 # What an index is created as and stays.
 CREATED: Final = ("metric", "dtype", "language", "recall", "exact_below")
-PLAIN: Final = {
-    "integer": "whole numbers",
-    "number": "numbers",
-    "boolean": "true and false",
-    "string": "strings",
-}
 
 INDEX_HELP = """MODEL is what embed takes: a SavedModel or a TensorFlow Hub handle, a file of word
 vectors, a folder of sentence-transformers, python:MODULE:NAME. It may be left out where FILE is a
@@ -89,7 +83,7 @@ def index_command(
                 _calibrate(index, quiet)
     if not quiet:
         _show(index, report, report_format)
-        _tell_fields(index, kinds, given["keep"])
+        _tell_missing(index, given["keep"])
 
 
 @contextmanager
@@ -129,20 +123,12 @@ def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequenc
         )
 
 
-def _tell_fields(index: Index, before: Mapping[str, str], keep: Sequence[str]) -> None:
-    """What a person may not expect of kept fields: a name that none has, values of another kind."""
+def _tell_missing(index: Index, keep: Sequence[str]) -> None:
+    """A kept field of which no document has a value."""
     now = index.snapshot().documents_store.fields
     for name in keep:
         if now.get(name, "null") == "null":
             tell(f"no document has a value in the field '{_printable(name)}'")
-    for name, kind in now.items():
-        held = before.get(name, "null")
-        if held not in ("null", kind):
-            shown = _printable(name)
-            tell(
-                f"the field {shown!r} held {PLAIN[held]}, and holds {PLAIN[kind]} now: conditions "
-                "compare it as such"
-            )
 
 
 def _index(
@@ -285,5 +271,5 @@ def _show(index: Index, report: LoadReport, report_format: Literal["text", "json
 
     told = as_json(index, report) if report_format == "json" else None
     print_report(told, lines(index, report))
-    for skip in report.first_skipped[:SHOWN]:
+    for skip in (*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]):
         tell(f"left out: {skip.place}: {skip.reason}")

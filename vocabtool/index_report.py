@@ -42,6 +42,9 @@ def lines(index: Index, report: LoadReport) -> Iterator[str]:
     if report.skipped:
         rows = counted(report.skipped, "row that is no document", "rows that are no documents")
         yield f"  skipped     {rows}"
+    if report.left_out:
+        values = counted(report.left_out, "value that is", "values that are")
+        yield f"  left out    {values} not of the field's kind; the documents are in"
     if report.dropped:
         dropped = counted(report.dropped, "document", "documents")
         yield f"  dropped     {dropped} of an id that was there"

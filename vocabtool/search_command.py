@@ -27,6 +27,11 @@ OUTPUTS: Final = ("text", "json")
 STDIN: Final = "-"
 TOGETHER: Final = 256  # queries of standard input that are encoded at once
 
+WHERE: Final = (
+    "As: year >= 2020 and lang = 'en'. tags contains 'x' means: of a list an element that equals "
+    "it, of a text a part of it."
+)
+
 MODEL = together(
     click.option("--model", help="What made the vectors. [default: as the index was made with]"),
     click.option(
@@ -52,17 +57,19 @@ FUSION = together(
     ),
     click.option(
         "--boost",
+        metavar="X",
         type=click.FloatRange(0),
         default=0.5,
         show_default=True,
-        help="How much more an unknown word counts among the keywords.",
+        help="An unknown word counts 1 + X times among the keywords.",
     ),
     click.option(
         "--code-boost",
+        metavar="X",
         type=click.FloatRange(0),
         default=2.0,
         show_default=True,
-        help="The same of an unknown word that looks like a code.",
+        help="An unknown word that looks like a code counts 1 + X times.",
     ),
     click.option("--k-rrf", type=click.IntRange(1), default=60, show_default=True),
     click.option(
@@ -104,7 +111,7 @@ FUSION = together(
 @click.argument("query", metavar="QUERY")
 @MODEL
 @click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Hits to show.")
-@click.option("--where", metavar="CONDITION", help="As: year >= 2020 and lang = 'en'")
+@click.option("--where", metavar="CONDITION", help=WHERE)
 @click.option("--explain", is_flag=True, help="Tell why: of words, and of each hit.")
 @FUSION
 @click.option(
@@ -143,7 +150,7 @@ def search_command(
             tell(f"{folder}: made without a model, so queries are searched by their words only")
         asked = {"k": k, "where": where, "explain": explain, **settings}
         for found in _answers(index, query, asked):
-            _show(index, found, output)
+            _show(found, output, one_of_many=query == STDIN)
 
 
 def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
@@ -158,12 +165,12 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
         yield from index.search_many(batch, **asked)
 
 
-def _show(index: Index, found: Hits, output: Literal["text", "json"]) -> None:
+def _show(found: Hits, output: Literal["text", "json"], *, one_of_many: bool) -> None:
     from vocabtool.search_report import lines
 
     with standard_output() as out:
         if output == "json":
             out.write(json.dumps(found.to_dict()).encode() + b"\n")
             return
-        told = "".join(f"{line}\n" for line in lines(found))
+        told = "".join(f"{line}\n" for line in lines(found, one_of_many=one_of_many))
         out.write(told.encode("utf-8", "replace"))

@@ -16,11 +16,13 @@ LEAD: Final = 40  # of them before the first word of the query
 NOT_FOUND: Final = "nothing found"
 
 
-def lines(found: Hits) -> Iterator[str]:
-    """The answer, a line each."""
+def lines(found: Hits, *, one_of_many: bool = False) -> Iterator[str]:
+    """The answer, a line each. ``one_of_many``: above it stands which query it is for."""
     explained = bool(found.hits) and found.hits[0].explanation is not None
     if explained or not found.hits:
         yield from _query(found)
+    elif one_of_many:
+        yield f"query: {_shown(found.query.text)}"
     if not found.hits:
         yield NOT_FOUND
     if found.guesses:
@@ -92,7 +94,14 @@ def _says_nothing(word: AskedWord) -> bool:
 
 
 def _hit(number: int, hit: Hit) -> Iterator[str]:
-    yield f"{number:>2}. {_shown(hit.id)}  ({hit.score:.3f}{', holds the code' * (hit.tier > 0)})"
+    told = [f"{hit.score:.3f}"]
+    if hit.tier:
+        told.append("holds the code")
+    if hit.similarity is not None:
+        told.append(f"similarity {hit.similarity:.3f}")
+    if hit.bm25 is not None:
+        told.append(f"BM25 {hit.bm25:.3f}")
+    yield f"{number:>2}. {_shown(hit.id)}  ({', '.join(told)})"
     why = hit.explanation
     yield f"    {_snippet(hit.text, why)}"
     for name, value in hit.fields.items():

@@ -81,7 +81,8 @@ DOCUMENTS = together(
         type=click.Choice(ERRORS),
         default="raise",
         show_default=True,
-        help="What becomes of a row that is no document.",
+        help="What becomes of a row that is no document, and in an index of a value that is not of "
+        "its field's kind: an error, or left out and counted.",
     ),
     click.option(
         "--on-duplicate",

@@ -251,9 +251,15 @@ class Diff:
         return tuple(columns)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The same for pandas; tokens are ``str``, with ``surrogateescape`` where not UTF-8."""
+        """The same for pandas; tokens are ``str``, with ``surrogateescape`` where not UTF-8.
+
+        Ids and ranks are pandas' nullable ``Int64``: missing ones do not turn them into floats.
+        """
+        import pyarrow as pa
+
         pandas = _imported("pandas")
-        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        nullable = {pa.int64(): pandas.Int64Dtype()}
+        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
         # Of type object: pandas' own strings cannot hold what is not UTF-8.
         frame["token"] = pandas.Series(list(map(decode, frame["token"])), dtype=object)
         return frame
@@ -285,14 +291,15 @@ def diff(
     *,
     fold: str | Iterable[str] = (),
     corpus: Sources | None = None,
+    field: str | None = None,
     rule: str | None = None,
 ) -> Diff:
     """Compare two vocabularies, or those of two files: a path, or ``FILE#NAME`` for one of several.
 
     ``fold``: any of ``case``, ``nfkc`` and ``markers``, which entries are compared without, as
     names or as one text (``"case,nfkc"``); else they are compared byte for byte. ``corpus``:
-    documents as ``OovCounter`` takes them, by which the difference is weighed; ``rule``: how they
-    are cut into words, ``keras`` unless said.
+    documents as ``OovCounter`` takes them, by which the difference is weighed; ``field``: which one
+    of theirs holds the text; ``rule``: how they are cut into words, ``keras`` unless said.
     Raises :class:`VocabtoolError` for what cannot be read, and ``ValueError`` for another fold.
     """
     folds = checked(fold)
@@ -304,7 +311,7 @@ def diff(
     from vocabtool.documents import batches, names_of
 
     counter = UseCounter(one, other, rule=rule, folds=folds)
-    counter.count(batch.texts for batch in batches(corpus, on_duplicate=None))
+    counter.count(batch.texts for batch in batches(corpus, field=field, on_duplicate=None))
     return weighed(found, counter.report(tuple(names_of(corpus) or ())))
 
 

@@ -9,10 +9,10 @@ are only counted together, so every figure is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from vocabtool.comparison.folding import Fold, folded
 from vocabtool.comparison.union import Union
 from vocabtool.errors import VocabtoolError
 from vocabtool.markers import marked, plain_strings
-from vocabtool.vocabulary import Marker, Vocabulary
+from vocabtool.vocabulary import Marker, Vocabulary, decode
 from vocabtool.words import named
 from vocabtool.words.cut import string_array
 from vocabtool.words.rule import Rule
@@ -48,12 +48,54 @@ class Carriers(NamedTuple):
     share: float
 
 
+@dataclass(frozen=True, slots=True)
+class UsedWord:
+    """A word, with ``surrogateescape`` where it is not UTF-8, and how often the corpus has it."""
+
+    word: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsedWords(Sequence[UsedWord]):
+    """Words and their counts, the commonest first, ties by bytes: ``pandas.DataFrame`` takes them.
+
+    ``table``: the same in Arrow: ``word`` (large_binary), ``count`` (int64).
+    """
+
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @overload
+    def __getitem__(self, index: int) -> UsedWord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[UsedWord]: ...
+
+    @overload
+    def __getitem__(self, index: str) -> pa.ChunkedArray: ...
+
+    def __getitem__(self, index: int | slice | str) -> UsedWord | list[UsedWord] | pa.ChunkedArray:
+        """One word, several, or a column of ``table``."""
+        if isinstance(index, str):
+            return self.table[index]
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        word, count = (column[range(len(self))[index]].as_py() for column in self.table.columns)
+        return UsedWord(decode(word), count)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """A dictionary a word, its bytes as they are."""
+        return list(self.table.to_pylist())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
     """Which of a corpus's tokens are known: ``both + only_a + only_b + neither == tokens``.
 
-    ``words_a``: Arrow table, the words that only A knows and that stand in the corpus, the
-    commonest first, ties by bytes: ``word`` (large_binary), ``count`` (int64). ``words_b``: B's.
+    ``words_a``: the words that only A knows and that stand in the corpus. ``words_b``: B's.
     ``words_both``: how many different words both know. ``rule_name``: as it was asked for;
     ``rule``: a line for each step.
     """
@@ -68,8 +110,8 @@ class Use:
     only_a: int
     only_b: int
     words_both: int
-    words_a: pa.Table
-    words_b: pa.Table
+    words_a: UsedWords
+    words_b: UsedWords
     notes: tuple[str, ...] = ()
 
     @property
@@ -92,8 +134,8 @@ class Use:
         return tokens / self.tokens if self.tokens else 0.0
 
     def words(self, side: SideName) -> pa.Table:
-        """The words that one side alone knows."""
-        return self.words_a if side == "a" else self.words_b
+        """The words that one side alone knows, as :attr:`UsedWords.table`."""
+        return self.words_a.table if side == "a" else self.words_b.table
 
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
         """The fewest words that make up this share of what only one side knows."""
@@ -200,14 +242,15 @@ class UseCounter:
             notes=self._notes,
         )
 
-    def _commonest(self, where: NDArray[np.bool_]) -> pa.Table:
+    def _commonest(self, where: NDArray[np.bool_]) -> UsedWords:
         """The words there that were met, commonest first, ties by bytes."""
         import pyarrow as pa
 
         met = np.flatnonzero(where & (self._counts > 0))
         columns = {"word": take(self._words.tokens, met), "count": self._counts[met]}
         table = pa.table(columns)
-        return table.sort_by([("count", "descending"), ("word", "ascending")]).combine_chunks()
+        order = [("count", "descending"), ("word", "ascending")]
+        return UsedWords(table.sort_by(order).combine_chunks())
 
 
 def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:

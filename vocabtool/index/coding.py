@@ -1,4 +1,5 @@
-"""When the codes of the approximate search are built, and when new rows are added to them.
+"""What is made of all vectors at the end of a commit: when the codes of the approximate search are
+built, when new rows are added to them, and when it is measured how near chance brings vectors.
 
     codebook-000007.bin, codes-000007.bin    built by commit 7; codes are appended, never changed
 
@@ -15,10 +16,11 @@ from typing import Final
 
 from vocabtool.checksums import checksum, compare
 from vocabtool.index.configuration import Configuration
-from vocabtool.index.manifest import Manifest
+from vocabtool.index.manifest import Chance, Manifest
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import Written
 from vocabtool.vectors.building import build, encode
+from vocabtool.vectors.chance import by_chance
 from vocabtool.vectors.codebook import Codebook
 from vocabtool.vectors.fast_scan import CodeFiles, FastScan
 from vocabtool.vectors.raw import RawVectors
@@ -33,6 +35,7 @@ Progress = Callable[[str, float], None]
 
 def coded(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     """The manifest with codes of its rows, as far as they are worth it; the next commit's."""
+    manifest = _measured(folder, manifest)
     if manifest.rows <= manifest.configuration.exact_below:
         return manifest
     facts = manifest.codes
@@ -41,6 +44,16 @@ def coded(folder: Path, manifest: Manifest, progress: Progress | None) -> Manife
     if manifest.rows - manifest.coded >= max(LEAST_TAIL, int(TAIL * manifest.rows)):
         return _appended(folder, manifest, progress)
     return manifest
+
+
+def _measured(folder: Path, manifest: Manifest) -> Manifest:
+    """With what chance reaches, measured anew where the rows have doubled."""
+    if not manifest.rows or (manifest.chance and manifest.rows < 2 * manifest.chance.rows):
+        return manifest
+    found = by_chance(_raw(folder, manifest), manifest.configuration.metric)
+    if found is None:
+        return manifest
+    return replace(manifest, chance=Chance(found, manifest.rows))
 
 
 def opened(folder: Path, manifest: Manifest) -> FastScan | None:

@@ -6,7 +6,7 @@
     test       = ( "=" | "==" | "!=" | "<>" | "<" | "<=" | ">" | ">=" ) value
                | "is" [ "not" ] "null"
                | [ "not" ] ( "in" "(" value { "," value } ")" | "between" value "and" value
-                           | "like" STRING | "contains" STRING )
+                           | "like" STRING | "contains" value )
     value      = STRING | NUMBER | "true" | "false"
 
 A field alone is asked whether it is true. Strings stand in ``'...'``, names that are no plain words
@@ -83,7 +83,7 @@ class Like(NamedTuple):
 
 
 class Contains(NamedTuple):
-    """``field contains part``"""
+    """``field contains part``: of a list an element, of a text any characters in it."""
 
     field: Name
     part: Literals
@@ -235,7 +235,7 @@ class _Parser:
         if self._took("like"):
             return Like(field, self._string())
         if self._took("contains"):
-            return Contains(field, self._string())
+            return Contains(field, self._value())
         return None
 
     def _values(self) -> Literals:

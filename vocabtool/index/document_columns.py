@@ -34,12 +34,13 @@ class DocumentRows(NamedTuple):
     """Documents that follow each other; row ``i`` of everything is the same one.
 
     ``ids``, ``texts``: Arrow ``string`` arrays of length n without nulls, perhaps not UTF-8.
-    ``fields``: columns of the same length, by name.
+    ``fields``: columns of the same length, by name. ``place``: where a row stands in a file.
     """
 
     ids: pa.StringArray
     texts: pa.StringArray
     fields: Mapping[str, FieldColumn]
+    place: Callable[[int], str] | None = None
 
     @property
     def rows(self) -> int:

@@ -1,7 +1,8 @@
 """Fields of documents: which kind their values are of, and how they are written as text.
 
-An index keeps every value as the text it came as, so nothing is lost when a later document has a
-word where all before had numbers: only the kind changes by which the text is read.
+An index keeps every value as the text it came as; the kind of a field says how the text is read.
+It is that of the first commit which has the field, and stays, but that whole numbers may become
+numbers: a value of another kind is refused, or left out.
 
     null      nothing but nulls so far
     integer   whole numbers of 64 bits
@@ -12,12 +13,15 @@ word where all before had numbers: only the kind changes by which the text is re
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, assert_never
+
+import numpy as np
 
 from vocabtool.document_files.columns import as_strings
 from vocabtool.document_files.objects import as_string
@@ -29,9 +33,17 @@ if TYPE_CHECKING:
 
 Kind = Literal["null", "integer", "number", "boolean", "string"]
 
+PLAIN: Final[dict[Kind, str]] = {
+    "null": "nothing",
+    "integer": "whole numbers",
+    "number": "numbers",
+    "boolean": "true and false",
+    "string": "strings",
+}
 LEAST: Final = -(1 << 63)
 MOST: Final = (1 << 63) - 1
 # RFC 8259, section 6; more digits than a 64-bit integer has are no integer
+BOOLEAN: Final = "true|false"
 INTEGER: Final = "-?(0|[1-9][0-9]{0,18})"
 NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 
@@ -50,6 +62,22 @@ def union(one: Kind, other: Kind) -> Kind:
     if one == "null":
         return other
     return "number" if {one, other} == {"integer", "number"} else "string"
+
+
+def fitted(column: FieldColumn, kind: Kind) -> tuple[FieldColumn, list[int]]:
+    """A column of values that are of a kind, others null, and the rows of these.
+
+    Whole numbers become numbers where others come; all is text where the kind is.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if kind == "null" or union(kind, column.kind) in (kind, "number"):
+        return column, []
+    pattern = BOOLEAN if kind == "boolean" else NUMBER
+    fits = pc.match_substring_regex(column.texts, f"^(?:{pattern})$")
+    texts = pc.if_else(fits, column.texts, pa.scalar(None, pa.string()))
+    return of_texts(texts), np.flatnonzero(np.asarray(pc.invert(fits).fill_null(False))).tolist()
 
 
 def narrowest(kinds: Iterable[Kind]) -> Kind:
@@ -112,12 +140,21 @@ def _spelled(texts: pa.StringArray) -> Kind:
         return "null"
     first = there[0].as_buffer().to_pybytes()  # tells of most columns of words that they are some
     if first in (b"true", b"false"):
-        return "boolean" if _all_like(there, "true|false") else "string"
+        return "boolean" if _all_like(there, BOOLEAN) else "string"
     if not re.fullmatch(NUMBER.encode(), first):
         return "string"
     if _all_like(there, INTEGER):
         return "integer" if _fit(there) else "number"
     return "number" if _all_like(there, NUMBER) else "string"
+
+
+def elements(text: str) -> list[Any] | None:
+    """What a list holds that is written as its JSON text; ``None``: the text is no list."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list) else None
 
 
 def _all_like(texts: pa.StringArray, pattern: str) -> bool:

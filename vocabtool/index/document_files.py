@@ -59,6 +59,12 @@ class DocumentFile(NamedTuple):
         return self.first + self.rows
 
 
+def kinds_of(files: Sequence[DocumentFile]) -> dict[str, Kind]:
+    """The kind of each field: the narrowest that holds its values in all files."""
+    names = dict.fromkeys(name for file in files for name in file.fields)
+    return {name: narrowest(file.fields.get(name, "null") for file in files) for name in names}
+
+
 def check(files: Sequence[DocumentFile]) -> None:
     """Raise :class:`InvalidFile` for facts out of a manifest that no writer gave."""
     end = 0

@@ -28,7 +28,9 @@ def of_batch(batch: Batch) -> DocumentRows:
     for name in batch.columns:
         check_name(name, batch.source)
     fields = {name: of_texts(column) for name, column in batch.columns.items()}
-    return out_of_file(DocumentRows(batch.id_array(), batch.texts, fields), batch.place)
+    return out_of_file(
+        DocumentRows(batch.id_array(), batch.texts, fields, batch.place), batch.place
+    )
 
 
 def out_of_file(rows: DocumentRows, place: Callable[[int], str]) -> DocumentRows:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from vocabtool.errors import reading
 from vocabtool.index.document_columns import ID, TEXT, DocumentRows
-from vocabtool.index.document_fields import Kind, narrowest, value_of
-from vocabtool.index.document_files import DocumentFile, OpenFile, Strings, check
+from vocabtool.index.document_fields import Kind, value_of
+from vocabtool.index.document_files import DocumentFile, OpenFile, Strings, check, kinds_of
 from vocabtool.ranked import Rows
 from vocabtool.search.corpus import Stored
 
@@ -47,12 +47,8 @@ class DocumentStore:
 
     @cached_property
     def fields(self) -> dict[str, Kind]:
-        """The kind of each field: the narrowest that holds its values in all files."""
-        names = dict.fromkeys(name for file in self._files for name in file.facts.fields)
-        return {
-            name: narrowest(file.facts.fields.get(name, "null") for file in self._files)
-            for name in names
-        }
+        """The kind of each field."""
+        return kinds_of([file.facts for file in self._files])
 
     def ids(self, rows: Rows) -> list[str]:
         """The ids of some rows: int64, shape (n,)."""

@@ -2,7 +2,8 @@
 
 A comparison with a null is neither true nor false, ``not`` leaves it so, and only rows for which a
 condition is true fulfil it (ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by their bytes in
-UTF-8, ``like`` and ``contains`` letter by letter. How a condition is written is in
+UTF-8, ``like`` and ``contains`` letter by letter; but a list ``contains`` what equals one of its
+elements. How a condition is written is in
 ``conditions.py``.
 """
 
@@ -34,8 +35,8 @@ from vocabtool.index.conditions import (
     Value,
     parse,
 )
-from vocabtool.index.document_columns import ID, TEXT
-from vocabtool.index.document_fields import Kind
+from vocabtool.index.document_columns import ID, TEXT, decoded
+from vocabtool.index.document_fields import NUMBER, PLAIN, Kind, elements
 from vocabtool.index.document_store import DocumentStore
 
 if TYPE_CHECKING:
@@ -54,13 +55,12 @@ COMPARISONS: Final[dict[Operator, str]] = {
     ">": "greater",
     ">=": "greater_equal",
 }
-TOLD: Final[dict[Kind, str]] = {
-    "integer": "whole numbers: write the value without quotes",
-    "number": "numbers: write the value without quotes",
-    "boolean": "true and false",
-    "string": "strings: write the value in single quotes",
-    "null": "nothing",
+HINTS: Final[dict[Kind, str]] = {
+    "integer": ": write the value without quotes",
+    "number": ": write the value without quotes",
+    "string": ": write the value in single quotes",
 }
+LIST: Final = r"^\s*\["  # how the JSON text of a list begins
 NO_NUMBERS: Final = (
     "text, as some document's value is no number: numbers cannot be compared with it, only values "
     "in single quotes, as text"
@@ -185,10 +185,25 @@ class _Evaluation:
     def _contains(
         self, field: Name, kind: Kind, column: pa.ChunkedArray, part: Literals
     ) -> pa.ChunkedArray:
+        """Of a list, which is kept as its JSON text, an element; of another text a part of it."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
-        self._check(field, kind, part)
-        return pc.match_substring(column, str(part.values[0]))
+        if kind != "string":
+            what = f"holds {PLAIN[kind]}: 'contains' is for texts and lists"
+            self._refuse(f"the field {field.name!r} {what}", field.position)
+        (value,) = part.values
+        written = column.filter(pc.match_substring_regex(column, LIST)).unique()
+        lists = [elements(text) for text in decoded(written)]
+        if field.name in (ID, TEXT) or not any(each is not None for each in lists):
+            self._check(field, kind, part)
+            return pc.match_substring(column, str(value))
+        holding = pa.array([_has(each, value) for each in lists], pa.bool_())
+        found = pc.is_in(column, value_set=written.filter(pc.fill_null(holding, False)))
+        if isinstance(value, str):
+            texts = pc.invert(pc.is_in(column, value_set=written.filter(pc.is_valid(holding))))
+            found = pc.or_(found, pc.and_(texts, pc.match_substring(column, value)))
+        return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))
 
     def _kind(self, field: Name) -> Kind:
         kind = self._documents.kind(field.name)
@@ -200,9 +215,23 @@ class _Evaluation:
     def _check(self, field: Name, kind: Kind, literals: Literals) -> None:
         for value, position in zip(literals.values, literals.positions, strict=True):
             if not _is_of(value, kind):
-                is_number = kind == "string" and type(value) is not bool
-                told = NO_NUMBERS if is_number else TOLD[kind]
+                told = PLAIN[kind] + HINTS.get(kind, "")
+                if kind == "string" and type(value) is not bool:
+                    told = NO_NUMBERS + self._culprit(field)
                 self._refuse(f"the field {field.name!r} holds {told}", position)
+
+    def _culprit(self, field: Name) -> str:
+        """The first document whose value is no number."""
+        import pyarrow.compute as pc
+
+        column = self._documents.column(field.name)
+        is_number = pc.match_substring_regex(column, f"^(?:{NUMBER})$")
+        row = pc.index(is_number, False).as_py()
+        if row < 0:
+            return ""
+        (id_,) = self._documents.ids(np.array([row]))
+        (value,) = decoded(column.slice(row, 1).combine_chunks())
+        return f": document {id_!r} has {value[:50]!r}"
 
     def _refuse(self, what: str, position: int) -> NoReturn:
         raise InvalidCondition(f"where: {what}", self._condition, position)
@@ -216,6 +245,13 @@ def _is_of(value: Value, kind: Kind) -> bool:
             return kind == "string"
         case int() | float():
             return kind in ("integer", "number")
+
+
+def _has(elements: list[object] | None, value: Value) -> bool | None:
+    """Whether a list holds a value, 1 being another than ``true``; ``None``: there is no list."""
+    if elements is None:
+        return None
+    return any(each == value and (type(each) is bool) == (type(value) is bool) for each in elements)
 
 
 def _alike(

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,7 @@ from vocabtool.words.model_words import Words
 if TYPE_CHECKING:
     from types import TracebackType
 
+CHOICES = tuple(each.name for each in fields(Settings))
 RULE = "keras"  # for a vocabulary without a rule: lower-case, without ASCII's punctuation
 
 
@@ -275,7 +276,7 @@ class Index:
 
     def search(
         self,
-        text: str,
+        text: str | None = None,
         *,
         k: int = 10,
         vector: NDArray[Any] | Sequence[float] | None = None,
@@ -285,15 +286,19 @@ class Index:
     ) -> Hits:
         """The best ``k`` documents for a query.
 
-        ``vector``: of the query, where it is one's own, shape (dim,). ``where``: a condition on
-        fields, as ``year >= 2020 and lang = 'en'``. ``explain``: tell why, of words and of hits.
+        ``text``: may be left out where there is a ``vector``: of the query, where it is one's own,
+        shape (dim,) or (1, dim). ``where``: a condition on fields, as
+        ``year >= 2020 and lang = 'en'``. ``explain``: tell why, of words and of hits.
         ``settings``: those of :class:`~vocabtool.search.settings.Settings`, as ``fusion="rrf"``.
-        Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument.
+        Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument, ``TypeError`` for one
+        that there is not.
         """
         chosen = self._settings(settings)
         made = self._vector(text, vector, chosen)
+        snapshot = self._snapshot
+        chance = snapshot.chance(made)
         return search(
-            self._snapshot, text, made, k=k, settings=chosen, where=where, explain=explain
+            snapshot, text, made, k=k, settings=chosen, where=where, explain=explain, chance=chance
         )
 
     def search_many(
@@ -323,7 +328,13 @@ class Index:
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
             found = pool.map(
                 lambda each: search(
-                    snapshot, *each, k=k, settings=chosen, where=where, explain=explain
+                    snapshot,
+                    *each,
+                    k=k,
+                    settings=chosen,
+                    where=where,
+                    explain=explain,
+                    chance=snapshot.chance(each[1]),
                 ),
                 zip(texts, made, strict=True),
             )
@@ -371,16 +382,27 @@ class Index:
         return newest
 
     def _settings(self, given: Mapping[str, Any]) -> Settings:
+        for name in given:
+            if name not in CHOICES:
+                there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
+                raise TypeError(f"search takes no argument {name!r}; it takes {there}")
         chosen = Settings(**given)
         if chosen.a is None and self.calibration is not None:
             return replace(chosen, a=self.calibration.a)
         return chosen
 
     def _vector(
-        self, text: str, given: NDArray[Any] | Sequence[float] | None, settings: Settings
+        self, text: str | None, given: NDArray[Any] | Sequence[float] | None, settings: Settings
     ) -> Vectors | None:
-        matrix = None if given is None else np.asarray(given)[np.newaxis]
-        return self._vectors([text], matrix, settings)[0]
+        if given is None:
+            if text is None:
+                raise ValueError("search wants a text, a vector, or both; got neither")
+            return self._vectors([text], None, settings)[0]
+        vector = np.asarray(given)
+        dim = self.configuration.dim
+        if vector.shape not in ((dim,), (1, dim)):
+            raise ValueError(f"vector: wanted {dim} numbers, got shape {vector.shape}")
+        return self._vectors([text or ""], vector.reshape(1, dim), settings)[0]
 
     def _vectors(
         self,
@@ -398,7 +420,8 @@ class Index:
         with np.errstate(over="ignore"):  # infinity is refused by the vector leg
             matrix = np.asarray(given, np.float32)
         if matrix.shape != (len(texts), held.dim):
-            raise ValueError(f"vector: wanted {held.dim} numbers, got shape {matrix.shape[1:]}")
+            wanted = f"shape ({len(texts)}, {held.dim})"
+            raise ValueError(f"vectors: wanted {wanted}, got {matrix.shape}")
         return matrix
 
 

@@ -65,7 +65,8 @@ class LoadReport:
     vector, found by keywords alone; ``not_utf8``: whose text is not UTF-8 (what ``embed`` wrote
     always is).
     ``skipped``: bad rows, the first of them in ``first_skipped``; ``dropped``: documents of an id
-    that came before. ``seconds``: of this part.
+    that came before. ``seconds``: of this part. ``left_out``: values that are not of their field's
+    kind, the first of them in ``first_left_out``; their documents are in.
     """
 
     read: int
@@ -77,6 +78,8 @@ class LoadReport:
     first_skipped: tuple[Skip, ...]
     dropped: int
     seconds: float
+    left_out: int = 0
+    first_left_out: tuple[Skip, ...] = ()
 
 
 class Asked(NamedTuple):
@@ -209,13 +212,15 @@ class _Loading:
             tuple(self._skipped.first),
             self._repeated.count,
             time.monotonic() - began,
+            self._writer.left_out.count,
+            tuple(self._writer.left_out.first),
         )
 
     def _take(self, rows: DocumentRows, vectors: Vectors) -> None:
         if self._new:
-            self._writer.append_new(rows, vectors, self._asked.on_existing)
+            self._writer.append_new(rows, vectors, self._asked.on_existing, self._asked.on_error)
         else:
-            self._writer.add_rows(rows, vectors, self._asked.on_existing)
+            self._writer.add_rows(rows, vectors, self._asked.on_existing, self._asked.on_error)
         self._read += rows.rows
         self._zero += int(np.count_nonzero(~vectors.any(axis=1)))
         self._not_utf8 += not_utf8(rows.texts)

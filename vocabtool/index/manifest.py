@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from vocabtool.errors import InvalidFile
@@ -37,6 +38,13 @@ MOST: Final = 1 << 62
 NONE_WRITTEN: Final = Written(0, 0)
 
 
+class Chance(NamedTuple):
+    """How near chance brings vectors (``vectors/chance.py``), and how many rows told so."""
+
+    similarity: float
+    rows: int
+
+
 class Load(NamedTuple):
     """The last load of documents from files.
 
@@ -58,7 +66,8 @@ class Manifest:
     of no commit. ``words``, ``surfaces``: how many terms of each field all rows hold.
     ``codes``: how the approximate search was built, none while it is exact; ``coded``: how many
     rows it covers; ``code_commit``: which commit built it; ``code_files``: size and checksum of its
-    files, by name. ``calibration``: ``None`` until done.
+    files, by name. ``calibration``: ``None`` until done. ``chance``: ``None`` in small indexes, and
+    in those of earlier versions.
     """
 
     index: str
@@ -78,6 +87,7 @@ class Manifest:
     keywords: tuple[SegmentFile, ...] = ()
     calibration: Calibration | None = None
     load: Load | None = None
+    chance: Chance | None = None
 
     @property
     def live(self) -> int:
@@ -128,6 +138,8 @@ def _plain(manifest: Manifest) -> dict[str, Any]:
         held[each.name] = getattr(manifest, each.name)
     for name in ("configuration", "codes", "calibration"):
         held[name] = None if held[name] is None else asdict(held[name])
+    if manifest.chance is None:
+        del held["chance"]  # as earlier versions wrote it
     return held
 
 
@@ -138,6 +150,7 @@ def _crc(held: Mapping[str, Any]) -> int:
 
 
 def _manifest(held: dict[str, Any]) -> Manifest:
+    held.setdefault("chance", None)
     told = {each.name: held.pop(each.name) for each in fields(Manifest)}
     if held:
         raise InvalidFile(f"{next(iter(held))!r} is in it")
@@ -154,6 +167,7 @@ def _manifest(held: dict[str, Any]) -> Manifest:
             "keywords": tuple(SegmentFile(*each) for each in told["keywords"]),
             "calibration": Calibration.of(told["calibration"]) if told["calibration"] else None,
             "load": _load(told["load"]) if told["load"] else None,
+            "chance": _chance(told["chance"]) if told["chance"] else None,
         }
     )
     numbers += [*(manifest.deleted or ()), *manifest.vectors]
@@ -170,6 +184,14 @@ def _load(told: list[Any]) -> Load:
     if [type(each) for each in load] != [str, int, bool, bool] or not 0 <= load.documents < MOST:
         raise InvalidFile("the load is none")
     return load
+
+
+def _chance(told: list[Any]) -> Chance:
+    chance = Chance(*told)
+    similarity, rows = chance
+    if type(similarity) is not float or not isfinite(similarity) or type(rows) is not int:
+        raise InvalidFile("what chance reaches is no number")
+    return chance
 
 
 def _check(manifest: Manifest) -> None:

@@ -93,6 +93,14 @@ class Snapshot:
         rows = max(self.manifest.rows, 1)
         return self.manifest.words / rows, self.manifest.surfaces / rows
 
+    def chance(self, vector: Vectors | None) -> float | None:
+        """How near chance brings the nearest document to a vector; ``None``: not measured."""
+        held = self.manifest
+        if vector is None or held.chance is None:
+            return None
+        scale = held.configuration.metric == "inner-product"
+        return held.chance.similarity * (float(np.linalg.norm(vector)) if scale else 1.0)
+
     def measured_recall(self) -> float:
         """Recall@10 of the vector leg, measured now."""
         return remeasured(self.vectors, self._leg, self.manifest.configuration.metric)

@@ -5,7 +5,7 @@ Which files a commit consists of is told in ``folder.py``; when codes are built 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, Any, Literal, assert_never, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.documents import OnError, Skipped
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index import coding, deletions, folder
 from vocabtool.index.appending import Appending
 from vocabtool.index.belonging import Belonging
-from vocabtool.index.document_columns import id_in_utf8
+from vocabtool.index.document_columns import decoded, id_in_utf8
+from vocabtool.index.document_fields import PLAIN, fitted
+from vocabtool.index.document_files import kinds_of
 from vocabtool.index.document_rows import DocumentRows, Items, document_rows
 from vocabtool.index.manifest import Load, Manifest
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.tantivy_engine import TantivyReader
 from vocabtool.pipeline.utf8 import as_utf8
 from vocabtool.search.calibration import Calibration
+from vocabtool.telling import counted
 from vocabtool.vectors.metric import prepared
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 OnExisting = Literal["error", "skip", "update"]
 Progress = Callable[[str, float], None]
 
+WHAT_NEXT = "Mend it, or leave such values out: --on-error skip, in Python on_error='skip'"
 FAILED = "an earlier change failed half-way: leave the writer, what is not committed is dropped"
 
 
@@ -42,6 +47,7 @@ class Writer:
 
     One thread may use it at a time, while others search the index. It remembers the ids of what is
     not committed: add many documents with a :meth:`commit` now and then, or by :meth:`Index.load`.
+    ``left_out``: values that are not of their fields' kinds, how many, and the first with places.
     """
 
     def __init__(
@@ -65,6 +71,8 @@ class Writer:
         self._changed = False
         self._failed = False
         self._appending = Appending(path, manifest, cutter)
+        self._kinds = kinds_of(manifest.documents)
+        self.left_out = Skipped()
 
     @property
     def manifest(self) -> Manifest:
@@ -82,32 +90,43 @@ class Writer:
         vectors: NDArray[Any] | Sequence[Any] | None = None,
         *,
         on_existing: OnExisting = "error",
+        on_error: OnError = "raise",
     ) -> int:
         """Add documents; how many were added.
 
         ``documents``: :class:`Document`, mappings with ``id`` and ``text`` (all else are fields),
         texts alone, or an Arrow table. ``vectors``: shape (n, dim), one for each document; without,
         the encoder makes them. ``on_existing``: what becomes of a document whose id is in the
-        index. Raises :class:`VocabtoolError` for it, and for what the encoder refuses;
+        index. ``on_error``: what becomes of a value that is not of its field's kind, that of the
+        first commit which has the field: ``"skip"`` leaves it out, counted in :attr:`left_out`.
+        Raises :class:`VocabtoolError` for it, and for what the encoder refuses;
         ``ValueError`` for wrong vectors. After an error nothing of this writer is committed.
         """
         check_choice(on_existing)
+        if on_error not in get_args(OnError):
+            raise ValueError(f"on_error: wanted one of {get_args(OnError)}, got {on_error!r}")
         matrix = None if vectors is None else _matrix(vectors, self._manifest.configuration.dim)
         before, taken = self.rows, 0
         with self._failing():
             for rows in document_rows(documents, self.rows):
                 part = None if matrix is None else matrix[taken : taken + rows.rows]
                 taken += rows.rows
-                if matrix is not None and part is not None and len(part) < rows.rows:
-                    raise ValueError(f"vectors: got {len(matrix):,} for more documents")
-                self._add(in_utf8(rows), part, on_existing)
+                if matrix is not None and taken > len(matrix):
+                    raise ValueError(_unequal(len(matrix), documents, taken))
+                self._add(self._kept(rows, on_error), part, on_existing)
             if matrix is not None and taken < len(matrix):
-                raise ValueError(f"{len(matrix):,} vectors for {taken:,} documents")
+                raise ValueError(_unequal(len(matrix), documents, taken))
         return self.rows - before
 
-    def update(self, documents: Items, vectors: NDArray[Any] | Sequence[Any] | None = None) -> int:
+    def update(
+        self,
+        documents: Items,
+        vectors: NDArray[Any] | Sequence[Any] | None = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> int:
         """Add documents, each in the place of the one that has its id, if there is one."""
-        return self.add(documents, vectors, on_existing="update")
+        return self.add(documents, vectors, on_existing="update", on_error=on_error)
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete documents; how many of these ids there were."""
@@ -117,23 +136,27 @@ class Writer:
             self._delete(id_, row)
         return len(found)
 
-    def append_new(self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting) -> None:
+    def append_new(
+        self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting, on_error: OnError
+    ) -> None:
         """Add documents of which the caller knows that no id is in the index: a first load.
 
         Only an id with U+FFFD may be that of another one, and is looked for.
         """
         with self._failing():
-            rows = in_utf8(rows)
+            rows = self._kept(rows, on_error)
             if _any_replaced(rows.ids):
                 self._add(rows, vectors, on_existing)
                 return
             self._appending.append(rows, self._prepared(vectors))
             self._changed = True
 
-    def add_rows(self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting) -> None:
+    def add_rows(
+        self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting, on_error: OnError
+    ) -> None:
         """Add documents as :meth:`add` does."""
         with self._failing():
-            self._add(in_utf8(rows), vectors, on_existing)
+            self._add(self._kept(rows, on_error), vectors, on_existing)
 
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
         """Make everything so far the last commit: on disk, and seen by readers.
@@ -177,10 +200,26 @@ class Writer:
         folder.commit(self._path, manifest)
         self._manifest = manifest
         self._appending.committed(manifest)
+        self._kinds = kinds_of(manifest.documents)
         folder.recover(self._path, manifest)  # what only earlier commits held
         self._held.refresh()
         self._new.clear()
         self._gone.clear()
+
+    def _kept(self, rows: DocumentRows, on_error: OnError) -> DocumentRows:
+        """The documents in UTF-8, each field's values of its kind."""
+        fields = {}
+        for name, column in rows.fields.items():
+            kind = self._kinds.get(name, "null")
+            fields[name], others = fitted(column, kind)
+            for row in others:
+                place = rows.place(row) if rows.place else f"document {decoded(rows.ids)[row]!r}"
+                got = decoded(column.texts.slice(row, 1))[0][:50]
+                reason = f"the field {name!r} holds {PLAIN[kind]}, got {got!r}"
+                if on_error == "raise":
+                    raise VocabtoolError(f"{place}: {reason}. {WHAT_NEXT}")
+                self.left_out.add(place, reason)
+        return in_utf8(rows._replace(fields=fields))
 
     def _add(self, rows: DocumentRows, vectors: Vectors | None, on_existing: OnExisting) -> None:
         chosen = self._chosen(rows.ids.to_pylist(), on_existing)
@@ -296,6 +335,13 @@ def _matrix(vectors: NDArray[Any] | Sequence[Any], dim: int) -> Vectors:
     if not finite.all():
         raise ValueError(f"vector {int(np.argmin(finite)):,} holds NaN or infinity")
     return matrix
+
+
+def _unequal(vectors: int, documents: Items, taken: int) -> str:
+    """Numbers that differ; an iterator may have more documents than were taken of it."""
+    more = " or more" if taken > vectors else ""
+    count = f"{len(documents):,}" if isinstance(documents, Sized) else f"{taken:,}{more}"
+    return f"{counted(vectors, 'vector', 'vectors')} for {count} documents"
 
 
 def _refuse_repeated(ids: list[str], existing: dict[str, int]) -> None:

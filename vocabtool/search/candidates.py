@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -36,6 +37,14 @@ class Candidates(NamedTuple):
         scores = np.zeros(len(self.rows), np.float32)
         scores[self.places] = self.keyword.scores
         return scores
+
+    def raw_scores(self, places: Places) -> list[tuple[float | None, float | None]]:
+        """Similarity and BM25 of the candidates at ``places``; ``None`` where there is none."""
+        near, bm25 = self.similarities[places].tolist(), self.bm25()[places].tolist()
+        return [
+            (None if isnan(similarity) else similarity, score or None)
+            for similarity, score in zip(near, bm25, strict=True)
+        ]
 
     def dense_ranks(self) -> NDArray[np.int64]:
         """Shape (n,): from 1, equal scores share one; 0 for what is not in the list."""

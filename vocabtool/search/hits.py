@@ -95,9 +95,13 @@ class Explanation:
 class Hit:
     """A document that was found.
 
-    ``score``: by the fusion, higher is better; no two fusions have the same scale.
+    ``score``: by the fusion, higher is better; no two fusions have the same scale, and most scale
+    it within one answer, whose best may have 1 however bad it is.
     ``tier``: 1 where it holds a code-like word of the query that the model does not know: such
-    documents come first. ``explanation``: only when asked for.
+    documents come first. ``similarity``: how near it is to the query's vector, by the metric of the
+    index (cosine, inner product, minus the squared distance); ``None`` where either has no vector.
+    ``bm25``: of the query's words as they were weighed; ``None`` where the keyword leg did not find
+    it. ``explanation``: only when asked for.
     """
 
     id: str
@@ -105,11 +109,14 @@ class Hit:
     fields: Mapping[str, Any]
     score: float
     tier: int
+    similarity: float | None = None
+    bm25: float | None = None
     explanation: Explanation | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         told: dict[str, Any] = {"id": self.id, "score": self.score, "tier": self.tier}
+        told |= {"similarity": self.similarity, "bm25": self.bm25}
         told |= {"text": self.text, "fields": _plain(self.fields)}
         why = self.explanation
         if why is not None:

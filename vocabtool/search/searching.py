@@ -38,6 +38,10 @@ BLIND: Final = "the query's vector is zero: by vectors nothing is found"
 NO_MATCH: Final = "no document fulfils the condition"
 NO_PHRASE: Final = "no document that may be found holds what is quoted"
 LONG: Final = f"only the first {weighing.MOST_WORDS:,} words of the query are searched"
+BY_CHANCE: Final = (
+    "no document that may be found holds a word of the query, and the nearest is no nearer to it "
+    "than by chance"
+)
 NOTHING: Final = "the model knows no word of the query, and no document that may be found holds one"
 GUESSES: Final = f"{NOTHING}: these are guesses, the documents nearest to the query's vector"
 PIECES: Final = "the model cuts words into pieces and so knows nearly all of them: m = 0"
@@ -73,42 +77,63 @@ class Found(NamedTuple):
 
 def search(
     corpus: Corpus,
-    text: str,
+    text: str | None,
     vector: Vectors | None,
     *,
     k: int = 10,
     settings: Settings = SHIPPED,
     where: str | None = None,
     explain: bool = False,
+    chance: float | None = None,
 ) -> Hits:
     """The best ``k`` documents of a corpus for a query.
 
-    ``vector``: float32, shape (dim,), the query's; without, or where it is zero, only keywords
-    are searched. ``where``: a condition on fields; no other document is found.
+    ``text``: ``None`` where only the vector is searched. ``vector``: float32, shape (dim,), the
+    query's; without, or where it is zero, only keywords are searched. ``where``: a condition on
+    fields; no other document is found. ``chance``: a similarity which vectors reach by chance.
     The order is by tier, score and id. It does not depend on the order in which documents came
     into the corpus, unless scores tie where a leg's list ends.
-    Raises ``ValueError`` for ``k`` < 1, for a vector that is no such row of numbers, and for the
-    fusion ``dense`` without a vector.
+    Raises ``ValueError`` for ``k`` < 1, for a vector that is no such row of numbers, for a
+    condition that is no text, and for the fusion ``dense`` without a vector or ``keyword`` without
+    a text.
     """
-    _check(vector, k, settings)
-    query = understood(corpus, text, settings)
+    _check(vector, k, where, settings)
+    if text is None and settings.fusion == "keyword":
+        raise ValueError("fusion='keyword': wanted a text, got none")
+    query = understood(corpus, text or "", settings)
     allowed = _allowed(corpus, query, where)
     seeing = vector if vector is not None and np.count_nonzero(vector) else None
     if settings.fusion == "keyword":
         seeing = None
     asking = Asking(corpus, query, seeing, k, settings, allowed, explain)
     notes = _notes(asking, vector)
+    if text is not None and not query.words:
+        notes.append(NO_WORDS)
     leg = legs.ask_keywords(corpus, query, asking.limit, allowed)
     if query.codes and not len(leg.holders.rows):
         notes.append(_not_held(query))
     if settings.fusion != "dense" and query.is_unknown and not len(leg.found.rows):
         return _empty_handed(asking, leg, notes, where)
-    return _hits(asking, _found(asking, leg), notes)
+    found = _found(asking, leg)
+    if chance is not None and query.words and settings.fusion in ("coverage", "convex", "rrf"):
+        notes += _no_better(found.candidates, chance)
+    return _hits(asking, found, notes)
 
 
-def _check(vector: Vectors | None, k: int, settings: Settings) -> None:
+def _no_better(candidates: Candidates, chance: float) -> list[str]:
+    """What to say where no keyword is found, and vectors find what they find of nonsense."""
+    nearest = candidates.dense.scores[:1].tolist()
+    if len(candidates.keyword.rows) or not nearest or nearest[0] > chance:
+        return []
+    return [f"{BY_CHANCE}: similarity {nearest[0]:.3f}, and random pairs reach {chance:.3f}"]
+
+
+def _check(vector: Vectors | None, k: int, where: str | None, settings: Settings) -> None:
     if k < 1:
         raise ValueError(f"k: wanted 1 or more, got {k}")
+    if where is not None and not isinstance(where, str):
+        wanted = "where: wanted a condition as one text, as \"year >= 2020 and lang = 'en'\""
+        raise ValueError(f"{wanted}, got {where!r}")
     if vector is None:
         if settings.fusion == "dense":
             raise ValueError("fusion='dense': wanted the query's vector, got none")
@@ -132,8 +157,6 @@ def _notes(asking: Asking, vector: Vectors | None) -> list[str]:
         notes.append(LONG)
     if asking.among is not None and not asking.among.any():
         notes.append(NO_PHRASE if query.required else NO_MATCH)
-    if not query.words:
-        notes.append(NO_WORDS)
     if not asking.corpus.documents:
         notes.append(NO_DOCUMENTS)
     if asking.vector is None and not pure:
@@ -202,10 +225,11 @@ def _hits(asking: Asking, found: Found, notes: Sequence[str]) -> Hits:
     if asking.explain:
         asked = with_frequencies(asked, asking.query, asking.corpus)
         why = _explanations(asking, found, [document.text for document in stored])
-    told = zip(stored, order.scores.tolist(), found.tiers, why, strict=True)
+    raw = found.candidates.raw_scores(order.places)
+    told = zip(stored, order.scores.tolist(), found.tiers, raw, why, strict=True)
     hits = tuple(
-        Hit(document.id, document.text, document.fields, score, int(tier), reason)
-        for document, score, tier, reason in told
+        Hit(document.id, document.text, document.fields, score, int(tier), *scores, reason)
+        for document, score, tier, scores, reason in told
     )
     return Hits(hits, asked, tuple(notes))
 

@@ -61,7 +61,7 @@ def unlike(
 ) -> list[Asked]:
     """Three kinds of queries that are unlike stored vectors, of a sample of those."""
     tried = np.sort(random.permutation(len(rows))[: ASKED * TRIED])
-    scores = _scores(vectors[tried], vectors, metric)
+    scores = products(vectors[tried], vectors, metric)
     scores[np.arange(len(tried)), tried] = -np.inf
     place = max(0, len(rows) - NEAREST)
     near = np.argpartition(scores, place, axis=1)[:, place:]
@@ -70,8 +70,8 @@ def unlike(
     some = vectors[np.sort(random.permutation(len(rows))[:MIXED])]
     return [
         Asked(vectors[tried[far]], rows[tried[far]]),
-        _mixed(some, vectors, metric, random),
-        _mixed(apart, vectors, metric, random),
+        mixtures(some, vectors, metric, random),
+        mixtures(apart, vectors, metric, random),
     ]
 
 
@@ -85,7 +85,9 @@ def _farthest(tried: Vectors, tenth: Scores, metric: Metric) -> NDArray[np.int64
     return np.sort(np.argsort(tenth, kind="stable")[:ASKED])
 
 
-def _mixed(parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator) -> Asked:
+def mixtures(
+    parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator
+) -> Asked:
     """Random mixtures with the parts' covariance: under l2 about the vectors' mean, else zero."""
     weights = random.standard_normal((ASKED, len(parts)), np.float32)
     weights -= weights.mean(axis=1, keepdims=True)  # which takes the parts' mean out
@@ -99,7 +101,7 @@ def nearest_rows(raw: RawVectors, asked: Asked, metric: Metric) -> Truth:
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)
     rows = np.full((count, NEAREST + 1), -1)
     for first, vectors in raw.blocks():
-        scores = _scores(asked.queries, vectors, metric)
+        scores = products(asked.queries, vectors, metric)
         scores[:, ~vectors.any(axis=1)] = -np.inf
         own = np.flatnonzero((asked.rows >= first) & (asked.rows < first + len(vectors)))
         scores[own, asked.rows[own] - first] = -np.inf
@@ -143,7 +145,7 @@ def _best(best: Scores, rows: Rows, scores: Scores, first: int) -> tuple[Scores,
     return np.take_along_axis(both, order, 1), np.take_along_axis(numbers, order, 1)
 
 
-def _scores(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
+def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
     """Scores by matrix product; under l2 without the query's own length."""
     scores: Scores = queries @ vectors.T
     if metric == "l2":
