@@ -65,4 +65,5 @@ def judged(coded: Coded, lexicon: Lexicon) -> Judged:
         verdict.positions,
         verdict.pieces,
         unique=True,
+        spelled=verdict.spelled,
     )
