@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 REPORT_FORMATS = ("table", "json", "csv", "parquet")
 MASKS = ("known", "unknown")
-RULES = "whitespace, lower, keras, ptb, sentencepiece:FILE, regex:PATTERN"
+RULES = "whitespace, lower, keras, ptb, tokenizer:FILE, regex:PATTERN"
 
 Command = TypeVar("Command", bound=Callable[..., object])
 SIZE = 2 << 20  # bytes of text counted together: larger batches hold fewer distinct words
@@ -68,7 +68,7 @@ def checked_rule(context: click.Context, option: click.Parameter, spec: str | No
         from vocabtool.words import named
 
         try:
-            if named.sentencepiece_file(spec) is None:
+            if named.tokenizer_file(spec) is None:
                 named.parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
