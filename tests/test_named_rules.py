@@ -168,7 +168,9 @@ def test_every_rule_describes_itself() -> None:
     assert Matches("[a-z]+").describe() == "each match of '[a-z]+' is a word"
 
 
-@pytest.mark.parametrize("spec", ["", "Keras", "keras:", "regexp:a", "regex", "sentencepiece:", "tokenizer:"])
+@pytest.mark.parametrize(
+    "spec", ["", "Keras", "keras:", "regexp:a", "regex", "sentencepiece:", "tokenizer:"]
+)
 def test_an_unknown_rule_lists_the_choices(spec: str) -> None:
     """The message names what was asked for and every name that there is."""
     with pytest.raises(VocabtoolError) as error:

@@ -218,6 +218,7 @@ def oov_command(
     a glob in quotes is a FILE too, and - is standard input.
     """
     from vocabtool import documents, words_report
+    from vocabtool.oov_report_files.plain_words import percent
     from vocabtool.words.model_words import Words
 
     _check_rule(rule, exact)
@@ -248,7 +249,7 @@ def oov_command(
     if fail_over is not None or not _tells_the_rule(output, file):
         unknown, tokens = report.tokens_unknown, report.tokens
         be = "is" if unknown == 1 else "are"
-        tell(f"{unknown:,} of {tokens:,} tokens {be} unknown ({report.token_rate:.2%})")
+        tell(f"{unknown:,} of {tokens:,} tokens {be} unknown ({percent(report.token_rate)})")
     for note in report.notes:
         tell(note)
     tell_skipped(skipped)
@@ -256,7 +257,7 @@ def oov_command(
         tell("no words were counted: nothing can be said of these documents")
         return None if fail_over is None else 1
     if fail_over is not None and report.token_rate > fail_over:
-        tell(f"that is more than {fail_over:.2%}")
+        tell(f"that is more than {percent(fail_over)}")
         return 1
     return None
 

@@ -3,7 +3,9 @@
 Texts are cut by one rule for both: two rules would make two lists of tokens, whose shares cannot
 be compared. A word is known where it is one entry; a vocabulary of pieces is asked for those that
 can be a whole word, without their mark (it may spell others, which ``oov`` tells). By the rule
-``tokenizer:FILE`` tokens are that tokenizer's pieces, looked up as they are. Memory grows with the vocabularies, not with the corpus: words that neither knows
+``tokenizer:FILE`` tokens are that tokenizer's pieces, looked up as they are.
+
+Memory grows with the vocabularies, not with the corpus: words that neither knows
 are only counted together, so every figure is exact.
 """
 
