@@ -192,7 +192,6 @@ def test_more_than_two_make_pairs(here: Path, tmp_path: Path) -> None:
         (["one.txt"], "wanted two vocabularies or more, got one"),
         (["one.txt", "two.txt", "--rule", "lower"], "are for --corpus"),
         (["one.txt", "two.txt", "--corpus", "x", "--rule", "kera"], "Did you mean keras?"),
-        (["one.txt", "two.txt", "--corpus", "x", "--rule", "sentencepiece:f"], "makes pieces"),
         (["one.txt", "two.txt", "one.txt", "--corpus", "x"], "weighs two vocabularies, not more"),
         (["one.txt", "two.txt", "-o", "diff.xml"], "-o wants a file that ends in"),
         (["one.txt", "two.txt", "-o", ""], "-o wants the name of a file"),

@@ -12,6 +12,7 @@ from vocabtool.byte_strings import CHUNK, ByteStrings
 from vocabtool.markers import (
     ALPHABET,
     MARKERS,
+    ONE_IN,
     begins_word,
     guess_marker,
     marked,
@@ -141,9 +142,9 @@ def test_gaps_between_entries() -> None:
 
 @pytest.mark.parametrize("marker", MARKERS)
 def test_guess(marker: Marker) -> None:
-    """One entry in twenty is enough, one in twenty-one is not."""
+    """One entry in so many is enough, one in one more is not."""
     borne = f"x{marker}" if marker in ("@@", "</w>") else f"{marker}x"
-    plenty = [b"word"] * 19 + [borne.encode()]
+    plenty = [b"word"] * (ONE_IN[marker] - 1) + [borne.encode()]
     assert guess_marker(ByteStrings.of(plenty)) == marker
     assert guess_marker(ByteStrings.of([b"word", *plenty])) is None
 

@@ -13,7 +13,7 @@ from nltk.tokenize import TreebankWordTokenizer
 from vocabtool.errors import VocabtoolError
 from vocabtool.vocabulary import decode
 from vocabtool.words.cut import per_text, string_array, whole
-from vocabtool.words.named import NAMES, RULE_NAMES, Matches, parse_rule, sentencepiece_file
+from vocabtool.words.named import NAMES, RULE_NAMES, Matches, parse_rule, tokenizer_file
 
 SOME = st.text(
     st.sampled_from("aBz 19.,'\"-\t\n\v\r\0éÉİ\u03a3\u03c3日\u00a0\u0301\x1e0\x1f"), max_size=12
@@ -168,7 +168,9 @@ def test_every_rule_describes_itself() -> None:
     assert Matches("[a-z]+").describe() == "each match of '[a-z]+' is a word"
 
 
-@pytest.mark.parametrize("spec", ["", "Keras", "keras:", "regexp:a", "regex", "sentencepiece:"])
+@pytest.mark.parametrize(
+    "spec", ["", "Keras", "keras:", "regexp:a", "regex", "sentencepiece:", "tokenizer:"]
+)
 def test_an_unknown_rule_lists_the_choices(spec: str) -> None:
     """The message names what was asked for and every name that there is."""
     with pytest.raises(VocabtoolError) as error:
@@ -193,8 +195,10 @@ def test_a_bad_pattern_shows_what_re2_says(pattern: str, says: str) -> None:
     assert says in str(error.value)
 
 
-def test_a_sentencepiece_file_is_told_apart() -> None:
+def test_the_file_of_a_tokenizer_is_told_apart() -> None:
     """Its path may hold colons; no steps stand for it."""
-    assert sentencepiece_file("sentencepiece:a/b:c.model") == Path("a/b:c.model")
-    assert sentencepiece_file("lower") is None
-    assert sentencepiece_file("sentencepiece:") is None
+    assert tokenizer_file("sentencepiece:a/b:c.model") == Path("a/b:c.model")
+    assert tokenizer_file("tokenizer:a/b:c.json") == Path("a/b:c.json")
+    assert tokenizer_file("lower") is None
+    assert tokenizer_file("sentencepiece:") is None
+    assert tokenizer_file("tokenizer:") is None

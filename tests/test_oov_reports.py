@@ -388,3 +388,33 @@ def test_a_page_of_one_word(word: bytes) -> None:
     page = Page(written(counter.report(HEADER, vocabulary), "html").decode())
     assert page.numbers["tokens all"] == [1]
     assert page.numbers["tokens unknown"] == [float(word == b"dog")]
+
+
+@pytest.mark.parametrize(
+    ("model", "short"),
+    [
+        ("/home/x/models/bert/tokenizer.json", "tokenizer.json"),
+        ("models/mine/", "mine"),
+        ("https://tfhub.dev/google/nnlm/2", "nnlm/2"),
+        ("m", "m"),
+    ],
+)
+def test_the_title_of_a_page_is_short(model: str, short: str) -> None:
+    """The path stands below it, small."""
+    report = replace(sample(), header=HEADER._replace(model=model))
+    page = written(report, "html").decode()
+    assert f'<h1>What {short} does not know</h1>\n<p class="small">{model}</p>' in page
+
+
+@pytest.mark.parametrize("unknown", [1, 50])
+def test_lines_that_lie_on_each_other_are_one(unknown: int) -> None:
+    """Of a thousand tokens one is unknown, which nobody could see, or fifty."""
+    texts = [[b"the"] * (1_000 - unknown) + [b"dog"] * unknown]
+    counter = OovCounts(1)
+    counter.add(judged(texts, {b"the": 0}), lines(texts))
+    vocabulary = Vocabulary("v", "table", ByteStrings.of([b"the"]))
+    page = written(counter.report(HEADER, vocabulary), "html").decode()
+    one = unknown == 1
+    assert (">all words, and those known to the model<" in page) is one
+    assert ("One line for both: the model does not know 0.10% of the tokens." in page) is one
+    assert ("Between the lines" in page) is not one

@@ -817,3 +817,32 @@ def test_a_name_behind_the_path(tmp_path: Path) -> None:
         done = run(command, named, "text.txt", "--name", "words", "--rule", "lower", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"--name is the name of a vocabulary" in done.stderr
+
+
+def test_wide_characters_keep_their_columns(tmp_path: Path) -> None:
+    """Columns begin under each other where a character takes two columns, or none."""
+    (tmp_path / "words.txt").write_text("日本\nab\ne\u0301\n", "utf-8")
+    arguments = ("words", "words.txt", "日本 ab e\u0301 🎉", "--rule", "whitespace")
+    lines = [line.rstrip() for line in on_terminal(tmp_path, *arguments).splitlines()]
+    assert lines[-4:] == [
+        "  日本  0  known",
+        "  ab    1  known",
+        "  e\u0301     2  known",
+        "  🎉       unknown",
+    ]
+
+
+def test_a_share_is_never_nothing(tmp_path: Path) -> None:
+    """One token of 20,001 is more than 0.00%, on standard error, too."""
+    (tmp_path / "words.txt").write_text("the\n", "utf-8")
+    (tmp_path / "corpus.txt").write_text("the " * 20_000 + "cat", "utf-8")
+    done = run(
+        *("oov", "words.txt", "corpus.txt", "--rule", "lower", "--fail-over", "0.00001"),
+        cwd=tmp_path,
+    )
+    assert b"1 of 20,001 tokens is unknown (<0.01%)" in done.stderr
+    assert b"that is more than <0.01%" in done.stderr
+    shown = run(
+        *("oov", "words.txt", "corpus.txt", "--rule", "lower", "--format", "json"), cwd=tmp_path
+    )
+    assert json.loads(shown.stdout)["tokens"]["unknown_rate"] == 1 / 20_001

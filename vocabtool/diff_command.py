@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 DiffFormat = Literal["text", "json", "csv", "parquet"]
 FOLDS = ("case", "nfkc", "markers")  # held equal to comparison.folding.FOLDS by a test
 ONLY = ("a", "b", "both")  # as diff_report_files.rows.Only, by a test too
-RULES = "whitespace, lower, keras, ptb, regex:PATTERN"
+RULES = "whitespace, lower, keras, ptb, tokenizer:FILE, regex:PATTERN"
 WHOLE = (".json", ".html")  # endings of files that hold the whole comparison
 SIZE = 4 << 20  # bytes of text counted together
 
@@ -51,13 +51,14 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
 
 
 def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
-    """A rule that makes words."""
+    """A rule that there is."""
     if spec is not None:
-        from vocabtool.comparison.use import word_rule
         from vocabtool.errors import VocabtoolError
+        from vocabtool.words import named
 
         try:
-            word_rule(spec)
+            if named.tokenizer_file(spec) is None:
+                named.parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
     return spec

@@ -281,6 +281,8 @@ def _show(
 
 def in_lines(report: EmbedReport, files: tuple[str, ...]) -> Iterator[str]:
     """What was done, what was left out, and what the vectors do not show; of these files."""
+    from vocabtool.oov_report_files.plain_words import percent
+
     counts = report.counts
     documents = counted(counts.documents, "document", "documents")
     shards = counted(report.shards, "shard", "shards")
@@ -299,9 +301,9 @@ def in_lines(report: EmbedReport, files: tuple[str, ...]) -> Iterator[str]:
         if count:
             yield f"  {name:<11} {counted(count, one, more)}"
     if counts.tokens:
-        share = counts.tokens_unknown / counts.tokens
+        share = percent(counts.tokens_unknown / counts.tokens)
         words = counted(counts.tokens, "word", "words")
-        yield f"  unknown     {counts.tokens_unknown:,} of {words} ({share:.2%})"
+        yield f"  unknown     {counts.tokens_unknown:,} of {words} ({share})"
 
 
 def _done_now(report: EmbedReport, files: tuple[str, ...]) -> str:

@@ -49,6 +49,12 @@ def page(title: str, body: Iterable[str]) -> str:
     return f'<!DOCTYPE html>\n<html lang="en">{head}\n<body>\n{parts}\n</body></html>\n'
 
 
+def short_name(path: str) -> str:
+    """The last part of a path or an address; where that is a number, with the part before it."""
+    *before, last = path.rstrip("/").split("/")
+    return f"{before[-1]}/{last}" if before and last.isdigit() else last
+
+
 def text(shown: str | bytes) -> str:
     """What strangers wrote, inert."""
     return escape(printable(shown if isinstance(shown, bytes) else encode(shown)))

@@ -8,6 +8,7 @@ from typing import Final
 from vocabtool.search.explaining import DEEP
 from vocabtool.search.hits import Asked, AskedWord, Explanation, Hit, Hits, MatchedWord, Place
 from vocabtool.search.weighing import is_word
+from vocabtool.text_tables import aligned
 from vocabtool.vocabulary import encode, printable
 
 WIDTH: Final = 160  # characters of a text that are shown
@@ -38,11 +39,10 @@ def lines(found: Hits, *, one_of_many: bool = False) -> Iterator[str]:
 def _query(found: Hits) -> Iterator[str]:
     asked = found.query
     yield f"query: {_shown(asked.text)}"
-    width = max((len(word.surface) for word in asked.words), default=0)
     codes_first = any(hit.tier for hit in found.hits)
-    for word in asked.words:
-        facts = ", ".join(_facts(word, asked.fusion, codes_first=codes_first))
-        yield f"  {_shown(word.surface):<{width}}  {facts}"
+    facts = [", ".join(_facts(each, asked.fusion, codes_first=codes_first)) for each in asked.words]
+    surfaces = [_shown(word.surface) for word in asked.words]
+    yield from (f"  {line}" for line in aligned([*zip(surfaces, facts, strict=True)]))
     if asked.weight is not None:
         yield f"  keywords weigh {_weight(asked)}"
     yield ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 REPORT_FORMATS = ("table", "json", "csv", "parquet")
 MASKS = ("known", "unknown")
-RULES = "whitespace, lower, keras, ptb, sentencepiece:FILE, regex:PATTERN"
+RULES = "whitespace, lower, keras, ptb, tokenizer:FILE, regex:PATTERN"
 
 Command = TypeVar("Command", bound=Callable[..., object])
 SIZE = 2 << 20  # bytes of text counted together: larger batches hold fewer distinct words
@@ -68,7 +68,7 @@ def checked_rule(context: click.Context, option: click.Parameter, spec: str | No
         from vocabtool.words import named
 
         try:
-            if named.sentencepiece_file(spec) is None:
+            if named.tokenizer_file(spec) is None:
                 named.parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
@@ -218,6 +218,7 @@ def oov_command(
     a glob in quotes is a FILE too, and - is standard input.
     """
     from vocabtool import documents, words_report
+    from vocabtool.oov_report_files.plain_words import percent
     from vocabtool.words.model_words import Words
 
     _check_rule(rule, exact)
@@ -248,7 +249,7 @@ def oov_command(
     if fail_over is not None or not _tells_the_rule(output, file):
         unknown, tokens = report.tokens_unknown, report.tokens
         be = "is" if unknown == 1 else "are"
-        tell(f"{unknown:,} of {tokens:,} tokens {be} unknown ({report.token_rate:.2%})")
+        tell(f"{unknown:,} of {tokens:,} tokens {be} unknown ({percent(report.token_rate)})")
     for note in report.notes:
         tell(note)
     tell_skipped(skipped)
@@ -256,7 +257,7 @@ def oov_command(
         tell("no words were counted: nothing can be said of these documents")
         return None if fail_over is None else 1
     if fail_over is not None and report.token_rate > fail_over:
-        tell(f"that is more than {fail_over:.2%}")
+        tell(f"that is more than {percent(fail_over)}")
         return 1
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from vocabtool.vocabulary import encode, printable
 
@@ -36,6 +36,16 @@ def listed(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     rows = [(name, printable(encode(text))) for name, text in pairs]
     margin = max((len(name) for name, _ in rows), default=0)
     return (f"{name:<{margin}}  {text}\n" for name, text in rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of equally many cells as lines; a wide character (``日``) takes two columns of text."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        yield "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in cells).rstrip()
 
 
 def short(entry: bytes, most: int = 24) -> str:

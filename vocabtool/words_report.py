@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from vocabtool.text_tables import aligned
 from vocabtool.vocabulary import decode, is_utf8, printable
+from vocabtool.words.cut import as_bytes
 
 if TYPE_CHECKING:
     from vocabtool.words.model_words import Words
@@ -20,24 +23,40 @@ SOURCES: Final = {
 UNKNOWN: Final = "unknown"
 
 
+class _Word(NamedTuple):
+    """A word of a text. ``split``: in how many pieces, ``None`` for whole words.
+
+    ``pieces``: each, and whether it is known; none where nothing tells them.
+    """
+
+    word: bytes
+    id: int | None
+    known: bool
+    split: int | None
+    pieces: list[tuple[bytes, bool]]
+
+
 def to_text(words: Words, texts: Sequence[str], *, tabs: bool) -> str:
     """The steps as numbered lines, then the words of each text in columns."""
     lines = list(_head(words))
-    for text, row in zip(texts, words.split(texts).to_pylist(), strict=True):
+    for text, row in zip(texts, _rows(words, texts), strict=True):
         lines += ["", _quoted(text)]
-        table = [_columns(words, word) for word in row] or [["(no words)"]]
-        lines += _aligned(table, tabs)
+        table = [_columns(word) for word in row] or [["(no words)"]]
+        lines += map("\t".join, table) if tabs else (f"  {line}" for line in aligned(table))
     return "\n".join(lines) + "\n"
 
 
 def to_json(words: Words, texts: Sequence[str]) -> str:
-    """The same as JSON: ``vocabulary``, ``how``, ``rule``, ``fingerprint``, ``texts``."""
-    rows = words.split(texts).to_pylist()
+    """The same as JSON: ``vocabulary``, ``how``, ``rule``, ``fingerprint``, ``texts``.
+
+    ``unknown_pieces``: which of a word's ``pieces`` the model does not know, from 0 on.
+    """
+    rows = _rows(words, texts)
     shown = {
         **_facts(words),
         "others": [_facts(other) for other in words.others],
         "texts": [
-            {"text": text, "words": [_word(words, word) for word in row]}
+            {"text": text, "words": [_word(word) for word in row]}
             for text, row in zip(texts, rows, strict=True)
         ],
     }
@@ -95,13 +114,27 @@ def _facts(words: Words) -> dict[str, Any]:
     }
 
 
-def _word(words: Words, word: dict[str, Any]) -> dict[str, Any]:
-    shown = {"word": _readable(decode(word["word"]))}
-    if not is_utf8(word["word"]):
-        shown["base64"] = base64.b64encode(word["word"]).decode()
-    pieces = words.pieces(word["word"])
-    told = {"pieces": [_readable(piece) for piece in pieces]} if pieces else {}
-    return {**shown, "id": word["id"], "known": word["known"], **told}
+def _rows(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
+    """The words of each text, with the pieces that the model makes of them there."""
+    judged = words.judge(texts)
+    ids = [None if number < 0 else number for number in judged.ids.tolist()]
+    counts = [None] * len(ids) if judged.pieces is None else judged.pieces.tolist()
+    spelled = [judged.spelled.of(at) if judged.spelled else [] for at in range(len(ids))]
+    distinct = as_bytes(judged.distinct)
+    each = list(map(_Word, distinct, ids, judged.known.tolist(), counts, spelled))
+    codes, bounds = judged.codes.tolist(), judged.offsets.tolist()
+    return [[each[code] for code in codes[start:end]] for start, end in pairwise(bounds)]
+
+
+def _word(word: _Word) -> dict[str, Any]:
+    shown: dict[str, Any] = {"word": _readable(decode(word.word))}
+    if not is_utf8(word.word):
+        shown["base64"] = base64.b64encode(word.word).decode()
+    shown |= {"id": word.id, "known": word.known}
+    if word.pieces:
+        shown["pieces"] = [_readable(decode(piece)) for piece, _ in word.pieces]
+        shown["unknown_pieces"] = [at for at, (_, known) in enumerate(word.pieces) if not known]
+    return shown
 
 
 def _readable(text: str) -> str:
@@ -109,28 +142,22 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _columns(words: Words, word: dict[str, Any]) -> list[str]:
-    count = word["pieces"]
-    split = f"split in {count}" if word["known"] and count is not None and count > 1 else ""
-    verdict = split or ("known" if word["known"] else UNKNOWN)
-    number = str(word["id"]) if word["id"] is not None else ""
-    row = [_quoted(decode(word["word"])), number, verdict]
-    if count is None:
+def _columns(word: _Word) -> list[str]:
+    verdict = "known" if word.known else UNKNOWN
+    if word.known and word.split is not None and word.split > 1:
+        verdict = f"split in {word.split}"
+    number = str(word.id) if word.id is not None else ""
+    row = [_quoted(decode(word.word)), number, verdict]
+    if word.split is None:
         return row
-    return [*row, " ".join(_quoted(piece) for piece in words.pieces(word["word"]))]
+    return [*row, " ".join(_piece(decode(piece), known) for piece, known in word.pieces)]
+
+
+def _piece(text: str, known: bool) -> str:
+    return _quoted(text) if known else f"{_quoted(text)}({UNKNOWN})"
 
 
 def _quoted(text: str) -> str:
     """A word or a text on one line; blanks at its ends and nothing at all are made visible."""
     shown = printable(text.encode("utf-8", "surrogateescape"))
     return repr(shown) if not shown.strip() or shown != shown.strip() else shown
-
-
-def _aligned(table: Sequence[Sequence[str]], tabs: bool) -> Iterator[str]:
-    if tabs:
-        yield from ("\t".join(row) for row in table)
-        return
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        yield ("  " + "  ".join(cells)).rstrip()

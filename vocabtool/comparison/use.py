@@ -1,9 +1,11 @@
 """The difference of two vocabularies weighted by use: which tokens of a corpus each knows.
 
-Texts are cut by one rule for both, which is neither's own: two rules would make two lists of
-tokens, whose shares cannot be compared. A word is known where it is one entry; a vocabulary of
-pieces is asked for those that can be a whole word, without their mark (it may spell others, which
-``oov`` tells). Memory grows with the vocabularies, not with the corpus: words that neither knows
+Texts are cut by one rule for both: two rules would make two lists of tokens, whose shares cannot
+be compared. A word is known where it is one entry; a vocabulary of pieces is asked for those that
+can be a whole word, without their mark (it may spell others, which ``oov`` tells). By the rule
+``tokenizer:FILE`` tokens are that tokenizer's pieces, looked up as they are.
+
+Memory grows with the vocabularies, not with the corpus: words that neither knows
 are only counted together, so every figure is exact.
 """
 
@@ -21,11 +23,11 @@ from vocabtool.comparison.characters import UPPER, characters
 from vocabtool.comparison.entries import arrow, bools, integers, take
 from vocabtool.comparison.folding import Fold, folded
 from vocabtool.comparison.union import Union
-from vocabtool.errors import VocabtoolError
 from vocabtool.markers import marked, plain_strings
 from vocabtool.vocabulary import Marker, Vocabulary, decode
 from vocabtool.words import named
-from vocabtool.words.cut import string_array
+from vocabtool.words.cut import as_bytes, string_array
+from vocabtool.words.model_words import Words, check_pieces, tokenizer_of
 from vocabtool.words.rule import Rule
 
 if TYPE_CHECKING:
@@ -150,10 +152,11 @@ class Use:
 
 
 class _Waiting(NamedTuple):
-    """Words that were counted and not looked up yet."""
+    """Words that were counted and not looked up yet; ``tokens``: all, with unknown pieces."""
 
     words: pa.LargeBinaryArray
     counts: NDArray[np.int64]
+    tokens: int
 
 
 class UseCounter:
@@ -167,9 +170,16 @@ class UseCounter:
         self, a: Vocabulary, b: Vocabulary, *, rule: str | None = None, folds: Iterable[Fold] = ()
     ) -> None:
         self._rule_name = rule or RULE
-        self._rule = word_rule(self._rule_name)
         self._folds = tuple(fold for fold in folds if fold != "markers")
-        words = [self._folded(whole_words(each)) for each in (a, b)]
+        file = named.tokenizer_file(self._rule_name)
+        self._rule: Rule | Words
+        if file is None:
+            self._rule = Rule(named.parse_rule(self._rule_name))
+            words = [self._folded(whole_words(each)) for each in (a, b)]
+        else:
+            self._rule = tokenizer_of(file)
+            check_pieces(self._rule, file, a, b)
+            words = [self._folded(arrow(each.stored)) for each in (a, b)]
         self._words = Union.of(*words)
         self._notes = tuple(self._never_made(*words)) if "case" not in self._folds else ()
         self._counts = np.zeros(len(self._words), np.int64)
@@ -179,16 +189,13 @@ class UseCounter:
 
     def count(self, batches: Iterable[pa.StringArray]) -> None:
         """Count batches of texts."""
-        import pyarrow as pa
-
         for texts in batches:
-            coded = self._rule.coded(texts)
-            counts = np.bincount(coded.codes, minlength=len(coded.distinct))
-            words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
+            rule = self._rule
+            counted = _words_of(rule, texts) if isinstance(rule, Rule) else _pieces_of(rule, texts)
             self._documents += len(texts)
-            self._tokens += len(coded.codes)
-            self._waiting.append(_Waiting(words, counts))
-            self._bytes += words.nbytes
+            self._tokens += counted.tokens
+            self._waiting.append(counted)
+            self._bytes += counted.words.nbytes
             if self._bytes >= TOGETHER:
                 self._look_up()
 
@@ -211,6 +218,8 @@ class UseCounter:
 
     def _never_made(self, *sides: pa.LargeBinaryArray) -> Iterator[str]:
         """What to say where a vocabulary holds capitals and the rule makes none."""
+        if isinstance(self._rule, Words):
+            return
         if self._rule.cut(string_array(["A"])).values.to_pylist() == ["A"]:
             return
         for name, words in zip("AB", sides, strict=True):
@@ -263,11 +272,25 @@ def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
     return arrow(plain_strings(stored, marker).take(np.flatnonzero(wholes)))
 
 
-def word_rule(spec: str) -> Rule:
-    """A named rule that makes words. Raises :class:`VocabtoolError` for any other."""
-    if named.sentencepiece_file(spec) is not None:
-        raise VocabtoolError(
-            f"{spec}: makes pieces, and vocabularies are compared by whole words. Name a rule "
-            f"that makes words: {', '.join(named.NAMES)} or regex:PATTERN"
-        )
-    return Rule(named.parse_rule(spec))
+def _words_of(rule: Rule, texts: pa.StringArray) -> _Waiting:
+    import pyarrow as pa
+
+    coded = rule.coded(texts)
+    counts = np.bincount(coded.codes, minlength=len(coded.distinct))
+    words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
+    return _Waiting(words, counts, len(coded.codes))
+
+
+def _pieces_of(tokenizer: Words, texts: pa.StringArray) -> _Waiting:
+    """Its pieces of texts; unknown ones, which are spelled like an entry at most, only counted."""
+    import pyarrow as pa
+
+    judged = tokenizer.judge(texts)
+    counts = np.bincount(judged.codes, minlength=len(judged.known))
+    pieces, known = as_bytes(judged.distinct), judged.known
+    if judged.spelled is not None:
+        pieces, known, offsets = judged.spelled
+        counts = np.repeat(counts, np.diff(offsets))
+    kept = np.flatnonzero(known)
+    words = pa.array([pieces[at] for at in kept.tolist()], pa.large_binary())
+    return _Waiting(words, counts[kept], int(counts.sum()))

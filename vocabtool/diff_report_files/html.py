@@ -19,7 +19,7 @@ from vocabtool.diff_report_files.plain_words import (
     shifted,
 )
 from vocabtool.oov_report_files.plain_words import percent
-from vocabtool.pages import data, facts, figure, page, small, table, text, word
+from vocabtool.pages import data, facts, figure, page, short_name, small, table, text, word
 from vocabtool.pages import remarks as list_of
 from vocabtool.vocabulary import decode, is_utf8
 
@@ -40,8 +40,11 @@ NUMBERS: Final = frozenset(
 
 def to_html(found: Diff, most: int | None = None) -> str:
     """The page, with ``most`` entries of each kind."""
-    title = f"{text(found.a.label)} and {text(found.b.label)}"
-    return page(title, _sections(found, SHOWN if most is None else most))
+    labels = (found.a.label, found.b.label)
+    short = tuple(map(short_name, labels))
+    a, b = labels if short[0] == short[1] else short
+    sections = _sections(found, SHOWN if most is None else most)
+    return page(f"{text(a)} and {text(b)}", (small(text(" and ".join(labels))), *sections))
 
 
 def _sections(found: Diff, most: int) -> Iterator[str]:

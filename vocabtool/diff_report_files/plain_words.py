@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from vocabtool.comparison.diff import Diff, Side
 from vocabtool.comparison.gains import FoldOrAll
 from vocabtool.comparison.ranks import Order
+from vocabtool.words.named import tokenizer_file
 
 if TYPE_CHECKING:
     from vocabtool.comparison.use import SideName, Use
@@ -61,7 +62,7 @@ def remarks(found: Diff) -> Iterator[str]:
     if found.use is not None:
         if not found.use.tokens:
             yield "the corpus holds no words: its shares say nothing"
-        if found.a.marker or found.b.marker:
+        if (found.a.marker or found.b.marker) and tokenizer_file(found.use.rule_name) is None:
             yield (
                 "of pieces, only those that can be a whole word were looked up in the corpus, "
                 "without their mark: other words may still be spelt in pieces"

@@ -149,15 +149,20 @@ class IdInput:
             )
             kept = ids >= 0
             return ids[kept], np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
-        words = as_bytes(judged.distinct)
-        of_word = [self._ids_of_pieces(word) for word in words]
+        told = judged.spelled
+        of_word = [
+            self._ids_of_pieces(
+                self.words.judge_.pieces(word) if told is None else [p for p, _ in told.of(at)]
+            )
+            for at, word in enumerate(as_bytes(judged.distinct))
+        ]
         starts = np.cumsum([0, *map(len, of_word)], dtype=np.int64)
         return np.array([i for ids in of_word for i in ids], np.int64), starts
 
-    def _ids_of_pieces(self, word: bytes) -> list[int]:
+    def _ids_of_pieces(self, pieces: Sequence[bytes]) -> list[int]:
         vocabulary = self.words.vocabulary
         ids = vocabulary.id_array()
-        places = map(vocabulary.positions.get, self.words.judge_.pieces(word))
+        places = map(vocabulary.positions.get, pieces)
         found = (self.unknown if place is None else int(ids[place]) for place in places)
         return [i for i in found if i is not None]
 

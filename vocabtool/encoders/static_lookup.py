@@ -1,5 +1,7 @@
 """Which rows of a matrix of word vectors texts stand for: those of the words that it knows.
 
+Of a tokenizer's words these are the rows of their pieces.
+
 Where the rule provably works between blanks, what a chunk of text stands for is remembered from
 batch to batch; it is looked up anew where the table has no room. What is remembered changes no
 answer. What is done with the rows is in ``static_means.py``.
@@ -70,7 +72,14 @@ class RowLookup:
 
     def _whole(self, texts: pa.StringArray) -> Rows:
         found = self._words.judge(texts)
-        return self._known(self._numbered(found.positions)[found.codes], found.offsets)
+        if found.spelled is None:
+            return self._known(self._numbered(found.positions)[found.codes], found.offsets)
+        pieces, known, offsets = found.spelled
+        entries = self._words.vocabulary.positions
+        rows = [entries.get(p, -1) if k else -1 for p, k in zip(pieces, known, strict=True)]
+        each = Coded(self._numbered(np.array(rows, np.int64)), offsets, found.distinct)
+        in_texts = unfolded(each, found.codes, found.offsets)
+        return self._known(in_texts.codes, in_texts.offsets)
 
     def _by_chunks(self, texts: pa.StringArray, judge: RuleJudge) -> Rows:
         pieces, offsets = chunks(texts)

@@ -2,6 +2,7 @@
 
     vocabulary.parquet   the entries that the model knows, where that is known
     weights.json         of word vectors, fitted on the corpus
+    tokenizer-SHA256     the file of a rule ``tokenizer:FILE``, named by its content
 
 A model is opened by the name that the index holds only where that is a file or folder here. A
 Python callable or a handle of TensorFlow Hub is named by the caller, each time: nothing is imported
@@ -10,7 +11,9 @@ and nothing fetched because a folder says so.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -20,23 +23,26 @@ from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
-from vocabtool.errors import NotFound, OtherModel, VocabtoolError
+from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index.configuration import OPTIONS, Configuration
 from vocabtool.search.knowledge import Knowledge
 from vocabtool.search.model_knowledge import ModelKnowledge
 from vocabtool.vocabulary import Vocabulary
 from vocabtool.vocabulary_files import read, save
+from vocabtool.whole_file import whole_file
 from vocabtool.words.model_words import Words
-from vocabtool.words.named import sentencepiece_file
+from vocabtool.words.named import tokenizer_file
 
 VOCABULARY: Final = "vocabulary.parquet"
 WEIGHTS: Final = "weights.json"
+TOKENIZER: Final = re.compile(r"tokenizer-([0-9a-f]{64})")
 
 
 class Opened(NamedTuple):
     """An encoder, by which name and with which options it was opened; or words alone.
 
-    ``rule``: where the vocabulary and it tell the words, without the model.
+    ``rule``: where the vocabulary and it tell the words, without the model. ``tokenizer``: the
+    file of a rule ``tokenizer:FILE``, which is kept beside the index.
     """
 
     encoder: Encoder | None
@@ -44,6 +50,7 @@ class Opened(NamedTuple):
     model: str | None = None
     options: Mapping[str, str | bool] = {}
     rule: str | None = None
+    tokenizer: bytes | None = None
 
     @property
     def weights(self) -> FittedWeights | None:
@@ -71,14 +78,37 @@ def opened(
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
-    return Opened(encoder, encoder.words, _name(model), kept, _rule(encoder))
+    rule = encoder.rule if isinstance(encoder, StaticEncoder) else None
+    return with_tokenizer(Opened(encoder, encoder.words, _name(model), kept, rule))
 
 
-def _rule(encoder: Encoder) -> str | None:
-    """By which its vocabulary alone tells what it knows; ``None``: more than that is needed."""
-    if not isinstance(encoder, StaticEncoder) or sentencepiece_file(encoder.rule) is not None:
-        return None
-    return encoder.rule
+def with_tokenizer(opened: Opened) -> Opened:
+    """The same, where its rule names a tokenizer with that file and the name it is kept by."""
+    told = opened.rule or opened.options.get("rule")
+    file = tokenizer_file(told) if isinstance(told, str) else None
+    if file is None:
+        return opened
+    with reading(str(file)):
+        tokenizer = file.read_bytes()
+    rule = f"tokenizer:tokenizer-{hashlib.sha256(tokenizer).hexdigest()}"
+    options = {name: rule if name == "rule" else each for name, each in opened.options.items()}
+    return opened._replace(rule=opened.rule and rule, options=options, tokenizer=tokenizer)
+
+
+def kept_tokenizer(folder: Path, rule: str | bool | None) -> Path | None:
+    """The file beside an index that its rule names; ``None`` for any other rule."""
+    file = tokenizer_file(rule) if isinstance(rule, str) else None
+    return folder / str(file) if file is not None and TOKENIZER.fullmatch(str(file)) else None
+
+
+def check_tokenizer(folder: Path, configuration: Configuration) -> None:
+    """Raise :class:`InvalidFile` where the tokenizer beside an index is not what was written."""
+    file = kept_tokenizer(folder, configuration.rule or configuration.options.get("rule"))
+    if file is None:
+        return
+    with reading(str(file)), file.open("rb") as opened:
+        if not file.name.endswith(hashlib.file_digest(opened, "sha256").hexdigest()):
+            raise InvalidFile("another tokenizer than was written", file=str(file))
 
 
 def _name(model: Model) -> str | None:
@@ -108,6 +138,10 @@ def keep(folder: Path, opened: Opened) -> None:
         save(opened.words.vocabulary, folder / VOCABULARY, "parquet")
     if opened.weights is not None:
         opened.weights.write(folder / WEIGHTS)
+    file = kept_tokenizer(folder, opened.rule or opened.options.get("rule"))
+    if file is not None and opened.tokenizer is not None:
+        with whole_file(file) as written:
+            written.write(opened.tokenizer)
 
 
 class Belonging:
@@ -176,14 +210,22 @@ class Belonging:
         rule, is_open = self._configuration.rule, vars(self).get("encoder") is not None
         if rule is not None and not is_open:  # searched by keywords, the model may be missing
             vocabulary = self.vocabulary()
-            return None if vocabulary is None else Words.of(vocabulary, rule=rule)
+            return None if vocabulary is None else Words.of(vocabulary, rule=self._found_rule(rule))
         return None if self.encoder is None else self.encoder.words
 
     def _found(self) -> Encoder:
         given = self._own_model() if self._given is None else self._given
         if is_encoder(given):  # it has its options already
             return open_encoder(given, **self._options)
-        return open_encoder(given, **{**self._configuration.options, **self._options})
+        options = dict(self._configuration.options)
+        if isinstance(rule := options.get("rule"), str):
+            options["rule"] = self._found_rule(rule)
+        return open_encoder(given, **{**options, **self._options})
+
+    def _found_rule(self, rule: str) -> str:
+        """The rule with the tokenizer that lies beside the index, where it has one."""
+        file = kept_tokenizer(self._folder, rule)
+        return rule if file is None else f"tokenizer:{file}"
 
     def _own_model(self) -> str:
         model = self._configuration.model

@@ -1,7 +1,7 @@
 """The folder of an index, and what makes a commit of files that are written one after the other.
 
     manifest.json             the commit: renamed last, it names all that is below by number
-    vocabulary.parquet, weights.json    the model (``belonging.py``)
+    vocabulary.parquet, weights.json, tokenizer-SHA256    the model (``belonging.py``)
     .lock                     held by the one process that writes
     generation-000000/        until the next compaction:
         vectors.bin               rows are appended; never changed
@@ -49,7 +49,7 @@ OURS: Final = re.compile(
 MOST_BYTES: Final = 1 << 28  # of a manifest
 # What a command that is killed while it makes a folder leaves behind.
 BEGUN: Final = re.compile(
-    r"\.lock|vocabulary\.parquet|weights\.json|generation-\d{6}|\.vocabtool-.*\.tmp"
+    r"\.lock|vocabulary\.parquet|weights\.json|tokenizer-[0-9a-f]{64}|generation-\d{6}|\.vocabtool-.*\.tmp"
 )
 
 

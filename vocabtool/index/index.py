@@ -88,7 +88,8 @@ class Index:
 
         ``model``: makes the vectors, as for :func:`open_encoder`, which takes the further
         ``options``; or ``dim``, the length of vectors of one's own, with the ``vocabulary`` that
-        what makes them knows and the ``rule`` by which it cuts texts (see ``words/named.py``).
+        what makes them knows and the ``rule`` by which it cuts texts (see ``words/named.py``), for
+        entries that are pieces of words ``tokenizer:FILE``; that file is kept in the folder.
         ``sample``: texts that the weights of a file of word vectors are fitted on.
         ``metric``: what near means. ``dtype``: how vectors are stored. ``language``: of stems and
         stop words. ``recall``: of ten, that the approximate search must reach; ``exact_below``: up
@@ -454,7 +455,8 @@ def _opened(
         entries = ByteStrings.of(encode(word) for word in vocabulary)
         vocabulary = Vocabulary("words", "list", entries)
     rule = rule or RULE
-    return Opened(None, Words.of(vocabulary, rule=rule), rule=rule)
+    words = Words.of(vocabulary, rule=rule)
+    return belonging.with_tokenizer(Opened(None, words, rule=rule))
 
 
 def _begin(path: Path, configuration: Configuration, cutter: Cutter) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
-from vocabtool.index.belonging import VOCABULARY, WEIGHTS
+from vocabtool.index.belonging import TOKENIZER, VOCABULARY, WEIGHTS
 from vocabtool.index.folder import GENERATIONS, KEYWORDS, MANIFEST
 
 OF_THE_FOLDER = (MANIFEST, VOCABULARY, WEIGHTS)
@@ -26,7 +26,8 @@ def advice(file: str) -> str | None:
                 folder = quote(str(inside.parent.parent))
                 return f"`vocabtool compact {folder}` makes it anew; where that fails, {AS_IT_WAS}"
             return f"nothing mends it: {AS_IT_WAS}"
-    if path.name in OF_THE_FOLDER and _is_beside_a_generation(path):
+    ours = path.name in OF_THE_FOLDER or TOKENIZER.fullmatch(path.name)
+    if ours and _is_beside_a_generation(path):
         return f"nothing mends it: {AS_IT_WAS}"
     return None
 

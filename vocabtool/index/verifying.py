@@ -16,7 +16,7 @@ from vocabtool.checksums import compare
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import InvalidFile
 from vocabtool.index import folder
-from vocabtool.index.belonging import VOCABULARY, WEIGHTS
+from vocabtool.index.belonging import VOCABULARY, WEIGHTS, check_tokenizer
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.vector_file import NAME as VECTORS
@@ -122,8 +122,9 @@ class _Ids:
 
 
 def _check_model_files(path: Path, manifest: Manifest) -> None:
-    """The vocabulary and the fitted weights, where the index has them."""
+    """The vocabulary, the fitted weights and the tokenizer, where the index has them."""
     held = manifest.configuration
+    check_tokenizer(path, held)
     if held.vocabulary is not None and read(path / VOCABULARY).fingerprint != held.vocabulary:
         raise InvalidFile("another vocabulary than was written", file=str(path / VOCABULARY))
     if held.weights is not None and (

@@ -170,4 +170,5 @@ def _unified(judged: Judged) -> Judged:
         ids=judged.ids[one],
         positions=judged.positions[one],
         pieces=None if judged.pieces is None else judged.pieces[one],
+        spelled=None,
     )

@@ -18,6 +18,7 @@ from vocabtool.oov.chunk_counts import ChunkCounts, New
 from vocabtool.oov.counts import BUDGET, OovCounts
 from vocabtool.oov.report import Header, OovReport
 from vocabtool.words.cut import not_utf8, string_array, text_bytes, texts_array
+from vocabtool.words.judged import Judged, without_blanks
 from vocabtool.words.judging import RuleJudge
 from vocabtool.words.model_words import Words
 
@@ -55,6 +56,7 @@ class OovCounter:
         self._all = (words, *words.others)
         self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
         self._not_utf8 = 0
+        self._blanks = 0
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts, several at a time, in order."""
@@ -63,6 +65,7 @@ class OovCounter:
         arrays = map(texts_array, batches)
         for texts, found in _in_threads(partial(_each_counted, counting), arrays, threads):
             self._not_utf8 += found.not_utf8
+            self._blanks += found.ways[0].blanks
             for each, counted in zip(counting, found.ways, strict=True):
                 each.add(counted, texts)
 
@@ -83,7 +86,9 @@ class OovCounter:
                 texts = string_array(_text(document) for document in batch[:passed])
                 self._not_utf8 += not_utf8(texts)
                 for words, counts in zip(self._all, self._counts, strict=True):
-                    counts.add(words.judge(texts), texts)
+                    judged, blanks = _counted_words(words, texts)
+                    counts.add(judged, texts)
+                    self._blanks += blanks * (words is self.words)
 
     def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
         """What was counted so far. ``model`` and ``sources``: what to call them in it."""
@@ -99,14 +104,21 @@ class OovCounter:
         if self._not_utf8:
             be = "is" if self._not_utf8 == 1 else "are"
             notes += (f"{self._not_utf8:,} of {totals.documents:,} documents {be} {NOT_UTF8}",)
+        if self._blanks:
+            pieces = f"{self._blanks:,} blank piece{'s' * (self._blanks > 1)}"
+            notes += (f"{pieces} left out: spaces in a row are no word",)
         return counts.report(header, self.words.vocabulary, notes=notes, others=others)
 
 
 class _Counted(NamedTuple):
-    """A batch counted by itself; ``new``: what to remember when the tally has its words."""
+    """A batch counted by itself; ``new``: what to remember when the tally has its words.
+
+    ``blanks``: pieces of blanks, which are not counted.
+    """
 
     batch: BatchCounts
     new: New | None = None
+    blanks: int = 0
 
 
 class _EachCounted(NamedTuple):
@@ -130,13 +142,21 @@ class _Counting:
         """Count a batch by itself; may be called by several threads."""
         if self._chunks is not None:
             return _Counted(*self._chunks.count(texts))
-        return _Counted(batch_counts(self._words.judge(texts)))
+        judged, blanks = _counted_words(self._words, texts)
+        return _Counted(batch_counts(judged), blanks=blanks)
 
     def add(self, counted: _Counted, texts: pa.StringArray) -> None:
         """Add the next batch of the stream."""
         slots = self._counts.add_counted(counted.batch, texts)
         if self._chunks is not None and counted.new is not None:
             self._chunks.remember(counted.new, slots)
+
+
+def _counted_words(words: Words, texts: pa.StringArray) -> tuple[Judged, int]:
+    """The words of texts, and how many were left out because they are only blanks."""
+    judged = words.judge(texts)
+    kept = without_blanks(judged)
+    return kept, len(judged.codes) - len(kept.codes)
 
 
 def _each_counted(counting: list[_Counting], texts: pa.StringArray) -> _EachCounted:

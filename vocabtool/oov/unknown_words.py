@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vocabtool.oov.chunk_table import ChunkTable
 from vocabtool.words.cut import as_bytes, as_strings
-from vocabtool.words.judged import Judged
+from vocabtool.words.judged import Judged, without_blanks
 from vocabtool.words.judging import RuleJudge, judged
 from vocabtool.words.model_words import Words
 from vocabtool.words.rule import as_bytes_encoded, chunks, text_bounds
@@ -46,6 +46,7 @@ class Unknown(NamedTuple):
 
 def unknown_of(words: Judged) -> Unknown:
     """The unknown words of texts that are judged already."""
+    words = without_blanks(words)
     missing = ~words.known[words.codes]
     texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))[missing]
     told = words if words.unique else _told_apart(words)

@@ -14,18 +14,31 @@ if TYPE_CHECKING:
 
 KNOWN: Final = BLUE
 UNKNOWN: Final = ORANGE
+APART: Final = 0.01  # of all tokens: what is nearer is one line in a plot of this height
+
+
+def is_one_line(curve: Sequence[CurvePoint]) -> bool:
+    """Whether what is known cannot be told from all by the eye, as with models of pieces."""
+    return all(point.covered - point.known < APART for point in curve)
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
-    """Two lines over the commonest words: the share of tokens they cover, and the known share."""
+    """Two lines over the commonest words: the share of tokens they cover, and the known share.
+
+    One where they would lie on each other.
+    """
 
     def draw(axes: Axes) -> None:
         words = [point.words for point in curve]
         covered, known = ([100 * point[i] for point in curve] for i in (1, 2))
         axes.set_xscale("log")
-        axes.plot(words, covered, color=INK, marker="o", markersize=3, label="all")
-        axes.plot(words, known, color=KNOWN, marker="o", markersize=3, label="known to the model")
-        axes.fill_between(words, known, covered, color=UNKNOWN, alpha=0.2, linewidth=0)
+        label = "known to the model"
+        if is_one_line(curve):
+            label = "all words, and those known to the model"
+        else:
+            axes.plot(words, covered, color=INK, marker="o", markersize=3, label="all")
+            axes.fill_between(words, known, covered, color=UNKNOWN, alpha=0.2, linewidth=0)
+        axes.plot(words, known, color=KNOWN, marker="o", markersize=3, label=label)
         axes.set_xlabel("commonest words of the documents")
         axes.set_ylabel("% of tokens")
         axes.set_ylim(0, 102)

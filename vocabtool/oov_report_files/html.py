@@ -16,7 +16,7 @@ from vocabtool.oov_report_files.plain_words import (
     rates,
     remarks,
 )
-from vocabtool.pages import data, facts, figure, page, small, table, text, word
+from vocabtool.pages import data, facts, figure, page, short_name, small, table, text, word
 from vocabtool.pages import remarks as sentences
 
 SHOWN: Final = 40  # unknown words
@@ -25,8 +25,9 @@ NUMBERS: Final = frozenset(("count", "documents", "pieces"))  # columns
 
 def to_html(report: OovReport) -> str:
     """The page."""
-    title = f"What {text(report.header.model)} does not know"
-    return page(title, (*_sections(report), *map(_other, report.others)))
+    model = report.header.model
+    title = f"What {text(short_name(model))} does not know"
+    return page(title, (small(text(model)), *_sections(report), *map(_other, report.others)))
 
 
 def _sections(report: OovReport) -> Iterator[str]:
@@ -34,7 +35,11 @@ def _sections(report: OovReport) -> Iterator[str]:
     if report.curve:
         yield "<h2>How much the commonest words cover</h2>"
         yield figure(figures.coverage(report.curve))
-        yield small("Between the lines: what the model does not know.")
+        if figures.is_one_line(report.curve):
+            unknown = percent(report.token_rate)
+            yield small(f"One line for both: the model does not know {unknown} of the tokens.")
+        else:
+            yield small("Between the lines: what the model does not know.")
     if len(report.unknown):
         yield "<h2>The commonest unknown words</h2>"
         yield _words(report)

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from vocabtool.vocabulary import decode
 from vocabtool.words.cut import as_bytes
 from vocabtool.words.in_order import find_in_order
-from vocabtool.words.judged import Judged
+from vocabtool.words.judged import Judged, without_blanks
 from vocabtool.words.surface import SPACE, Span, cuts
 
 Judge = Callable[[Sequence[str]], Judged]
@@ -103,7 +103,7 @@ class Aligner:
 
     def _judged(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """The words of each text, as numbers of ours."""
-        judged = self._judge(texts)
+        judged = without_blanks(self._judge(texts))
         pairs = zip(as_bytes(judged.distinct), judged.known.tolist(), strict=True)
         numbers = [self._number(Word(*pair)) for pair in pairs]
         codes = [numbers[code] for code in judged.codes.tolist()]

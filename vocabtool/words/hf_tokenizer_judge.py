@@ -35,7 +35,7 @@ from vocabtool.words.cut import as_bytes, as_strings, string_array
 from vocabtool.words.hf_tokenizer_chunks import chunked
 from vocabtool.words.hf_tokenizer_steps import Json
 from vocabtool.words.hf_tokenizers import AddedWord, Cuts, HFTokenizer, PreToken
-from vocabtool.words.judged import Judged
+from vocabtool.words.judged import Judged, Spelled
 from vocabtool.words.rule import Coded, as_bytes_encoded, unfolded
 from vocabtool.words.sentencepiece_judge import judged_words
 from vocabtool.words.sentencepieces import Word
@@ -149,7 +149,12 @@ class HFTokenizerJudge:
             positions,
             None if self._whole_words else counts.astype(np.int32),
             unique=len(set(words)) == len(words),
+            spelled=None if self._whole_words else self._spelled(told.cuts),
         )
+
+    def _spelled(self, cuts: Cuts) -> Spelled:
+        known = cuts.ids != self._tokenizer.unknown_id
+        return Spelled(list(map(_encoded, cuts.pieces)), known, cuts.offsets)
 
     def _by_marks(self, told: _Told) -> Judged:
         """Words inside pre-tokens, each from a piece that begins with the mark to the next."""
@@ -162,7 +167,7 @@ class HFTokenizerJudge:
         lengths = np.array(list(map(len, words)), np.int64)[told.codes]
         bounds = np.append(0, np.cumsum(lengths))[told.offsets]
         flat = chain.from_iterable(words[code] for code in told.codes.tolist())
-        return judged_words(flat, bounds, self._vocabulary)
+        return judged_words(flat, bounds, self._vocabulary, self._tokenizer.unknown_id)
 
     def _words(self, text: str, cuts: Cuts, at: int, *, is_known: bool) -> Iterator[Word]:
         first, last = cuts.offsets[at : at + 2].tolist()
@@ -193,12 +198,12 @@ class HFTokenizerJudge:
             known |= np.array([word == own for word in (*told.plain, *told.added)], np.bool_)
         if self._tokenizer.model_type == "BPE" and not self._unknown_told:
             bounds = zip(told.plain, cuts.offsets.tolist(), cuts.offsets.tolist()[1:], strict=False)
-            whole = [self._spelled(cuts.pieces[a:b]) == _encoded(word) for word, a, b in bounds]
+            whole = [self._joined(cuts.pieces[a:b]) == _encoded(word) for word, a, b in bounds]
             known[: len(whole)] &= np.array(whole, np.bool_)
         known[len(told.plain) :] = True
         return known
 
-    def _spelled(self, pieces: Sequence[str]) -> bytes:
+    def _joined(self, pieces: Sequence[str]) -> bytes:
         """What pieces of BPE say together, to see whether something was left out."""
         model = self._document["model"]
         prefix = model.get("continuing_subword_prefix") or ""

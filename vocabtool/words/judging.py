@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from vocabtool.words.judged import Judged
+import numpy as np
+
+from vocabtool.vocabulary import Vocabulary
+from vocabtool.words.cut import as_bytes
+from vocabtool.words.judged import Judged, Spelled
 from vocabtool.words.lexicon import Lexicon
 from vocabtool.words.rule import Coded, Rule
 
@@ -53,6 +57,51 @@ class RuleJudge(NamedTuple):
         return self.rule.fingerprint
 
 
+class TokenizerJudge(NamedTuple):
+    """A tokenizer makes the words, the entries of a vocabulary say which of them are known.
+
+    Known is a word whose pieces are all entries, none of them the tokenizer's unknown one.
+    """
+
+    tokenizer: Judge
+    vocabulary: Vocabulary
+
+    def judge(self, texts: pa.StringArray) -> Judged:
+        """Cut as the tokenizer does, and look the pieces up; ids are the vocabulary's."""
+        found = self.tokenizer.judge(texts)
+        spelled = found.spelled
+        if spelled is None:  # its pieces are whole words
+            words = as_bytes(found.distinct)
+            spelled = Spelled(words, found.known, np.arange(len(words) + 1))
+        entries = self.vocabulary.positions
+        held = np.array([entries.get(piece, -1) for piece in spelled.pieces], np.int64)
+        held[~spelled.known] = -1
+        missed = np.append(0, np.cumsum(held < 0))
+        starts, ends = spelled.offsets[:-1], spelled.offsets[1:]
+        known = found.known & (missed[ends] == missed[starts])
+        single = known & (ends - starts == 1)
+        positions = np.full(len(known), -1, np.int64)
+        positions[single] = held[starts[single]]
+        ids = np.full(len(known), -1, np.int64)
+        ids[single] = self.vocabulary.id_array()[positions[single]]
+        if found.spelled is not None:
+            found = found._replace(spelled=spelled._replace(known=held >= 0))
+        return found._replace(known=known, ids=ids, positions=positions)
+
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """The tokenizer's."""
+        return self.tokenizer.pieces(word)
+
+    def describe(self) -> tuple[str, ...]:
+        """The tokenizer's steps."""
+        return self.tokenizer.describe()
+
+    @property
+    def fingerprint(self) -> str:
+        """The tokenizer's."""
+        return self.tokenizer.fingerprint
+
+
 def judged(coded: Coded, lexicon: Lexicon) -> Judged:
     """Words that are told apart, looked up."""
     verdict = lexicon.judge(coded.distinct)
@@ -65,4 +114,5 @@ def judged(coded: Coded, lexicon: Lexicon) -> Judged:
         verdict.positions,
         verdict.pieces,
         unique=True,
+        spelled=verdict.spelled,
     )

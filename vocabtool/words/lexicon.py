@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vocabtool.vocabulary import Vocabulary, encode
 from vocabtool.words.cut import as_bytes
+from vocabtool.words.judged import Spelled
 from vocabtool.words.wordpiece import WordPiece
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Verdict(NamedTuple):
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
     pieces: NDArray[np.int32] | None = None
+    spelled: Spelled | None = None
 
 
 class Lexicon(Protocol):
@@ -117,11 +119,19 @@ class WordPieceLexicon:
             self._positions.get(pieces[0][0], -1) if one else -1
             for pieces, one in zip(cut, single, strict=True)
         ]
+        counts = np.array([len(pieces) for pieces in cut], np.int32)
+        each = [piece for pieces in cut for piece in pieces]
+        spelled = Spelled(
+            [piece for piece, _ in each],
+            np.array([i != self._unknown for _, i in each], np.bool_),
+            np.append(0, np.cumsum(counts, dtype=np.int64)),
+        )
         return Verdict(
             np.array(known, np.bool_),
             np.array(ids, np.int64),
             np.array(held, np.int64),
-            np.array([len(pieces) for pieces in cut], np.int32),
+            counts,
+            spelled,
         )
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:

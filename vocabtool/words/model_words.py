@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from vocabtool.byte_strings import ByteStrings
-from vocabtool.errors import VocabtoolError
-from vocabtool.formats import sentencepiece
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.markers import guess_marker
 from vocabtool.parallel import pipe_rows
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
 from vocabtool.words import named
 from vocabtool.words.cut import as_bytes, texts_array
 from vocabtool.words.judged import Judged
-from vocabtool.words.judging import Judge, RuleJudge
+from vocabtool.words.judging import Judge, RuleJudge, TokenizerJudge
 from vocabtool.words.lexicon import TableLexicon
 from vocabtool.words.rule import Rule
 from vocabtool.words.sentencepiece_judge import SentencePieceJudge
@@ -40,7 +39,10 @@ if TYPE_CHECKING:
 
 RULES = f"Name a rule (--rule, in Python rule=): {', '.join(named.RULE_NAMES)}"
 LIST = f"a list of words does not say how a text is cut into words, and cannot be run. {RULES}"
-PIECES = "the entries are pieces of words, which a rule of whole words does not make"
+TOKENIZER = (
+    "Name the tokenizer that makes them, a tokenizer.json or a SentencePiece .model: "
+    "--rule tokenizer:FILE, in Python rule="
+)
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 MOST_PIECES = 0.9  # control pieces need not be among a model's entries
 How = Literal["recovered", "named", "exact"]
@@ -231,26 +233,54 @@ def _files_of(vocabulary: Vocabulary, path: Path) -> list[Path]:
 
 
 def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
-    notes: tuple[str, ...] = ()
-    file = named.sentencepiece_file(spec)
-    if file is None and vocabulary.kind in SUBWORDS:
-        notes = (PIECES,)
-    if file is None:
-        judge: Judge = RuleJudge(Rule(named.parse_rule(spec)), TableLexicon(vocabulary))
-    else:
-        model = read_model(file)
-        _check_pieces(vocabulary, sentencepiece.read(model).entries, file)
-        judge = SentencePieceJudge(Rule(()), SentencePieces(model), vocabulary)
-    return Words(vocabulary, "named", judge, notes=notes)
-
-
-def _check_pieces(vocabulary: Vocabulary, pieces: ByteStrings, file: Path) -> None:
-    """Refuse a tokenizer whose pieces are not the entries of the vocabulary."""
-    held = sum(piece in vocabulary.positions for piece in pieces)
-    if held < len(pieces) * MOST_PIECES:
+    file = named.tokenizer_file(spec)
+    if file is not None:
+        tokenizer = tokenizer_of(file)
+        check_pieces(tokenizer, file, vocabulary)
+        return Words(vocabulary, "named", TokenizerJudge(tokenizer.judge_, vocabulary))
+    rule = Rule(named.parse_rule(spec))
+    marker = vocabulary.marker or guess_marker(vocabulary.stored)
+    if marker is not None or vocabulary.kind in SUBWORDS:
+        how = f"many are marked with {marker!r}" if marker else f"of {vocabulary.kind}"
         raise VocabtoolError(
-            f"{file} cuts texts into pieces of which {vocabulary.name} holds only {held:,} of "
-            f"{len(pieces):,}: it is not this model's tokenizer. --name takes another vocabulary"
+            f"{vocabulary.name}: its entries are pieces of words ({how}), among which a rule of "
+            f"whole words would find few. {TOKENIZER}"
+        )
+    return Words(vocabulary, "named", RuleJudge(rule, TableLexicon(vocabulary)))
+
+
+def tokenizer_of(file: Path) -> Words:
+    """The words of a tokenizer by itself: of a tokenizer.json or a SentencePiece model.
+
+    Raises :class:`NotFound`, and :class:`VocabtoolError` for a file that cuts no texts.
+    """
+    if not file.is_file():
+        raise NotFound(f"{file}: no such file; wanted a tokenizer.json or a SentencePiece .model")
+    from vocabtool.extraction import choose as choose_vocabulary
+    from vocabtool.formats import detect
+
+    vocabulary = choose_vocabulary(detect.open_model(file), None)
+    judge = _own_judge(vocabulary, file)
+    if judge is None:
+        raise VocabtoolError(
+            f"{file}: does not say how texts are cut; wanted a tokenizer.json or a SentencePiece "
+            ".model"
+        )
+    return Words(vocabulary, "recovered", judge)
+
+
+def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> None:
+    """Refuse a tokenizer whose pieces are not the entries of any of the vocabularies."""
+    pieces = tokenizer.vocabulary.stored
+    held = [sum(piece in each.positions for piece in pieces) for each in vocabularies]
+    if max(held) < len(pieces) * MOST_PIECES:
+        shares = " and ".join(
+            f"{each.name} holds only {count:,}"
+            for each, count in zip(vocabularies, held, strict=True)
+        )
+        raise VocabtoolError(
+            f"{file} cuts texts into {len(pieces):,} pieces, of which {shares}: it is not this "
+            "model's tokenizer. --name takes another vocabulary"
         )
 
 

@@ -10,7 +10,8 @@ along are read from its graph, in ``recovery.py``.
                      ASCII punctuation, split at ASCII whitespace
 ``ptb``              tokens in the manner of the Penn Treebank, lower-cased; see :data:`INSIDE`
 ``regex:PATTERN``    each match of an RE2 pattern that is not empty is a word
-``sentencepiece:F``  the pieces of the SentencePiece model in file F
+``tokenizer:FILE``   the pieces that a Hugging Face tokenizer.json or a SentencePiece model makes;
+                     ``sentencepiece:FILE`` says the same
 ===================  ===========================================================================
 """
 
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
 
 Name = Literal["whitespace", "lower", "keras", "ptb"]
 NAMES: Final[tuple[Name, ...]] = get_args(Name)
-RULE_NAMES: Final = (*NAMES, "regex:PATTERN", "sentencepiece:FILE")
-
-# Makes the steps of a SentencePiece model; the file may not be there, or be none.
+RULE_NAMES: Final = (*NAMES, "regex:PATTERN", "tokenizer:FILE")
 
 PUNCTUATION: Final = r"[!-/:-@\[-`{-~]"  # all of ASCII's
 
@@ -151,14 +150,14 @@ def _mark(values: pa.StringArray) -> str:
     raise AssertionError("numbers do not end")
 
 
-def sentencepiece_file(spec: str) -> Path | None:
-    """The file of a rule ``sentencepiece:FILE``, which no steps stand for; ``None``: another."""
+def tokenizer_file(spec: str) -> Path | None:
+    """The file of a rule ``tokenizer:FILE``, which no steps stand for; ``None``: another rule."""
     name, _, file = spec.partition(":")
-    return Path(file) if name == "sentencepiece" and file else None
+    return Path(file) if name in ("tokenizer", "sentencepiece") and file else None
 
 
 def parse_rule(spec: str) -> tuple[Step, ...]:
-    """The steps of a rule, given as one of :data:`RULE_NAMES`, but for ``sentencepiece:FILE``.
+    """The steps of a rule, given as one of :data:`RULE_NAMES`, but for ``tokenizer:FILE``.
 
     Raises :class:`VocabtoolError` for a name that is none, and a pattern that RE2 does not take.
     """

@@ -114,7 +114,7 @@ def choose(readings: Sequence[Reading], found: Model, name: str | None) -> Readi
         )
     files = [v.places[0].file for v in found.vocabularies if v.kind == "sentencepiece" and v.places]
     model = next((Path(found.path, file) for file in files if file.endswith(".model")), None)
-    rule = f"--rule sentencepiece:{model}" if model else "--rule"
+    rule = f"--rule tokenizer:{model}" if model else "--rule"
     raise NoVocabulary(
         f"{found.path}: no op of the model looks words up: it takes ids, or none of its "
         f"tokenizers is known. Name the rule that makes words of a text with {rule}, and with "

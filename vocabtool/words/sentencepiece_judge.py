@@ -11,7 +11,7 @@ import numpy as np
 
 from vocabtool.vocabulary import Vocabulary
 from vocabtool.words.cut import as_bytes, string_array
-from vocabtool.words.judged import Judged
+from vocabtool.words.judged import Judged, Spelled
 from vocabtool.words.rule import Rule
 from vocabtool.words.sentencepieces import SentencePieces, Word
 
@@ -32,7 +32,8 @@ class SentencePieceJudge(NamedTuple):
         words = self.tokenizer.words(as_bytes(cut.values))
         bounds = np.array([0, *accumulate(map(len, words))], np.int64)
         flat = (word for each in words for word in each)
-        return judged_words(flat, bounds[cut.offsets], self.vocabulary)
+        unknown = self.tokenizer.unknown_id
+        return judged_words(flat, bounds[cut.offsets], self.vocabulary, unknown)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         """As the tokenizer cuts the word alone."""
@@ -56,12 +57,23 @@ def judged_words(
     words: Iterable[Word],
     offsets: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
     vocabulary: Vocabulary,
+    unknown: int,
 ) -> Judged:
-    """Words of which the pieces are told; equal ones are the same distinct word."""
+    """Words of which the pieces are told; equal ones are the same distinct word.
+
+    ``unknown``: the id of the unknown piece, -1 where there is none.
+    """
     places: dict[Word, int] = {}
     codes = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
     single = [word.pieces[0] if len(word.pieces) == 1 else None for word in places]
     held = [vocabulary.positions.get(piece[0], -1) if piece else -1 for piece in single]
+    counts = np.array([len(word.pieces) for word in places], np.int32)
+    each = [piece for word in places for piece in word.pieces]
+    spelled = Spelled(
+        [piece for piece, _ in each],
+        np.array([i != unknown for _, i in each], np.bool_),
+        np.append(0, np.cumsum(counts, dtype=np.int64)),
+    )
     return Judged(
         codes,
         offsets,
@@ -69,5 +81,6 @@ def judged_words(
         np.array([word.known for word in places], np.bool_),
         np.array([piece[1] if piece else -1 for piece in single], np.int64),
         np.array(held, np.int64),
-        np.array([len(word.pieces) for word in places], np.int32),
+        counts,
+        spelled=spelled,
     )

@@ -33,7 +33,10 @@ Piece = tuple[bytes, int]
 
 
 class Word(NamedTuple):
-    """What stands between blanks in the normalized text. ``known``: no piece is the unknown one."""
+    """What stands between blanks in the normalized text, or blanks that are pieces of their own.
+
+    ``known``: no piece is the unknown one.
+    """
 
     text: bytes
     pieces: tuple[Piece, ...]
@@ -67,10 +70,13 @@ class SentencePieces:
         return [pieces[::-1] if self.reverse else pieces for pieces in each]
 
     def words(self, texts: Sequence[bytes]) -> list[tuple[Word, ...]]:
-        """The words of each text in their order, without the marks at its ends."""
+        """The words of each text in their order, without the marks at its ends.
+
+        Their pieces, one after the other, are those that the library makes of the text.
+        """
         behind = _space_behind(self.model)
         return [
-            tuple(word for word in map(self._word, grouped(pieces, behind)) if word.text)
+            tuple(self._word(word) for word in grouped(pieces, behind) if word)
             for pieces in self._cut(texts)
         ]
 
@@ -105,9 +111,8 @@ class SentencePieces:
     def _word(self, pieces: tuple[Piece, ...]) -> Word:
         processor = _processor(self.model)
         parts = (_byte(piece) if processor.is_byte(i) else piece for piece, i in pieces)
-        text = b"".join(parts).replace(SPACE, b" ").strip(b" ")
         unknown = processor.unk_id()
-        return Word(text, pieces, all(i != unknown for _, i in pieces))
+        return Word(readable(b"".join(parts)), pieces, all(i != unknown for _, i in pieces))
 
 
 def read_model(file: Path) -> bytes:
@@ -126,6 +131,15 @@ def read_model(file: Path) -> bytes:
 def _byte(piece: bytes) -> bytes:
     """The byte that ``<0x41>`` stands for."""
     return bytes.fromhex(piece[3:5].decode())
+
+
+def readable(spelled: bytes) -> bytes:
+    """The word that pieces spell, without the blank that parts it from the next.
+
+    Where there are only blanks, these.
+    """
+    text = spelled.replace(SPACE, b" ")
+    return text.strip(b" ") or text
 
 
 def grouped(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:

@@ -17,7 +17,7 @@ from vocabtool.words.lexicon import TableLexicon
 from vocabtool.words.readings import Reading
 from vocabtool.words.rule import encoded
 from vocabtool.words.sentencepiece_judge import judged_words
-from vocabtool.words.sentencepieces import SPACE, Piece, SentencePieces, Word, grouped
+from vocabtool.words.sentencepieces import Piece, SentencePieces, Word, grouped, readable
 from vocabtool.words.subwords import sentencepieces_of
 from vocabtool.words.tap import Tap
 from vocabtool.words.tap_alignment import Integers, Pieces, Tapped
@@ -71,7 +71,8 @@ class TapJudge:
         words = self._tokenizer.words(texts)
         bounds = np.array([0, *accumulate(map(len, words))], np.int64)
         flat = chain.from_iterable(words)
-        return judged_words(flat, bounds[tapped.cut.offsets], self._vocabulary)
+        unknown = self._tokenizer.unknown_id
+        return judged_words(flat, bounds[tapped.cut.offsets], self._vocabulary, unknown)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         """Not told: the model would have to be run on the word alone."""
@@ -173,11 +174,12 @@ def _spelled_by_entries(
         for start, end in pairwise(pieces.offsets.tolist())
     ]
     bounds = np.array([0, *accumulate(map(len, words))], np.int64)
-    return judged_words(chain.from_iterable(words), bounds[tapped.cut.offsets], vocabulary)
+    flat = chain.from_iterable(words)
+    return judged_words(flat, bounds[tapped.cut.offsets], vocabulary, unknown)
 
 
 def _word(pieces: tuple[Piece, ...], unknown: int) -> Word:
-    text = b"".join(piece for piece, _ in pieces).replace(SPACE, b" ").strip(b" ")
+    text = readable(b"".join(piece for piece, _ in pieces))
     return Word(text, pieces, all(i != unknown for _, i in pieces))
 
 
