@@ -49,6 +49,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.json_text", "formats.exports", "formats.keras_archive", "formats.pickles"),
     ("formats.sentencepiece_file", "formats.tiktoken_ranks", "formats.word_list", "formats.gguf"),
     ("formats.tflite_tables", "formats.tflite_files"),
+    ("formats.onnx_operators",),
+    ("formats.onnx_extensions",),
     ("formats.tflite", "formats.onnx", "formats.text_vectors", "formats.fasttext_bin"),
     ("formats.binary_vectors",),
     ("formats.readers",),
