@@ -46,6 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats.saved_model",),
     # A reader per format.
     ("formats.hf_tokenizer", "formats.hf_vocab_json", "formats.spacy_strings", "formats.tfjs"),
+    ("formats.scored_pieces",),
     ("formats.json_text", "formats.exports", "formats.keras_archive", "formats.pickles"),
     ("formats.sentencepiece_file", "formats.tiktoken_ranks", "formats.word_list", "formats.gguf"),
     ("formats.flexbuffer", "formats.tflite_tables", "formats.tflite_files"),
