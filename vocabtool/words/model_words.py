@@ -212,7 +212,7 @@ def _own_judge(vocabulary: Vocabulary, path: Path) -> Judge | None:
     from vocabtool.words import hf_tokenizer_judge
 
     model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
-    if sentencepiece.recognise(model[:HEAD]):
+    if vocabulary.kind == "sentencepiece" and sentencepiece.recognise(model[:HEAD]):
         return SentencePieceJudge(Rule(()), SentencePieces(model), vocabulary)
     for file in _files_of(vocabulary, path):
         judge = hf_tokenizer_judge.judge_of(file, vocabulary)
