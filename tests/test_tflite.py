@@ -279,15 +279,15 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
 # Tokenizers.
 
 
-def convert(tokenizer: Any, path: Path) -> Path:
-    """A model that makes ids of texts, by TensorFlow's own converter."""
+def convert(tokenizer: Any, path: Path, *, backward: bool = False) -> Path:
+    """A model that makes ids of texts, or texts of ids, by TensorFlow's own converter."""
     import tensorflow as tf
 
     module = tf.Module()
     module.tokenizer = tokenizer
     call = tf.function(
-        lambda texts: tokenizer.tokenize(texts).flat_values,
-        input_signature=[tf.TensorSpec([None], tf.string)],
+        tokenizer.detokenize if backward else lambda texts: tokenizer.tokenize(texts).flat_values,
+        input_signature=[tf.TensorSpec([None], tf.int32 if backward else tf.string)],
     )
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [call.get_concrete_function()], module
@@ -352,6 +352,22 @@ def test_fast_wordpiece(tmp_path: Path) -> None:
     path = convert(text.FastBertTokenizer(words), tmp_path / "m.tflite")
     (pieces,) = reader_checks.found_in(READER, path).vocabularies
     assert (list(pieces), pieces.kind, pieces.unknown) == (words, "wordpiece", Unknown(0))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_detokenizer(tmp_path: Path) -> None:
+    """What it writes is no vocabulary, and is told."""
+    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    from tests.tensorflow_models import sentencepiece_model
+
+    size = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model()).get_piece_size()
+    tokenizer = text.FastSentencepieceTokenizer(sentencepiece_model())
+    path = convert(tokenizer, tmp_path / "m.tflite", backward=True)
+    found = reader_checks.found_in(READER, path)
+    assert (found.vocabularies, found.warnings) == ((), ())
+    (passed_over,) = found.passed_over
+    assert (passed_over.size, passed_over.why) == (size, "what a detokenizer writes for each id")
 
 
 def custom(name: str, options: bytes) -> bytes:

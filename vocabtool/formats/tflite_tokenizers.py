@@ -12,18 +12,22 @@ from collections.abc import Iterator
 from typing import Final
 
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.formats import flexbuffer, graph_tokenizers
+from vocabtool.formats import flatbuffer, flexbuffer, graph_tokenizers
 from vocabtool.formats.graph import Node
 from vocabtool.formats.tflite_schema import BYTES, Graph, Model, Operator
+from vocabtool.model import PassedOver
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
 FLEX: Final = b"Flex"
 TFLITE_SUPPORT: Final = b"TFSentencepieceTokenizeOp"
 LARGE: Final = 1 << 10  # bytes of options in which an operator that we do not know may hold words
+# What these write for each id lies in field 2 of their model, with blanks for marks.
+DETOKENIZERS: Final = (b"TFText>FastSentencepieceDetokenize", b"TFSentencepieceDetokenizeOp")
+WRITTEN: Final = 2
 SAME_AS: Final = {TFLITE_SUPPORT: b"TFText>FastSentencepieceTokenize"}
 
 
-def tokenizers(model: Model, file: str, warnings: list[str]) -> Iterator[Vocabulary]:
+def tokenizers(model: Model, file: str, warnings: list[str]) -> Iterator[Vocabulary | PassedOver]:
     """The vocabulary of every tokenizer; what could not be read is said in ``warnings``."""
     for number, graph in enumerate(model.graphs()):
         for operator in graph.custom_operators():
@@ -37,12 +41,12 @@ def tokenizers(model: Model, file: str, warnings: list[str]) -> Iterator[Vocabul
 
 def _tokenizer(
     model: Model, graph: Graph, operator: Operator, place: Place
-) -> Iterator[Vocabulary]:
+) -> Iterator[Vocabulary | PassedOver]:
     op = operator.custom.removeprefix(FLEX)
     op = SAME_AS.get(op, op)
     if op == graph_tokenizers.SENTENCEPIECE:
         data = _node(model.custom_options(operator)).bytes_of(b"model")
-    elif op in graph_tokenizers.KINDS:
+    elif op in graph_tokenizers.KINDS or op in DETOKENIZERS:
         data = _constant(model, graph, operator)
     else:
         if (size := len(model.custom_options(operator))) >= LARGE:
@@ -52,7 +56,11 @@ def _tokenizer(
         raise InvalidFile("its model is not in it")
     outputs = operator.outputs
     name = graph.tensor(outputs[0]).name if outputs else printable(operator.custom)
-    yield graph_tokenizers.vocabulary_of(op, data, name, place)
+    if op in DETOKENIZERS:
+        count = len(flatbuffer.root(data).strings(WRITTEN))
+        yield PassedOver(name, count, place, "what a detokenizer writes for each id")
+    else:
+        yield graph_tokenizers.vocabulary_of(op, data, name, place)
 
 
 def _node(options: bytes) -> Node:
