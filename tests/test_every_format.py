@@ -51,12 +51,19 @@ def gguf_file(folder: Path) -> Path:
 
 
 def onnx_file(folder: Path) -> Path:
+    encoded = {"keys_strings": WORDS, "values_int64s": list(range(len(WORDS)))}
+    return onnx_of_node(folder, "LabelEncoder", "ai.onnx.ml", **encoded)
+
+
+def onnx_extension(folder: Path) -> Path:
+    lines = "\n".join(f"{word}\t{number}" for number, word in enumerate(WORDS))
+    return onnx_of_node(folder, "StringToVector", "ai.onnx.contrib", map=lines, unk="-1")
+
+
+def onnx_of_node(folder: Path, op: str, domain: str, **attributes: Any) -> Path:
     library = pytest.importorskip("onnx", reason=WHY)
     helper = library.helper
-    domain, numbers = "ai.onnx.ml", list(range(len(WORDS)))
-    encoder = helper.make_node(
-        "LabelEncoder", ["x"], ["y"], domain=domain, keys_strings=WORDS, values_int64s=numbers
-    )
+    encoder = helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)
     given = helper.make_tensor_value_info("x", library.TensorProto.STRING, [None])
     made = helper.make_tensor_value_info("y", library.TensorProto.INT64, [None])
     library.save(
@@ -167,6 +174,25 @@ def spacy_file(folder: Path) -> Path:
     return folder / "strings.json"
 
 
+def spacy_pipeline(folder: Path) -> Path:
+    nlp = pytest.importorskip("spacy", reason=WHY).blank("en")
+    for word in WORDS:
+        nlp.vocab.set_vector(word, np.ones(3, np.float32))
+    nlp.to_disk(folder / "pipeline")
+    return folder / "pipeline"
+
+
+def npz_file(folder: Path) -> Path:
+    np.savez(folder / "v.npz", words=np.array(WORDS), vectors=np.eye(len(WORDS)))
+    return folder / "v.npz"
+
+
+def npy_file(folder: Path) -> Path:
+    np.save(folder / "v.npy", np.eye(len(WORDS)))
+    (folder / "v.txt").write_text("\n".join(WORDS) + "\n", "utf-8")
+    return folder / "v.npy"
+
+
 def tfjs_file(folder: Path) -> Path:
     constant = node("words", "Const", **string_tensor(WORDS))
     document = {"format": "graph-model", "modelTopology": {"node": [constant]}}
@@ -195,6 +221,7 @@ def several(folder: Path) -> Path:
 FORMATS: Final[dict[str, Callable[[Path], Path]]] = {
     "GGUF": gguf_file,
     "ONNX": onnx_file,
+    "ONNX extension": onnx_extension,
     "TFLite": tflite_file,
     "Keras archive": keras_file,
     "tokenizer.json": tokenizer_file,
@@ -208,6 +235,9 @@ FORMATS: Final[dict[str, Callable[[Path], Path]]] = {
     "word2vec binary": word2vec_binary,
     "fastText": fasttext_file,
     "spaCy": spacy_file,
+    "spaCy pipeline": spacy_pipeline,
+    "npz": npz_file,
+    "npy": npy_file,
     "TF.js": tfjs_file,
     "own JSON": exported("json"),
     "own CSV": exported("csv"),

@@ -134,6 +134,8 @@ def test_no_format_fits(tmp_path: Path) -> None:
         "TensorFlow.js model.json: neither modelTopology nor weightsManifest in it",
         "JSON object of ids (Hugging Face vocab.json): the id of 'layers' is a text, "
         "wanted a whole number from 0 to 4,294,967,295",
+        "JSON list of pieces and scores (TensorFlow.js): an object, wanted a list of pieces "
+        "and scores",
         "JSON list of texts (spaCy strings.json): an object, wanted a list of texts",
     )
     with pytest.raises(UnknownFormat) as caught:
@@ -141,6 +143,8 @@ def test_no_format_fits(tmp_path: Path) -> None:
     assert caught.value.tried[2:] == (
         "JSON object of ids (Hugging Face vocab.json): a list, wanted an object of entries "
         "and their ids",
+        "JSON list of pieces and scores (TensorFlow.js): item 0 holds a whole number and a whole "
+        "number, wanted a text and a number",
         "JSON list of texts (spaCy strings.json): item 0 is a list, wanted a text",
     )
 
@@ -224,6 +228,7 @@ def test_added_tokens(tmp_path: Path) -> None:
     [
         (b'{"the": 0}', "JSON object of ids (Hugging Face vocab.json)"),
         (b'["the"]', "JSON list of texts (spaCy strings.json)"),
+        (b'[["the", -1.5]]', "JSON list of pieces and scores (TensorFlow.js)"),
         (b'{"modelTopology": {}}', "TensorFlow.js model.json"),
         (b'{"model": {"type": "BPE", "vocab": {"a": 0}}}', "Hugging Face tokenizer.json"),
     ],
@@ -390,16 +395,20 @@ def test_a_table_in_the_weights(cut: int, tmp_path: Path) -> None:
     assert vocabulary.places == (("group1-shard1of2.bin", "weight keys"),)
 
 
+@pytest.mark.parametrize("int64", ["DT_INT64", 9])
 @pytest.mark.parametrize("swapped", [False, True])
-def test_a_table_in_the_graph(swapped: bool, tmp_path: Path) -> None:
-    """Constants whose values stand in the graph itself, in a function too; an inverse table."""
-    ids: dict[str, Any] = {"dtype": "DT_INT64", "int64Val": [str(n) for n in range(12)]}
+def test_a_table_in_the_graph(swapped: bool, int64: object, tmp_path: Path) -> None:
+    """Constants whose values stand in the graph itself, in a function too; an inverse table.
+
+    Old converters write the number of a type.
+    """
+    ids: dict[str, Any] = {"dtype": int64, "int64Val": [str(n) for n in range(12)]}
     content = struct.pack("<q", -1)
     sides = ("ids:output:0", "keys:0") if swapped else ("keys:0", "ids:output:0")
     nodes = [
         node("keys", "Const", **string_tensor(WORDS)),
         node("ids", "Const", **ids),
-        node("none", "Const", dtype="DT_INT64", tensorContent=b64encode(content).decode()),
+        node("none", "Const", dtype=int64, tensorContent=b64encode(content).decode()),
         node("import", "LookupTableImportV2", "table", *sides),
         node("find", "LookupTableFindV2", "table", "words", "none"),
     ]

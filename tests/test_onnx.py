@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vocabtool
 from tests import reader_checks
 from tests.reader_checks import field
-from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.errors import InvalidFile, NoVocabulary, UnsupportedFormat
 from vocabtool.formats import onnx as reader
 from vocabtool.formats.onnx import READER
 from vocabtool.formats.reader import Found
@@ -202,15 +203,32 @@ def test_a_pool_that_contradicts_itself(
     assert list(found.vocabularies[-1].stored) == STORED
 
 
-def test_stopwords(tmp_path: Path) -> None:
-    """Words that are dropped are a list, which no text is looked up in."""
-    vocabulary = only(read(tmp_path, node("StringNormalizer", "n", "", stopwords=["the", "of"])))
-    assert (vocabulary.name, vocabulary.kind, list(vocabulary)) == (
+@pytest.mark.parametrize("op", ["StringNormalizer", "Tokenizer"])
+def test_stop_words(tmp_path: Path, op: str) -> None:
+    """Words that are dropped are no vocabulary: they are taken by their name only."""
+    dropped = [f"stop{number}" for number in range(20)]
+    drop = node(op, "n", "", stopwords=dropped)
+    stop_words = only(read(tmp_path, drop))
+    assert (stop_words.name, stop_words.kind, list(stop_words)) == (
         "n.stopwords",
-        "list",
-        ["the", "of"],
+        "stop words",
+        dropped,
     )
-    assert vocabulary.notes == ("words that are dropped from a text",)
+    assert stop_words.notes == ("words that are dropped from a text",)
+    with pytest.raises(NoVocabulary, match=r"stop words only; take them with --name: n\.stopwords"):
+        vocabtool.extract(tmp_path / "m.onnx")
+    assert list(vocabtool.extract(tmp_path / "m.onnx", "n.stopwords")) == dropped
+    read(tmp_path, drop, node("DictVectorizer", "d", string_vocabulary=["the"]))
+    assert vocabtool.extract(tmp_path / "m.onnx").name == "d"
+
+
+def test_separators(tmp_path: Path) -> None:
+    """Where ONNX Runtime's tokenizer cuts is no word."""
+    found = read(tmp_path, node("Tokenizer", "t", "com.microsoft", separators=[*".,;:!?()[]"]))
+    assert (found.vocabularies, found.warnings) == ((), ())
+    assert [(item.name, item.why) for item in found.passed_over] == [
+        ("t.separators", "where texts are cut, not words")
+    ]
 
 
 def test_constants(tmp_path: Path) -> None:
@@ -279,22 +297,11 @@ def test_external_strings_are_not_opened(tmp_path: Path) -> None:
     assert found.warnings == (f"initializer out: {told}", f"node e: {told}")
 
 
-def test_tokenizers_of_the_extensions(tmp_path: Path) -> None:
-    """A SentencePiece model in an attribute is read; another tokenizer is said not to be."""
-    pieces = [b"<unk>", *(b"piece%d" % number for number in range(100))]
-    scored = b"\x15" + bytes(4)
-    model = b"".join(
-        field(1, field(1, piece) + scored + b"\x18\x02" * (piece == b"<unk>")) for piece in pieces
-    )
-    found = read(
-        tmp_path,
-        node("SentencepieceTokenizer", "sp", "ai.onnx.contrib", model=model),
-        node("GPT2Tokenizer", "bpe", "ai.onnx.contrib", vocab="v" * 2000),
-    )
-    (vocabulary,) = found.vocabularies
-    assert (list(vocabulary.stored), vocabulary.unknown) == (pieces, Unknown(0))
-    assert (vocabulary.kind, vocabulary.marker) == ("sentencepiece", "▁")
-    assert found.warnings == ("node bpe: vocab: a tokenizer's 2,000 bytes are not read",)
+def test_large_texts_of_other_operators(tmp_path: Path) -> None:
+    """What may be a vocabulary, in an operator that nobody knows, is said to be unread."""
+    found = read(tmp_path, node("NewTokenizer", "bpe", "org.example", vocab="v" * 2000))
+    assert (found.vocabularies, found.passed_over) == ((), ())
+    assert found.warnings == ("node bpe: vocab: 2,000 bytes of text or a tokenizer: not read",)
 
 
 @pytest.mark.parametrize("count", [1, 40, 3_000, 200_000])

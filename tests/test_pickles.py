@@ -184,8 +184,8 @@ def test_hdf5(tmp_path: Path) -> None:
             np.array(["the", None], object),
             "a NumPy array of objects, a pickle, which is a program: ",
         ),
-        (np.ones((9, 4), np.float32), "a NumPy array, which is not read."),
-        (np.array(["the", "of"]), "a NumPy array, which is not read."),
+        (np.ones((9, 4), np.float32), "a NumPy array, which is not read by itself."),
+        (np.array(["the", "of"]), "a NumPy array, which is not read by itself."),
     ],
 )
 def test_numpy(tmp_path: Path, array: Any, wanted: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vocabtool
 from tests import reader_checks
 from tests.reader_checks import field
 from vocabtool.errors import InvalidFile, UnsupportedFormat
@@ -24,6 +25,7 @@ schema = pytest.importorskip(
     "tensorflow.lite.python.schema_py_generated", reason="it writes the files"
 )
 flatbuffers = pytest.importorskip("flatbuffers", reason="comes with TensorFlow")
+flexbuffers = pytest.importorskip("flatbuffers.flexbuffers", reason="comes with TensorFlow")
 
 WORDS = [b"the", b"of", "naïve".encode(), b"", b"a b", b"a\nb", "日本".encode(), b"\xff\xfe"]
 WORDS += [b"w%d" % number for number in range(20)]
@@ -272,6 +274,166 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
     found = reader_checks.found_in(READER, write(tmp_path, data.replace(b"PK\1\2", b"PK\1\3")))
     assert [v.name for v in found.vocabularies] == ["words"]
     assert found.warnings[0].startswith("the files packed behind the model are not read: ")
+
+
+# Tokenizers.
+
+
+def convert(tokenizer: Any, path: Path, *, backward: bool = False) -> Path:
+    """A model that makes ids of texts, or texts of ids, by TensorFlow's own converter."""
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    call = tf.function(
+        tokenizer.detokenize if backward else lambda texts: tokenizer.tokenize(texts).flat_values,
+        input_signature=[tf.TensorSpec([None], tf.int32 if backward else tf.string)],
+    )
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        [call.get_concrete_function()], module
+    )
+    converter.target_spec.supported_ops = [
+        tf.lite.OpsSet.TFLITE_BUILTINS,
+        tf.lite.OpsSet.SELECT_TF_OPS,
+    ]
+    converter.allow_custom_ops = True
+    path.write_bytes(converter.convert())
+    return path
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentencepiece(tmp_path: Path) -> None:
+    """The model lies in the NodeDef of an operator of TensorFlow, and cuts texts too."""
+    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    from tests.tensorflow_models import sentencepiece_model
+
+    oracle = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model())
+    path = convert(text.SentencepieceTokenizer(sentencepiece_model()), tmp_path / "m.tflite")
+    found = reader_checks.found_in(READER, path)
+    assert (found.passed_over, found.warnings) == ((), ())
+    (pieces,) = found.vocabularies
+    assert list(pieces) == [oracle.id_to_piece(i) for i in range(oracle.get_piece_size())]
+    assert (pieces.kind, pieces.unknown) == ("sentencepiece", Unknown(oracle.unk_id()))
+    assert pieces.name == "SentenceTokenizerInitializer/SentencepieceOp"
+    assert pieces.places == (Place("m.tflite", "graph 0, operator FlexSentencepieceOp"),)
+    words = vocabtool.Words.of(path)
+    cut = words.pieces("alphagamma")
+    assert [pieces.id_of(piece) for piece in cut] == oracle.encode("alphagamma")
+    assert reader_checks.survives(READER, path.read_bytes(), tmp_path, every=9_973, flips=300) > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("renamed", [b"", b"TFSentencepieceTokenizeOp"])
+def test_fast_sentencepiece(tmp_path: Path, renamed: bytes) -> None:
+    """A constant of bytes; tflite-support calls the operator by another name."""
+    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    from tests.tensorflow_models import sentencepiece_model
+
+    oracle = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model())
+    path = convert(text.FastSentencepieceTokenizer(sentencepiece_model()), tmp_path / "m.tflite")
+    name = b"TFText>FastSentencepieceTokenize"
+    if renamed:
+        padded = renamed + bytes(len(name) - len(renamed))
+        head, tail = (np.int32(len(each)).tobytes() for each in (name, renamed))
+        path.write_bytes(path.read_bytes().replace(head + name, tail + padded))
+    (pieces,) = reader_checks.found_in(READER, path).vocabularies
+    ids = [i for i in range(oracle.get_piece_size()) if i >= 3]
+    assert pieces.id_array().tolist() == ids
+    assert list(pieces) == [oracle.id_to_piece(i) for i in ids]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fast_wordpiece(tmp_path: Path) -> None:
+    """Pieces of BERT's fast tokenizer, a constant of bytes too."""
+    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
+    words = ["[UNK]", "the", "gr", "##eat", "##est"]
+    path = convert(text.FastBertTokenizer(words), tmp_path / "m.tflite")
+    (pieces,) = reader_checks.found_in(READER, path).vocabularies
+    assert (list(pieces), pieces.kind, pieces.unknown) == (words, "wordpiece", Unknown(0))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_detokenizer(tmp_path: Path) -> None:
+    """What it writes is no vocabulary, and is told."""
+    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    from tests.tensorflow_models import sentencepiece_model
+
+    size = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model()).get_piece_size()
+    tokenizer = text.FastSentencepieceTokenizer(sentencepiece_model())
+    path = convert(tokenizer, tmp_path / "m.tflite", backward=True)
+    found = reader_checks.found_in(READER, path)
+    assert (found.vocabularies, found.warnings) == ((), ())
+    (passed_over,) = found.passed_over
+    assert (passed_over.size, passed_over.why) == (size, "what a detokenizer writes for each id")
+
+
+def custom(name: str, options: bytes) -> bytes:
+    """A model of one operator that has a name of its own."""
+    code, operator, graph = schema.OperatorCodeT(), schema.OperatorT(), schema.SubGraphT()
+    code.customCode, code.builtinCode = name, schema.BuiltinOperator.CUSTOM
+    operator.opcodeIndex, operator.customOptions = 0, list(options)
+    operator.inputs, operator.outputs = [], []
+    graph.tensors, graph.operators = [], [operator]
+    made = schema.ModelT()
+    made.version, made.operatorCodes, made.subgraphs = 3, [code], [graph]
+    made.buffers = [schema.BufferT()]
+    builder = flatbuffers.Builder()
+    builder.Finish(made.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def flex(*values: Any) -> bytes:
+    """A vector as the delegate of TensorFlow's operators writes one."""
+    builder = flexbuffers.Builder()
+    builder.VectorFromElements(list(values))
+    return bytes(builder.Finish())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "why"),
+    [
+        ("FlexSentencepieceOp", b"", "an empty FlexBuffer, wanted a vector"),
+        ("FlexSentencepieceOp", b"\1\2\3\4", "a FlexBuffer that ends 02 03 04, wanted a vector"),
+        (
+            "FlexSentencepieceOp",
+            flex("SentencepieceOp"),
+            "1 strings in its options, wanted a name and a NodeDef",
+        ),
+        ("FlexSentencepieceOp", flex("SentencepieceOp", ""), "its model is not in it"),
+        (
+            "FlexSentencepieceOp",
+            flex(1, "SentencepieceOp", b"\x0a\x7f".decode()),
+            "field 1 runs 127 bytes past the end of its message (at byte 2)",
+        ),
+        ("TFText>FastSentencepieceTokenize", b"", "its model is not in it"),
+        ("FlexNobodyKnows", bytes(2_000), "2,000 bytes of options"),
+    ],
+)
+def test_damaged_tokenizers(tmp_path: Path, name: str, options: bytes, why: str) -> None:
+    """What is not read of an operator is said, and in which."""
+    found = reader_checks.found_in(READER, write(tmp_path, custom(name, options)))
+    assert (found.vocabularies, found.passed_over) == ((), ())
+    assert found.warnings == (f"graph 0, operator {name}: {why}: its words are not read",)
+
+
+def test_real_tokenizers(shared: Path) -> None:
+    """Two models of tflite-support's tests; the owners of each layer dig out the oracle's model."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    import tensorflow as tf
+
+    for name, size in (("sentencepiece_tokenizer_flex_op", 1_000), ("wiki40b-lm-en", 32_000)):
+        path = shared / f"files/tflite/{name}.tflite"
+        operator = schema.Model.GetRootAs(path.read_bytes(), 0).Subgraphs(0).Operators(0)
+        options = flexbuffers.GetRoot(operator.CustomOptionsAsNumpy().tobytes()).AsVector
+        node = tf.compat.v1.NodeDef.FromString(bytes(options[1].AsStringBytes))
+        oracle = sentencepiece.SentencePieceProcessor(model_proto=node.attr["model"].s)
+        model = vocabtool.inspect(path)
+        (pieces,) = model.vocabularies
+        assert (model.complete, len(pieces)) == (True, size)
+        assert list(pieces) == [oracle.id_to_piece(i) for i in range(oracle.get_piece_size())]
 
 
 def test_other_formats_are_not_taken(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import vocabtool
+from tests import reader_checks
 from tests.fuzzing import damages
 from vocabtool.errors import (
     InvalidFile,
@@ -20,6 +22,7 @@ from vocabtool.errors import (
     UnsupportedFormat,
     VocabtoolError,
 )
+from vocabtool.formats import numpy_vectors
 from vocabtool.word_vectors import BLOCK, WordVectors
 
 WORDS = ["the", "naïve", "日本", "the", "287.9"]
@@ -76,6 +79,44 @@ def test_vectors(opened: WordVectors) -> None:
         assert found.dtype == np.float32
         assert np.array_equal(found, MATRIX[np.asarray(positions, int)])
         assert found.shape == (len(positions), DIM)
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS))
+def test_every_command_reads_them(name: str, tmp_path: Path) -> None:
+    """The words of each format, wherever a vocabulary is wanted."""
+    path = tmp_path / "vectors"
+    WRITERS[name](path)
+    model = vocabtool.inspect(path)
+    assert model.complete
+    assert [list(found) for found in model.vocabularies] == [WORDS]
+    assert vocabtool.extract(path) == WordVectors.open(path).words
+    assert vocabtool.Words.of(path, rule="whitespace").unknown("the naïve reader") == ["reader"]
+    assert vocabtool.diff(path, path).common == len(set(WORDS))
+    assert vocabtool.open_encoder(path, rule="whitespace").dim == DIM
+
+
+def test_arrays_without_words(tmp_path: Path) -> None:
+    """Nothing of an array or an archive is taken for words that is not named so."""
+    np.savez(tmp_path / "other.npz", words=np.array(WORDS), weights=MATRIX)
+    np.save(tmp_path / "alone.npy", MATRIX)
+    np.savez(tmp_path / "objects.npz", words=np.array(WORDS, object), vectors=MATRIX)
+    for name, why in (
+        ("other.npz", "other than `words` and `vectors`"),
+        ("alone.npy", r"file of the same name that ends in \.txt"),
+        ("objects.npz", "an array of Python objects, which is a pickle and never loaded"),
+    ):
+        with pytest.raises(UnsupportedFormat, match=why):
+            vocabtool.inspect(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["npz", "npy"])
+def test_damaged_arrays(name: str, tmp_path: Path) -> None:
+    """Cut and flipped, a result or our own error."""
+    WRITERS[name](tmp_path / "damaged")
+    data = (tmp_path / "damaged").read_bytes()
+    reader_checks.survives(numpy_vectors.READER, data, tmp_path, every=31, flips=300)
+    (tmp_path / "damaged.txt").unlink(missing_ok=True)
+    assert reader_checks.recognised(numpy_vectors.READER, tmp_path) == set()
 
 
 @pytest.mark.parametrize("positions", [[5], [-1], [0, 99]])

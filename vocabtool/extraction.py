@@ -47,7 +47,7 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     """One vocabulary of a model: by the name that ``inspect`` gives it, or the most likely one.
 
     Without a name: the largest that words are looked up in, failing that the largest constant,
-    failing that the largest list of another kind.
+    failing that the largest list of another kind, but never stop words.
     Raises :class:`NoVocabulary` where there is none, or none of that name.
     """
     return choose(open_model(model, small=name is not None), name)
@@ -89,7 +89,7 @@ def _picked(path: str | Path, name: str | None = None) -> Picked:
 def choose(model: Model, name: str | None = None) -> Vocabulary:
     """The vocabulary that :func:`extract` takes from what was found."""
     if name is None:
-        texts = [v for v in model.vocabularies if v.entry_type == "text" and len(v)]
+        texts = [v for v in model.vocabularies if _may_be_meant(v)]
         if texts:
             return min(texts, key=lambda v: (not v.linked, v.kind != "constant", -len(v)))
         raise NoVocabulary(_none_found(model))
@@ -97,6 +97,12 @@ def choose(model: Model, name: str | None = None) -> Vocabulary:
         if vocabulary.name == name:
             return vocabulary
     raise NoVocabulary(_no_such_name(model, name))
+
+
+def _may_be_meant(vocabulary: Vocabulary) -> bool:
+    """Whether a vocabulary that nobody named holds words that a model may know."""
+    is_text = vocabulary.entry_type == "text" and len(vocabulary) > 0
+    return is_text and vocabulary.kind != "stop words"
 
 
 def _no_such_name(model: Model, name: str) -> str:
@@ -116,7 +122,7 @@ def _none_found(model: Model) -> str:
     lines += (f"Not read: {warning}" for warning in model.warnings)
     if model.vocabularies:
         names = ", ".join(found.name for found in model.vocabularies)
-        lines.append(f"It holds integers only; take them with --name: {names}")
+        lines.append(f"It holds integers or stop words only; take them with --name: {names}")
     if count:
         lines.append("`vocabtool inspect --all` shows what was passed over and why.")
     return "\n".join(lines)

@@ -30,6 +30,7 @@ PRECEDENCE: Final[tuple[Kind, ...]] = (
     "asset",
     "constant",
     "list",
+    "stop words",
 )
 
 

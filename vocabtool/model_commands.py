@@ -23,9 +23,9 @@ EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
 MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
 (https://...) that is in the local cache, or whatever else holds a vocabulary: a .keras archive, a
 tokenizer.json, vocab.json or vocab.txt, a SentencePiece model, tiktoken ranks, GGUF, ONNX, TFLite,
-TensorFlow.js, word vectors (GloVe, word2vec, fastText), a list of words, what extract wrote, or a
-folder of such files. What a file is, its content tells. MODEL#NAME is one of several vocabularies
-in it. Nothing of it is run, and TensorFlow is not needed."""
+TensorFlow.js, word vectors (GloVe, word2vec, fastText, .npz), a list of words, what extract wrote,
+a spaCy pipeline, or a folder of such files. What a file is, its content tells. MODEL#NAME is one of
+several vocabularies in it. Nothing of it is run, and TensorFlow is not needed."""
 
 
 def meant(model: str, name: str | None) -> tuple[str, str | None]:

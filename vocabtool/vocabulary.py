@@ -32,6 +32,7 @@ Kind = Literal[
     "asset",  # a text file of the model that no table reads
     "config",  # a list in a Keras layer's configuration
     "list",  # a file of words, nothing more
+    "stop words",  # that are dropped from a text: no vocabulary, taken only by name
 ]
 LINKED: frozenset[Kind] = frozenset(
     ("table", "sentencepiece", "wordpiece", "bpe", "unigram", "phrase", "vectors")

@@ -7,7 +7,6 @@ vector is no row there. Which words a text has, and what is done with vectors, i
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import CHUNK, ByteStrings
 from vocabtool.errors import (
     InvalidFile,
     NotFound,
@@ -27,22 +25,16 @@ from vocabtool.errors import (
 from vocabtool.formats import (
     binary_vectors,
     fasttext_bin,
-    numpy_array,
-    text_file,
+    numpy_vectors,
     text_vectors,
     vector_rows,
 )
 from vocabtool.formats.reader import HEAD, Source
 from vocabtool.formats.vector_rows import ArrayRows, Rows
-from vocabtool.formats.zip_archive import MAGIC as ZIP_MAGIC
-from vocabtool.formats.zip_archive import ZipArchive
-from vocabtool.vocabulary import Place, Vocabulary
+from vocabtool.vocabulary import Vocabulary
 from vocabtool.whole_file import whole_file
 
 BLOCK: Final = 1 << 20  # numbers converted at a time
-NPZ_WORDS: Final = "words.npy"  # as ``numpy.savez(FILE, words=..., vectors=...)`` names them
-NPZ_VECTORS: Final = "vectors.npy"
-UNICODE: Final = 0x10FFFF  # the last character
 FASTTEXT: Final = (
     "a fastText model: a word's vector is the mean over its subwords' rows, none is stored. "
     "Write them with `fasttext print-word-vectors MODEL < WORDS > FILE` and open that file"
@@ -75,10 +67,9 @@ class WordVectors:
                 raise NotFound(f"{file}: wanted a file of word vectors, there is none")
             with file.open("rb") as opened:
                 source = Source(file, file.name, opened.read(HEAD), file.stat().st_size)
-            if source.head.startswith(numpy_array.MAGIC):
-                return cls._of_array(file, Path(words) if words else file.with_suffix(".txt"))
-            if source.head.startswith(ZIP_MAGIC):
-                return cls._of_archive(file)
+            if source.head.startswith(numpy_vectors.MAGICS):
+                listed = numpy_vectors.list_words(source, Path(words) if words else None)
+                return cls(listed.words, listed.rows.array.shape[1], listed.rows, file)
             return cls._listed(source)
 
     @classmethod
@@ -97,37 +88,6 @@ class WordVectors:
                 return cls(words, dim, rows_of(source.file, starts, dim), source.file)
             tried.append(f"{format_.READER.format}: {reason}")
         raise UnknownFormat(f"{source.file}: not a file of word vectors", tried)
-
-    @classmethod
-    def _of_array(cls, file: Path, words: Path) -> WordVectors:
-        rows = vector_rows.array_rows(file)
-        if not words.is_file():
-            raise NotFound(f"{words}: no such file; wanted the words of {file.name}, one a line")
-        stored = text_file.read_lines(words.read_bytes())
-        return cls._of_rows(stored, Place(words.name, "whole lines"), rows, file)
-
-    @classmethod
-    def _of_archive(cls, file: Path) -> WordVectors:
-        with ZipArchive(file) as archive:
-            if not {NPZ_WORDS, NPZ_VECTORS} <= set(archive.names):
-                raise UnsupportedFormat(
-                    "a zip archive without the arrays `words` and `vectors`: save them with "
-                    "`numpy.savez(FILE, words=words, vectors=vectors)`"
-                )
-            stored = ByteStrings.of(_array_of_words(archive.read(NPZ_WORDS)))
-        rows = vector_rows.archived_rows(file, NPZ_VECTORS)
-        return cls._of_rows(stored, Place(file.name, NPZ_WORDS), rows, file)
-
-    @classmethod
-    def _of_rows(
-        cls, stored: ByteStrings, place: Place, rows: ArrayRows, file: Path
-    ) -> WordVectors:
-        count, dim = rows.array.shape
-        if len(stored) != count:
-            raise InvalidFile(f"{count:,} vectors, but {len(stored):,} words in {place.file}")
-        notes = (f"{dim:,} dimensions",)
-        words = Vocabulary("words", "vectors", stored, places=(place,), notes=notes)
-        return cls(words, dim, rows, file)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -200,23 +160,3 @@ class WordVectors:
 def _is_plain(array: NDArray[Any]) -> bool:
     """Whether an array is used as it lies in the file."""
     return array.dtype == np.float32 and array.flags.c_contiguous
-
-
-def _array_of_words(data: bytes) -> Iterator[bytes]:
-    """The entries of a ``.npy`` array of text, in UTF-8, or of bytes."""
-    head = numpy_array.read_head(io.BytesIO(data))
-    if len(head.shape) != 1 or head.dtype.kind not in "US" or not head.dtype.itemsize:
-        raise UnsupportedFormat(
-            f"words of type {head.dtype} and shape {head.shape}, wanted one row of text"
-        )
-    if len(data) - head.start != head.size:
-        raise InvalidFile(f"an array of {head.size:,} bytes, {len(data) - head.start:,} are there")
-    array = np.frombuffer(data, head.dtype, offset=head.start)
-    if head.dtype.kind == "U" and array.view(f"{head.dtype.byteorder}u4").max(initial=0) > UNICODE:
-        raise InvalidFile(f"a word is not Unicode: a character beyond {UNICODE:#x}")
-    try:
-        for at in range(0, len(array), CHUNK):
-            for word in array[at : at + CHUNK].tolist():
-                yield word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")
-    except ValueError as error:
-        raise InvalidFile(f"a word is not Unicode: {error}") from error

@@ -13,14 +13,17 @@ from vocabtool.formats import (
     fasttext_bin,
     graph_files,
     numpy_array,
+    numpy_vectors,
     readers,
     text_vectors,
 )
-from vocabtool.formats.zip_archive import MAGIC as ZIP_MAGIC
-from vocabtool.formats.zip_archive import ZipArchive
-from vocabtool.word_vectors import NPZ_VECTORS, NPZ_WORDS
 
-WORD_VECTORS: Final = (text_vectors.READER, binary_vectors.READER, fasttext_bin.READER)
+WORD_VECTORS: Final = (
+    numpy_vectors.READER,
+    text_vectors.READER,
+    binary_vectors.READER,
+    fasttext_bin.READER,
+)
 
 
 def kind_of(path: Path) -> EncoderKind:
@@ -48,8 +51,8 @@ def _of_folder(folder: Path) -> EncoderKind:
 def _of_file(file: Path) -> EncoderKind:
     with reading(str(file)):
         source = readers.source_of(file)
-        if source.head.startswith(numpy_array.MAGIC) or _is_archive_of_vectors(file, source.head):
-            return "static"
+        if source.head.startswith(numpy_array.MAGIC):
+            return "static"  # where its words are not there, that is said on opening
         reader = readers.find(source)
         if reader in WORD_VECTORS:
             return "static"
@@ -64,10 +67,3 @@ def _of_file(file: Path) -> EncoderKind:
     except UnknownFormat as error:
         raise UnknownFormat(error.what, (*error.tried, *tried)) from error
     return "tensorflow"
-
-
-def _is_archive_of_vectors(file: Path, head: bytes) -> bool:
-    if not head.startswith(ZIP_MAGIC):
-        return False
-    with ZipArchive(file) as archive:
-        return {NPZ_WORDS, NPZ_VECTORS} <= set(archive.names)

@@ -26,6 +26,7 @@ from vocabtool.vocabulary import is_utf8, printable
 
 HEAD: Final = 4096
 SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
+SPACY: Final = "vocab/strings.json"
 MAX_LISTED: Final = 10
 FROZEN: Final = "GraphDef"
 
@@ -126,7 +127,7 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
     """What is wrong with a folder in which no model is; ``tried``: what its files said."""
     below = sorted(
         str(path.parent)
-        for name in SAVED_MODELS
+        for name in (*SAVED_MODELS, SPACY)
         for pattern in (f"*/{name}", f"*/*/{name}")
         for path in folder.glob(pattern)
     )

@@ -79,6 +79,11 @@ def read_tokenizer(
     return vocabulary(known[data], _name(node), KINDS[node.op], place)
 
 
+def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
+    """The vocabulary of an op of :data:`KINDS` whose model is ``data``."""
+    return vocabulary(_pieces(op, data), name, KINDS[op], place)
+
+
 def _pieces(op: bytes, data: bytes) -> Pieces:
     from vocabtool.formats import sentencepiece, text_tokenizers
 

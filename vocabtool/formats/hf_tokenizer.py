@@ -91,6 +91,11 @@ def recognise(document: object) -> str | None:
 
 def read(document: Any, source: Source) -> Found:
     """Read a tokenizer. Raises :class:`InvalidFile` where it contradicts the format."""
+    return Found((vocabulary(document, source.name),))
+
+
+def vocabulary(document: Any, name: str) -> Vocabulary:
+    """The entries of a tokenizer that :func:`recognise` takes; raises as :func:`read` does."""
     model = document["model"]
     model_type = _type(model)
     tokens = _tokens(document.get("added_tokens", []))
@@ -103,18 +108,17 @@ def read(document: Any, source: Source) -> Found:
     marker, marker_notes = _marker(document, model)
     stored, first_id, ids = _joined(entries, added)
     notes = (_model_note(model, model_type, marker), *marker_notes, *unknown_notes)
-    vocabulary = Vocabulary(
-        source.name,
+    return Vocabulary(
+        name,
         KINDS[model_type],
         stored,
         first_id,
         ids,
         unknown,
-        places=(Place(source.name, "model.vocab" + " and added_tokens" * bool(added.new)),),
+        places=(Place(name, "model.vocab" + " and added_tokens" * bool(added.new)),),
         notes=(*notes, *_added_notes(added)),
         marker=marker,
     )
-    return Found((vocabulary,))
 
 
 READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, read)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat, refuse_pointer
-from vocabtool.formats import hf_tokenizer, hf_vocab_json, spacy_strings, tfjs
+from vocabtool.formats import hf_tokenizer, hf_vocab_json, scored_pieces, spacy_strings, tfjs
 from vocabtool.formats.reader import Found, JsonReader, Reader, Source
 
 MAX_FILE: Final = 1 << 28  # ten times the largest tokenizer that we know of
@@ -23,6 +23,7 @@ READERS: Final[tuple[JsonReader, ...]] = (
     hf_tokenizer.READER,
     tfjs.READER,
     hf_vocab_json.READER,
+    scored_pieces.READER,
     spacy_strings.READER,
 )
 

@@ -5,7 +5,7 @@ only those that are called like vocabularies (``vocab*.txt``, ``words*.txt``, ``
 ``dict*.txt``, ``*.vocab`` but not beside a ``.model`` that says the same), so that a README,
 ``merges.txt`` or a licence is none. Pickles, which are never read, and weights are passed over.
 Folders inside are not looked into, and no links are followed but those of a Hugging Face cache
-(``../../blobs/<name>``).
+(``../../blobs/<name>``). A spaCy pipeline is left to ``spacy_vocab.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats import readers
+from vocabtool.formats import readers, spacy_vocab
 from vocabtool.formats.graph_files import no_model_in
 from vocabtool.formats.reader import Reader, Source
 from vocabtool.model import Model, PassedOver, distinct
@@ -46,8 +46,12 @@ BLOB: Final = re.compile(r"\.\./\.\./blobs/[0-9A-Za-z]+")  # a link in a Hugging
 def read_folder(folder: Path) -> Model:
     """The vocabularies of all files of a folder, equal ones joined.
 
+    Of a spaCy pipeline, those in its folder ``vocab`` only.
     Raises :class:`UnknownFormat` where no file holds any.
     """
+    spacy = spacy_vocab.folder_in(folder)
+    if spacy is not None:
+        return spacy_vocab.read(folder, spacy)
     found = _Folder(folder)
     for path in found.paths():
         found.add(path)

@@ -1,28 +1,38 @@
 """ONNX models: the lists of strings in nodes and initializers, and the ids that go with them.
 
 Layout: onnx/onnx, onnx/onnx.proto. ModelProto: 7 graph, 20 training_info, 25 functions; a graph or
-function has nodes, a node attributes, and an attribute may hold a graph again. Which operator takes
-which list is in onnx/onnx, docs/Operators-ml.md. Weights are not read, and no file beside the model
-is opened. How strings and integers lie in the file is in ``onnx_values.py``.
+function has nodes, a node attributes, and an attribute may hold a graph again. Weights are not
+read, and no file beside the model
+is opened. What each operator does with its strings is in ``onnx_operators.py`` and
+``onnx_extensions.py``, how strings and integers lie in the file in ``onnx_values.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import onnx_values, sentencepiece, sentencepiece_file, wire
+from vocabtool.formats import (
+    onnx_extensions,
+    onnx_values,
+    sentencepiece,
+    sentencepiece_file,
+    wire,
+)
 from vocabtool.formats.mapped import mapped
-from vocabtool.formats.onnx_values import Attribute, Integers
+from vocabtool.formats.onnx_operators import (
+    OPERATORS,
+    WANTED,
+    Attributes,
+    Finding,
+    list_of_strings,
+)
+from vocabtool.formats.onnx_values import Attribute
 from vocabtool.formats.reader import HEAD, Found, Reader, Source
 from vocabtool.formats.wire import LEN, VARINT, Buffer, Span
-from vocabtool.model import LEAST, PassedOver
-from vocabtool.vocabulary import Kind, Place, Unknown, Vocabulary, in_id_order, printable
+from vocabtool.model import PassedOver
+from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
 IR_VERSION: Final = 1
 MODEL_GRAPH: Final = 7
@@ -49,12 +59,12 @@ MAX_DEPTH: Final = 16  # of graphs in nodes of graphs
 MAX_LISTS: Final = 10_000
 LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
 
-EXTENSIONS: Final = b"ai.onnx.contrib"  # onnxruntime-extensions
-NOT_FOUND: Final = -1  # what LabelEncoder and CategoryMapper give by default
-NO_WORDS: Final = {b"nodes_modes": "how the nodes of a tree compare, not words"}
-
-Attributes = dict[bytes, Attribute]
-Finding = Vocabulary | PassedOver
+# Those of onnxruntime-extensions: what we do not know there may hold words.
+EXTENSIONS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
+NO_WORDS: Final = {
+    b"nodes_modes": "how the nodes of a tree compare, not words",
+    b"separators": "where texts are cut, not words",
+}
 
 
 def recognise(source: Source) -> str | None:
@@ -171,6 +181,9 @@ class _Model:
         op = words.get(OP, b"")
         name = printable(words.get(NAME) or words.get(OUTPUT) or op)
         place = f"{scope}node {name}"
+        if op in onnx_extensions.OPERATORS:
+            yield from self._extension(span, op, name, place)
+            return
         known: Attributes = {}
         wanted = WANTED.get(op, ())
         for part in wire.messages(self.buffer, span, ATTRIBUTES):
@@ -191,6 +204,20 @@ class _Model:
                 yield from OPERATORS[op](known, name, Place(self.file, f"{place} ({op.decode()})"))
             except InvalidFile as error:
                 self.warnings.append(f"{place}: {error}: its words are not read")
+
+    def _extension(self, span: Span, op: bytes, name: str, place: str) -> Iterator[Finding]:
+        """What an operator of onnxruntime-extensions holds as text."""
+        try:
+            texts: dict[bytes, bytes] = {}
+            for part in wire.messages(self.buffer, span, ATTRIBUTES):
+                self._count()
+                attribute = onnx_values.attribute(self.buffer, part)
+                if attribute.string is not None:
+                    texts[attribute.name] = self.buffer[slice(*attribute.string)]
+            where = Place(self.file, f"{place} ({op.decode()})")
+            yield from onnx_extensions.OPERATORS[op](texts, name, where)
+        except VocabtoolError as error:
+            self.warnings.append(f"{place} ({op.decode()}): {error}: its words are not read")
 
     def _subgraphs(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
         if depth > MAX_DEPTH:
@@ -219,18 +246,20 @@ class _Model:
         if len(attribute.strings):
             why = NO_WORDS.get(attribute.name)
             where = Place(self.file, f"{place}: {shown}")
-            yield _list_of_strings(attribute.strings, f"{name}.{shown}", where, why)
+            yield list_of_strings(attribute.strings, f"{name}.{shown}", where, why)
         if attribute.string is not None and attribute.string[1] - attribute.string[0] >= LARGE:
             yield from self._large_string(attribute.string, name, f"{place}: {shown}", domain)
 
     def _large_string(
         self, span: Span, name: str, place: str, domain: bytes
     ) -> Iterator[Vocabulary]:
+        """A SentencePiece model; what else may be words is said to be unread."""
         start, end = span
-        if sentencepiece.recognise(self.buffer[start : min(end, start + HEAD)]):
+        head = self.buffer[start : min(end, start + HEAD)]
+        if sentencepiece.recognise(head):
             yield sentencepiece_file.model(self.buffer[start:end], name, Place(self.file, place))
-        elif domain == EXTENSIONS:
-            self.warnings.append(f"{place}: a tokenizer's {end - start:,} bytes are not read")
+        elif domain in EXTENSIONS or is_utf8(head, cut=True):
+            self.warnings.append(f"{place}: {end - start:,} bytes of text or a tokenizer: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
         """The strings of a tensor; ``name``: its node's, where it is not an initializer."""
@@ -241,172 +270,10 @@ class _Model:
             self._warn_external(where)
         elif len(tensor.strings):
             name = name or own or "initializer"
-            yield _list_of_strings(tensor.strings, name, Place(self.file, where))
+            yield list_of_strings(tensor.strings, name, Place(self.file, where))
 
     def _warn_external(self, place: str) -> None:
         self.warnings.append(f"{place}: its strings are said to lie in another file: not opened")
-
-
-def _list_of_strings(
-    entries: ByteStrings, name: str, place: Place, why: str | None = None
-) -> Finding:
-    if why is None and len(entries) < LEAST:
-        why = f"fewer than {LEAST} strings that no operator looks words up in"
-    if why is not None:
-        return PassedOver(name, len(entries), place, why)
-    note = "nothing says what these strings are for"
-    return Vocabulary(name, "constant", entries, places=(place,), notes=(note,))
-
-
-def _table(
-    name: str,
-    place: Place,
-    entries: ByteStrings,
-    ids: Integers | None = None,
-    *,
-    unknown: Unknown | None = None,
-    notes: tuple[str, ...] = (),
-    kind: Kind = "table",
-) -> Vocabulary:
-    """Words and their ids. Raises :class:`InvalidFile` where there are not as many of each."""
-    if ids is not None and len(ids) != len(entries):
-        raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
-    stored, first_id, in_order = in_id_order(entries, ids)
-    return Vocabulary(
-        name=name,
-        kind=kind,
-        stored=stored,
-        first_id=first_id,
-        ids=in_order,
-        unknown=unknown,
-        places=(place,),
-        notes=notes,
-    )
-
-
-def _strings(known: Attributes, *names: bytes) -> ByteStrings:
-    """The strings of the first of these attributes that has any."""
-    found = (known[name].strings for name in names if name in known and len(known[name].strings))
-    return next(found, onnx_values.NO_STRINGS)
-
-
-def _integers(known: Attributes, *names: bytes) -> Integers | None:
-    """The integers of the first of these attributes that has any."""
-    found = (known[name].integers for name in names if name in known and len(known[name].integers))
-    return next(found, None)
-
-
-def _default(known: Attributes) -> Unknown:
-    """The id of words that are not found: an attribute's, else the operator's own default."""
-    in_tensor = _integers(known, b"default_tensor")
-    if in_tensor is not None:
-        return Unknown(int(in_tensor[0]))
-    value = known[b"default_int64"].integer if b"default_int64" in known else None
-    return Unknown(NOT_FOUND if value is None else value)
-
-
-def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """Words to ids, ids to words, or words to something else."""
-    classes = _strings(known, b"classes_strings")
-    if len(classes):  # version 1: ids are positions
-        yield _table(name, place, classes, unknown=_default(known))
-    words, numbers = (
-        _strings(known, b"keys_strings", b"keys_tensor"),
-        _integers(known, b"keys_int64s", b"keys_tensor"),
-    )
-    labels, ids = (
-        _strings(known, b"values_strings", b"values_tensor"),
-        _integers(known, b"values_int64s", b"values_tensor"),
-    )
-    if len(words) and ids is not None:
-        yield _table(name, place, words, ids, unknown=_default(known))
-    elif len(words):
-        what = "other strings" if len(labels) else "numbers that are not whole"
-        note = f"gives {what} for these; the ids are their positions"
-        yield _table(name, place, words, notes=(note,))
-    if len(labels) and numbers is not None:
-        yield _table(name, place, labels, numbers, notes=("gives the entry of an id",))
-    elif len(labels):
-        yield _list_of_strings(labels, f"{name}.values", place)
-
-
-def _category_mapper(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    words, ids = _strings(known, b"cats_strings"), _integers(known, b"cats_int64s")
-    if len(words):
-        yield _table(name, place, words, ids, unknown=_default(known))
-
-
-def _dict_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    words = _strings(known, b"string_vocabulary", b"cats_strings")
-    if len(words):
-        yield _table(name, place, words)
-
-
-def _string_normalizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    words = _strings(known, b"stopwords")
-    if len(words):
-        note = "words that are dropped from a text"
-        yield _table(f"{name}.stopwords", place, words, notes=(note,), kind="list")
-
-
-def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    """One vocabulary for each length of n-gram: a pool holds the words of one after the other.
-
-    ``ngram_counts`` says where in the pool the n-grams of each length begin, ``ngram_indexes``
-    which id each n-gram has.
-    """
-    pool = _strings(known, b"pool_strings")
-    if not len(pool):
-        return
-    begins, ids = _integers(known, b"ngram_counts"), _integers(known, b"ngram_indexes")
-    if begins is None:
-        raise InvalidFile("a pool of n-grams without ngram_counts")
-    used = 0
-    bounds = [*begins.tolist(), len(pool)]
-    for length, (begin, end) in enumerate(pairwise(bounds), start=1):
-        if not 0 <= begin <= end <= len(pool) or (end - begin) % length:
-            raise InvalidFile(f"the {length}-grams are said to lie at {begin} to {end} of the pool")
-        count = (end - begin) // length
-        part = None if ids is None else ids[used : used + count]
-        used += count
-        if count:
-            words = pool.take(np.arange(begin, end))
-            yield _ngrams(words, part, length, name, place)
-    if ids is not None and used != len(ids):
-        raise InvalidFile(f"{used:,} n-grams, but {len(ids):,} ids")
-
-
-def _ngrams(
-    words: ByteStrings, ids: Integers | None, length: int, name: str, place: Place
-) -> Vocabulary:
-    if length == 1:
-        return _table(name, place, words, ids)
-    parts = iter(words)
-    entries = ByteStrings.of(map(b" ".join, zip(*[parts] * length, strict=True)))
-    note = f"each entry is {length} strings of the file, joined by a blank"
-    return _table(f"{name}.{length}-grams", place, entries, ids, notes=(note,))
-
-
-OPERATORS: Final[dict[bytes, Callable[[Attributes, str, Place], Iterator[Finding]]]] = {
-    b"LabelEncoder": _label_encoder,
-    b"CategoryMapper": _category_mapper,
-    b"DictVectorizer": _dict_vectorizer,
-    b"OneHotEncoder": _dict_vectorizer,
-    b"StringNormalizer": _string_normalizer,
-    b"TfIdfVectorizer": _tfidf_vectorizer,
-}
-_MAPS: Final = frozenset(
-    side + kind for side in (b"keys_", b"values_") for kind in (b"strings", b"int64s", b"tensor")
-)
-# The attributes that are read together; any other list of strings stands for itself.
-WANTED: Final[dict[bytes, frozenset[bytes]]] = {
-    b"LabelEncoder": _MAPS | {b"classes_strings", b"default_int64", b"default_tensor"},
-    b"CategoryMapper": frozenset((b"cats_strings", b"cats_int64s", b"default_int64")),
-    b"DictVectorizer": frozenset((b"string_vocabulary",)),
-    b"OneHotEncoder": frozenset((b"cats_strings",)),
-    b"StringNormalizer": frozenset((b"stopwords",)),
-    b"TfIdfVectorizer": frozenset((b"pool_strings", b"ngram_counts", b"ngram_indexes")),
-}
 
 
 READER: Final = Reader("ONNX", recognise, read)

@@ -67,13 +67,14 @@ NUMPY_OBJECTS: Final = _Refused(
     f"Load it where you trust it and {SAVE_TEXT}.",
 )
 NUMPY: Final = _Refused(
-    "a NumPy array, which is not read",
-    f"Where it holds words, load it and {SAVE_TEXT}; where it holds vectors, the words lie in "
-    "another file.",
+    "a NumPy array, which is not read by itself",
+    f"Where it holds words, load it and {SAVE_TEXT}; where it holds vectors, put their words in a "
+    "file of the same name that ends in .txt.",
 )
 NUMPY_ARCHIVE: Final = _Refused(
-    "an archive of NumPy arrays (.npz), which is not read",
-    f"Where one holds words, load it and {SAVE_TEXT}.",
+    "an archive of NumPy arrays (.npz) other than `words` and `vectors`, which is not read",
+    "Where it holds words and their vectors, save it with "
+    "`numpy.savez(FILE, words=words, vectors=vectors)`.",
 )
 
 HDF5_MAGIC: Final = b"\x89HDF\r\n\x1a\n"

@@ -17,6 +17,7 @@ from vocabtool.formats import (
     gguf,
     json_text,
     keras_archive,
+    numpy_vectors,
     onnx,
     pickles,
     sentencepiece_file,
@@ -33,6 +34,7 @@ NEVER_READ: Final = pickles.READER
 READERS: Final[tuple[Reader, ...]] = (
     gguf.READER,
     keras_archive.READER,
+    numpy_vectors.READER,
     NEVER_READ,
     tflite.READER,
     fasttext_bin.READER,

@@ -28,7 +28,11 @@ FINDS: Final = frozenset(("LookupTableFind", "LookupTableFindV2"))
 COPIES: Final = frozenset(("Identity", "Cast", "Reshape"))
 MAX_COPIES: Final = 20
 MAX_NAME: Final = 256  # characters of a function's name that we keep
-NUMBER_FIELDS: Final = {"DT_INT32": ("intVal", "<i4"), "DT_INT64": ("int64Val", "<i8")}
+# By the name of a type, and by its number, as converters of 2019 write it.
+NUMBER_FIELDS: Final = {
+    **dict.fromkeys(("DT_INT32", "3"), ("intVal", "<i4")),
+    **dict.fromkeys(("DT_INT64", "9"), ("int64Val", "<i8")),
+}
 INT64: Final = range(-(2**63), 2**63)
 WEIGHTS: Final = ""
 

@@ -1,7 +1,8 @@
-"""TFLite models: string tensors with a value, and the word files packed behind the model.
+"""TFLite models: string tensors with a value, tokenizers, the word files packed behind the model.
 
 Tables' words get their ids, other strings are constants of which nothing says what they are for.
-Where tensors lie is in ``tflite_schema.py``, the files are in ``tflite_files.py``.
+Where tensors lie is in ``tflite_schema.py``, tokenizers are in ``tflite_tokenizers.py``, the files
+in ``tflite_files.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from vocabtool.formats.reader import Found, Reader, Source
 from vocabtool.formats.tflite_files import packed_files
 from vocabtool.formats.tflite_schema import STRING, Model
 from vocabtool.formats.tflite_tables import Filled, filled_tables
+from vocabtool.formats.tflite_tokenizers import tokenizers
 from vocabtool.model import LEAST, PassedOver
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order
 
@@ -28,7 +30,7 @@ def recognise(source: Source) -> str | None:
 
 
 def read(source: Source) -> Found:
-    """The string tensors that have a value, and the files of words in the metadata."""
+    """The tables, tokenizers and other strings of a model, and the files of words behind it."""
     model = Model(mapped(source.file))
     warnings: list[str] = []
     read: set[int] = set()  # buffers
@@ -39,6 +41,7 @@ def read(source: Source) -> Found:
             findings += _table(model, table, place, read)
         except InvalidFile as error:
             warnings.append(f"{place.place}: {error}: its words are not read")
+    findings += tokenizers(model, source.name, warnings)
     findings += _constants(model, source.name, read, warnings)
     findings += packed_files(source, warnings)
     return Found(

@@ -2,12 +2,12 @@
 
 Layout: tensorflow/compiler/mlir/lite/schema/schema.fbs (Model, SubGraph, Tensor, Operator, Buffer)
 and tensorflow/lite/string_util.h (strings in a buffer). Weights are not read. What the tensors are
-for is in ``tflite_tables.py`` and ``tflite.py``.
+for is in ``tflite_tables.py``, ``tflite_tokenizers.py`` and ``tflite.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,14 +35,18 @@ OPERATOR_CODE: Final = 0
 OPERATOR_INPUTS: Final = 1
 OPERATOR_OUTPUTS: Final = 2
 OPERATOR_OPTIONS: Final = 4
+OPERATOR_CUSTOM_OPTIONS: Final = 5
+CODE_CUSTOM: Final = 1
 CODE_BUILTIN: Final = 3
 
 STRING: Final = 5  # a TensorType
+BYTES: Final = (3, 9)  # UINT8 and INT8
 INTEGERS: Final = {2: "<i4", 4: "<i8"}  # INT32 and INT64
 
 MAX_PARTS: Final = 1_000_000  # tensors, operators and their codes of all graphs
 MAX_READ: Final = 4  # times the file's size: two buffers may lie at one place
 MAX_NAME: Final = 256  # bytes of a name that we keep
+MAX_LISTED: Final = 8  # inputs or outputs of an operator that we keep
 
 
 class Tensor(NamedTuple):
@@ -54,9 +58,13 @@ class Tensor(NamedTuple):
 
 
 class Operator(NamedTuple):
-    """``code``: a BuiltinOperator; ``inputs``, ``outputs``: numbers of tensors of its graph."""
+    """``code``: a BuiltinOperator; ``inputs``, ``outputs``: numbers of tensors of its graph.
+
+    ``custom``: the name of an operator that TensorFlow Lite does not have itself, else ``b""``.
+    """
 
     code: int
+    custom: bytes
     inputs: list[int]
     outputs: list[int]
     table: Table
@@ -91,14 +99,23 @@ class Graph:
 
     def operators(self, codes: frozenset[int]) -> Iterator[Operator]:
         """The operators of these codes, in order."""
-        numbers = {at for at, code in enumerate(self._codes) if code.integer(CODE_BUILTIN) in codes}
+        return self._operators_of(lambda code: code.integer(CODE_BUILTIN) in codes)
+
+    def custom_operators(self) -> Iterator[Operator]:
+        """Those that have a name of their own, in order."""
+        return self._operators_of(lambda code: code.has(CODE_CUSTOM))
+
+    def _operators_of(self, is_wanted: Callable[[Table], bool]) -> Iterator[Operator]:
+        numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
         for table in self._operators:
             number = table.unsigned(OPERATOR_CODE)
             if number in numbers:
+                code = self._codes[number]
                 yield Operator(
-                    self._codes[number].integer(CODE_BUILTIN),
-                    table.vector(OPERATOR_INPUTS, "<i4")[:8].tolist(),
-                    table.vector(OPERATOR_OUTPUTS, "<i4")[:8].tolist(),
+                    code.integer(CODE_BUILTIN),
+                    code.vector(CODE_CUSTOM, "u1")[:MAX_NAME].tobytes(),
+                    table.vector(OPERATOR_INPUTS, "<i4")[:MAX_LISTED].tolist(),
+                    table.vector(OPERATOR_OUTPUTS, "<i4")[:MAX_LISTED].tolist(),
                     table,
                 )
 
@@ -122,11 +139,19 @@ class Model:
                 raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} tensors and operators")
             yield graph
 
-    def _value(self, tensor: Tensor) -> bytes:
+    def value(self, tensor: Tensor) -> bytes:
+        """The bytes of a tensor's value."""
         holder = self._buffers[tensor.buffer]
         if holder.has(BUFFER_OFFSET):
             raise InvalidFile("its value lies behind the flatbuffer of the model: not read")
-        value = holder.vector(BUFFER_DATA, "u1")
+        return self._bytes(holder, BUFFER_DATA)
+
+    def custom_options(self, operator: Operator) -> bytes:
+        """What an operator with a name of its own was told."""
+        return self._bytes(operator.table, OPERATOR_CUSTOM_OPTIONS)
+
+    def _bytes(self, table: Table, field: int) -> bytes:
+        value = table.vector(field, "u1")
         self._left -= len(value)
         if self._left < 0:
             raise UnsupportedFormat("a model whose buffers lie on top of each other")
@@ -136,14 +161,14 @@ class Model:
         """The value of a tensor of whole numbers: shape (n,); ``None`` for another one."""
         if tensor.type not in INTEGERS:
             return None
-        value, item = self._value(tensor), np.dtype(INTEGERS[tensor.type])
+        value, item = self.value(tensor), np.dtype(INTEGERS[tensor.type])
         if len(value) % item.itemsize:
             raise InvalidFile(f"{len(value):,} bytes of numbers that take {item.itemsize} each")
         return np.frombuffer(value, item).astype(np.int64)
 
     def strings(self, tensor: Tensor) -> ByteStrings:
         """The value of a string tensor: a count, where each begins, where the last ends, bytes."""
-        data = self._value(tensor)
+        data = self.value(tensor)
         if not data:
             return ByteStrings.of(())
         count = int.from_bytes(data[:4], "little", signed=True)

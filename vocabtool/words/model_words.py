@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.formats import sentencepiece
+from vocabtool.formats.reader import HEAD
 from vocabtool.markers import guess_marker
 from vocabtool.parallel import pipe_rows
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
@@ -210,14 +213,12 @@ def _left_out(found: Model, taken: Vocabulary, name: str | None) -> tuple[str, .
 
 def _own_judge(vocabulary: Vocabulary, path: Path) -> Judge | None:
     """Cuts texts as the file does that holds the vocabulary; ``None`` where it does not say how."""
-    from vocabtool.formats import sentencepiece_file
-    from vocabtool.formats.readers import source_of
     from vocabtool.words import hf_tokenizer_judge
 
+    model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
+    if vocabulary.kind == "sentencepiece" and sentencepiece.recognise(model[:HEAD]):
+        return SentencePieceJudge(Rule(()), SentencePieces(model), vocabulary)
     for file in _files_of(vocabulary, path):
-        if sentencepiece_file.READER.recognise(source_of(file)) is None:
-            tokenizer = SentencePieces(read_model(file))
-            return SentencePieceJudge(Rule(()), tokenizer, vocabulary)
         judge = hf_tokenizer_judge.judge_of(file, vocabulary)
         if judge is not None:
             return judge

@@ -1,0 +1,232 @@
+"""The ``vocab`` folder of a spaCy pipeline: the words that have vectors, or else its strings.
+
+Layout: explosion/spaCy, spacy/vocab.pyx and spacy/vectors.pyx, ``to_disk``. ``strings.json`` lists
+every string of the pipeline, labels and shapes of words among them; ``key2row``, a map in
+MessagePack, says which row of ``vectors`` (``.npy``) belongs to which key, and a key is the hash of
+a string. Several words may share a row. Vectors in floret's manner belong to no words.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.byte_strings import ByteStrings
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.formats import json_text, json_values, numpy_array, spacy_strings
+from vocabtool.formats.named_files import refuse_link
+from vocabtool.model import Model, PassedOver
+from vocabtool.vocabulary import Place, Vocabulary, in_id_order
+
+FOLDER: Final = "vocab"
+STRINGS: Final = "strings.json"
+KEYS: Final = "key2row"
+VECTORS: Final = "vectors"
+SETTINGS: Final = "vectors.cfg"
+FORMAT: Final = "spaCy vocab"
+
+MAX_FILE: Final = 1 << 28  # bytes of a file but the vectors, of which the head is read
+SEED: Final = 1
+MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
+SHIFT: Final = np.uint64(47)
+BLOCK: Final = 8  # bytes hashed at a time
+NUMBERS: Final = {0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}  # MessagePack's unsigned ones
+MAPS: Final = {0xDE: ">H", 0xDF: ">I"}
+
+# Strings that are numbered instead of hashed, and in no ``strings.json`` (spacy/symbols.pyx).
+_FLAGS: Final = """IS_ALPHA IS_ASCII IS_DIGIT IS_LOWER IS_PUNCT IS_SPACE IS_TITLE IS_UPPER
+LIKE_URL LIKE_NUM LIKE_EMAIL IS_STOP IS_OOV_DEPRECATED IS_BRACKET IS_QUOTE IS_LEFT_PUNCT
+IS_RIGHT_PUNCT IS_CURRENCY"""
+_FEATURES: Final = """ID ORTH LOWER NORM SHAPE PREFIX SUFFIX LENGTH CLUSTER LEMMA POS TAG DEP
+ENT_IOB ENT_TYPE HEAD SENT_START SPACY PROB LANG ADJ ADP ADV AUX CONJ CCONJ DET INTJ NOUN NUM PART
+PRON PROPN PUNCT SCONJ SYM VERB X EOL SPACE"""
+_LABELS: Final = """PERSON NORP FACILITY ORG GPE LOC PRODUCT EVENT WORK_OF_ART LANGUAGE LAW DATE
+TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL acomp advcl advmod agent amod appos attr aux auxpass
+cc ccomp complm conj cop csubj csubjpass dep det dobj expl hmod hyph infmod intj iobj mark meta
+neg nmod nn npadvmod nsubj nsubjpass num number oprd obj obl parataxis partmod pcomp pobj poss
+possessive preconj prep prt punct quantmod relcl rcmod root xcomp acl ENT_KB_ID MORPH ENT_ID IDX
+_"""
+SYMBOLS: Final = (
+    "",
+    *_FLAGS.split(),
+    *(f"FLAG{number}" for number in range(19, 64)),
+    *_FEATURES.split(),
+    *(f"DEPRECATED{number:03}" for number in range(1, 277)),
+    *_LABELS.split(),
+)
+
+
+def folder_in(folder: Path) -> Path | None:
+    """The folder ``vocab`` of a pipeline, or this one itself; ``None`` where it is neither."""
+    if (folder / FOLDER / STRINGS).is_file():
+        return folder / FOLDER
+    return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
+
+
+def read(folder: Path, vocab: Path) -> Model:
+    """What the vocabulary in ``vocab`` holds, of the pipeline in ``folder`` or by itself.
+
+    Raises :class:`VocabtoolError` where its strings are not read; where its vectors are not, that
+    is a warning.
+    """
+    within = "" if vocab == folder else f"{FOLDER}/"
+    with reading(within + STRINGS):
+        document = json_text.parse(_content(vocab / STRINGS))
+        if document and (reason := spacy_strings.recognise(document)):
+            raise InvalidFile(reason)
+        strings = json_values.strings(document, "text")
+    place = Place(within + STRINGS, "whole list")
+    warnings = list(_unread(folder))
+    try:
+        words = _words_with_vectors(strings, vocab, within)
+    except VocabtoolError as error:
+        warnings.append(f"{error}: which words have vectors is not read")
+        words = None
+    if words is None:
+        note = (spacy_strings.NOTE,)
+        listed = Vocabulary(STRINGS, "list", strings, places=(place,), notes=note)
+        return Model(str(folder), FORMAT, (listed,), warnings=tuple(warnings))
+    why = "all strings of the pipeline, labels and shapes of words among them"
+    passed_over = (PassedOver(STRINGS, len(strings), place, why),)
+    return Model(str(folder), FORMAT, (words,), passed_over, tuple(warnings))
+
+
+def _unread(folder: Path) -> Iterator[str]:
+    """The parts of a pipeline that have words of their own."""
+    for path in sorted(folder.glob("*transformer")):
+        if path.is_dir():
+            yield f"{path.name}/: the pieces of its tokenizer are not read"
+
+
+def _content(file: Path) -> bytes:
+    refuse_link(file)
+    with file.open("rb") as opened:
+        data = opened.read(MAX_FILE + 1)
+    if len(data) > MAX_FILE:
+        raise UnsupportedFormat(f"larger than {MAX_FILE:,} bytes")
+    return data
+
+
+def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
+    """The words in the order of their rows; ``None`` where no words have vectors."""
+    if not (vocab / KEYS).is_file():
+        return None
+    with reading(within + KEYS):
+        rows = _integer_map(_content(vocab / KEYS))
+    if not rows or _mode(vocab / SETTINGS, within) == "floret":
+        return None
+    with reading(within + VECTORS):
+        refuse_link(vocab / VECTORS)
+        with (vocab / VECTORS).open("rb") as file:
+            shape = numpy_array.read_head(file).shape
+        last = max(rows.values())
+        if len(shape) != 2 or last >= shape[0]:
+            raise InvalidFile(f"an array of shape {shape}, but {KEYS} names row {last:,}")
+    entries, ids = _of_keys(strings, rows)
+    stored, first_id, in_order = in_id_order(entries, ids)
+    return Vocabulary(
+        "words",
+        "vectors",
+        stored,
+        first_id,
+        in_order,
+        places=(Place(within + KEYS, "words with a vector"),),
+        notes=tuple(_notes(len(rows), len(entries), shape)),
+    )
+
+
+def _notes(keys: int, words: int, shape: tuple[int, ...]) -> Iterator[str]:
+    yield f"{shape[1]:,} dimensions; the id of a word is the row of its vector"
+    if keys > words:
+        yield f"{keys - words:,} vectors belong to words that {STRINGS} does not hold"
+
+
+def _mode(file: Path, within: str) -> object:
+    """How vectors are looked up; older files do not say, and mean ``default``."""
+    if not file.is_file():
+        return None
+    with reading(within + SETTINGS):
+        document = json_text.parse(_content(file))
+        return document.get("mode") if isinstance(document, dict) else None
+
+
+def _of_keys(strings: ByteStrings, rows: dict[int, int]) -> tuple[ByteStrings, NDArray[np.int64]]:
+    """The words whose keys are there, and their rows: int64, shape (n,)."""
+    keys = hashes(strings)
+    order = np.argsort(keys)
+    wanted = np.fromiter(rows, np.uint64, len(rows))
+    row_of = np.fromiter(rows.values(), np.int64, len(rows))
+    at = np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)
+    found = np.flatnonzero(keys[order[at]] == wanted) if len(keys) else np.zeros(0, np.int64)
+    symbols = [(SYMBOLS[key], row) for key, row in rows.items() if key < len(SYMBOLS)]
+    words = strings.take(order[at[found]])
+    if not symbols:
+        return words, row_of[found]
+    entries = ByteStrings.of((*words, *(name.encode() for name, _ in symbols)))
+    return entries, np.concatenate([row_of[found], [row for _, row in symbols]])
+
+
+def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
+    """The key of each string, shape (n,): MurmurHash64A (Austin Appleby, public domain)."""
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK
+    )
+
+    def numbers(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+        found: NDArray[np.uint64] = windows[positions].view("<u8").ravel()
+        return found
+
+    starts, lengths = strings.starts.astype(np.int64), strings.lengths.astype(np.int64)
+    keys = np.uint64(SEED) ^ (lengths.astype(np.uint64) * MULTIPLIER)
+    left = np.arange(len(strings))
+    for block in range(int(lengths.max(initial=0)) // BLOCK):
+        left = left[lengths[left] >= (block + 1) * BLOCK]
+        mixed = numbers(starts[left] + block * BLOCK) * MULTIPLIER
+        mixed = (mixed ^ (mixed >> SHIFT)) * MULTIPLIER
+        keys[left] = (keys[left] ^ mixed) * MULTIPLIER
+    over = np.flatnonzero(lengths % BLOCK)
+    unused = ((BLOCK - lengths[over] % BLOCK) * 8).astype(np.uint64)
+    tail = numbers(starts[over] + lengths[over] // BLOCK * BLOCK) << unused >> unused
+    keys[over] = (keys[over] ^ tail) * MULTIPLIER
+    keys = (keys ^ (keys >> SHIFT)) * MULTIPLIER
+    return np.asarray(keys ^ (keys >> SHIFT), np.uint64)
+
+
+def _integer_map(data: bytes) -> dict[int, int]:
+    """A MessagePack map of whole numbers from 0 on (msgpack/msgpack, spec.md)."""
+    if not data:
+        raise InvalidFile("an empty file, wanted a map in MessagePack")
+    pos, count = 1, data[0] & 0x0F
+    if data[0] in MAPS:
+        count, pos = _number(data, 1, MAPS[data[0]])
+    elif data[0] & 0xF0 != 0x80:
+        raise InvalidFile(f"it begins {data[:1].hex()}, wanted a map in MessagePack", offset=0)
+    if 2 * count > len(data) - pos:
+        raise InvalidFile(f"a map of {count:,} pairs in {len(data):,} bytes", offset=0)
+    values = []
+    for _ in range(2 * count):
+        kind = data[pos] if pos < len(data) else -1
+        if 0 <= kind < 0x80:
+            value, pos = kind, pos + 1
+        elif kind in NUMBERS:
+            value, pos = _number(data, pos + 1, NUMBERS[kind])
+        else:
+            raise InvalidFile("no whole number where a key or a row belongs", offset=pos)
+        values.append(value)
+    if pos != len(data):
+        raise InvalidFile(f"{len(data) - pos:,} bytes behind the map", offset=pos)
+    return dict(zip(values[::2], values[1::2], strict=True))
+
+
+def _number(data: bytes, pos: int, layout: str) -> tuple[int, int]:
+    """A number and the position behind it."""
+    behind = pos + struct.calcsize(layout)
+    if behind > len(data):
+        raise InvalidFile("cut off within a number", offset=pos)
+    number: Any = struct.unpack_from(layout, data, pos)[0]
+    return int(number), behind
