@@ -210,15 +210,16 @@ def _own_judge(vocabulary: Vocabulary, path: Path) -> Judge | None:
     """Cuts texts as the file does that holds the vocabulary; ``None`` where it does not say how."""
     from vocabtool.formats import sentencepiece_file
     from vocabtool.formats.readers import source_of
-    from vocabtool.words import hf_tokenizer_judge
+    from vocabtool.words import hf_tokenizer_judge, keras_tokenizer_judge
 
     for file in _files_of(vocabulary, path):
         if sentencepiece_file.READER.recognise(source_of(file)) is None:
             tokenizer = SentencePieces(read_model(file))
             return SentencePieceJudge(Rule(()), tokenizer, vocabulary)
-        judge = hf_tokenizer_judge.judge_of(file, vocabulary)
-        if judge is not None:
-            return judge
+        for kind in (hf_tokenizer_judge, keras_tokenizer_judge):
+            judge: Judge | None = kind.judge_of(file, vocabulary)
+            if judge is not None:
+                return judge
     return None
 
 
