@@ -65,7 +65,7 @@ def read(source: Source) -> Found:
         first_id,
         uneven,
         places=(Place(source.name, "whole lines"),),
-        notes=("tokens of RWKV; id 0, which is not in the file, ends a text",),
+        notes=("tokens of RWKV" + "; id 0, which no line has, ends a text" * (first_id > 0),),
         marker=" ",
     )
     return Found((vocabulary,))
