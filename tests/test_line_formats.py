@@ -128,6 +128,23 @@ def test_damaged_ranks(tmp_path: Path, line: bytes, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"IQ== 0\nIg== 1\nIyM= x\n", "line 3 holds b'x', wanted a whole number"),
+        (b"IQ== 0\nI! 1\nIyM= 2\n", "line 2 holds 'I!', wanted base64"),
+        (b"IQ== 0\nIg== 1\nIyM", "line 3 has 1 columns, wanted at least 2"),
+        (b"1 'a' 1\n2 'b' 1\n3 'c 1\n", 'line 3 is "3 \'c 1"'),
+        (b"1 'a' 1\n2 'b' 1\n3 '", 'line 3 is "3 \'"'),
+    ],
+)
+def test_short_files_that_are_damaged(tmp_path: Path, data: bytes, message: str) -> None:
+    """One bad line does not make a list of words of them."""
+    with pytest.raises(InvalidFile) as caught:
+        vocabtool.inspect(write(tmp_path, data))
+    assert message in str(caught.value)
+
+
 def test_words_and_counts_are_no_ranks(tmp_path: Path) -> None:
     """Words of four letters look like base64, but no single byte does."""
     path = write(tmp_path, b"that 5\nwith 4\nfrom 3\n")
@@ -413,7 +430,9 @@ def test_rwkv_world() -> None:
     read = rwkv.TRIE_TOKENIZER(str(file)).idx2token
     assert [(number, token) for token, number in pairs(vocabulary)] == [*read.items()]
     assert (len(vocabulary), vocabulary.first_id, vocabulary.kind) == (65_529, 1, "table")
-    with pytest.raises(vocabtool.VocabtoolError, match="does not say how a text is cut"):
+    with pytest.raises(
+        vocabtool.VocabtoolError, match="how texts are cut into these pieces is not read"
+    ):
         vocabtool.Words.of(file)
 
 
@@ -433,7 +452,7 @@ def test_rwkv_world() -> None:
         (b"9001 '\\U00110000' 4", "which is no text"),
         (b"9001 '\xff' 1", "which is no text"),
         (b"17 'ab' 2", "two tokens have id 17"),
-        (b"", "line 9,001 is ''"),
+        (b"", "line 9,001 is '', wanted an id"),
     ],
 )
 def test_damaged_rwkv(tmp_path: Path, line: bytes, message: str) -> None:

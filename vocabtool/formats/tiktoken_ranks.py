@@ -41,17 +41,17 @@ RUN: Final = re.compile(r"! ([0-9]{1,10}) ")
 
 
 def recognise(source: Source) -> str | None:
-    """``None`` where every line is base64 and a rank, and the base64 of some token is padded.
+    """``None`` where most lines are base64 and a rank, and the base64 of some token is padded.
 
     Merging begins with single bytes, so every file has some such, while words of four letters
-    and their counts, which look like the rest, do not end in ``=``.
+    and their counts, which look like the rest, do not end in ``=``. Another line is damage.
     """
     whole = source.size <= len(source.head)
     lines = (source.head.rstrip(b"\r\n") if whole else source.head).split(b"\n")
     if not whole:
         del lines[-1]  # cut off with the head
-    if not lines or not all(map(LINE.fullmatch, lines)):
-        return "not every line is base64, a blank and a number"
+    if 2 * sum(LINE.fullmatch(line) is not None for line in lines) <= len(lines):
+        return "most of its lines are not base64, a blank and a number"
     if not PADDED.search(source.head):
         return f"no token whose base64 is padded in its first {HEAD:,} bytes"
     return None
