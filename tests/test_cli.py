@@ -220,6 +220,11 @@ def test_incomplete_is_said(tmp_path: Path) -> None:
         (["extract", "README.md"], 3, "vocabtool: error: README.md: "),
         (["extract", "data/sentence_encoder", "-o", "no/such/f"], 3, "such: no such folder to"),
         (["extract", "data/sentence_encoder", "-o", ""], 2, "-o wants the name of a file"),
+        (
+            ["extract", "data/sentence_encoder", "-o", "words.foo"],
+            2,
+            "-o wants a file that ends in .json, .csv, .parquet or .txt, or --format",
+        ),
     ],
 )
 def test_errors(arguments: list[str], code: int, message: str) -> None:
@@ -409,6 +414,9 @@ def test_help_names_every_command() -> None:
     shown = run("--help").stdout.decode()
     assert "inspect" in shown
     assert "extract" in shown
+    told = " ".join(shown.split())
+    assert "oov Report which words of FILE... MODEL does not know. search" in told
+    assert "Find how much the keyword leg of the index in DIR weighs, and keep it there." in told
     assert "--name" in run("extract", "--help").stdout.decode()
     assert "--all" in run("inspect", "--help").stdout.decode()
 

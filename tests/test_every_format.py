@@ -100,6 +100,25 @@ def tokenizer_file(folder: Path) -> Path:
     return folder / "tokenizer.json"
 
 
+def keras_tokenizer(folder: Path) -> Path:
+    index = json.dumps({word: number for number, word in enumerate(WORDS, 1)})
+    document = {"class_name": "Tokenizer", "config": {"word_index": index}}
+    (folder / "keras.json").write_text(json.dumps(document), "utf-8")
+    return folder / "keras.json"
+
+
+def word_index(folder: Path) -> Path:
+    index = {word: number for number, word in enumerate(WORDS, 1)}
+    (folder / "word_index.json").write_text(json.dumps({"word_index": index}), "utf-8")
+    return folder / "word_index.json"
+
+
+def words_with_ids(folder: Path) -> Path:
+    lines = [f"{word} {number}\n" for number, word in enumerate(WORDS)]
+    (folder / "vocab.txt").write_text("".join(reversed(lines)), "utf-8")
+    return folder / "vocab.txt"
+
+
 def vocab_json(folder: Path) -> Path:
     words = {word: number for number, word in enumerate(WORDS)}
     (folder / "vocab.json").write_text(json.dumps(words), "utf-8")
@@ -225,6 +244,9 @@ FORMATS: Final[dict[str, Callable[[Path], Path]]] = {
     "TFLite": tflite_file,
     "Keras archive": keras_file,
     "tokenizer.json": tokenizer_file,
+    "Keras tokenizer": keras_tokenizer,
+    "word_index": word_index,
+    "words with ids": words_with_ids,
     "vocab.json": vocab_json,
     "vocab.txt": vocab_txt,
     "word list": word_list,
@@ -279,7 +301,7 @@ def test_every_command_takes_it(
     assert (told["common"], told["only_b"]) == (2, 1)
 
     (out / "corpus.txt").write_text("the cat xapian\nthe dog\n", "utf-8")
-    rule = () if name == "SentencePiece" else ("--rule", "whitespace")
+    rule = () if name in ("SentencePiece", "Keras tokenizer") else ("--rule", "whitespace")
     run("oov", model, out / "corpus.txt", *rule, "-o", out / "oov.json")
     report = json.loads((out / "oov.json").read_bytes())
     assert report["tokens"] == {"all": 5, "unknown": 1, "unknown_rate": 0.2}

@@ -132,6 +132,9 @@ def test_no_format_fits(tmp_path: Path) -> None:
     assert caught.value.tried == (
         "Hugging Face tokenizer.json: no object model in it",
         "TensorFlow.js model.json: neither modelTopology nor weightsManifest in it",
+        "Keras Tokenizer (to_json): no word_index in it",
+        "Mistral tekken.json: no list vocab and object config in it",
+        "JSON of tiktoken ranks: no text bpe_ranks in it",
         "JSON object of ids (Hugging Face vocab.json): the id of 'layers' is a text, "
         "wanted a whole number from 0 to 4,294,967,295",
         "JSON list of pieces and scores (TensorFlow.js): an object, wanted a list of pieces "
@@ -140,7 +143,7 @@ def test_no_format_fits(tmp_path: Path) -> None:
     )
     with pytest.raises(UnknownFormat) as caught:
         found(b"[[1, 2]]", tmp_path)
-    assert caught.value.tried[2:] == (
+    assert caught.value.tried[5:] == (
         "JSON object of ids (Hugging Face vocab.json): a list, wanted an object of entries "
         "and their ids",
         "JSON list of pieces and scores (TensorFlow.js): item 0 holds a whole number and a whole "
@@ -260,6 +263,48 @@ def test_a_key_twice(tmp_path: Path) -> None:
 def test_no_vocab_json(document: object, reason: str) -> None:
     """What is not an object of distinct ids is not taken for one."""
     assert (hf_vocab_json.recognise(document) or "").startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"model_max_length": 512},
+        {"version": 3},
+        {"maxLength": 128, "hiddenSize": 384},
+        {"hidden_size": 768, "num_layers": 12, "heads": 4},
+    ],
+)
+def test_settings_are_no_vocabulary(document: dict[str, int], tmp_path: Path) -> None:
+    """Numbers with the names of settings are no ids: not alone, and not in a folder."""
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps(document))
+    reason = "its keys are names of settings, and their values no ids"
+    assert hf_vocab_json.recognise(document) == reason
+    with pytest.raises(UnknownFormat, match=reason):
+        vocabtool.inspect(file)
+    (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\na b\n")
+    with pytest.raises(UnknownFormat):
+        vocabtool.inspect(tmp_path)
+    (tmp_path / "vocab.json").write_bytes(b'{"a": 0, "b": 1, "ab": 2}')
+    found = vocabtool.inspect(tmp_path)
+    assert [vocabulary.tokens for vocabulary in found.vocabularies] == [["a", "b", "ab"]]
+    assert [passed.name for passed in found.passed_over] == ["tokenizer_config.json"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"<mask>": 30522},
+        {"the": 0},
+        {"card_lost": 0, "card_stolen": 1},
+        {"card_lost": 1, "card_stolen": 2},
+        {"<pad>": 50257, "<sep>": 50300},
+        {f"my_name_{number}": 3 * number for number in range(100)},
+    ],
+)
+def test_these_are_ids(document: dict[str, int], tmp_path: Path) -> None:
+    """Added tokens, labels that count on, and names by the hundred."""
+    assert only(json.dumps(document).encode(), tmp_path).tokens == [*document]
 
 
 @pytest.mark.parametrize(

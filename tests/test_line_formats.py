@@ -5,13 +5,18 @@ from __future__ import annotations
 import base64
 import io
 import random
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import vocabtool
 from tests import reader_checks
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import sentencepiece_file, tiktoken_ranks, word_list
+from vocabtool.formats import rwkv_vocab, sentencepiece_file, tiktoken_ranks, word_list
 from vocabtool.vocabulary import Place, Unknown, Vocabulary
 
 SENTENCES = ("the quick brown fox jumps over the lazy dog", "naïve 日本 quick", "less is more")
@@ -81,8 +86,29 @@ def test_line_ends(tmp_path: Path, newline: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "data",
+    [
+        b"IQ== 0\nIg== 1\n= 2\n",
+        b"= 1\nIQ== 0\n",
+        b"dGhl 3\nIGE= 0\n== 9",
+        b"IQ== 0\r\nIg== 1\r\n\r\n",
+        b"IQ== 0\nIg== 1\n\n\n",
+    ],
+)
+def test_empty_tokens_and_lines(tmp_path: Path, data: bytes) -> None:
+    """A token of nothing but padding is empty, and blank lines at the end are none, as there."""
+    load = pytest.importorskip("tiktoken.load", reason="the oracle is tiktoken itself")
+    file = write(tmp_path, data, "tokenizer.model")
+    loaded = load.load_tiktoken_bpe(str(file))
+    vocabulary = vocabtool.extract(file)
+    assert pairs(vocabulary) == sorted(loaded.items(), key=lambda pair: pair[1])
+    assert ("empty tokens: 1" in vocabulary.notes) == (b"" in loaded)
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
+        (b" 1", "line 9,001 holds no token"),
         (b"I!== 1", "line 9,001 holds 'I!==', wanted base64: "),
         (b"I 1", "line 9,001 holds 'I', wanted base64: "),
         (b"Ig== x", "line 9,001 holds b'x', wanted a whole number"),
@@ -102,11 +128,28 @@ def test_damaged_ranks(tmp_path: Path, line: bytes, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"IQ== 0\nIg== 1\nIyM= x\n", "line 3 holds b'x', wanted a whole number"),
+        (b"IQ== 0\nI! 1\nIyM= 2\n", "line 2 holds 'I!', wanted base64"),
+        (b"IQ== 0\nIg== 1\nIyM", "line 3 has 1 columns, wanted at least 2"),
+        (b"1 'a' 1\n2 'b' 1\n3 'c 1\n", 'line 3 is "3 \'c 1"'),
+        (b"1 'a' 1\n2 'b' 1\n3 '", 'line 3 is "3 \'"'),
+    ],
+)
+def test_short_files_that_are_damaged(tmp_path: Path, data: bytes, message: str) -> None:
+    """One bad line does not make a list of words of them."""
+    with pytest.raises(InvalidFile) as caught:
+        vocabtool.inspect(write(tmp_path, data))
+    assert message in str(caught.value)
+
+
 def test_words_and_counts_are_no_ranks(tmp_path: Path) -> None:
     """Words of four letters look like base64, but no single byte does."""
     path = write(tmp_path, b"that 5\nwith 4\nfrom 3\n")
     reason = tiktoken_ranks.READER.recognise(reader_checks.source_of(path))
-    assert reason == "no token of a single byte in its first 65,536 bytes"
+    assert reason == "no token whose base64 is padded in its first 65,536 bytes"
     assert reader_checks.recognised(tiktoken_ranks.READER, tmp_path) == {"tiktoken"}
 
 
@@ -276,6 +319,16 @@ def test_line_breaks(tmp_path: Path, data: bytes, entries: list[str]) -> None:
             "list",
             ("the first entry begins with a byte order mark, kept as stored",),
         ),
+        (
+            b"the\t5\nof\t4\n",
+            None,
+            None,
+            "list",
+            (
+                "each line holds a word and a number: these are not 0 to 1, each once, so they "
+                "are taken for counts or scores, and ids are the numbers of lines",
+            ),
+        ),
         (b"the\n##s\n", None, "##", "list", ("pieces are marked with '##', as the entries look",)),
     ],
 )
@@ -322,6 +375,101 @@ def test_no_lists(tmp_path: Path, data: bytes, reason: str) -> None:
     assert told.startswith(reason)
 
 
+NUMBERED: dict[str, tuple[bytes, list[str], str]] = {
+    "ids": (b"the 1\n<UNKNOWN> 0\nof 2\n", ["<UNKNOWN>", "the", "of"], "table"),
+    "ids behind tabs": (b"New York\t1\r\nParis\t0", ["Paris", "New York"], "table"),
+    "ids of pieces": (b"##s 2\n[UNK] 1\n[PAD] 0\n", ["[PAD]", "[UNK]", "##s"], "wordpiece"),
+    "counts": (b"the 500\nof 400\nand 400\n", ["the", "of", "and"], "list"),
+    "from 1 on": (b"the 1\nof 2\n", ["the", "of"], "list"),
+    "scores": ("▁the\t-3.25\n<s>\t0\n▁of\t-4\n".encode(), ["▁the", "<s>", "▁of"], "list"),
+    "one line": (b"Apollo 11\n", ["Apollo 11"], "list"),
+    "the same word twice": (b"Apollo 11\nApollo 13\n", ["Apollo 11", "Apollo 13"], "list"),
+    "a line without": (b"the 0\nof\n", ["the 0", "of"], "list"),
+    "two in a line": (b"a b 0\nof\n", ["a b 0", "of"], "list"),
+    "no number": (b"the 0\nof x\n", ["the 0", "of x"], "list"),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERED)
+def test_a_word_and_a_number(tmp_path: Path, case: str) -> None:
+    """Numbers from 0 to n-1, each once, are ids; others are left out, and it is said."""
+    data, entries, kind = NUMBERED[case]
+    vocabulary = read_words(tmp_path, data)
+    assert (list(vocabulary), vocabulary.kind) == (entries, kind)
+    assert (vocabulary.first_id, vocabulary.ids) == (0, None)
+    assert ("each line holds a word and its id" in vocabulary.notes) == case.startswith("ids")
+    counts = any("counts or scores" in note for note in vocabulary.notes)
+    assert counts == (case in ("counts", "from 1 on", "scores"))
+
+
+def rwkv_lines(tokens: dict[int, str | bytes]) -> bytes:
+    """As the file is written: each token as Python shows it."""
+    sizes = ((t, len(t if isinstance(t, bytes) else t.encode())) for t in tokens.values())
+    lines = zip(tokens, sizes, strict=True)
+    return "".join(f"{number} {token!r} {size}\n" for number, (token, size) in lines).encode()
+
+
+@given(st.lists(st.text() | st.binary(), min_size=1), st.sampled_from([b"\n", b"\r\n"]))
+def test_rwkv(tokens: list[str | bytes], newline: bytes) -> None:
+    """Whatever the tokens, those that the rwkv package reads."""
+    rwkv = pytest.importorskip("rwkv.rwkv_tokenizer", reason="the oracle is rwkv itself")
+    data = rwkv_lines({7 * i + 1: token for i, token in enumerate(tokens)})
+    with TemporaryDirectory() as folder:
+        path = write(Path(folder), data.replace(b"\n", newline))
+        (vocabulary,) = reader_checks.found_in(rwkv_vocab.READER, path).vocabularies
+        with suppress(RecursionError):  # it nests on the length of a token
+            read = rwkv.TRIE_TOKENIZER(str(path)).idx2token
+            assert [(number, token) for token, number in pairs(vocabulary)] == [*read.items()]
+    assert vocabulary.marker == " "
+
+
+def test_rwkv_world() -> None:
+    """The one vocabulary that there is, as the package reads it, and no rule."""
+    rwkv = pytest.importorskip("rwkv.rwkv_tokenizer", reason="the oracle is rwkv itself")
+    file = Path(rwkv.__file__).with_name("rwkv_vocab_v20230424.txt")
+    vocabulary = vocabtool.extract(file)
+    read = rwkv.TRIE_TOKENIZER(str(file)).idx2token
+    assert [(number, token) for token, number in pairs(vocabulary)] == [*read.items()]
+    assert (len(vocabulary), vocabulary.first_id, vocabulary.kind) == (65_529, 1, "table")
+    with pytest.raises(
+        vocabtool.VocabtoolError, match="how texts are cut into these pieces is not read"
+    ):
+        vocabtool.Words.of(file)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"9001 'ab' 3", "line 9,001 says 3 bytes, and has 2"),
+        (b"9001 'ab' 999999999999", "line 9,001 is "),
+        (b"99999999999 'ab' 2", "line 9,001 is "),
+        (b"9999999999 'ab' 2", "line 9,001 is "),
+        (b"9001 [] 2", "line 9,001 is "),
+        (b"9001 'a' 'b' 2", "line 9,001 is "),
+        (b"9001 __import__('os') 2", "line 9,001 is "),
+        (b"9001 'a\\d' 3", "line 9,001 is "),
+        ("9001 b'é' 2".encode(), "line 9,001 is "),
+        (b"9001 '\\ud800' 3", "line 9,001 holds '\\ud800', which is no text"),
+        (b"9001 '\\U00110000' 4", "which is no text"),
+        (b"9001 '\xff' 1", "which is no text"),
+        (b"17 'ab' 2", "two tokens have id 17"),
+        (b"", "line 9,001 is '', wanted an id"),
+    ],
+)
+def test_damaged_rwkv(tmp_path: Path, line: bytes, message: str) -> None:
+    """A line that is no id, one literal and its length is told with its number; nothing is run."""
+    data = rwkv_lines({number: f"token {number}" for number in range(1, 9_001)})
+    path = write(tmp_path, data + line + b"\n9002 'x' 1\n")
+    with pytest.raises(InvalidFile) as caught:
+        reader_checks.found_in(rwkv_vocab.READER, path)
+    assert message in str(caught.value)
+
+
+def test_other_formats_are_no_rwkv(tmp_path: Path) -> None:
+    """No other format has such lines."""
+    assert reader_checks.recognised(rwkv_vocab.READER, tmp_path) == set()
+
+
 def test_other_formats_are_no_lists(tmp_path: Path) -> None:
     """Of other formats' files, those that are lines of words may pass: they are asked before."""
     assert reader_checks.recognised(word_list.READER, tmp_path) == {
@@ -345,8 +493,32 @@ def test_damage(tmp_path: Path) -> None:
     assert reader_checks.survives(word_list.READER, lists, tmp_path, every=5, flips=300) > 0
     lines = ranks({bytes([byte]): byte for byte in range(256)})
     assert reader_checks.survives(tiktoken_ranks.READER, lines, tmp_path, every=17, flips=300) > 0
+    lines = rwkv_lines({1: "the", 2: b"\xff", 3: "日'\n"}) + b"4 'x' 1\n"
+    assert reader_checks.survives(rwkv_vocab.READER, lines, tmp_path, every=1, flips=500) > 0
     model = train("bpe")[:3_000]
     survived = reader_checks.survives(
         sentencepiece_file.READER, model, tmp_path, every=29, flips=300
     )
     assert survived > 0
+
+
+def test_real_files(shared: Path) -> None:
+    """Whisper's ranks as tiktoken reads them; a vocab.txt as it is packed into its TFLite model."""
+    load = pytest.importorskip("tiktoken.load", reason="the oracle is tiktoken itself")
+    whisper = shared / "files" / "tiktoken" / "multilingual.tiktoken"
+    read = sorted(load.load_tiktoken_bpe(str(whisper)).items(), key=lambda pair: pair[1])
+    assert pairs(vocabtool.extract(whisper)) == read
+    assert read[-1] == (b"", 50256)
+    tflite = shared / "files" / "tflite"
+    words = vocabtool.extract(tflite / "vocab.txt")
+    packed = vocabtool.extract(tflite / "test_model_nl_classifier_with_regex_tokenizer.tflite")
+    assert pairs(words) == pairs(packed)
+    assert (words.id_of("the"), words.entry_of(2)) == (4, "<UNKNOWN>")
+    rwkv = vocabtool.extract(shared / "files" / "rwkv" / "rwkv_vocab_v20230424.txt")
+    assert (rwkv.id_of(b"\xff"), rwkv.id_of(" the"), len(rwkv)) == (256, 22_590, 65_529)
+
+
+def test_a_folder_with_settings(shared: Path) -> None:
+    """The settings of RoBERTa's tokenizer are no vocabulary beside its words."""
+    (vocabulary,) = vocabtool.vocabularies(shared / "files" / "roberta")
+    assert len(vocabulary) == 50_265

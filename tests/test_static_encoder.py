@@ -425,7 +425,7 @@ def test_no_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text("[" * 100_000)
     with pytest.raises(InvalidFile, match=r"fit\.json"):
         FittedWeights.read(path)
-    monkeypatch.setattr("vocabtool.formats.json_text.MAX_FILE", 10)
+    monkeypatch.setattr("vocabtool.formats.json_parsing.MAX_FILE", 10)
     with pytest.raises(UnsupportedFormat, match="more than 10 bytes"):
         FittedWeights.read(path)
 

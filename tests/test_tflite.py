@@ -228,7 +228,7 @@ def test_packed_files(tmp_path: Path) -> None:
     assert found.warnings == ()
 
 
-@pytest.mark.parametrize("text", [b"a 1\nb 1\n", b"a x\nb 1\n", b"a 1\nb\n c\n", b"a 1\nb\n"])
+@pytest.mark.parametrize("text", [b"a 1\na 1\n", b"a x\nb 1\n", b"a 1\nb\n c\n", b"a 1\nb\n"])
 def test_lines_without_ids(tmp_path: Path, text: bytes) -> None:
     """Lines that are not a word and an id of its own stay whole."""
     found = reader_checks.found_in(READER, write(tmp_path, MODEL + packed({"v": text})))

@@ -279,8 +279,14 @@ def test_unknown_ending(tmp_path: Path) -> None:
     """Another ending is refused, with those that are known."""
     path = tmp_path / "words.xls"
     path.write_bytes(b"")
-    with pytest.raises(UnknownFormat, match=r"wanted \.txt, \.json, \.csv, \.parquet, got '\.xls'"):
+    told = r"words\.xls: wanted \.txt, \.json, \.csv, \.parquet, got '\.xls'"
+    with pytest.raises(UnknownFormat, match=told):
         read(path)
+    with pytest.raises(UnknownFormat, match=told):
+        save(words(b"the"), path)
+    assert path.read_bytes() == b""
+    save(words(b"the"), path, "text")
+    assert path.read_bytes() == b"the\n"
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -29,7 +29,21 @@ from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.telling import tell
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Lists each command with its whole sentence, which click cuts at the width of the screen."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The first paragraph of each command's help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, " ".join((command.help or "").partition("\n\n")[0].split()))
+                    for name, command in sorted(self.commands.items())
+                ]
+            )
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(vocabtool.__version__, prog_name="vocabtool")
 def cli() -> None:
     """Which words does an embedding model not know?"""

@@ -56,10 +56,11 @@ def check_files(file: str, html: str | None, output: str | None) -> None:
             raise NotFound(f"{folder}: no such folder to write in")
 
 
-def check_ending(file: str) -> None:
-    """Refuse a file whose ending promises what is not written."""
-    if Path(file).suffix.lower() not in (*REPORT_ENDINGS, "", ".txt"):
-        wanted = ", ".join(REPORT_ENDINGS)
+def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
+    """Refuse a file whose ending promises what is not written; none, and ``.txt``, is text."""
+    others = [ending for ending in endings if ending != ".txt"]
+    if Path(file).suffix.lower() not in (*others, "", ".txt"):
+        wanted = ", ".join(others)
         raise click.UsageError(f"-o wants a file that ends in {wanted} or .txt, or --format")
 
 

@@ -54,7 +54,11 @@ class Model(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether everything that may hold a vocabulary could be read."""
+        """Whether every place was read in which the format is known to keep words.
+
+        Not that there are no others: what is passed over, folders inside a folder, and what code
+        or a custom op holds do not count.
+        """
         return not self.warnings
 
 

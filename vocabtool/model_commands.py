@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 import vocabtool
-from vocabtool.command_streams import OUTPUT
+from vocabtool.command_streams import OUTPUT, check_ending
 from vocabtool.telling import tell, width
 
 if TYPE_CHECKING:
@@ -55,7 +55,12 @@ def meant(model: str, name: str | None) -> tuple[str, str | None]:
     help="A table (tab-separated where no terminal is), or JSON.",
 )
 def inspect_command(model: str, show_all: bool, output: InspectFormat) -> None:
-    """List every vocabulary in MODEL: name, kind, size, ids, where it hides."""
+    """List every vocabulary in MODEL: name, kind, size, ids, where it hides.
+
+    `"complete": true` in JSON says that every place was read in which vocabtool knows this format
+    to keep words. It does not say that there are no others: what is passed over (--all tells),
+    folders inside a folder, and what code or a custom op holds do not count.
+    """
     from vocabtool import inspection
     from vocabtool.extraction import choose
 
@@ -88,7 +93,7 @@ def inspect_command(model: str, show_all: bool, output: InspectFormat) -> None:
     "output",
     type=click.Choice(EXTRACT_FORMATS),
     help="One entry a line (text), or with ids: json and parquet lose nothing. "
-    "[default: by the ending of FILE, else text]",
+    "[default: by the ending of FILE; text for .txt or none]",
 )
 @OUTPUT
 def extract_command(model: str, name: str | None, output: FileFormat | None, file: str) -> None:
@@ -98,6 +103,8 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
 
     if not file:
         raise click.UsageError("-o wants the name of a file")
+    if output is None:
+        check_ending(file, vocabulary_files.ENDINGS)
     if file == "-" and output == "parquet" and sys.stdout.isatty():
         raise click.UsageError("parquet is not for a terminal; give a file with -o FILE")
     path, name = meant(model, name)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
-from vocabtool.formats import json_text
+from vocabtool.formats import json_parsing
 
 MODULES: Final = "modules.json"
 MARKS: Final = (MODULES, "config_sentence_transformers.json")
@@ -90,7 +90,7 @@ def _module_kinds(folder: Path) -> list[str]:
     if not file.is_file():
         return []
     with reading(str(file)), file.open("rb") as opened:
-        told: Any = json_text.parse(opened.read(MOST_MODULES))
+        told: Any = json_parsing.parse(opened.read(MOST_MODULES))
         if not isinstance(told, list) or not all(isinstance(each, dict) for each in told):
             raise InvalidFile("wanted a list of objects")
         return [str(each.get("type")) for each in told]

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
-from vocabtool.formats import json_text
+from vocabtool.formats import json_parsing
 from vocabtool.whole_file import whole_file
 
 Weighting = Literal["none", "idf", "sif"]
@@ -97,10 +97,10 @@ class FittedWeights:
         """
         with reading(str(path)):
             with Path(path).open("rb") as file:
-                data = file.read(json_text.MAX_FILE + 1)
-            if len(data) > json_text.MAX_FILE:
-                raise UnsupportedFormat(f"more than {json_text.MAX_FILE:,} bytes of JSON")
-            return _checked(json_text.parse(data))
+                data = file.read(json_parsing.MAX_FILE + 1)
+            if len(data) > json_parsing.MAX_FILE:
+                raise UnsupportedFormat(f"more than {json_parsing.MAX_FILE:,} bytes of JSON")
+            return _checked(json_parsing.parse(data))
 
     def _bytes(self) -> bytes:
         told = {

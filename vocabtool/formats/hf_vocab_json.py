@@ -9,7 +9,8 @@ which is read apart from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +28,8 @@ ADDED: Final = "added_tokens.json"
 MAX_MERGES_FILE: Final = 1 << 28
 VERSION: Final = b"#version"
 BLANK: Final = b" "
+MOST_SETTINGS: Final = 100
+JOINED: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+")
 DENSE: Final = 2  # ids that are spread wider than this many times their number may be counts
 
 
@@ -49,7 +52,25 @@ def recognise(document: object) -> str | None:
         return error.what
     ascending = np.sort(ids)
     same = ascending[1:][ascending[1:] == ascending[:-1]]
-    return f"two keys have the value {same[0]:,}: these are no ids" if len(same) else None
+    if len(same):
+        return f"two keys have the value {same[0]:,}: these are no ids"
+    if _are_settings(document, ascending):
+        return "its keys are names of settings, and their values no ids"
+    return None
+
+
+def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> bool:
+    """Whether an object rather holds settings: ``{"model_max_length": 512}``.
+
+    ``values``: ascending. The one word of a vocabulary has the id 0, and a token that was added to
+    another is no plain name. Several settings are few, have values far apart, and names of several
+    words, half of them at least.
+    """
+    if len(document) == 1:
+        return bool(values[0]) and all(map(str.isidentifier, document))
+    joined = sum(JOINED.fullmatch(key) is not None for key in document)
+    apart = values[-1] - values[0] >= len(values)
+    return bool(apart and len(values) < MOST_SETTINGS and 2 * joined >= len(values))
 
 
 def read(document: Any, source: Source) -> Found:

@@ -1,7 +1,7 @@
 """Values of parsed JSON as a vocabulary's arrays: strings as bytes, ids as int64.
 
 Each check names what is wrong and where. Which value holds what is for the reader of a format;
-the text is parsed in ``json_text.py``.
+the text is parsed in ``json_parsing.py``.
 """
 
 from __future__ import annotations

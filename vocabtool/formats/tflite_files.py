@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import sentencepiece, sentencepiece_file, text_file, word_list
 from vocabtool.formats.reader import HEAD, Source
@@ -68,18 +67,16 @@ def _words(data: bytes, name: str, place: Place) -> Vocabulary | PassedOver:
 
 def _numbered(data: bytes, name: str, place: Place) -> Vocabulary | None:
     """Lines of a word, a blank and an id, as tflite-support's regex tokenizer has them."""
-    lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    if data.count(b" ") != lines:
+    columns = word_list.word_and_number(data)
+    if columns is None:
         return None
+    words, numbers = columns
     try:
-        words, numbers = text_file.read_columns(data, 0, 1, b" ")
-        if not isinstance(words, ByteStrings) or not isinstance(numbers, ByteStrings):
-            return None
         ids = text_file.integers(numbers)
-    except InvalidFile:
+    except InvalidFile:  # a number with a fraction
         return None
     if len(set(ids.tolist())) != len(ids):
         return None
     stored, first_id, in_order = in_id_order(words, ids)
-    note = "each line holds a word and its id"
-    return Vocabulary(name, "table", stored, first_id, in_order, places=(place,), notes=(note,))
+    notes = (word_list.WORD_AND_ID,)
+    return Vocabulary(name, "table", stored, first_id, in_order, places=(place,), notes=notes)

@@ -1,8 +1,11 @@
 """Plain lists of words: an entry on each line, whose number is its id; BERT's ``vocab.txt`` too.
 
 Lines end as ``text_file.py`` reads them; a blank line is an entry, as it is in the files of Hugging
-Face. Any text might be such a list, so this comes last of all formats and refuses what is plainly
-something else: sentences, merge rules, JSON, markup. What words of a text are known is not asked.
+Face. Where each line is a word, one blank or tab, and a number, the numbers are ids if they are 0
+to n-1, each once, as in the ``vocab.txt`` of tflite-support; else counts, or scores as in the
+``.vocab`` of SentencePiece, and left out. Any text might be such a list, so this comes last of all
+formats and refuses what is plainly something else: sentences, merge rules, JSON, markup. What words
+of a text are known is not asked.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat
@@ -41,7 +45,10 @@ JSON_LIST: Final = re.compile(rb'\[\s*["{\[]')  # but BERT's list begins with [P
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 CONTINUATION: Final = b"##"
 BERT_UNKNOWN: Final = b"[UNK]"
-UNKNOWNS: Final = (BERT_UNKNOWN, b"<unk>", b"<UNK>")
+UNKNOWNS: Final = (BERT_UNKNOWN, b"<unk>", b"<UNK>", b"<UNKNOWN>")
+WORD_AND_ID: Final = "each line holds a word and its id"
+LEAST_NUMBERED: Final = 2  # one line may be a phrase that ends in a number
+NUMBER: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]+)?(?:e-?[0-9]+)?")
 
 
 def recognise(source: Source) -> str | None:
@@ -94,6 +101,20 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
             f"line {line + 1:,} has {longest:,} bytes, wanted words of at most {MAX_LINE:,}",
             offset=int(entries.starts[line]),
         )
+    notes = []
+    columns = word_and_number(data)
+    if columns is not None:
+        held, numbers = columns
+        order = _order(numbers)
+        if order is not None:
+            entries, kind = held.take(order), "table"
+            notes.append(WORD_AND_ID)
+        elif held.distinct == len(held):
+            entries = held
+            notes.append(
+                f"each line holds a word and a number: these are not 0 to {len(held) - 1:,}, each "
+                "once, so they are taken for counts or scores, and ids are the numbers of lines"
+            )
     marker = guess_marker(entries)
     unknown = _unknown(entries)
     is_wordpiece = marker == "##" and unknown is not None
@@ -103,9 +124,36 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
         stored=entries,
         unknown=unknown,
         places=(place,),
-        notes=tuple(_notes(entries, unknown, marker)),
+        notes=(*notes, *_notes(entries, unknown, marker)),
         marker=marker,
     )
+
+
+def word_and_number(data: bytes) -> tuple[ByteStrings, ByteStrings] | None:
+    """Both columns where each line is a word, one tab or blank, and a number; else ``None``."""
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    for delimiter in (b"\t", b" "):
+        if lines < LEAST_NUMBERED or data.count(delimiter) != lines:
+            continue
+        try:
+            held, numbers = text_file.read_columns(data, 0, 1, delimiter)
+        except InvalidFile:  # two in one line, and none in another
+            continue
+        if not isinstance(held, ByteStrings) or not isinstance(numbers, ByteStrings):
+            raise AssertionError("two columns are two columns of text")
+        if all(map(NUMBER.fullmatch, numbers)):
+            return held, numbers
+    return None
+
+
+def _order(numbers: ByteStrings) -> NDArray[np.intp] | None:
+    """What sorts lines by their numbers, where these are 0 to n-1, each once."""
+    try:
+        ids = text_file.integers(numbers)
+    except InvalidFile:  # a number with a fraction
+        return None
+    order = np.argsort(ids, kind="stable")
+    return order if np.array_equal(ids[order], np.arange(len(ids))) else None
 
 
 def _unknown(entries: ByteStrings) -> Unknown | None:

@@ -24,7 +24,7 @@ from vocabtool.documents import Skip
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.folder_lock import locked
-from vocabtool.formats import json_text
+from vocabtool.formats import json_parsing
 from vocabtool.pipeline.encoding import Counts
 from vocabtool.pipeline.inputs import is_count
 from vocabtool.pipeline.plan import Plan
@@ -87,7 +87,7 @@ class Manifest:
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
-        held = json_text.parse(data)
+        held = json_parsing.parse(data)
         try:
             if held["vocabtool_manifest"] != FORMAT:
                 raise InvalidFile(f"written by another vocabtool: wanted version {FORMAT}")
@@ -237,9 +237,9 @@ def read_plan(folder: Path) -> Plan | None:
 
 def _content(file: Path) -> bytes:
     with file.open("rb") as opened:
-        data = opened.read(json_text.MAX_FILE + 1)
-    if len(data) > json_text.MAX_FILE:
-        raise InvalidFile(f"more than {json_text.MAX_FILE:,} bytes of JSON")
+        data = opened.read(json_parsing.MAX_FILE + 1)
+    if len(data) > json_parsing.MAX_FILE:
+        raise InvalidFile(f"more than {json_parsing.MAX_FILE:,} bytes of JSON")
     return data
 
 

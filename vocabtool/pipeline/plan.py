@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 
 from vocabtool.documents import Format
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import json_text
+from vocabtool.formats import json_parsing
 from vocabtool.pipeline.inputs import Check, Input, changes, is_count
 
 Dtype = Literal["float32", "float16"]
@@ -80,7 +80,7 @@ class Plan:
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
-        held = json_text.parse(data)
+        held = json_parsing.parse(data)
         try:
             if held.pop("vocabtool_run") != FORMAT:
                 raise InvalidFile(f"written by another vocabtool: wanted version {FORMAT}")

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from vocabtool.document_files.opening import arrow_errors
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.formats import json_text
+from vocabtool.formats import json_parsing
 from vocabtool.pipeline.encoding import UNKNOWN, VECTOR, Counts, Rows
 from vocabtool.pipeline.inputs import is_count
 from vocabtool.whole_file import sync_folder
@@ -143,7 +143,7 @@ def read_shard(path: Path) -> Shard:
         if facts is None:
             raise InvalidFile("a Parquet file that is no shard of `vocabtool embed`")
         try:
-            told = json_text.parse(facts)
+            told = json_parsing.parse(facts)
             run, number = told.pop("run"), told.pop("shard")
             counts = Counts.of(told)
         except (InvalidFile, TypeError, KeyError, AttributeError) as error:

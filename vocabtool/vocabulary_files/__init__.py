@@ -52,11 +52,13 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - as the option is called
     """Write a file wholly or not at all; return what :func:`write` returns.
 
-    Without ``format`` the ending of the file tells, and any other ending means ``text``. A link is
+    Without ``format`` the ending of the file tells; a file without one is ``text``. A link is
     followed; what is no regular file (a pipe, a device) is written to as it is. Raises
-    :class:`NotFound` where there is no folder to write in.
+    :class:`NotFound` where there is no folder to write in, and :class:`UnknownFormat` for another
+    ending.
     """
-    format = _checked(format or ENDINGS.get(Path(path).suffix.lower(), "text"))  # noqa: A001 - as the option is called
+    ending = Path(path).suffix.lower()
+    format = _checked(format or (_by_ending(path) if ending else "text"))  # noqa: A001 - as the option is called
     with whole_file(path) as file:
         return write(vocabulary, file, format)
 
@@ -72,9 +74,7 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
     path = Path(path)
     if not path.is_file():
         raise NotFound(f"{path}: no such file")
-    known = format or ENDINGS.get(path.suffix.lower())
-    if known is None:
-        raise UnknownFormat(f"{path}: wanted {', '.join(ENDINGS)}, got {path.suffix!r}")
+    known = format or _by_ending(path)
     data = path.read_bytes()
     with reading(str(path)):
         match _checked(known):
@@ -94,6 +94,13 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
                 from vocabtool.vocabulary_files import parquet_file
 
                 return parquet_file.read(data)
+
+
+def _by_ending(path: str | Path) -> FileFormat:
+    ending = Path(path).suffix
+    if ending.lower() not in ENDINGS:
+        raise UnknownFormat(f"{path}: wanted {', '.join(ENDINGS)}, got {ending!r}")
+    return ENDINGS[ending.lower()]
 
 
 def _checked(format_: FileFormat) -> FileFormat:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import reading
 from vocabtool.formats import hf_tokenizer, json_text
+from vocabtool.formats.json_parsing import parse
 from vocabtool.markers import ALPHABET
 from vocabtool.vocabulary import Vocabulary
 from vocabtool.words import hf_tokenizer_steps as steps
@@ -244,7 +245,7 @@ def judge_of(file: Path, vocabulary: Vocabulary) -> HFTokenizerJudge | None:
         data = file.read_bytes()
         if not json_text.BEGINS.match(data):
             return None
-        document = json_text.parse(data)
+        document = parse(data)
         if hf_tokenizer.recognise(document) is not None:
             return None
         return HFTokenizerJudge(data, document, vocabulary)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.formats import sentencepiece
 from vocabtool.formats.reader import HEAD
@@ -32,7 +31,7 @@ from vocabtool.words.judging import Judge, RuleJudge, TokenizerJudge
 from vocabtool.words.lexicon import TableLexicon
 from vocabtool.words.rule import Rule
 from vocabtool.words.sentencepiece_judge import SentencePieceJudge
-from vocabtool.words.sentencepieces import SentencePieces, read_model
+from vocabtool.words.sentencepieces import SentencePieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,7 +194,7 @@ def _of_its_own(model: str | Path, name: str | None) -> Words:
         judge = _own_judge(vocabulary, path)
         if judge is not None:
             return Words(vocabulary, "recovered", judge, notes=_left_out(found, vocabulary, name))
-    if chosen.kind not in SUBWORDS:
+    if chosen.kind not in SUBWORDS and chosen.marker is None:
         raise VocabtoolError(f"{path}: {LIST}")
     raise VocabtoolError(
         f"{path}: how texts are cut into these pieces is not read from it, and it cannot be run. "
@@ -213,15 +212,16 @@ def _left_out(found: Model, taken: Vocabulary, name: str | None) -> tuple[str, .
 
 def _own_judge(vocabulary: Vocabulary, path: Path) -> Judge | None:
     """Cuts texts as the file does that holds the vocabulary; ``None`` where it does not say how."""
-    from vocabtool.words import hf_tokenizer_judge
+    from vocabtool.words import hf_tokenizer_judge, keras_tokenizer_judge
 
     model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
     if vocabulary.kind == "sentencepiece" and sentencepiece.recognise(model[:HEAD]):
         return SentencePieceJudge(Rule(()), SentencePieces(model), vocabulary)
     for file in _files_of(vocabulary, path):
-        judge = hf_tokenizer_judge.judge_of(file, vocabulary)
-        if judge is not None:
-            return judge
+        for kind in (hf_tokenizer_judge, keras_tokenizer_judge):
+            judge: Judge | None = kind.judge_of(file, vocabulary)
+            if judge is not None:
+                return judge
     return None
 
 

@@ -1,0 +1,250 @@
+"""Byte-level BPE in JSON: Mistral's ``tekken.json``, and the ranks that dqbd/tiktoken packs.
+
+mistral-common pins NumPy, so it is not among what the tests install: where it is there, it is the
+oracle of tekken.json. Of ranks tiktoken says what an id stands for.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vocabtool
+from tests.reader_checks import found_in, survives
+from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.formats import json_text
+from vocabtool.vocabulary import Place, Vocabulary
+
+BYTES = [bytes([byte]) for byte in range(256)]
+TOKENS = [*BYTES, b"th", b" the", b"\xff\xfe", "naïve".encode(), b"too far", b"cut off"]
+SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "é"]
+PATTERN = r"\S+|\s+"
+
+
+def only(document: object, folder: Path) -> Vocabulary:
+    file = folder / "file.json"
+    file.write_text(json.dumps(document))
+    (vocabulary,) = found_in(json_text.READER, file).vocabularies
+    return vocabulary
+
+
+def tekken(version: str = "v13", **more: Any) -> dict[str, Any]:
+    """A tekken.json of the layout that mistral-common reads: 4 of 6 merged tokens are kept."""
+    vocab = [
+        {"rank": i, "token_bytes": b64encode(token).decode(), "token_str": None}
+        for i, token in enumerate(TOKENS)
+    ]
+    special = [{"rank": i, "token_str": text, "is_control": True} for i, text in enumerate(SPECIAL)]
+    config = {
+        "pattern": PATTERN,
+        "num_vocab_tokens": len(TOKENS),
+        "default_vocab_size": 260 + 30,
+        "default_num_special_tokens": 30,
+        "version": version,
+    }
+    return {"config": config, "vocab": vocab, "special_tokens": special, **more}
+
+
+def as_mistral_reads_it(file: Path) -> list[bytes]:
+    library = pytest.importorskip(
+        "mistral_common.tokens.tokenizers.tekken", reason="the oracle is mistral-common itself"
+    )
+    read = library.Tekkenizer.from_file(file)
+    keep = library.SpecialTokenPolicy.KEEP
+    return [read.id_to_byte_piece(number, keep) for number in range(read.n_words)]
+
+
+@pytest.mark.parametrize("version", ["v3", "v7", "v11", "v13", "v15"])
+def test_tekken(version: str, tmp_path: Path) -> None:
+    """Special tokens, those that have no name yet, and as many others as the model has."""
+    vocabulary = only(tekken(version), tmp_path)
+    fillers = [f"<SPECIAL_{number}>" for number in range(5, 30)]
+    wanted = [*(text.encode() for text in (*SPECIAL, *fillers)), *TOKENS[:260]]
+    assert list(vocabulary.stored) == wanted
+    assert (vocabulary.first_id, vocabulary.ids, vocabulary.unknown) == (0, None, None)
+    assert (vocabulary.name, vocabulary.kind, vocabulary.marker) == ("file.json", "bpe", " ")
+    assert vocabulary.places == (Place("file.json", "special_tokens and vocab"),)
+    assert vocabulary.notes == (
+        f"byte-level BPE of Mistral, version {version}",
+        "special tokens, 5: <unk>, <s>, </s>, [INST], é",
+        "special tokens from id 5 to 29 have no name",
+        "of its 262 tokens the model has the first 260",
+        "every single byte is a token: nothing is unknown",
+    )
+
+
+@pytest.mark.parametrize("version", ["v3", "v7", "v11", "v13", "v15"])
+def test_tekken_as_mistral_reads_it(version: str, tmp_path: Path) -> None:
+    """Id for id what mistral-common reads."""
+    vocabulary = only(tekken(version), tmp_path)
+    assert list(vocabulary.stored) == as_mistral_reads_it(tmp_path / "file.json")
+
+
+@pytest.mark.parametrize("version", ["v3", "v7"])
+def test_implied_special_tokens(version: str, tmp_path: Path) -> None:
+    """Old files leave out the special tokens that all had; new ones must list theirs."""
+    document = tekken(version)
+    del document["special_tokens"]
+    vocabulary = only(document, tmp_path)
+    assert vocabulary.tokens[:4] == ["<unk>", "<s>", "</s>", "[INST]"]
+    assert vocabulary.tokens[19:21] == ["[TOOL_CONTENT]", "<SPECIAL_20>"]
+    assert vocabulary.id_of("th") == 30 + 256
+    document["config"]["version"] = "v11"
+    with pytest.raises(InvalidFile, match="no special_tokens, which version v11 must list"):
+        only(document, tmp_path)
+
+
+def test_words_of_tekken(tmp_path: Path) -> None:
+    """How a text is cut is not read from it: that is said, with what to do."""
+    only(tekken(), tmp_path)
+    with pytest.raises(VocabtoolError, match="how texts are cut into these pieces is not read"):
+        vocabtool.Words.of(tmp_path / "file.json")
+
+
+TEKKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "size": ({"default_vocab_size": None}, "default_vocab_size is null, wanted a whole number"),
+    "a huge size": (
+        {"default_vocab_size": 1 << 30},
+        "default_vocab_size is 1,073,741,824, wanted a whole number from 0 to 292",
+    ),
+    "a small size": ({"default_vocab_size": 29}, "default_vocab_size is 29, for 30 special tokens"),
+    "huge room": (
+        {"default_num_special_tokens": 1 << 40},
+        "default_num_special_tokens is a whole number, wanted a whole number from 0 to 1,048,576",
+    ),
+    "much room": (
+        {"default_num_special_tokens": 1 << 30},
+        "default_num_special_tokens is 1,073,741,824, wanted a whole number from 0 to 1,048,576",
+    ),
+    "no room": (
+        {"default_num_special_tokens": 4, "default_vocab_size": 9},
+        "5 special tokens, and room for 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TEKKEN)
+def test_a_config_that_contradicts(case: str, tmp_path: Path) -> None:
+    """Numbers that do not fit what is there are told before anything is made of them."""
+    config, message = TEKKEN[case]
+    document = tekken()
+    document["config"] |= config
+    with pytest.raises(InvalidFile, match=message):
+        only(document, tmp_path)
+
+
+ITEMS: dict[str, tuple[str, int, object, str]] = {
+    "no object": ("vocab", 3, 5, "vocab: item 3 has no text token_bytes"),
+    "no bytes": ("vocab", 3, {"rank": 3}, "vocab: item 3 has no text token_bytes"),
+    "rank": ("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}, "item 3 does not have the rank 3"),
+    "base64": ("vocab", 3, {"rank": 3, "token_bytes": "!"}, "item 3 is '!', wanted base64"),
+    "not ASCII": ("vocab", 3, {"rank": 3, "token_bytes": "é"}, "item 3 is 'é', wanted base64"),
+    "empty": ("vocab", 3, {"rank": 3, "token_bytes": ""}, "item 3 is empty, wanted base64"),
+    "special": ("special_tokens", 1, {"rank": 1}, "special_tokens: item 1 has no text token_str"),
+    "twice": (
+        "special_tokens",
+        1,
+        {"rank": 1, "token_str": "<unk>"},
+        "special tokens are the same",
+    ),
+    "a filler": (
+        "special_tokens",
+        1,
+        {"rank": 1, "token_str": "<SPECIAL_9>"},
+        "special tokens are the same",
+    ),
+    "half a pair": ("special_tokens", 1, {"rank": 1, "token_str": "\ud800"}, "surrogate pair"),
+}
+
+
+@pytest.mark.parametrize("case", ITEMS)
+def test_damaged_items(case: str, tmp_path: Path) -> None:
+    """An item that is not as it should be is named by its place."""
+    key, at, item, message = ITEMS[case]
+    document = tekken()
+    document[key][at] = item
+    with pytest.raises(InvalidFile, match=message):
+        only(document, tmp_path)
+
+
+def test_special_tokens_that_are_no_list(tmp_path: Path) -> None:
+    """Not even an empty object."""
+    with pytest.raises(InvalidFile, match="special_tokens is an object, wanted a list"):
+        only(tekken(special_tokens={}), tmp_path)
+
+
+def packed(tokens: dict[bytes, int]) -> str:
+    """Ranks as dqbd/tiktoken packs them: a line for each run of ranks that count on."""
+    runs: list[list[object]] = []
+    last = -2
+    for token, rank in sorted(tokens.items(), key=lambda pair: pair[1]):
+        if rank != last + 1:
+            runs.append(["!", rank])
+        runs[-1].append(b64encode(token).decode())
+        last = rank
+    return "\n".join(" ".join(map(str, run)) for run in runs)
+
+
+def test_packed_ranks(tmp_path: Path) -> None:
+    """Id for id what tiktoken decodes, with a gap in the ranks and special tokens around."""
+    tiktoken = pytest.importorskip("tiktoken", reason="the oracle is tiktoken itself")
+    ranks = {token: number + 5 + 7 * (number > 200) for number, token in enumerate(TOKENS)}
+    special = {"<EOT>": 0, "<META>": 1, "<|é|>": 207}
+    encoding = tiktoken.Encoding(
+        "t", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=special
+    )
+    vocabulary = only(
+        {
+            "explicit_n_vocab": 64739,
+            "pat_str": PATTERN,
+            "special_tokens": special,
+            "bpe_ranks": packed(ranks),
+        },
+        tmp_path,
+    )
+    ids = vocabulary.id_array().tolist()
+    assert ids == sorted((*ranks.values(), *special.values()))
+    assert [encoding.decode_single_token_bytes(number) for number in ids] == [*vocabulary.stored]
+    assert (vocabulary.kind, vocabulary.marker, vocabulary.unknown) == ("bpe", " ", None)
+    assert vocabulary.notes == (
+        "byte-level BPE of tiktoken",
+        "special tokens, 3: <EOT>, <META>, <|é|>",
+        "explicit_n_vocab is 64739, and there are 265 tokens",
+        "every single byte is a token: nothing is unknown",
+    )
+
+
+@pytest.mark.parametrize(
+    ("ranks", "special", "message"),
+    [
+        ("0 IQ==", {}, "bpe_ranks: line 1 begins '0 IQ==', wanted '! 0 IQ== ...'"),
+        ("! 0 IQ==\n! x IQ==", {}, "bpe_ranks: line 2 begins '! x IQ=='"),
+        ("! 99999999999 IQ==", {}, "bpe_ranks: line 1 begins"),
+        ("! 0 IQ== I", {}, "bpe_ranks: line 1: token 1 is 'I', wanted base64"),
+        ("! 0 IQ==  Ig==", {}, "bpe_ranks: line 1: token 1 is empty"),
+        ("! 0 IQ== Ig==\n! 1 Iw==", {}, "two tokens have rank 1"),
+        ("! 0 IQ==", {"<s>": 0}, "two tokens have rank 0"),
+        ("! 0 IQ==", {"<s>": -1}, "special_tokens: the id of '<s>' is -1"),
+        ("! 0 IQ==", {"\ud800": 1}, "half of a surrogate pair"),
+        ("! 0 IQ==", ["<s>"], "special_tokens is a list, wanted an object"),
+    ],
+)
+def test_damaged_ranks(ranks: str, special: object, message: str, tmp_path: Path) -> None:
+    """What contradicts the format is told with its line."""
+    with pytest.raises(InvalidFile, match=message):
+        only({"special_tokens": special, "bpe_ranks": ranks}, tmp_path)
+
+
+def test_damage(tmp_path: Path) -> None:
+    """Cut short and with bits flipped: a result or our own error."""
+    document = tekken()
+    del document["vocab"][9:]
+    document["config"]["default_vocab_size"] = 38
+    short = {"special_tokens": {"<s>": 0}, "bpe_ranks": "! 1 IQ== Ig==\n! 5 Iw=="}
+    for made in (document, short):
+        data = json.dumps(made).encode()
+        assert survives(json_text.READER, data, tmp_path, every=3, flips=500) > 0

@@ -1,0 +1,125 @@
+"""What ``Tokenizer.to_json()`` of Keras writes: its words with their ids, and how it cuts texts.
+
+Layout and meaning: keras-team/tf-keras, tf_keras/src/preprocessing/text.py. The object ``config``
+holds the settings, and ``word_index`` as JSON in a text. People also write the settings alone, or
+nothing but ``{"word_index": {...}}``: then nothing says how a text is cut. Ids begin at 1; words
+whose id is ``num_words`` or more are there and never looked up, so they are left out here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from vocabtool.errors import InvalidFile
+from vocabtool.formats import json_values
+from vocabtool.formats.json_parsing import parse_text
+from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order
+
+WORDS: Final = "word_index"
+FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # unless settings say otherwise
+SETTINGS: Final = ("filters", "lower", "split", "char_level")
+
+Json = dict[str, Any]
+
+
+class Settings(NamedTuple):
+    """How a text is cut: ``filters`` are characters, each of which ``split`` is put in place of.
+
+    With ``char_level`` every character is a word, and neither is looked at.
+    """
+
+    filters: str
+    lower: bool
+    split: str
+    char_level: bool
+
+
+def recognise(document: object) -> str | None:
+    """Whether there is a ``word_index``, in a ``config`` or by itself."""
+    if not isinstance(document, dict):
+        return f"{json_values.kind(document)}, wanted an object"
+    held = _config(document).get(WORDS)
+    return None if isinstance(held, str | dict) else f"no {WORDS} in it"
+
+
+def read(document: Any, source: Source) -> Found:
+    """The words that are looked up. Raises :class:`InvalidFile`."""
+    config = _config(document)
+    ids = config[WORDS]
+    if isinstance(ids, str):
+        ids = parse_text(ids)
+    if not isinstance(ids, dict):
+        raise InvalidFile(f"{WORDS} holds {json_values.kind(ids)}, wanted an object")
+    json_values.ids(ids, f"{WORDS}: the id")
+    oov, end = _oov_token(config), _num_words(config)
+    kept = {word: id_ for word, id_ in ids.items() if not end or id_ < end or word == oov}
+    notes = ["no word has id 0, which pads"] if 0 not in kept.values() else []
+    if end and len(kept) < len(ids):
+        notes.append(
+            f"num_words is {end:,}: {len(ids) - len(kept):,} words with higher ids are left out"
+        )
+    if oov is not None and oov not in kept:
+        notes.append(f"{WORDS} does not hold the oov_token {json_values.shown(oov)!r}")
+    elif oov is None and "oov_token" in config:
+        notes.append("there is no oov_token: unknown words are dropped from a text")
+    stored, first_id, uneven = in_id_order(
+        json_values.strings(kept, "word"), json_values.ids(kept, WORDS)
+    )
+    vocabulary = Vocabulary(
+        source.name,
+        "table",
+        stored,
+        first_id,
+        uneven,
+        None if oov is None or oov not in kept else Unknown(kept[oov]),
+        places=(Place(source.name, WORDS),),
+        notes=tuple(notes),
+    )
+    return Found((vocabulary,))
+
+
+READER: Final = JsonReader("Keras Tokenizer (to_json)", recognise, read)
+
+
+def settings_of(document: Any) -> Settings | None:
+    """How the tokenizer cuts a text; ``None`` where the document does not say.
+
+    What is missing is as Keras has it by default. Raises :class:`InvalidFile` for settings with
+    which Keras fails, and for ``split: null``, which cuts at the white space of Unicode.
+    """
+    config = _config(document)
+    if document.get("class_name") != "Tokenizer" and not any(key in config for key in SETTINGS):
+        return None
+    filters, split = config.get("filters", FILTERS), config.get("split", " ")
+    if config.get("char_level"):
+        return Settings("", bool(config.get("lower", True)), "", char_level=True)
+    if isinstance(filters, list) and all(isinstance(c, str) and len(c) == 1 for c in filters):
+        filters = "".join(filters)
+    if not isinstance(filters, str):
+        raise InvalidFile(f"filters is {json_values.kind(filters)}, wanted a text of characters")
+    if not isinstance(split, str) or not split:
+        got = "empty" if split == "" else json_values.kind(split)
+        raise InvalidFile(f"split is {got}, wanted a text to cut at")
+    return Settings(filters, bool(config.get("lower", True)), split, char_level=False)
+
+
+def _config(document: Json) -> Json:
+    config = document.get("config")
+    return config if WORDS not in document and isinstance(config, dict) else document
+
+
+def _oov_token(config: Json) -> str | None:
+    token = config.get("oov_token")
+    if token is None or isinstance(token, str):
+        return token
+    raise InvalidFile(f"oov_token is {json_values.kind(token)}, wanted a text or null")
+
+
+def _num_words(config: Json) -> int | None:
+    number = config.get("num_words")
+    if number is None or json_values.is_id(number):
+        return number
+    raise InvalidFile(
+        f"num_words is {json_values.kind(number)}, wanted a whole number from 0 on, or null"
+    )
