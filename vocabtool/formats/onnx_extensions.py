@@ -89,7 +89,7 @@ def _hf_json(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
 
 
 def _json(texts: Texts, name: bytes) -> Any:
-    return json_text.parse(_text(texts, name))
+    return json_parsing.parse(_text(texts, name))
 
 
 def _tokenizer(document: Any, name: str, place: Place) -> Vocabulary:

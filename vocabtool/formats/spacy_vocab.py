@@ -76,7 +76,7 @@ def read(folder: Path, vocab: Path) -> Model:
     """
     within = "" if vocab == folder else f"{FOLDER}/"
     with reading(within + STRINGS):
-        document = json_text.parse(_content(vocab / STRINGS))
+        document = json_parsing.parse(_content(vocab / STRINGS))
         if document and (reason := spacy_strings.recognise(document)):
             raise InvalidFile(reason)
         strings = json_values.strings(document, "text")
@@ -151,7 +151,7 @@ def _mode(file: Path, within: str) -> object:
     if not file.is_file():
         return None
     with reading(within + SETTINGS):
-        document = json_text.parse(_content(file))
+        document = json_parsing.parse(_content(file))
         return document.get("mode") if isinstance(document, dict) else None
 
 
