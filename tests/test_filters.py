@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -111,7 +112,7 @@ CONDITIONS = st.recursive(
 
 def says_sqlite(rows: Sequence[Any], conditions: Sequence[str]) -> list[list[int]]:
     """Which rows fulfil each condition."""
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         database.execute("pragma case_sensitive_like = on")
         types = "year integer, price real, name text, open integer, 'a field' text"
         database.execute(f"create table rows (number integer, id text, text text, {types})")

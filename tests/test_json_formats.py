@@ -84,7 +84,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
         b"[" * 50_000 + b'"' + b"x" * 1_000_000 + b'"' + b"]" * 50_000,
         "nested too deeply",
     ),
-    "nested objects": (b'{"a":' * 9000 + b'"' + b"x" * 99_999 + b'"', "nested too deeply"),
+    "nested objects": (b'{"a":' * 50_000 + b'"' + b"x" * 99_999 + b'"', "nested too deeply"),
     "number": (b'{"a": ' + b"1" * 5000 + b"}", "JSON that is not read: Exceeds the limit"),
     "lists": (b"[" + b"[]," * 400_000 + b"[]]", "takes some 114 MB of memory, 100 times its size"),
     "objects": (b"[" + b"{}," * 400_000 + b"[]]", "no vocabulary looks like that"),
