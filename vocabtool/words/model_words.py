@@ -43,7 +43,7 @@ RULES = f"Name a rule (--rule, in Python rule=): {', '.join(named.RULE_NAMES)}"
 LIST = f"a list of words does not say how a text is cut into words, and cannot be run. {RULES}"
 TOKENIZER = (
     "Name the tokenizer that makes them, a tokenizer.json or a SentencePiece .model: "
-    "--rule tokenizer:FILE, in Python rule="
+    "--rule tokenizer:FILE, in Python rule='tokenizer:FILE'"
 )
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 MOST_PIECES = 0.9  # control pieces need not be among a model's entries
