@@ -15,7 +15,7 @@ import numpy as np
 
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import hf_tokenizer, json_text, sentencepiece_file, text_file
+from vocabtool.formats import hf_tokenizer, json_parsing, sentencepiece_file, text_file
 from vocabtool.formats.onnx_operators import Finding, list_of_strings, table
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, decode
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import json_text, json_values, numpy_array, spacy_strings
+from vocabtool.formats import json_parsing, json_values, numpy_array, spacy_strings
 from vocabtool.formats.named_files import refuse_link
 from vocabtool.model import Model, PassedOver
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order
