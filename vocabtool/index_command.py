@@ -65,7 +65,9 @@ def index_command(
 
     share_one_heap()
     _refuse_an_index(files)
-    with usage_errors(), _stopped(force):
+    from vocabtool.index.folder import removed_if_empty
+
+    with usage_errors(), _stopped(force), removed_if_empty(Path(folder)):
         index = _index(folder, files, model, force, {**given, "quiet": quiet})
         kinds = index.snapshot().documents_store.fields
         if given["existing"] == "update":

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from vocabtool.checksums import checksum
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
@@ -102,12 +103,14 @@ def _parted(model: str) -> tuple[str, str]:
     return "", model
 
 
-def keep(folder: Path, opened: Opened) -> None:
-    """Write beside an index what its model is known by."""
+def keep(folder: Path, opened: Opened) -> dict[str, int]:
+    """Write beside an index what its model is known by; the CRC-32C of each file."""
     if opened.words is not None:
         save(opened.words.vocabulary, folder / VOCABULARY, "parquet")
     if opened.weights is not None:
         opened.weights.write(folder / WEIGHTS)
+    kept = {VOCABULARY: opened.words, WEIGHTS: opened.weights}
+    return {name: checksum(folder / name) for name in kept if kept[name] is not None}
 
 
 class Belonging:
