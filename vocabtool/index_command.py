@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
-from vocabtool.command_streams import print_report, step_progress, usage_errors
+from vocabtool.command_streams import print_report, refuse_nothing, step_progress, usage_errors
 from vocabtool.index_options import FORMAT, QUIET, SHAPE
 from vocabtool.source_options import DOCUMENTS, ENCODER
 from vocabtool.telling import counted, tell
@@ -87,6 +87,7 @@ def index_command(
                 memory=given["memory"],
                 progress=progress,
             )
+            refuse_nothing(report.read, files)
             if not no_calibrate and report.added:
                 _calibrate(index, quiet)
     if not quiet:

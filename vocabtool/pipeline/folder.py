@@ -248,7 +248,8 @@ def _content(file: Path) -> bytes:
 def opened(path: Path) -> Iterator[Folder]:
     """A folder to write in, made where it is missing, with nobody else in it.
 
-    One that was made is removed where the block fails before a shard is in it. Raises :class:`FolderInUse`, and :class:`VocabtoolError` where it holds what is no run.
+    One that was made is removed where the block fails before a shard is in it.
+    Raises :class:`FolderInUse`, and :class:`VocabtoolError` where it holds what is no run.
     """
     new = not path.exists()
     with reading(str(path)):
