@@ -321,11 +321,41 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
     assert (skipped.count, [skip.place for skip in skipped.first]) == (8, places)
 
 
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (b'text\na\n"b\nc\n', 3),
+        (b'text\n"', 2),
+        (b'id,text\n1,"a ""b"""\n2,"open\n3,c', 3),
+        (b'id,text,more\n1,a,"open\n\n3,c,d\n', 2),
+    ],
+)
+def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, number: int) -> None:
+    """It takes in all that follows: an error, or one row that is left out."""
+    name = write(tmp_path / "corpus.csv", data)
+    with pytest.raises(InvalidFile, match=f"csv:{number}: a quote is opened and never closed"):
+        list(batches(name))
+    skipped = Skipped()
+    found = numbered(batches(name, on_error="skip", skipped=skipped))
+    assert [number for number, _ in found] == list(range(2, number))
+    assert [skip.place for skip in skipped.first] == [f"{name}:{number}"]
+
+
+@pytest.mark.parametrize("data", [b'text\n5" disk\na "b c\n', b'text\n"a\nb"\n"5"" disk"'])
+def test_a_quote_inside_a_value_is_none(tmp_path: Path, data: bytes) -> None:
+    """Only one that a value begins with is."""
+    rows = list(csv.reader(io.StringIO(data.decode(), newline="")))[1:]
+    assert texts_of(batches(write(tmp_path / "corpus.csv", data))) == [
+        row[0].encode() for row in rows
+    ]
+
+
 def test_a_csv_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quote left open ends in an error, not in the memory of the machine, also when skipping."""
     monkeypatch.setattr(csv_file, "LONGEST_ROW", 1000)
     name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
-    with pytest.raises(InvalidFile, match=r"a row of more than 1,000 bytes \(a quote left open\?"):
+    told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
+    with pytest.raises(InvalidFile, match=told):
         list(batches(name, on_error="skip", skipped=Skipped()))
 
 

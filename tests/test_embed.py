@@ -338,6 +338,10 @@ def test_a_run_that_failed_at_once_claims_no_folder(
     out = tmp_path / "out"
     with pytest.raises(VocabtoolError):
         vocabtool.embed(corpus, encode, out, **mistake, dtype="float16")
+    assert not out.exists()
+    out.mkdir()  # one that was there stays, with what a run begins with
+    with pytest.raises(VocabtoolError):
+        vocabtool.embed(corpus, encode, out, **mistake, dtype="float16")
     assert (out / "_run.json").exists()
     vocabtool.embed(corpus, encode, out, id_field="id")
     vocabtool.embed(corpus, encode, tmp_path / "plain", id_field="id")
@@ -387,13 +391,13 @@ def test_a_finished_run_whose_shards_are_elsewhere_is_not_replaced(
 
 
 def test_documents_that_come_later_are_taken_where_none_was(tmp_path: Path) -> None:
-    """A finished run of no document holds no shard; asked again, it stays as it is."""
+    """Nothing can be made of no document, and nothing is left of it."""
     corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
     corpus.write_text("")
-    vocabtool.embed(corpus, encode, out)
-    before = files_of(out)
-    assert vocabtool.embed(corpus, encode, out).counts.documents == 0
-    assert files_of(out) == before
+    with pytest.raises(NotFound) as caught:
+        vocabtool.embed(corpus, encode, out)
+    assert str(caught.value) == f"{corpus}: no document in it"
+    assert not out.exists()
     corpus.write_text("one\n")
     assert vocabtool.embed(corpus, encode, out).counts.documents == 1
     Shards.open(out).verify()
@@ -922,15 +926,6 @@ def test_half_precision(corpus: Path, tmp_path: Path) -> None:
         )
 
 
-def test_no_document_is_no_shard(tmp_path: Path) -> None:
-    """An empty corpus makes an empty folder that can be opened."""
-    (tmp_path / "empty.txt").write_bytes(b"")
-    report = vocabtool.embed(tmp_path / "empty.txt", encode, tmp_path / "out")
-    assert (report.shards, report.counts.documents) == (0, 0)
-    assert len(Shards.open(tmp_path / "out")) == 0
-    assert list(Shards.open(tmp_path / "out").batches()) == []
-
-
 def test_weights_are_not_fitted_on_nothing(tmp_path: Path) -> None:
     """It is not the rule's fault that an empty corpus holds no known word."""
     np.savez(tmp_path / "v.npz", words=np.array(["cat"]), vectors=np.eye(1, dtype="f4"))
@@ -991,9 +986,6 @@ def test_a_kept_field_that_no_document_has_is_noted(tmp_path: Path) -> None:
     (out / "shard-000000.parquet").unlink()
     report = vocabtool.embed(corpus, encoder, out, **asked)
     assert report.notes == (*encoder.notes, *notes)
-    corpus.write_text("")
-    report = vocabtool.embed(corpus, encoder, tmp_path / "empty", **asked)
-    assert report.notes == encoder.notes
 
 
 @pytest.mark.parametrize("name", ["id", "vector", "unknown", "text"])

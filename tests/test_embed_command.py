@@ -74,7 +74,7 @@ def test_the_report(corpus: Path, tmp_path: Path) -> None:
 def test_one_is_no_plural() -> None:
     """One of each, then several."""
     one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
-    assert [*embed_command.in_lines(one, ("f",))] == [
+    assert [*embed_command.in_lines(one)] == [
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
         "  gone on     1 shard was there already",
@@ -88,7 +88,7 @@ def test_one_is_no_plural() -> None:
         "  unknown     1 of 1 word (100.00%)",
     ]
     two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
-    assert [*embed_command.in_lines(two, ("f",))] == [
+    assert [*embed_command.in_lines(two)] == [
         "out: 4,000 documents in 2 shards",
         "  done now    4,000 documents in 2.0 s, 2,000 a second",
         "  gone on     2 shards were there already",
@@ -101,20 +101,6 @@ def test_one_is_no_plural() -> None:
         "  cached      2 vectors that were not made again",
         "  unknown     1 of 4 words (25.00%)",
     ]
-
-
-def test_a_corpus_without_a_document_is_told(tmp_path: Path) -> None:
-    """It is no mistake, and not all of it was there: the folder is one that can be opened."""
-    for name in ("one.jsonl", "two.txt"):
-        (tmp_path / name).write_text("")
-    files = (tmp_path / "one.jsonl", tmp_path / "two.txt")
-    for _ in range(2):
-        done = run(*files, "--model", MODEL, "-o", tmp_path / "out")
-        assert done.returncode == 0
-        assert done.stdout.splitlines() == [
-            f"{tmp_path / 'out'}: 0 documents in 0 shards",
-            f"  done now    nothing: no document in {files[0]}, {files[1]}",
-        ]
 
 
 def test_a_misspelt_field_is_told(corpus: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -109,18 +110,58 @@ def test_choices_are_those_of_the_library() -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("512", 512), ("1K", 1 << 10), ("1.5m", 3 << 19), ("2GB", 2 << 30), ("1T", 1 << 40)],
+    [("16777216", 1 << 24), ("16M", 1 << 24), ("16.5m", 33 << 19), ("2GB", 2 << 30)],
 )
 def test_sizes(text: str, size: int) -> None:
     """Sizes are bytes, or with a unit of 1,024."""
     assert index_options.size_of(None, None, text) == size  # type: ignore[arg-type] # unused
 
 
-@pytest.mark.parametrize("text", ["", "G", "1X", "-1", "0", "nan", "1e999"])
+@pytest.mark.parametrize("text", ["", "G", "1X", "-1", "0", "nan", "1e999", "1", "512", "15M"])
 def test_no_sizes(text: str, corpus: Path, tmp_path: Path) -> None:
-    """What is no size is refused as wrong usage."""
+    """What is no size is refused as wrong usage, and so is one that cannot be meant."""
     done = vocabtool("index", str(corpus), "-o", str(tmp_path / "i"), *MAKE, "--memory", text)
-    assert (done.returncode, "wanted a size" in done.stderr) == (2, True), done.stderr
+    told = "wanted a" in done.stderr and "as 512M or 2G" in done.stderr
+    assert (done.returncode, told) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("content", ["empty.txt", "empty.jsonl", "empty.csv", "head.csv", "-"])
+def test_nothing_to_read_is_one_exit_code(content: str, index: str, tmp_path: Path) -> None:
+    """Whatever command it is: bad input, and nothing is left where something was to be made."""
+    file = tmp_path / content
+    file.write_text("id,text\n" if content == "head.csv" else "")
+    made, before = tmp_path / "made", folder.read_manifest(Path(index))
+    name = "-" if content == "-" else str(file)
+    commands = [
+        ("oov", MODEL, name, "--rule", "lower"),
+        ("oov", MODEL, name, "--rule", "lower", "--fail-over", "50%"),
+        ("oov", MODEL, name, "--rule", "lower", "--mask", "known"),
+        ("diff", MODEL, MODEL, "--corpus", name),
+        ("embed", name, "--model", MODEL, "--weights", "none", "-o", str(made)),
+        ("embed", name, "--model", MODEL, "-o", str(made)),
+        ("index", name, "--model", MODEL, "--weights", "none", "-o", str(made)),
+        ("index", name, "--model", MODEL, "-o", str(made)),
+        ("index", name, "-o", index),
+        *([("search", index, "-")] if content == "-" else []),
+        *([] if content == "-" else [("eval", index, "--queries", name, "--qrels", name)]),
+    ]
+    for command in commands:
+        done = vocabtool(*command)
+        assert (done.returncode, done.stdout) == (3, ""), (command, done.stderr)
+        assert not made.exists(), command
+    assert len(Index.open(index)) == before.live
+
+
+@pytest.mark.parametrize("command", ["index", "embed"])
+def test_a_damaged_archive_leaves_nothing(command: str, tmp_path: Path) -> None:
+    """Damaged at its end, behind many documents that could be read."""
+    file, made = tmp_path / "corpus.txt.gz", tmp_path / "made"
+    lines = b"".join(b"I love the error %d\n" % number for number in range(60_000))
+    file.write_bytes(gzip.compress(lines, 1)[:-100])
+    for options in ([], ["--weights", "none"]):
+        done = vocabtool(command, str(file), "--model", MODEL, *options, "-o", str(made))
+        assert (done.returncode, "not gzip, or damaged" in done.stderr) == (3, True), done.stderr
+        assert not made.exists()
 
 
 def test_index_again_does_nothing(corpus: Path, index: str) -> None:

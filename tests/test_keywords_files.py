@@ -8,16 +8,17 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 import pytest
 
-from vocabtool.errors import InvalidFile
+from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.damage import naming_damage
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.keywords.tantivy_engine import TantivyReader, TantivyWriter, check_files
-from vocabtool.keywords.tantivy_files import META, segment_files
+from vocabtool.keywords.tantivy_engine import TantivyReader, TantivyWriter
+from vocabtool.keywords.tantivy_files import MANAGED, META, check_files, checksums
 
 MEMORY = 15_000_000
 PARTS = ["fast", "fieldnorm", "idx", "pos", "store", "term"]
@@ -58,27 +59,62 @@ def test_segments_are_those_of_one_commit(
     tantivy_files.check_structure(whole)
 
 
-def test_files_carry_the_checksums_that_tantivy_wrote(whole: Path) -> None:
-    """Name, size and CRC-32 of what stands before the footer, computed here by zlib."""
-    files = segment_files(whole)
-    assert [file.name.rpartition(".")[2] for file in files] == sorted(PARTS)
-    for file in files:
-        content = (whole / file.name).read_bytes()
-        assert file.size == len(content)
-        assert file.crc == zlib.crc32(content[: content.rindex(b'{"version"')])
-    check_files(whole)
+def test_files_carry_the_checksum_that_tantivy_wrote(whole: Path) -> None:
+    """CRC-32 of what stands before the footer, computed here by zlib."""
+    for name in check_files(whole):
+        content = (whole / name).read_bytes()
+        end = content.rindex(b'{"version"')
+        assert json.loads(content[end:-8])["crc"] == zlib.crc32(content[:end])
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_flipped_bit_is_found_and_named(folder: Path, part: str) -> None:
-    """In whatever file, in the middle of its content."""
-    file = _file(folder, part)
-    content = bytearray(file.read_bytes())
-    content[(len(content) - 100) // 2] ^= 4
+def test_checksums_are_of_whole_files(whole: Path) -> None:
+    """The CRC-32C of ``meta.json`` and all parts; those of an earlier commit are kept."""
+    found = checksums(whole, {})
+    assert sorted(name.rpartition(".")[2] for name in found) == sorted(["json", *PARTS])
+    assert found == {name: google_crc32c.value((whole / name).read_bytes()) for name in found}
+    term = _file(whole, "term").name
+    assert checksums(whole, {term: 1, META: 2, "gone": 3}) == found | {term: 1}
+
+
+@pytest.mark.parametrize("name", [META, MANAGED, *PARTS])
+def test_every_byte_counts(folder: Path, name: str) -> None:
+    """One flipped bit anywhere, footers too, or a byte more or less: the file is named."""
+    noted = checksums(folder, {})
+    file = folder / name if name in (META, MANAGED) else _file(folder, name)
+    content = file.read_bytes()
+    flipped = [
+        content[:at] + bytes([content[at] ^ (1 << at % 8)]) + content[at + 1 :]
+        for at in range(len(content))
+    ]
+    for damaged in (*flipped, content[:-1], content + b"\0", b""):
+        file.write_bytes(damaged)
+        with pytest.raises(InvalidFile) as error:
+            check_files(folder, noted)
+        assert name in str(error.value)
     file.write_bytes(content)
+    assert check_files(folder, noted) == noted.keys() - {META}
+    file.unlink()
+    if name != MANAGED:  # without it tantivy removes nothing, and reads all the same
+        with pytest.raises(VocabtoolError, match=file.name):
+            check_files(folder, noted)
+
+
+def test_what_a_later_commit_wrote_is_compared_with_its_footers(folder: Path) -> None:
+    """As of a writer that was killed between tantivy's commit and ours."""
+    noted = checksums(folder, {})
+    writer = TantivyWriter(folder, memory=MEMORY)
+    writer.add([300], ["later"], Cutter("none").terms(["a later one"]))
+    writer.commit()
+    writer.close()
+    later = check_files(folder, noted) - noted.keys()
+    assert len(later) == len(PARTS)
+    file = folder / min(later)
+    content = file.read_bytes()
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
     with pytest.raises(InvalidFile, match="content differs from the checksum") as error:
-        check_files(folder)
+        check_files(folder, noted)
     assert error.value.file == str(file)
+    assert check_files(folder, noted, whole=later) >= later  # not read again
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -201,12 +237,12 @@ def test_damage_behind_a_whole_footer_is_an_error_of_ours_or_none(folder: Path, 
 
 def test_swapped_files_are_told_by_their_checksums(folder: Path, tmp_path: Path) -> None:
     """A whole file of another index under this one's name has another checksum than was noted."""
-    noted = segment_files(folder)
+    noted = checksums(folder, {})
     other = _made(tmp_path / "other", "cat")
     shutil.copyfile(_file(other, "term"), _file(folder, "term"))
-    now = segment_files(folder)
-    differing = [new.name for new, old in zip(now, noted, strict=True) if new != old]
-    assert differing == [_file(folder, "term").name]
+    with pytest.raises(InvalidFile, match="CRC-32C") as error:
+        check_files(folder, noted)
+    assert error.value.file == str(_file(folder, "term"))
 
 
 def test_only_panics_and_errors_of_files_become_damage(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from vocabtool.cli import cli
+from vocabtool.errors import InvalidCondition
 from vocabtool.index.index import Index
 from vocabtool.search.hits import Explanation, MatchedWord, Place
 from vocabtool.search_report import _why
@@ -22,6 +23,36 @@ def test_a_query_of_several_arguments_wants_quotes(tmp_path: Path) -> None:
     with pytest.raises(click.UsageError) as caught:
         cli.main(["search", str(tmp_path), "red", "-k", "3", "kettle"], standalone_mode=False)
     assert caught.value.message == "QUERY is one argument: put it in quotes, as 'red kettle'"
+
+
+@pytest.mark.parametrize(
+    ("query", "character"),
+    [
+        ('say "hello world', 5),
+        ('"one" "two', 7),
+        ("„eins zwei", 1),
+        ('a 5" disk', None),
+        ('5" and 7" disks', None),
+        ("don't 'quote", None),
+        ('"a phrase" and more', None),
+        ('print("hello")', None),
+        ('lone " quote', None),
+    ],
+)
+def test_a_quote_that_is_never_closed_is_told(
+    query: str, character: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it stands, in the argument and in a line; inch marks and apostrophes are none."""
+    index = Index.create(tmp_path / "index", dim=2)
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(f"fine\n{query}\n".encode())))
+    for asked, place in ((query, ""), ("-", "line 2: ")):
+        command = ["search", str(index.path), asked, "--fusion", "keyword"]
+        if character is None:
+            cli.main(command, standalone_mode=False)
+            continue
+        with pytest.raises(InvalidCondition) as caught:
+            cli.main(command, standalone_mode=False)
+        assert str(caught.value).startswith(f"{place}the quote at character {character} is never")
 
 
 def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:

@@ -29,6 +29,16 @@ def checksum(path: Path, size: int | None = None) -> int:
 
 def compare(path: Path, wanted: int, size: int | None = None) -> None:
     """Compare the checksum. Raises :class:`InvalidFile`, which names the file."""
-    found = checksum(path, size)
+    _compare(checksum(path, size), wanted, path)
+
+
+def compare_bytes(content: bytes, wanted: int, path: Path) -> None:
+    """The same of a file that was read."""
+    import google_crc32c
+
+    _compare(int(google_crc32c.value(content)), wanted, path)
+
+
+def _compare(found: int, wanted: int, path: Path) -> None:
     if found != wanted:
         raise InvalidFile(f"damaged: CRC-32C {found:08x}, wanted {wanted:08x}", file=str(path))

@@ -124,6 +124,15 @@ def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
         yield show
 
 
+def refuse_nothing(documents: int, names: Iterable[str], what: str = "document") -> None:
+    """Nothing can be said of nothing: bad input for every command that reads documents or queries.
+
+    Raises :class:`NotFound`.
+    """
+    if not documents:
+        raise NotFound(f"{', '.join(names)}: no {what} in it")
+
+
 def tell_skipped(skipped: Skipped) -> None:
     """How many rows of documents were left out, and the first of them."""
     if skipped.count:

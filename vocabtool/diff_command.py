@@ -16,6 +16,7 @@ from vocabtool.command_streams import (
     SOURCE_FORMATS,
     check_ending,
     check_files,
+    refuse_nothing,
     standard_output,
     tell_skipped,
     watched,
@@ -184,7 +185,9 @@ def _compared(
     batches = documents.batches(corpus, skipped=skipped, size=SIZE, **reading)
     counter.count(batch.texts for batch in watched(batches))
     tell_skipped(skipped)
-    return diff.weighed(found, counter.report(corpus))
+    use = counter.report(corpus)
+    refuse_nothing(use.documents, corpus)
+    return diff.weighed(found, use)
 
 
 def _check_only(

@@ -227,7 +227,7 @@ def embed_command(
             tell("stopped; the same command goes on from the shards that are there")
             raise
     if not quiet:
-        _show(report, report_format, files)
+        _show(report, report_format)
         for note in report.notes:
             if note not in encoder.notes:
                 tell(note)
@@ -271,23 +271,21 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def _show(
-    report: EmbedReport, report_format: Literal["text", "json"], files: tuple[str, ...]
-) -> None:
-    print_report(report.to_json() if report_format == "json" else None, in_lines(report, files))
+def _show(report: EmbedReport, report_format: Literal["text", "json"]) -> None:
+    print_report(report.to_json() if report_format == "json" else None, in_lines(report))
     for skip in report.first_skipped[:SHOWN]:
         tell(f"left out: {skip.place}: {skip.reason}")
 
 
-def in_lines(report: EmbedReport, files: tuple[str, ...]) -> Iterator[str]:
-    """What was done, what was left out, and what the vectors do not show; of these files."""
+def in_lines(report: EmbedReport) -> Iterator[str]:
+    """What was done, what was left out, and what the vectors do not show."""
     from vocabtool.oov_report_files.plain_words import percent
 
     counts = report.counts
     documents = counted(counts.documents, "document", "documents")
     shards = counted(report.shards, "shard", "shards")
     yield f"{Path(report.folder)}: {documents} in {shards}"
-    yield f"  done now    {_done_now(report, files)}"
+    yield f"  done now    {_done_now(report)}"
     for name, count, (one, more) in (
         ("gone on", report.resumed, RESUMED),
         ("redone", report.redone, REDONE),
@@ -306,10 +304,8 @@ def in_lines(report: EmbedReport, files: tuple[str, ...]) -> Iterator[str]:
         yield f"  unknown     {counts.tokens_unknown:,} of {words} ({share})"
 
 
-def _done_now(report: EmbedReport, files: tuple[str, ...]) -> str:
+def _done_now(report: EmbedReport) -> str:
     if report.encoded:
         documents = counted(report.encoded, "document", "documents")
         return f"{documents} in {report.seconds:,.1f} s, {report.rate:,.0f} a second"
-    if not report.counts.documents:
-        return f"nothing: no document in {', '.join(files)}"
     return "nothing: all of it was there"

@@ -7,8 +7,8 @@
     ├── UnsupportedFormat recognised, and deliberately not read                  (ValueError)
     ├── NoVocabulary      the model is readable and holds none (of that name)    (LookupError)
     ├── OperatorFailed    a function given to a stream's operator failed: on which element
-    ├── FolderInUse       another process writes in that folder
-    ├── InvalidCondition  a condition on fields that is not understood: where   (ValueError)
+    ├── FolderInUse       another process, or this one, writes in that folder
+    ├── InvalidCondition  a condition on fields, or a query, not understood: where (ValueError)
     ├── OtherModel        an index belongs to another model than the one given  (ValueError)
     └── ChangedRun        a folder holds another run than the one asked for: what differs
 
@@ -97,11 +97,11 @@ class OperatorFailed(VocabtoolError):
 
 
 class FolderInUse(VocabtoolError):
-    """Another process writes in a folder."""
+    """Another process writes in a folder, or this one does already."""
 
 
 class InvalidCondition(VocabtoolError, ValueError):
-    """A condition that cannot be understood. ``position``: which character, from 0 on."""
+    """A condition or query that cannot be understood. ``position``: which character, from 0 on."""
 
     def __init__(self, what: str, condition: str, position: int) -> None:
         self.what = what

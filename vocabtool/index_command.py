@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
-from vocabtool.command_streams import print_report, step_progress, usage_errors
+from vocabtool.command_streams import print_report, refuse_nothing, step_progress, usage_errors
 from vocabtool.index_options import FORMAT, QUIET, SHAPE
 from vocabtool.source_options import DOCUMENTS, ENCODER
 from vocabtool.telling import counted, tell
@@ -59,7 +59,9 @@ def index_command(
 
     share_one_heap()
     _refuse_an_index(files)
-    with usage_errors(), _stopped(force):
+    from vocabtool.index.folder import removed_if_empty
+
+    with usage_errors(), _stopped(force), removed_if_empty(Path(folder)):
         index = _index(folder, files, model, force, {**given, "quiet": quiet})
         kinds = index.snapshot().documents_store.fields
         if given["existing"] == "update":
@@ -79,6 +81,7 @@ def index_command(
                 memory=given["memory"],
                 progress=progress,
             )
+            refuse_nothing(report.read, files)
             if not no_calibrate and report.added:
                 _calibrate(index, quiet)
     if not quiet:

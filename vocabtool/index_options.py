@@ -17,6 +17,7 @@ EXACT_BELOW: Final = 20_000
 COMMIT_ROWS: Final = 100_000
 
 REPORTS: Final = ("text", "json")
+LEAST_MEMORY: Final = 16 << 20  # of which the keyword leg takes 15 MB
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
@@ -37,8 +38,10 @@ def size_of(context: click.Context, option: click.Parameter, text: str | None) -
         size = int(float(number) * UNITS[unit])
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(f"wanted a size as 512M or 2G, got {text!r}") from error
-    if size < 1:
-        raise click.BadParameter(f"wanted a size above 0, got {text!r}")
+    if size < LEAST_MEMORY:
+        raise click.BadParameter(
+            f"wanted at least 16M, as 512M or 2G (a number alone is bytes), got {text!r}"
+        )
     return size
 
 
@@ -96,7 +99,7 @@ SHAPE = together(
         "--memory",
         callback=size_of,
         metavar="SIZE",
-        help="What building may take, as 1G. [default: as it comes]",
+        help="Bytes that building may take, as 512M or 1G. [default: as it comes]",
     ),
     click.option(
         "--commit-rows",

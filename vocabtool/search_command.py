@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from vocabtool.command_streams import standard_output, usage_errors
+from vocabtool.command_streams import refuse_nothing, standard_output, usage_errors
 from vocabtool.index_options import DIR
 from vocabtool.source_options import together
 from vocabtool.telling import tell
@@ -155,14 +155,31 @@ def search_command(
 
 def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
     if query != STDIN:
+        _refuse_open_quote(query)
         yield index.search(query, **asked)
         return
     # Whatever the locale, and a line that is not UTF-8 leaves the others be.
     lines = (line.decode("utf-8", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
     from vocabtool.parallel import in_batches
 
+    count = 0
     for batch in in_batches(lines, TOGETHER):
+        for number, line in enumerate(batch, count + 1):
+            _refuse_open_quote(line, f"line {number:,}: ")
+        count += len(batch)
         yield from index.search_many(batch, **asked)
+    refuse_nothing(count, (STDIN,), "query")
+
+
+def _refuse_open_quote(query: str, place: str = "") -> None:
+    """Raise :class:`InvalidCondition`: what was meant to be a phrase is not known."""
+    from vocabtool.errors import InvalidCondition
+    from vocabtool.keywords.cutting import open_quote
+
+    position = open_quote(query)
+    if position is not None:
+        what = f"{place}the quote at character {position + 1} is never closed"
+        raise InvalidCondition(f"{what}: close it, or leave it out", query, position)
 
 
 def _show(found: Hits, output: Literal["text", "json"], *, one_of_many: bool) -> None:

@@ -19,6 +19,7 @@ from vocabtool.command_streams import (
     SOURCE_FORMATS,
     check_ending,
     check_files,
+    refuse_nothing,
     standard_output,
     tell_skipped,
     watched,
@@ -241,10 +242,11 @@ def oov_command(
         size=SIZE if mask is None else documents.SIZE,
     )
     if mask is not None:
-        _print_masked(words, batches, mask, file)
+        _print_masked(words, batches, mask, file, files)
         tell_skipped(skipped)
         return None
     report = _count(words, batches, model, files, budget, 1 if exact else threads)
+    refuse_nothing(report.documents, files)
     _write(report, file, output, html)
     if fail_over is not None or not _tells_the_rule(output, file):
         unknown, tokens = report.tokens_unknown, report.tokens
@@ -304,7 +306,9 @@ def _write(report: OovReport, file: str, output: ReportFormat | None, html: str 
         oov_report_files.save_report(report, file, output)
 
 
-def _print_masked(words: Words, batches: Iterator[Batch], mode: Mode, file: str) -> None:
+def _print_masked(
+    words: Words, batches: Iterator[Batch], mode: Mode, file: str, sources: tuple[str, ...]
+) -> None:
     from vocabtool import mask as masks
     from vocabtool.vocabulary import decode, encode, printable
     from vocabtool.words.cut import as_bytes
@@ -316,6 +320,7 @@ def _print_masked(words: Words, batches: Iterator[Batch], mode: Mode, file: str)
         for masked in masks.mask(lines, words.judge, mode, totals):
             line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
             out.write((printable(line).encode() if shown else line) + b"\n")
+        refuse_nothing(totals.lines, sources)
     if totals.exact < totals.lines:
         aligned, strange = totals.lines - totals.exact, totals.unaligned
         tell(

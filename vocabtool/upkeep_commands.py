@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import click
 
 from vocabtool.command_streams import print_report, step_progress
 from vocabtool.index_options import DIR, FORMAT, QUIET
 from vocabtool.telling import counted, tell
-
-if TYPE_CHECKING:
-    from vocabtool.index.index import Index
 
 SHOWN: Final = 3
 
@@ -33,7 +30,7 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
     with index.writer() as writer:
         deleted = writer.delete(ids)
     asked = counted(len(set(ids)), "document", "documents")
-    tell(f"{deleted:,} of {asked} deleted, {_left(index)}")
+    tell(f"{deleted:,} of {asked} deleted, {_left(len(index))}")
     for id_ in missing[:SHOWN]:
         tell(f"not in the index: {printable(encode(id_))}")
     return 1 if missing else 0
@@ -44,18 +41,17 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
 @QUIET
 def compact_command(folder: str, quiet: bool) -> None:
     """Write the index in DIR anew: without deleted documents, and with codes of what is left."""
-    from vocabtool.index.index import Index
+    from vocabtool.index.compacting import compact
 
-    index = Index.open(folder)
     with step_progress(quiet) as progress:
-        removed = index.compact(progress)
+        removed, left = compact(Path(folder), progress)
     if not quiet:
         deleted = counted(removed, "deleted document", "deleted documents")
-        tell(f"{deleted} removed, {_left(index)}")
+        tell(f"{deleted} removed, {_left(left)}")
 
 
-def _left(index: Index) -> str:
-    return f"{counted(len(index), 'is', 'are')} left"
+def _left(documents: int) -> str:
+    return f"{counted(documents, 'is', 'are')} left"
 
 
 @click.command("verify")
@@ -67,9 +63,8 @@ def verify_command(folder: str, quiet: bool, report_format: Literal["text", "jso
     from dataclasses import asdict
 
     from vocabtool.index.index import Index
-    from vocabtool.index.verifying import check_keywords
+    from vocabtool.vocabulary import encode, printable
 
-    check_keywords(Path(folder))  # first: opening a damaged one names its folder only
     index = Index.open(folder)
     with step_progress(quiet) as progress:
         found = index.verify(progress)
@@ -80,4 +75,6 @@ def verify_command(folder: str, quiet: bool, report_format: Literal["text", "jso
     told = [f"{folder}: whole: {documents} in both legs, vectors: {near}"]
     if found.loading:
         told.append("a load is not at its end: where it was stopped, the same command goes on")
+    for name in found.others:
+        told.append(f"not of the index, and not read: {printable(encode(name))}")
     print_report(asdict(found) if report_format == "json" else None, told)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -27,6 +28,7 @@ BOM: Final = b"\xef\xbb\xbf"
 LONGEST_HEADER: Final = 1 << 20
 LONGEST_ROW: Final = 8 << 20  # Arrow reads blocks of this size, and a row must fit
 ROWS: Final = 1 << 16  # of a block, given out at a time
+OPEN: Final = "a quote is opened and never closed: all that follows would be in this row"
 
 
 class Header(NamedTuple):
@@ -67,7 +69,7 @@ class Uneven(NamedTuple):
 
 
 def read(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
-    """Each row as a document; bad rows have too few or too many values.
+    """Each row as a document; bad rows have too few or too many values, or an open quote.
 
     Raises :class:`InvalidFile`: no header, no such field, a row that is too long (which no
     ``refuse`` can pass over: where it ends is not known).
@@ -77,8 +79,11 @@ def read(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
     rest = rest or file.read(request.size)
     if rest.strip(b"\r\n") or (rest := file.read(request.size)):
         # an empty line first: of a BOM there, Arrow would make nothing
-        with closing(Stream(b"\n" + rest, file)) as stream:
-            yield from _rows(stream, request, delimiter, columns)
+        # A row behind the end, of texts that no file holds: it comes out unless a quote is open.
+        end = os.urandom(16).hex().encode()
+        last = b"\n" + delimiter.encode().join([end] * len(names)) + b"\n"
+        with closing(Stream(b"\n" + rest, file, last)) as stream:
+            yield from _rows(stream, request, delimiter, columns, end)
 
 
 def _header(file: Readable, delimiter: str) -> Header:
@@ -108,18 +113,48 @@ def _asked(names: list[str], request: Request) -> Columns:
     return Columns(names, text, ids, kept)
 
 
-def _rows(stream: Stream, request: Request, delimiter: str, columns: Columns) -> Iterator[Batch]:
+def _rows(
+    stream: Stream, request: Request, delimiter: str, columns: Columns, end: bytes
+) -> Iterator[Batch]:
     uneven: list[Uneven] = []
     left_out: list[int] = []
     following = 2
-    for part in _parts(stream, delimiter, columns.arrow(), columns.wanted(request), uneven):
-        left_out += _refused(uneven, request)
-        if part.num_rows:
-            numbers = _numbers(following, part.num_rows, left_out)
-            following = int(numbers[-1]) + 1
-            left_out = [number for number in left_out if number >= following]
-            yield from in_size(_batch(part, numbers, columns, request), request.size)
+    parts = _parts(stream, delimiter, columns.arrow(), columns.wanted(request), uneven)
+    try:
+        for part, is_open in _without_end(parts, str(columns.text), end):
+            left_out += _refused(uneven, request)
+            if part.num_rows:
+                numbers = _numbers(following, part.num_rows, left_out)
+                following = int(numbers[-1]) + 1
+                if is_open and max(left_out, default=0) < following:  # else it was in an uneven row
+                    request.refuse(following - 1, OPEN)
+                    numbers = numbers[:-1]
+                left_out = [number for number in left_out if number >= following]
+                whole = part.slice(0, len(numbers))
+                yield from in_size(_batch(whole, numbers, columns, request), request.size)
+    except InvalidFile as error:  # of Arrow, behind the rows that it gave
+        error.file = error.file or f"{request.source}:{max(following - 1, *left_out, 1) + 1}"
+        raise
     _refused(uneven, request)
+
+
+def _without_end(
+    parts: Iterator[pa.RecordBatch], text: str, end: bytes
+) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """The parts without the row behind the end, and whether the last row of one has taken it in."""
+    before = None
+    try:
+        for part in parts:
+            if before is not None:
+                yield before, False
+            before = part
+    except InvalidFile:
+        if before is not None:
+            yield before, False
+        raise
+    if before is not None:
+        is_open = before.column(text)[-1].as_py() != end
+        yield (before if is_open else before.slice(0, before.num_rows - 1)), is_open
 
 
 def _batch(

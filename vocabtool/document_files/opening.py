@@ -61,15 +61,16 @@ class Readable(Protocol):
 
 
 class Stream:
-    """What Arrow reads from: first the bytes at hand, then a file that it must not close.
+    """What Arrow reads from: the bytes at hand, a file that it must not close, and ``last``.
 
     Once closed it is at its end: Arrow, which may read in a thread of its own, does not touch the
     file any more.
     """
 
-    def __init__(self, held: bytes, file: Readable) -> None:
+    def __init__(self, held: bytes, file: Readable, last: bytes = b"") -> None:
         self._held = held
         self._file = file
+        self._last = last
         self._lock = Lock()
         self.closed = False
 
@@ -81,7 +82,10 @@ class Stream:
             if self.closed:
                 return b""
             held, self._held = self._held[:size], self._held[size:]
-            return held or self._file.read(size)
+            if data := held or self._file.read(size):
+                return data
+            last, self._last = self._last[:size], self._last[size:]
+            return last
 
     def close(self) -> None:
         """Wait for a read under way; the file stays open."""

@@ -72,10 +72,16 @@ class Appending:
         self._surfaces += sum(each.surface_count for each in terms)
 
     def flush(self) -> Manifest:
-        """Put all onto the disk: the manifest as it will be, but for codes and deletions."""
+        """Put all onto the disk: the manifest as it will be, but for codes and deletions.
+
+        Tantivy commits only where that adds a segment, so that its files tell which commit it is.
+        """
         self._vectors.flush()
         documents = self._documents.finish()
-        self.keywords.commit()
+        keywords = self._manifest.keywords
+        if self.rows > self._manifest.rows or not keywords:
+            self.keywords.commit()
+            keywords = tantivy_files.checksums(self.folder / folder.KEYWORDS, keywords)
         flushed = replace(
             self._manifest,
             rows=self.rows,
@@ -83,7 +89,7 @@ class Appending:
             surfaces=self._surfaces,
             documents=documents,
             vectors=self._vectors.written,
-            keywords=tantivy_files.segment_files(self.folder / folder.KEYWORDS),
+            keywords=keywords,
         )
         self._begin(flushed)
         return flushed

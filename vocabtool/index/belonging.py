@@ -19,11 +19,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from vocabtool.checksums import checksum
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
-from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
+from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index.configuration import OPTIONS, Configuration
 from vocabtool.search.knowledge import Knowledge
 from vocabtool.search.model_knowledge import ModelKnowledge
@@ -101,16 +102,6 @@ def kept_tokenizer(folder: Path, rule: str | bool | None) -> Path | None:
     return folder / str(file) if file is not None and TOKENIZER.fullmatch(str(file)) else None
 
 
-def check_tokenizer(folder: Path, configuration: Configuration) -> None:
-    """Raise :class:`InvalidFile` where the tokenizer beside an index is not what was written."""
-    file = kept_tokenizer(folder, configuration.rule or configuration.options.get("rule"))
-    if file is None:
-        return
-    with reading(str(file)), file.open("rb") as opened:
-        if not file.name.endswith(hashlib.file_digest(opened, "sha256").hexdigest()):
-            raise InvalidFile("another tokenizer than was written", file=str(file))
-
-
 def _name(model: Model) -> str | None:
     """How a model is found again, wherever the next command runs; ``None``: by the caller."""
     if isinstance(model, Path):
@@ -132,8 +123,8 @@ def _parted(model: str) -> tuple[str, str]:
     return "", model
 
 
-def keep(folder: Path, opened: Opened) -> None:
-    """Write beside an index what its model is known by."""
+def keep(folder: Path, opened: Opened) -> dict[str, int]:
+    """Write beside an index what its model is known by; the CRC-32C of each file."""
     if opened.words is not None:
         save(opened.words.vocabulary, folder / VOCABULARY, "parquet")
     if opened.weights is not None:
@@ -142,6 +133,11 @@ def keep(folder: Path, opened: Opened) -> None:
     if file is not None and opened.tokenizer is not None:
         with whole_file(file) as written:
             written.write(opened.tokenizer)
+    return {
+        each.name: checksum(each)
+        for each in (folder / VOCABULARY, folder / WEIGHTS, file)
+        if each is not None and each.exists()
+    }
 
 
 class Belonging:

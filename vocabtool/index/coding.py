@@ -57,10 +57,14 @@ def _measured(folder: Path, manifest: Manifest) -> Manifest:
 
 
 def opened(folder: Path, manifest: Manifest) -> FastScan | None:
-    """The codes of a commit; ``None``: it has none. Raises :class:`InvalidFile`."""
+    """The codes of a commit, every byte compared with its checksum; ``None``: it has none.
+
+    Raises :class:`InvalidFile`, which names the file.
+    """
     facts = manifest.codes
     if facts is None:
         return None
+    check(folder, manifest)
     return FastScan.open(
         _files(folder, manifest),
         dim=facts.dim,
@@ -68,6 +72,12 @@ def opened(folder: Path, manifest: Manifest) -> FastScan | None:
         count=manifest.coded,
         metric=manifest.configuration.metric,
     )
+
+
+def check(folder: Path, manifest: Manifest) -> None:
+    """Compare every byte of the codes. Raises :class:`InvalidFile`, which names the file."""
+    for name, written in manifest.code_files.items():
+        compare(folder / name, written.crc32c, written.size)
 
 
 def _files(folder: Path, manifest: Manifest) -> CodeFiles:
@@ -97,8 +107,7 @@ def _built(folder: Path, manifest: Manifest, progress: Progress | None) -> Manif
 def _appended(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     files, facts = _files(folder, manifest), manifest.codes
     assert facts is not None  # noqa: S101 - there is something to append to
-    for name, written in manifest.code_files.items():  # nothing damaged under a new checksum
-        compare(folder / name, written.crc32c, written.size)
+    check(folder, manifest)  # nothing damaged under a new checksum
     codebook = Codebook.load(
         files.codebook,
         dim=facts.dim,

@@ -1,63 +1,94 @@
 """An index written anew without the documents that are deleted, as another generation.
 
 Answers are the same as before, but for frequencies of words, which deleted documents no longer
-count in. Rows keep their order.
+count in. Rows keep their order. Neither codes nor keywords are read: damaged ones are made anew.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from vocabtool.checksums import compare
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index import coding, folder
+from vocabtool.folder_lock import locked
+from vocabtool.index import coding, deletions, folder
 from vocabtool.index.appending import Appending
+from vocabtool.index.deletions import Deleted
+from vocabtool.index.document_store import DocumentStore
 from vocabtool.index.manifest import Manifest
-from vocabtool.index.snapshot import Snapshot
+from vocabtool.index.snapshot import check_rule
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.writer import Progress, disturbed
 from vocabtool.keywords.cutting import Cutter
+from vocabtool.vectors.raw import RawVectors
 
 
-def compacted(path: Path, before: Snapshot, cutter: Cutter, progress: Progress | None) -> Manifest:
-    """Write the documents of a commit into a new generation, and make it the one."""
-    held = before.manifest
-    empty = Manifest(
-        held.index,
-        held.configuration,
-        held.commit,
-        held.generation + 1,
-        calibration=held.calibration,
-        load=disturbed(held.load),
-    )
-    _check(path, before)
-    files = Appending(path, empty, cutter)
-    try:
-        _copy(before, files, progress)
-        flushed = files.flush()
-    finally:
-        files.close()
-    coded = coding.coded(files.folder, flushed, progress)
-    done = replace(coded, commit=held.commit + 1)
-    folder.commit(path, done)
-    folder.recover(path, done)
-    return done
+class Compacted(NamedTuple):
+    """``removed``: deleted rows that are gone; ``left``: documents."""
+
+    removed: int
+    left: int
 
 
-def _check(path: Path, before: Snapshot) -> None:
-    """Nothing damaged is written anew under a new checksum. Raises :class:`InvalidFile`."""
-    held = before.manifest
-    before.documents_store.verify()
-    vectors = folder.generation(path, held.generation) / VECTORS
-    compare(vectors, held.vectors.crc32c, held.vectors.size)
+def compact(path: Path, progress: Progress | None = None) -> Compacted:
+    """Write the documents of the last commit into a new generation, and make it the one.
+
+    Raises :class:`FolderInUse` where another process writes, :class:`InvalidFile` where documents
+    or vectors are damaged, which are not there twice.
+    """
+    folder.read_manifest(path)  # else a lock would be made where there is no index
+    with locked(path):
+        held = folder.read_manifest(path)
+        cutter = Cutter(held.configuration.language)
+        check_rule(path, held, cutter)
+        folder.recover(path, held)
+        before = _opened(path, held)
+        empty = Manifest(
+            held.index,
+            held.configuration,
+            held.commit,
+            held.generation + 1,
+            model_files=held.model_files,
+            calibration=held.calibration,
+            load=disturbed(held.load),
+        )
+        files = Appending(path, empty, cutter)
+        try:
+            _copy(before, files, progress)
+            flushed = files.flush()
+        finally:
+            files.close()
+        coded = coding.coded(files.folder, flushed, progress)
+        done = replace(coded, commit=held.commit + 1)
+        folder.commit(path, done)
+        folder.recover(path, done)
+        return Compacted(held.rows - held.live, held.live)
 
 
-def _copy(before: Snapshot, files: Appending, progress: Progress | None) -> None:
+class _Opened(NamedTuple):
+    documents: DocumentStore
+    vectors: RawVectors
+    live: Deleted
+
+
+def _opened(path: Path, manifest: Manifest) -> _Opened:
+    """What is copied, every byte of it compared: nothing damaged gets a new checksum."""
+    files, held = folder.generation(path, manifest.generation), manifest.configuration
+    documents = DocumentStore.open(files, manifest.documents)
+    documents.verify()
+    file = files / VECTORS
+    compare(file, manifest.vectors.crc32c, manifest.vectors.size)
+    vectors = RawVectors.open(file, dim=held.dim, dtype=held.dtype, count=manifest.rows)
+    return _Opened(documents, vectors, ~deletions.read(files, manifest.deleted, manifest.rows))
+
+
+def _copy(before: _Opened, files: Appending, progress: Progress | None) -> None:
     start = 0
-    for rows in before.documents_store.blocks():
+    for rows in before.documents.blocks():
         end = start + rows.rows
         files.append(rows.only(before.live[start:end]), _vectors(before, start, end))
         start = end
@@ -65,7 +96,7 @@ def _copy(before: Snapshot, files: Appending, progress: Progress | None) -> None
             progress("documents copied", end / len(before.live))
 
 
-def _vectors(before: Snapshot, start: int, end: int) -> Vectors:
+def _vectors(before: _Opened, start: int, end: int) -> Vectors:
     """Those of the documents among these rows, by plain reads: mapped pages would count as ours."""
     blocks = before.vectors.blocks(start, end)
     return np.concatenate([block[before.live[at : at + len(block)]] for at, block in blocks])

@@ -30,6 +30,8 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -122,6 +124,18 @@ def recover(path: Path, manifest: Manifest) -> None:
 def is_index(path: Path) -> bool:
     """Whether a folder looks like an index: others have manifests, too."""
     return (path / MANIFEST).is_file() and any(path.glob("generation-*"))
+
+
+@contextmanager
+def removed_if_empty(path: Path) -> Iterator[None]:
+    """Remove the index that the block made where it fails before a document is in it."""
+    new = not path.exists()
+    try:
+        yield
+    except BaseException:
+        if new and is_index(path) and not read_manifest(path).rows:
+            shutil.rmtree(path)
+        raise
 
 
 def clear(path: Path) -> None:

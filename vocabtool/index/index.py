@@ -28,7 +28,7 @@ from vocabtool.folder_lock import locked
 from vocabtool.index import belonging, folder
 from vocabtool.index.appending import Appending
 from vocabtool.index.belonging import Belonging, Opened
-from vocabtool.index.compacting import compacted
+from vocabtool.index.compacting import compact
 from vocabtool.index.configuration import EXACT_BELOW, RECALL, Configuration, checked
 from vocabtool.index.loading import COMMIT_ROWS, Asked, LoadReport, loaded
 from vocabtool.index.manifest import Manifest
@@ -129,8 +129,8 @@ class Index:
             where.mkdir(parents=True, exist_ok=True)
         with locked(where):
             folder.refuse_others(where)
-            belonging.keep(where, opened)
-            _begin(where, configuration, cutter)
+            kept = belonging.keep(where, opened)
+            _begin(where, Manifest(uuid.uuid4().hex, configuration, model_files=kept), cutter)
         return cls(where, _given(where, configuration, opened, model), cutter)
 
     @classmethod
@@ -346,13 +346,10 @@ class Index:
 
         Raises :class:`FolderInUse` where another process writes.
         """
-        with locked(self.path):
-            manifest = self._last()
-            folder.recover(self.path, manifest)
-            before = open_snapshot(self.path, self._belonging, self._cutter, self._snapshot)
-            compacted(self.path, before, self._cutter, progress)
+        self._last()  # of this index
+        removed = compact(self.path, progress).removed
         self.refresh()
-        return manifest.rows - manifest.live
+        return removed
 
     def verify(self, progress: Progress | None = None) -> Verified:
         """Look at every byte: checksums, both legs, and the recall measured again.
@@ -459,9 +456,8 @@ def _opened(
     return belonging.with_tokenizer(Opened(None, words, rule=rule))
 
 
-def _begin(path: Path, configuration: Configuration, cutter: Cutter) -> None:
+def _begin(path: Path, manifest: Manifest, cutter: Cutter) -> None:
     """The first commit: no documents."""
-    manifest = Manifest(uuid.uuid4().hex, configuration)
     folder.recover(path, manifest)
     files = Appending(path, manifest, cutter)
     try:

@@ -21,19 +21,20 @@ from vocabtool.index.deletions import DeletedFile
 from vocabtool.index.document_files import DocumentFile
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import Written
-from vocabtool.keywords.tantivy_files import SegmentFile
 from vocabtool.search.calibration import Calibration
 from vocabtool.vectors.codebook import NO_LIST
 from vocabtool.vectors.facts import CodeFacts
 
-FORMAT: Final = 2  # 1: codes of the vectors themselves, not of their differences from centroids
+FORMAT: Final = 3  # 2: no checksums of all files
 NUMBERS: Final = (
     *("commit", "generation", "rows", "words", "surfaces"),
     *("coded", "code_commit"),
 )
 NOT_OURS: Final = "not a manifest of `vocabtool index`"
 HEX: Final = re.compile(r"[0-9a-f]{32}")
-SEGMENT_FILE: Final = re.compile(r"[0-9a-f]{32}\.[a-z0-9.]{1,32}")
+KEYWORD_FILE: Final = re.compile(r"meta\.json|[0-9a-f]{32}\.[a-z0-9.]{1,32}")
+# By which the model is known (``belonging.py``), and their fingerprints in the configuration.
+MODEL_FILES: Final = {"vocabulary.parquet": "vocabulary", "weights.json": "weights"}
 MOST: Final = 1 << 62
 NONE_WRITTEN: Final = Written(0, 0)
 
@@ -66,8 +67,9 @@ class Manifest:
     of no commit. ``words``, ``surfaces``: how many terms of each field all rows hold.
     ``codes``: how the approximate search was built, none while it is exact; ``coded``: how many
     rows it covers; ``code_commit``: which commit built it; ``code_files``: size and checksum of its
-    files, by name. ``calibration``: ``None`` until done. ``chance``: ``None`` in small indexes, and
-    in those of earlier versions.
+    files, by name. ``keywords``: the CRC-32C of each file of the keyword leg, as
+    ``keywords/tantivy_files.py`` notes them; ``model_files``: of each by which the model is known.
+    ``calibration``: ``None`` until done. ``chance``: ``None`` in small indexes.
     """
 
     index: str
@@ -84,7 +86,8 @@ class Manifest:
     coded: int = 0
     code_commit: int = 0
     code_files: Mapping[str, Written] = field(default_factory=dict)
-    keywords: tuple[SegmentFile, ...] = ()
+    keywords: Mapping[str, int] = field(default_factory=dict)
+    model_files: Mapping[str, int] = field(default_factory=dict)
     calibration: Calibration | None = None
     load: Load | None = None
     chance: Chance | None = None
@@ -164,7 +167,6 @@ def _manifest(held: dict[str, Any]) -> Manifest:
             "vectors": Written(*told["vectors"]),
             "codes": CodeFacts(**told["codes"]) if told["codes"] else None,
             "code_files": {name: Written(*each) for name, each in told["code_files"].items()},
-            "keywords": tuple(SegmentFile(*each) for each in told["keywords"]),
             "calibration": Calibration.of(told["calibration"]) if told["calibration"] else None,
             "load": _load(told["load"]) if told["load"] else None,
             "chance": _chance(told["chance"]) if told["chance"] else None,
@@ -172,7 +174,7 @@ def _manifest(held: dict[str, Any]) -> Manifest:
     )
     numbers += [*(manifest.deleted or ()), *manifest.vectors]
     numbers += [number for each in manifest.code_files.values() for number in each]
-    numbers += [number for each in manifest.keywords for number in each[1:]]
+    numbers += [*manifest.keywords.values(), *manifest.model_files.values()]
     if not all(type(number) is int and 0 <= number < MOST for number in numbers):
         raise InvalidFile("its numbers are none")
     _check(manifest)
@@ -198,8 +200,11 @@ def _check(manifest: Manifest) -> None:
     """What the numbers promise together."""
     if not HEX.fullmatch(manifest.index):
         raise InvalidFile("the index is not named by 32 digits")
-    if not all(SEGMENT_FILE.fullmatch(each.name) for each in manifest.keywords):
+    if not all(map(KEYWORD_FILE.fullmatch, manifest.keywords)):
         raise InvalidFile("a keyword file of another name")
+    known = asdict(manifest.configuration)
+    if {*manifest.model_files} != {name for name, part in MODEL_FILES.items() if known[part]}:
+        raise InvalidFile("files of the model of other names")
     if manifest.vectors.size != manifest.rows * manifest.configuration.vector_bytes:
         raise InvalidFile(f"{manifest.rows:,} rows, and {manifest.vectors.size:,} bytes of vectors")
     document_files.check(manifest.documents)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vocabtool.checksums import compare
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, OtherModel
 from vocabtool.index import coding, deletions, folder
@@ -52,7 +53,10 @@ class Snapshot:
         files = folder.generation(path, manifest.generation)
         self._codes: FastScan | None
         self.documents_store: DocumentStore
+        self.whole_keywords: frozenset[str]
         same = earlier if earlier is not None and _same_files(earlier.manifest, manifest) else None
+        for name, crc32c in manifest.model_files.items() if same is None else ():
+            compare(path / name, crc32c)
         self.documents_store = DocumentStore.open(
             files, manifest.documents, same.documents_store if same is not None else None
         )
@@ -66,10 +70,14 @@ class Snapshot:
         else:
             self._codes = coding.opened(files, manifest)
         self._leg = VectorLeg(self.vectors, held.metric, self._codes, manifest.codes)
-        self.keywords = TantivyReader(files / folder.KEYWORDS)
+        keywords = files / folder.KEYWORDS
+        self.whole_keywords = tantivy_files.check_files(
+            keywords, manifest.keywords, same.whole_keywords if same is not None else frozenset()
+        )
+        self.keywords = TantivyReader(keywords)
         if self.keywords.documents < manifest.rows:
             what = f"holds {self.keywords.documents:,} of {manifest.rows:,} rows"
-            raise InvalidFile(what, file=str(files / folder.KEYWORDS))
+            raise InvalidFile(what, file=str(keywords))
         self._filters = Filters(self.documents_store)
 
     @property

@@ -1,6 +1,7 @@
 """A whole look at an index: every byte is what was written, and both legs hold the same documents.
 
-Opening an index compares sizes and small files only; this reads everything.
+Opening an index reads its keywords, its codes and the model's files so, of vectors and documents
+only the sizes; this reads everything.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vocabtool.checksums import compare
-from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import InvalidFile
-from vocabtool.index import folder
-from vocabtool.index.belonging import VOCABULARY, WEIGHTS, check_tokenizer
+from vocabtool.folder_lock import LOCK
+from vocabtool.index import coding, deletions, folder
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.keywords import tantivy_files
-from vocabtool.vocabulary_files import read
+from vocabtool.keywords.tantivy_files import LOCKS, MANAGED, META
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ class Verified:
     """An index that is whole.
 
     ``recall``: of ten, measured now; 1 where vectors are compared. ``loading``: whether a load was
-    begun and is not at its end.
+    begun and is not at its end. ``others``: what lies in the folder and is not of the commit.
     """
 
     documents: int
@@ -41,50 +41,43 @@ class Verified:
     recall: float
     approximate: bool
     loading: bool
+    others: tuple[str, ...]
 
 
 def verified(
     path: Path, snapshot: Snapshot, progress: Callable[[str, float], None] | None = None
 ) -> Verified:
-    """Raises :class:`InvalidFile`, which names the file that is not what was written."""
+    """Raises :class:`InvalidFile` or :class:`NotFound` with the file that is not as written."""
     manifest = snapshot.manifest
     files = folder.generation(path, manifest.generation)
+    keywords = files / folder.KEYWORDS
     tell = progress or (lambda what, share: None)
     tell("vectors", 0.0)
     compare(files / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
-    for name, written in manifest.code_files.items():
-        compare(files / name, written.crc32c, written.size)
+    coding.check(files, manifest)
+    deletions.read(files, manifest.deleted, manifest.rows)
+    for name, crc32c in manifest.model_files.items():
+        compare(path / name, crc32c)
     tell("documents", 0.3)
     snapshot.documents_store.verify()
     tell("keywords", 0.5)
-    _check_keywords(files / folder.KEYWORDS, manifest)
-    _compare_legs(files / folder.KEYWORDS, snapshot)
-    _check_model_files(path, manifest)
+    tantivy_files.check_files(keywords, manifest.keywords)
+    _compare_legs(keywords, snapshot)
+    wanted = _files(path, manifest)
+    found = {each for each in path.rglob("*") if not each.is_dir()}
+    if missing := sorted(wanted - found):
+        raise InvalidFile("missing", file=str(missing[0]))
+    others = sorted(each for each in found - wanted if each.name not in (LOCK, *LOCKS))
     tell("recall", 0.8)
-    recall = 1.0 if manifest.codes is None else snapshot.measured_recall()
-    deleted = manifest.rows - manifest.live
-    loading = manifest.load is not None and not manifest.load.finished
-    coded = manifest.codes is not None
-    return Verified(manifest.live, deleted, manifest.commit, recall, coded, loading)
-
-
-def check_keywords(path: Path) -> None:
-    """Read every file of the keyword leg. Raises :class:`InvalidFile`, which names the file."""
-    manifest = folder.read_manifest(path)
-    files = folder.generation(path, manifest.generation) / folder.KEYWORDS
-    _check_keywords(files, manifest)
-
-
-def _check_keywords(keywords: Path, manifest: Manifest) -> None:
-    """The segments are those of the commit, and each file's own checksum fits.
-
-    A writer that was killed may have left newer segments: these hold the rows of the commit too.
-    """
-    tantivy_files.check_files(keywords)
-    found = {each.name: each for each in tantivy_files.segment_files(keywords)}
-    for each in manifest.keywords:
-        if found.get(each.name, each) != each:
-            raise InvalidFile("another file than was written", file=str(keywords / each.name))
+    return Verified(
+        documents=manifest.live,
+        deleted=manifest.rows - manifest.live,
+        commit=manifest.commit,
+        recall=1.0 if manifest.codes is None else snapshot.measured_recall(),
+        approximate=manifest.codes is not None,
+        loading=manifest.load is not None and not manifest.load.finished,
+        others=tuple(str(each.relative_to(path)) for each in others),
+    )
 
 
 def _compare_legs(keywords: Path, snapshot: Snapshot) -> None:
@@ -121,13 +114,13 @@ class _Ids:
         return str(self._ids[row].as_py())
 
 
-def _check_model_files(path: Path, manifest: Manifest) -> None:
-    """The vocabulary, the fitted weights and the tokenizer, where the index has them."""
-    held = manifest.configuration
-    check_tokenizer(path, held)
-    if held.vocabulary is not None and read(path / VOCABULARY).fingerprint != held.vocabulary:
-        raise InvalidFile("another vocabulary than was written", file=str(path / VOCABULARY))
-    if held.weights is not None and (
-        FittedWeights.read(path / WEIGHTS).fingerprint != held.weights
-    ):
-        raise InvalidFile("other weights than were written", file=str(path / WEIGHTS))
+def _files(path: Path, manifest: Manifest) -> set[Path]:
+    """Every file of a commit; locks, which hold nothing, may be missing."""
+    files = folder.generation(path, manifest.generation)
+    keywords = files / folder.KEYWORDS
+    in_keywords = {META, MANAGED, *tantivy_files.file_names(keywords)}
+    return {
+        *(path / name for name in (folder.MANIFEST, *manifest.model_files)),
+        *(files / name for name in manifest.files()),
+        *(keywords / name for name in in_keywords),
+    }

@@ -44,6 +44,9 @@ _NEVER_LAST: Final = "".join(set(punctuation) - set("+#_"))
 _QUOTED: Final = re.compile(r'(?<!\w)["“”„«»]([^"“”„«»]*)["“”„«»](?!\w)')
 
 
+_OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
+
+
 class Terms(NamedTuple):
     """The terms of one text in its order, each field joined by single blanks, and how many."""
 
@@ -215,6 +218,15 @@ def _in_phrases(
         while end and word.start >= end:
             number, (start, end) = next(phrases, (0, (0, 0)))
         yield word._replace(phrase=number) if start <= word.start and word.end <= end else word
+
+
+def open_quote(query: str) -> int | None:
+    """Which character is a quote that is never closed, from 0 on; ``None``: there is none."""
+    spans = [found.span() for found in _QUOTED.finditer(query)]
+    for found in _OPENING.finditer(query):
+        if not any(start <= found.start() < end for start, end in spans):
+            return found.start()
+    return None
 
 
 def _fingerprint(stems: Stems) -> str:

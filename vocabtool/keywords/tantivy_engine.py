@@ -24,21 +24,13 @@ from vocabtool.keywords.noted_lengths import padded
 from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.spellings import nearest
-from vocabtool.keywords.tantivy_files import (
-    META,
-    check_files,
-    check_structure,
-    description,
-    segment_files,
-)
+from vocabtool.keywords.tantivy_files import META, check_structure, description
 from vocabtool.keywords.tantivy_queries import Fields, require_tantivy, schema
 from vocabtool.ranked import Ranked, Rows, Scores
 from vocabtool.whole_file import sync_folder
 
 if TYPE_CHECKING:
     import tantivy
-
-__all__ = ["TantivyReader", "TantivyWriter", "check_files", "segment_files"]
 
 Among = NDArray[np.bool_]
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from vocabtool.document_files.opening import STDIN
 from vocabtool.documents import Format, OnDuplicate, OnError, Sources
 from vocabtool.encoders.encoder import Encoder, EncoderKind
 from vocabtool.encoders.opening import Model, open_encoder
-from vocabtool.errors import ChangedRun, VocabtoolError
+from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
 from vocabtool.pipeline import ray_runner
 from vocabtool.pipeline.encoding import OWN, Counts
 from vocabtool.pipeline.fitting import fitted, weights_of
@@ -104,8 +104,9 @@ def embed(
     ``workers``: processes, or Ray's actors; 1: threads of this process. ``threads``: slabs of a
     shard that are encoded at a time. ``progress``: called about once for a thousand documents.
 
-    Raises :class:`ChangedRun` where the folder holds another run, :class:`FolderInUse`, and
-    :class:`VocabtoolError` for what is wrong with documents, model or folder.
+    Raises :class:`ChangedRun` where the folder holds another run, :class:`FolderInUse`,
+    :class:`NotFound` where there is no document, and :class:`VocabtoolError` for what is wrong
+    with documents, model or folder.
     """
     _check_numbers(shard_rows, batch_size, workers, threads)
     _check_names(keep)
@@ -185,6 +186,9 @@ class _Run:
                 shards[made.shard.number] = made.shard
             self._check_inputs()
             self._redone += self._folder.unfinished()  # of workers that were killed
+            if not shards:
+                files = files_of(self._reading.sources) or ["the documents"]
+                raise NotFound(f"{', '.join(files)}: no document in it")
             manifest = self._folder.finish(plan, shards, there, self._left_out)
             notes += self._without_a_value(manifest)
         return EmbedReport(
@@ -204,8 +208,6 @@ class _Run:
 
     def _without_a_value(self, manifest: Manifest) -> tuple[str, ...]:
         """A note for each kept field that no document has: a mistake, most likely."""
-        if not manifest.counts.documents:
-            return ()
         files = (self._folder.path / shard.file for shard in manifest.shards)
         missing = without_a_value(files, self._reading.plan.keep)
         shown = (printable(encode(name)) for name in missing)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shutil import rmtree
 from typing import Final
 
 from vocabtool.checksums import checksum
@@ -247,13 +248,21 @@ def _content(file: Path) -> bytes:
 def opened(path: Path) -> Iterator[Folder]:
     """A folder to write in, made where it is missing, with nobody else in it.
 
+    One that was made is removed where the block fails before a shard is in it.
     Raises :class:`FolderInUse`, and :class:`VocabtoolError` where it holds what is no run.
     """
+    new = not path.exists()
     with reading(str(path)):
         path.mkdir(parents=True, exist_ok=True)
         _refuse_others(path)
     with locked(path):
-        yield Folder(path)
+        folder = Folder(path)
+        try:
+            yield folder
+        except BaseException:
+            if new and not folder.has_shards():
+                rmtree(path)
+            raise
 
 
 def _refuse_others(path: Path) -> None:
