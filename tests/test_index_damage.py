@@ -32,7 +32,7 @@ from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index import folder
 from vocabtool.index import manifest as manifests
 from vocabtool.index.index import Index
-from vocabtool.index.manifest import Manifest
+from vocabtool.index.manifest import FORMAT, Manifest
 
 ROWS: Final = 200
 FLIPS, ALL_FLIPS = 4, 200  # of each file
@@ -78,8 +78,8 @@ def right(two: tuple[Path, Path]) -> Answers:
     return answers(index)
 
 
-OURS: Final = ("manifest.json", "vectors.bin", "documents-", "deleted-", "codebook-", "codes-")
-SOURCES: Final = ("manifest.json", "vectors.bin", "documents-", "deleted-")
+SOURCES: Final = ("manifest.json", "vectors.bin", "hashes.bin", "documents-", "deleted-")
+OURS: Final = (*SOURCES, "codebook-", "codes-")
 READ: Final = ("manifest.json", "deleted-")  # by every writer
 
 
@@ -94,6 +94,7 @@ KINDS: Final = (
     "vocabulary.parquet",
     "weights.json",
     "vectors.bin",
+    "hashes.bin",
     "documents-",
     "deleted-",
     "codebook-",
@@ -385,10 +386,11 @@ def test_another_version_says_so(two: tuple[Path, Path]) -> None:
     """So that nobody thinks that the file is damaged."""
     file = two[0] / "manifest.json"
     told = json.loads(file.read_bytes())
-    for version in (1, 3):
+    for version in (2, FORMAT + 1):
         with written(file, forged({**told, "vocabtool_index": version})):
             refused(
-                lambda: Index.open(two[0]), f"by another vocabtool: version {version}, wanted 2"
+                lambda: Index.open(two[0]),
+                f"by another vocabtool: version {version}, wanted {FORMAT}",
             )
 
 

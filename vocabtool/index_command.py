@@ -117,7 +117,7 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 
 def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequence[str]) -> None:
     """Documents are put in the place of others whole; what ``embed`` wrote brings its fields."""
-    from vocabtool.index.loading import shards_in
+    from vocabtool.index.named_files import shards_in
 
     lost = [name for name in held if name not in keep]
     if lost and shards_in(files) is None:
@@ -167,7 +167,8 @@ def _index(
                 "--model and --force to search by vectors, too"
             )
     else:
-        from vocabtool.index.loading import shards_in, weights_in
+        from vocabtool.index.loading import weights_in
+        from vocabtool.index.named_files import shards_in
         from vocabtool.pipeline.fitting import not_empty
         from vocabtool.pipeline.fitting import sample as sample_of
         from vocabtool.pipeline.inputs import can_be_read_again, facts_of, files_outside
@@ -249,7 +250,7 @@ def _encoder_options(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dim_of_shards(files: tuple[str, ...]) -> int:
-    from vocabtool.index.loading import shards_in
+    from vocabtool.index.named_files import shards_in
     from vocabtool.pipeline.shards import Shards
 
     shards = shards_in(list(files))

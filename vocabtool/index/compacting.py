@@ -13,7 +13,7 @@ import numpy as np
 
 from vocabtool.checksums import compare
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index import coding, folder
+from vocabtool.index import coding, folder, row_hashes, sources
 from vocabtool.index.appending import Appending
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot
@@ -32,6 +32,7 @@ def compacted(path: Path, before: Snapshot, cutter: Cutter, progress: Progress |
         held.generation + 1,
         calibration=held.calibration,
         load=disturbed(held.load),
+        sources=held.sources,
     )
     _check(path, before)
     files = Appending(path, empty, cutter)
@@ -41,7 +42,10 @@ def compacted(path: Path, before: Snapshot, cutter: Cutter, progress: Progress |
     finally:
         files.close()
     coded = coding.coded(files.folder, flushed, progress)
-    done = replace(coded, commit=held.commit + 1)
+    number = held.commit + 1
+    old = folder.generation(path, held.generation)
+    numbers = sources.read(old, held.row_sources, held.rows, len(held.sources))[before.live]
+    done = replace(coded, commit=number, row_sources=sources.write(files.folder, number, numbers))
     folder.commit(path, done)
     folder.recover(path, done)
     return done
@@ -51,15 +55,17 @@ def _check(path: Path, before: Snapshot) -> None:
     """Nothing damaged is written anew under a new checksum. Raises :class:`InvalidFile`."""
     held = before.manifest
     before.documents_store.verify()
-    vectors = folder.generation(path, held.generation) / VECTORS
-    compare(vectors, held.vectors.crc32c, held.vectors.size)
+    files = folder.generation(path, held.generation)
+    compare(files / VECTORS, held.vectors.crc32c, held.vectors.size)
+    compare(files / row_hashes.NAME, held.hashes.crc32c, held.hashes.size)
 
 
 def _copy(before: Snapshot, files: Appending, progress: Progress | None) -> None:
     start = 0
     for rows in before.documents_store.blocks():
         end = start + rows.rows
-        files.append(rows.only(before.live[start:end]), _vectors(before, start, end))
+        live = before.live[start:end]
+        files.append(rows.only(live), _vectors(before, start, end), before.hashes[start:end][live])
         start = end
         if progress is not None:
             progress("documents copied", end / len(before.live))

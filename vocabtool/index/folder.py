@@ -8,6 +8,8 @@
         documents-….arrow         rows of one commit or of several; never changed
         codebook-….bin, codes-….bin   of the approximate search; codes are appended
         deleted-000007.bits       of one commit
+        hashes.bin                of what rows hold; rows are appended
+        sources-000007.bin        which row is of which FILE, of one commit
         keywords/                 tantivy's, which knows nothing of commits of ours
 
 Rows are numbered once, in the order of adding, and never again within a generation. A commit puts
@@ -43,7 +45,7 @@ GENERATION: Final = "generation-{:06}"
 GENERATIONS: Final = re.compile(r"generation-(\d{6,})")
 KEYWORDS: Final = "keywords"
 OURS: Final = re.compile(
-    r"documents(-\d+-\d+\.arrow|\.part)|(codes|codebook)-\d+\.bin|deleted-\d+\.bits"
+    r"documents(-\d+-\d+\.arrow|\.part)|(codes|codebook)-\d+\.bin|deleted-\d+\.bits|sources-\d+\.bin"
     r"|\.vocabtool-.*\.tmp"
 )
 MOST_BYTES: Final = 1 << 28  # of a manifest

@@ -33,6 +33,7 @@ from vocabtool.index.configuration import EXACT_BELOW, RECALL, Configuration, ch
 from vocabtool.index.loading import COMMIT_ROWS, Asked, LoadReport, loaded
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
+from vocabtool.index.sources import Reading
 from vocabtool.index.verifying import Verified, verified
 from vocabtool.index.writer import OnExisting, Progress, Writer
 from vocabtool.keywords.cutting import Cutter
@@ -254,24 +255,43 @@ class Index:
         Called again with the same arguments after a stop, it goes on where the last commit is;
         after its end it does nothing. ``sources``, ``field``, ``format``, ``id_field``, ``keep``,
         ``on_error`` and ``on_duplicate`` are those of :func:`vocabtool.documents.batches`,
-        ``on_existing`` is that of :meth:`Writer.add`, ``memory`` that of :meth:`writer`.
+        ``on_existing`` is that of :meth:`Writer.add`, but ``"update"`` lets documents of the same
+        content be; ``memory`` is that of :meth:`writer`.
         ``commit_rows``: documents between commits.
         Raises :class:`ChangedRun` where another load is half done, and :class:`VocabtoolError`.
         """
-        asked = Asked(
-            sources,
-            field,
-            format,
-            id_field,
-            tuple(keep),
-            on_error,
-            on_duplicate,
-            on_existing,
-            commit_rows,
-            threads,
-        )
+        reading = Reading(field, format, id_field, tuple(keep), on_error, on_duplicate)
+        asked = Asked(sources, reading, on_existing, commit_rows, threads)
+        return self._loaded(asked, memory, progress)
+
+    def update(
+        self,
+        sources: Sources | None = None,
+        *,
+        sync: bool = False,
+        force: bool = False,
+        commit_rows: int = COMMIT_ROWS,
+        threads: int | None = None,
+        memory: int | None = None,
+        progress: Progress | None = None,
+    ) -> LoadReport:
+        """Read again the files that the index was made of, and take over what changed.
+
+        Only documents whose text is another are encoded. ``sources``: some of these files, or
+        further ones; each is read as :meth:`load` was told to, a new one as the last.
+        ``sync``: delete the documents that came from these files and are in them no longer, all of
+        them in the last commit; above a third of them only with ``force``.
+        Stopped half-way, the same call reads all again and encodes what is left.
+        Raises what :meth:`load` does, and :class:`VocabtoolError` where a sync could not tell what
+        is gone: a stream, a file that is missing or unreadable, rows that were left out.
+        """
+        asked = Asked(sources, None, "update", commit_rows, threads, sync, force)
+        return self._loaded(asked, memory, progress)
+
+    def _loaded(self, asked: Asked, memory: int | None, progress: Progress | None) -> LoadReport:
         with self.writer(progress, memory=memory) as writer:
-            return loaded(self.path, self._belonging, writer, asked, progress)
+            before = open_snapshot(self.path, self._belonging, self._cutter, self._snapshot)
+            return loaded(self.path, self._belonging, before, writer, asked, progress)
 
     def search(
         self,

@@ -14,7 +14,7 @@ import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, OtherModel
-from vocabtool.index import coding, deletions, folder
+from vocabtool.index import coding, deletions, folder, row_hashes
 from vocabtool.index.belonging import Belonging
 from vocabtool.index.document_columns import id_in_utf8
 from vocabtool.index.document_store import DocumentStore
@@ -51,6 +51,7 @@ class Snapshot:
         held = manifest.configuration
         files = folder.generation(path, manifest.generation)
         self._codes: FastScan | None
+        self._files = files
         self.documents_store: DocumentStore
         same = earlier if earlier is not None and _same_files(earlier.manifest, manifest) else None
         self.documents_store = DocumentStore.open(
@@ -92,6 +93,11 @@ class Snapshot:
         """The mean number of terms of a row in the fields ``words`` and ``surfaces``."""
         rows = max(self.manifest.rows, 1)
         return self.manifest.words / rows, self.manifest.surfaces / rows
+
+    @cached_property
+    def hashes(self) -> row_hashes.Hashes:
+        """What tells that a document is unchanged, by rows; to be asked where nobody writes."""
+        return row_hashes.opened(self._files, self.manifest.rows)
 
     def measured_recall(self) -> float:
         """Recall@10 of the vector leg, measured now."""

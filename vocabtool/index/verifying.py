@@ -15,7 +15,7 @@ import numpy as np
 from vocabtool.checksums import compare
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import InvalidFile
-from vocabtool.index import folder
+from vocabtool.index import folder, row_hashes, sources
 from vocabtool.index.belonging import VOCABULARY, WEIGHTS
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot
@@ -52,6 +52,8 @@ def verified(
     tell = progress or (lambda what, share: None)
     tell("vectors", 0.0)
     compare(files / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
+    compare(files / row_hashes.NAME, manifest.hashes.crc32c, manifest.hashes.size)
+    sources.read(files, manifest.row_sources, manifest.rows, len(manifest.sources))
     for name, written in manifest.code_files.items():
         compare(files / name, written.crc32c, written.size)
     tell("documents", 0.3)

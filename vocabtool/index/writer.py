@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, assert_never, get_args
 
@@ -16,15 +17,17 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index import coding, deletions, folder
+from vocabtool.index import coding, deletions, folder, sources
 from vocabtool.index.appending import Appending
 from vocabtool.index.belonging import Belonging
 from vocabtool.index.document_columns import id_in_utf8
 from vocabtool.index.document_rows import DocumentRows, Items, document_rows
 from vocabtool.index.manifest import Load, Manifest
+from vocabtool.index.row_hashes import hashes_of
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.tantivy_engine import TantivyReader
 from vocabtool.pipeline.utf8 import as_utf8
+from vocabtool.ranked import Rows
 from vocabtool.search.calibration import Calibration
 from vocabtool.vectors.metric import prepared
 
@@ -60,6 +63,10 @@ class Writer:
         self._files = folder.generation(path, manifest.generation)
         self._held = TantivyReader(self._files / folder.KEYWORDS)
         self._deleted = deletions.read(self._files, manifest.deleted, manifest.rows)
+        self.sources = manifest.sources  # the FILEs that are known from the next commit on
+        known = len(self.sources)
+        self._numbers = sources.read(self._files, manifest.row_sources, manifest.rows, known)
+        self._new_numbers: list[int] = []  # of rows that are not committed
         self._new: dict[str, int] = {}  # rows that are not committed, by id
         self._gone: list[int] = []  # those of them that are deleted again
         self._changed = False
@@ -117,23 +124,43 @@ class Writer:
             self._delete(id_, row)
         return len(found)
 
-    def append_new(self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting) -> None:
+    def row_sources(self) -> sources.RowSources:
+        """The number of the FILE that each committed row came from; 0: from none."""
+        return self._numbers
+
+    def are_of(self, rows: Rows, source: int) -> None:
+        """Note that committed rows are of this FILE now."""
+        if (self._numbers[rows] != source).any():
+            self._numbers = self._numbers.copy()
+            self._numbers[rows] = source
+            self._changed = True
+
+    def delete_rows(self, rows: Rows) -> None:
+        """Delete committed rows."""
+        self._deleted[rows] = True
+        self._changed = True
+
+    def append_new(
+        self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting, source: int = 0
+    ) -> None:
         """Add documents of which the caller knows that no id is in the index: a first load.
 
-        Only an id with U+FFFD may be that of another one, and is looked for.
+        Only an id with U+FFFD may be that of another one, and is looked for. ``source``: the number
+        of the FILE that they came from.
         """
         with self._failing():
             rows = in_utf8(rows)
             if _any_replaced(rows.ids):
-                self._add(rows, vectors, on_existing)
-                return
-            self._appending.append(rows, self._prepared(vectors))
-            self._changed = True
+                self._add(rows, vectors, on_existing, source)
+            else:
+                self._append(rows, vectors, source)
 
-    def add_rows(self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting) -> None:
-        """Add documents as :meth:`add` does."""
+    def add_rows(
+        self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting, source: int = 0
+    ) -> None:
+        """Add documents as :meth:`add` does. ``source``: the number of their FILE."""
         with self._failing():
-            self._add(in_utf8(rows), vectors, on_existing)
+            self._add(in_utf8(rows), vectors, on_existing, source)
 
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
         """Make everything so far the last commit: on disk, and seen by readers.
@@ -150,6 +177,7 @@ class Writer:
             flushed = self._appending.flush()
             deleted = self._all_deleted(flushed.rows)
             number = flushed.commit + 1
+            numbers = np.concatenate([self._numbers, np.array(self._new_numbers, np.uint32)])
             coded = coding.coded(self._files, flushed, self._progress) if codes else flushed
             self._finish(
                 replace(
@@ -157,9 +185,12 @@ class Writer:
                     commit=number,
                     deleted=deletions.write(self._files, number, deleted),
                     load=load or disturbed(flushed.load),
+                    sources=self.sources,
+                    row_sources=sources.write(self._files, number, numbers),
                 )
             )
         self._deleted = deleted
+        self._numbers = numbers
         self._changed = False
 
     def store_calibration(self, calibration: Calibration | None) -> None:
@@ -180,15 +211,23 @@ class Writer:
         folder.recover(self._path, manifest)  # what only earlier commits held
         self._held.refresh()
         self._new.clear()
+        self._new_numbers.clear()
         self._gone.clear()
 
-    def _add(self, rows: DocumentRows, vectors: Vectors | None, on_existing: OnExisting) -> None:
+    def _add(
+        self,
+        rows: DocumentRows,
+        vectors: Vectors | None,
+        on_existing: OnExisting,
+        source: int = 0,
+    ) -> None:
         chosen = self._chosen(rows.ids.to_pylist(), on_existing)
         if not chosen.all():
             rows = rows.only(chosen)
             vectors = None if vectors is None else vectors[chosen]
         if rows.rows:
-            self._append(rows, self._encoded(rows) if vectors is None else vectors)
+            first = self._append(rows, self._encoded(rows) if vectors is None else vectors, source)
+            self._new.update(zip(rows.ids.to_pylist(), count(first), strict=False))
 
     def _chosen(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
         """Which of some documents are added; those in whose place they come are deleted."""
@@ -227,12 +266,13 @@ class Writer:
             self._gone.append(row)
             del self._new[id_]
 
-    def _append(self, rows: DocumentRows, vectors: Vectors) -> None:
+    def _append(self, rows: DocumentRows, vectors: Vectors, source: int) -> int:
+        """Put rows behind the others; the first one's number."""
         first = self._appending.rows
-        self._appending.append(rows, self._prepared(vectors))
-        for place, id_ in enumerate(rows.ids.to_pylist()):
-            self._new[id_] = first + place
+        self._appending.append(rows, self._prepared(vectors), hashes_of(rows))
+        self._new_numbers += [source] * rows.rows
         self._changed = True
+        return first
 
     def _prepared(self, vectors: Vectors) -> Vectors:
         return prepared(vectors, self._manifest.configuration.metric)
