@@ -91,8 +91,8 @@ def files_of(path: Path) -> list[Path]:
 
 KINDS: Final = (
     "manifest.json",
-    "vocabulary.parquet",
-    "weights.json",
+    "vocabulary-",
+    "weights-",
     "vectors.bin",
     "hashes.bin",
     "documents-",

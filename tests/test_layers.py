@@ -180,7 +180,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("index.document_items", "index.document_tables"),
     ("index.belonging", "index.document_rows", "index.document_writer", "index.manifest"),
     ("index.document_store", "index.folder"),
-    ("index.appending", "index.coding", "index.filters", "index.mending"),
+    ("index.appending", "index.coding", "index.filters", "index.mending", "index.replacing"),
     ("index.snapshot", "index.writer", "index.named_files"),
     ("index.unchanged",),
     ("index.compacting", "index.loading", "index.verifying"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from vocabtool.command_streams import standard_output, usage_errors
-from vocabtool.index_options import DIR
+from vocabtool.index_options import DIR, MODEL
 from vocabtool.source_options import together
 from vocabtool.telling import tell
 
@@ -27,14 +27,6 @@ OUTPUTS: Final = ("text", "json")
 STDIN: Final = "-"
 TOGETHER: Final = 256  # queries of standard input that are encoded at once
 
-MODEL = together(
-    click.option("--model", help="What made the vectors. [default: as the index was made with]"),
-    click.option(
-        "--trust",
-        is_flag=True,
-        help="Run a model even though it reads files, uses the network or runs Python.",
-    ),
-)
 FUSION = together(
     click.option(
         "--fusion",

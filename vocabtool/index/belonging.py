@@ -1,7 +1,7 @@
 """The model that an index belongs to: kept by fingerprints, opened when it is asked for.
 
-    vocabulary.parquet   the entries that the model knows, where that is known
-    weights.json         of word vectors, fitted on the corpus
+    vocabulary-….parquet    the entries that the model knows, where that is known
+    weights-….json          of word vectors, fitted on the corpus
 
 A model is opened by the name that the index holds only where that is a file or folder here. A
 Python callable or a handle of TensorFlow Hub is named by the caller, each time: nothing is imported
@@ -14,23 +14,20 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError
-from vocabtool.index.configuration import OPTIONS, Configuration
+from vocabtool.index.configuration import OPTIONS, VOCABULARY, WEIGHTS, Configuration
 from vocabtool.search.knowledge import Knowledge
 from vocabtool.search.model_knowledge import ModelKnowledge
 from vocabtool.vocabulary import Vocabulary
 from vocabtool.vocabulary_files import read, save
 from vocabtool.words.model_words import Words
 from vocabtool.words.named import sentencepiece_file
-
-VOCABULARY: Final = "vocabulary.parquet"
-WEIGHTS: Final = "weights.json"
 
 
 class Opened(NamedTuple):
@@ -105,9 +102,10 @@ def _parted(model: str) -> tuple[str, str]:
 def keep(folder: Path, opened: Opened) -> None:
     """Write beside an index what its model is known by."""
     if opened.words is not None:
-        save(opened.words.vocabulary, folder / VOCABULARY, "parquet")
+        vocabulary = opened.words.vocabulary
+        save(vocabulary, folder / VOCABULARY.format(vocabulary.fingerprint), "parquet")
     if opened.weights is not None:
-        opened.weights.write(folder / WEIGHTS)
+        opened.weights.write(folder / WEIGHTS.format(opened.weights.fingerprint))
 
 
 class Belonging:
@@ -137,7 +135,7 @@ class Belonging:
         encoder = self._found()
         made_with = None if self._given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and held.weights is not None:
-            fitted = FittedWeights.read(self._folder / WEIGHTS)
+            fitted = FittedWeights.read(self._folder / WEIGHTS.format(held.weights))
             found = encoder.vectors_fingerprint
             if found != fitted.vectors:
                 part = "file of word vectors"
@@ -168,7 +166,7 @@ class Belonging:
         """The entries that the model knows; ``None`` where nothing tells."""
         if self._configuration.vocabulary is None:
             return None
-        return read(self._folder / VOCABULARY)
+        return read(self._folder / VOCABULARY.format(self._configuration.vocabulary))
 
     def _words(self) -> Words | None:
         if self._configuration.words is None:

@@ -25,7 +25,7 @@ from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.opening import Model
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.folder_lock import locked
-from vocabtool.index import belonging, folder
+from vocabtool.index import belonging, folder, replacing
 from vocabtool.index.appending import Appending
 from vocabtool.index.belonging import Belonging, Opened
 from vocabtool.index.compacting import compacted
@@ -94,7 +94,9 @@ class Index:
         stop words. ``recall``: of ten, that the approximate search must reach; ``exact_below``: up
         to so many documents every vector is compared. ``memory``: bytes that building may take.
         ``force``: take the place of an index that is there; it goes when all else was found good.
-        Raises :class:`VocabtoolError`, and ``ValueError`` for arguments that do not fit together.
+        Raises :class:`FolderNotEmpty` for a folder that holds something, an index without
+        ``force``; :class:`VocabtoolError`, and ``ValueError`` for arguments that do not fit
+        together.
         """
         opened = _opened(model, dim, vocabulary, rule, sample, options)
         size = dim if opened.encoder is None else opened.encoder.dim
@@ -120,9 +122,10 @@ class Index:
             opened.weights.fingerprint if opened.weights is not None else None,
         )
         where = Path(path)
-        if force:
+        replaces = force and folder.is_index(where)
+        if replaces:
             folder.refuse_others(where, but_an_index=True)
-            folder.clear(where)
+            where = replacing.beside(where, uuid.uuid4().hex)
         folder.refuse_others(where)
         with reading(str(where)):
             where.mkdir(parents=True, exist_ok=True)
@@ -130,7 +133,8 @@ class Index:
             folder.refuse_others(where)
             belonging.keep(where, opened)
             _begin(where, configuration, cutter)
-        return cls(where, _given(where, configuration, opened, model), cutter)
+        index = cls(where, _given(where, configuration, opened, model), cutter)
+        return index.put_in_place() if replaces else index
 
     @classmethod
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
@@ -377,6 +381,12 @@ class Index:
             except (InvalidFile, OSError):
                 if seen(self.path, self._last()) == before:
                     raise
+
+    def put_in_place(self) -> Index:
+        """Let an index that was built beside another one take its place: that one as it is then."""
+        path = replacing.put_in_place(self.path)
+        belonging = Belonging(path, self.configuration, self._belonging.encoder)
+        return Index(path, belonging, self._cutter)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Let every search from now on weigh the keyword leg by it."""

@@ -22,6 +22,7 @@ from vocabtool.documents import Batch, Repeated, Skip, Skipped, Sources, batches
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
+from vocabtool.index import folder
 from vocabtool.index.belonging import Belonging
 from vocabtool.index.document_columns import DocumentRows
 from vocabtool.index.document_fields import of_texts
@@ -151,7 +152,7 @@ def weights_in(shards: Path) -> FittedWeights | None:
 
 def _parts(path: Path, writer: Writer, asked: Asked) -> list[Part]:
     """What is read; its FILEs are remembered. Raises :class:`VocabtoolError`: no sync of these."""
-    known = writer.manifest.sources
+    known, path = writer.manifest.sources, folder.home(path)
     if asked.sources is not None and asked.reading is not None:
         parts, sources = named(asked.sources, asked.reading, known, path)
     else:

@@ -16,7 +16,7 @@ from vocabtool.checksums import compare
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import InvalidFile
 from vocabtool.index import folder, row_hashes, sources
-from vocabtool.index.belonging import VOCABULARY, WEIGHTS
+from vocabtool.index.configuration import VOCABULARY, WEIGHTS
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.vector_file import NAME as VECTORS
@@ -126,9 +126,11 @@ class _Ids:
 def _check_model_files(path: Path, manifest: Manifest) -> None:
     """The vocabulary and the fitted weights, where the index has them."""
     held = manifest.configuration
-    if held.vocabulary is not None and read(path / VOCABULARY).fingerprint != held.vocabulary:
-        raise InvalidFile("another vocabulary than was written", file=str(path / VOCABULARY))
-    if held.weights is not None and (
-        FittedWeights.read(path / WEIGHTS).fingerprint != held.weights
-    ):
-        raise InvalidFile("other weights than were written", file=str(path / WEIGHTS))
+    if held.vocabulary is not None:
+        file = path / VOCABULARY.format(held.vocabulary)
+        if read(file).fingerprint != held.vocabulary:
+            raise InvalidFile("another vocabulary than was written", file=str(file))
+    if held.weights is not None:
+        file = path / WEIGHTS.format(held.weights)
+        if FittedWeights.read(file).fingerprint != held.weights:
+            raise InvalidFile("other weights than were written", file=str(file))

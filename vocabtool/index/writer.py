@@ -194,11 +194,12 @@ class Writer:
         self._changed = False
 
     def store_calibration(self, calibration: Calibration | None) -> None:
-        """Keep how much the keyword leg weighs, as a commit of its own."""
+        """Keep how much the keyword leg weighs, and of how many documents: a commit of its own."""
         self.commit()
-        self._finish(
-            replace(self._manifest, commit=self._manifest.commit + 1, calibration=calibration)
-        )
+        held = self._manifest
+        if calibration is not None:
+            calibration = replace(calibration, documents=held.live)
+        self._finish(replace(held, commit=held.commit + 1, calibration=calibration))
 
     def close(self) -> None:
         """Let go of the files; what is not committed is dropped."""
