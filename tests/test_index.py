@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -832,7 +833,7 @@ def test_calibration_is_kept_and_used(tmp_path: Path) -> None:
     with index.writer() as writer:
         writer.delete(["d0"])
     index.compact()
-    assert index.calibration == CALIBRATION
+    assert index.calibration == replace(CALIBRATION, documents=10)
     index.store_calibration(None)
     assert Index.open(tmp_path / "index").calibration is None
     assert index.search("amber", vector=vector(0), fusion="convex").query.a == 0.5

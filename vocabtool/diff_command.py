@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -183,7 +184,9 @@ def _compared(
     batches = documents.batches(corpus, skipped=skipped, size=SIZE, **reading)
     counter.count(batch.texts for batch in watched(batches))
     tell_skipped(skipped)
-    return diff.weighed(found, counter.report(corpus))
+    left_out = documents.left_out([*corpus])
+    _tell_notes(left_out)
+    return replace(diff.weighed(found, counter.report(corpus)), notes=found.notes + left_out)
 
 
 def _check_only(

@@ -407,5 +407,7 @@ def _show(
     took = Took(seconds, calibrating)
     told = as_json(index, report, took) if report_format == "json" else None
     print_report(told, lines(index, report, took))
+    for note in report.notes:
+        tell(_printable(note))
     for skip in report.first_skipped[:SHOWN]:
         tell(f"left out: {skip.place}: {skip.reason}")

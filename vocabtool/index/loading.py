@@ -69,7 +69,7 @@ class LoadReport:
     Of what was added or updated ``zero``: documents without a vector, found by keywords alone;
     ``not_utf8``: documents read whose text is not UTF-8 (what ``embed`` wrote always is).
     ``skipped``: bad rows, the first of them in ``first_skipped``; ``dropped``: documents of an id
-    that came before. ``seconds``: of this part.
+    that came before. ``seconds``: of this part. ``notes``: what is to be known of the FILEs.
     """
 
     read: int
@@ -84,6 +84,7 @@ class LoadReport:
     first_skipped: tuple[Skip, ...]
     dropped: int
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 class Asked(NamedTuple):
@@ -254,6 +255,7 @@ class _Loading:
             tuple(self._skipped.first),
             self._repeated.count,
             time.monotonic() - began,
+            tuple(note for part in self._parts for note in part.notes),
         )
 
     def _take(self, block: Block) -> None:

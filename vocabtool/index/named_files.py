@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from vocabtool.document_files.opening import find
-from vocabtool.documents import Sources, names_of
+from vocabtool.documents import Sources, left_out, names_of
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index.sources import Reading, Source
 from vocabtool.pipeline.folder import RUN
@@ -22,13 +22,14 @@ class Part(NamedTuple):
     """FILEs that are read alike.
 
     ``sources``: what is opened. ``files``: of each file among it the name that it is told by, and
-    the number of its FILE; of a stream nothing.
+    the number of its FILE; of a stream nothing. ``notes``: on files of folders that are not read.
     """
 
     sources: Sources
     reading: Reading
     files: Mapping[str, tuple[str, int]]
     is_stream: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> set[int]:
@@ -51,7 +52,9 @@ def named(
     for source in given:
         found = files_outside([source.name], index) or []
         told |= {file: (file, numbers[source.path]) for file in found}
-    return [Part(files if shards_in(sources) is None else sources, reading, told)], all_known
+    if shards_in(sources) is not None:
+        return [Part(sources, reading, told)], all_known
+    return [Part(files, reading, told, notes=left_out(sources, index))], all_known
 
 
 def made_of(
@@ -66,14 +69,14 @@ def made_of(
     known = [source.found(index) for source in known]
     chosen, reading = known, known[-1].reading if known else AS_SHIPPED
     if sources is not None:
-        names, files = names_of(sources), files_outside(sources, index)
-        if names is None or not can_be_read_again(files):
+        names, given_files = names_of(sources), files_outside(sources, index)
+        if names is None or not can_be_read_again(given_files):
             if sync:
                 raise VocabtoolError(
                     "what is gone cannot be told from a stream: a sync wants names of files"
                 )
-            part = Part(sources if files is None else files, reading, {}, is_stream=True)
-            return [part], (*known,)
+            stream = sources if given_files is None else given_files
+            return [Part(stream, reading, {}, is_stream=True)], (*known,)
         by_path = {source.path: source for source in known}
         given = [Source.named(name, index, reading) for name in names]
         chosen = [by_path.get(source.path, source) for source in given]
@@ -92,8 +95,9 @@ def made_of(
             )
         part = _part(source, numbers[source.path], index, taken)
         if parts and parts[-1].reading == part.reading and not _any_shards(parts[-1], part):
-            both = {**parts.pop().files, **part.files}
-            part = Part([*both], part.reading, both)
+            last = parts.pop()
+            files, notes = {**last.files, **part.files}, (*last.notes, *part.notes)
+            part = Part([*files], part.reading, files, notes=notes)
         parts.append(part)
     return parts, all_known
 
@@ -110,7 +114,9 @@ def _part(source: Source, number: int, index: Path, taken: set[str]) -> Part:
     told = {
         file: (file if name == source.name else file.removeprefix(start), number) for file in files
     }
-    return Part(files if shards_in(name) is None else name, source.reading, told)
+    if shards_in(name) is not None:
+        return Part(name, source.reading, told)
+    return Part(files, source.reading, told, notes=left_out(name, index))
 
 
 def _any_shards(*parts: Part) -> bool:
