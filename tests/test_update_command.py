@@ -243,11 +243,14 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, what: str) -> None:
     (tmp_path / "x.jsonl").write_bytes(second.read_bytes())
     lasts = seconds_of(*change)
     draw = random.Random(SEED)
-    seen, at_work = set(), 0
-    for _ in range(KILLS if full else KILLS // 10):
+    at_work = 0
+    while at_work < (KILLS if full else KILLS // 10):
         shutil.rmtree(folder)
         shutil.copytree(tmp_path / "before", folder)
-        at_work += killed(draw.uniform(0.3, 1.05) * lasts, *change)
+        if killed(draw.uniform(0.3, 1.05) * lasts, *change):
+            at_work += 1
+        else:
+            lasts *= 0.9  # other programs took their time when it was measured
         found = held(folder)
         if what == "update":
             done = found == new
@@ -256,10 +259,7 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, what: str) -> None:
         else:
             done = found == new
             assert done or found == old
-        seen.add(done)
         fine(*change)
         assert held(folder) == new
         index = Index.open(folder)
         assert index.verify().documents == len(new)
-    assert at_work
-    assert seen
