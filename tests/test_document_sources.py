@@ -35,6 +35,7 @@ from vocabtool.documents import (
     batches,
     documents,
     extent,
+    left_out,
 )
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 
@@ -482,6 +483,31 @@ def test_a_folder_of_no_documents(tmp_path: Path) -> None:
         NotFound, match=r"a folder without a file of documents\. Their names end in"
     ):
         list(batches(str(tmp_path)))
+
+
+def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path) -> None:
+    """By their endings; neither hidden ones, nor those of a folder that we write in."""
+    for place in (
+        "a.txt",
+        "b.md",
+        "c/d.MD",
+        "c/e.rst",
+        "c/bare",
+        "c/f.md.gz",
+        ".git/g.md",
+        "own/h.md",
+    ):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text("text\n")
+    assert names(str(tmp_path)) == [str(tmp_path / "a.txt")]
+    (note,) = left_out([tmp_path, str(tmp_path), tmp_path / "a.txt"], tmp_path / "own")
+    start, endings = note.split(". A glob in quotes")[0].split(" are not read: ")
+    assert start == f"{tmp_path}: 5 files"
+    assert sorted(endings.split(", ")) == ["1 .md.gz", "1 .rst", "1 without an ending", "2 .md"]
+    assert left_out(tmp_path / "own" / "h.md") == ()
+    assert left_out(iter(["text"])) == ()
+    with pytest.raises(NotFound, match=r"1 file is not read: 1 \.md\."):
+        list(batches(str(tmp_path / "own")))
 
 
 # ---- bad rows

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from vocabtool.documents import Document
 from vocabtool.encoders.opening import open_encoder
 from vocabtool.errors import (
     FolderInUse,
+    FolderNotEmpty,
     InvalidCondition,
     InvalidFile,
     NotFound,
@@ -120,13 +122,13 @@ def test_wrong_arguments_make_no_index(
 def test_an_index_is_made_in_an_empty_folder_only(tmp_path: Path) -> None:
     """What is there already stays; what a killed command began is taken over."""
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(NotFound, match=r"notes\.txt"):
+    with pytest.raises(FolderNotEmpty, match=r"notes\.txt"):
         Index.create(tmp_path, dim=2)
     assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
     with pytest.raises(NotFound, match=r"notes\.txt"):
         Index.create(tmp_path / "notes.txt", dim=2)
     index = made(tmp_path / "index")
-    with pytest.raises(NotFound, match="holds an index already") as caught:
+    with pytest.raises(FolderNotEmpty, match="holds an index already") as caught:
         Index.create(tmp_path / "index", dim=2)
     assert str(caught.value) == (
         f"{tmp_path / 'index'}: holds an index already: the same command adds to it once it is "
@@ -148,26 +150,32 @@ def test_what_is_no_index_is_not_opened(tmp_path: Path, name: str) -> None:
         Index.open(tmp_path)
 
 
-def test_clearing_removes_an_index_and_nothing_else(tmp_path: Path) -> None:
-    """Files of others stay, and so does a folder whose manifest is of something else."""
-    made(tmp_path / "index", vocabulary=["amber"])
+def test_another_index_takes_the_place_of_one(tmp_path: Path) -> None:
+    """With ``force``; who has the old one open goes on, and files of others are in the way."""
+    old = made(tmp_path / "index", vocabulary=["amber"])
+    before = answers(old)
+    unread = Index.open(tmp_path / "index")
+    new = Index.create(tmp_path / "index", dim=2, vocabulary=["birch"], force=True)
+    assert (len(new), new.path, len(Index.open(tmp_path / "index"))) == (0, tmp_path / "index", 0)
+    assert answers(old) == before
+    assert answers(unread) == before
+    with pytest.raises(VocabtoolError, match="another index was made there"):
+        old.refresh()
+    with new.writer() as writer:
+        writer.add(["a text"], [[1, 2]])
+    assert not [each for each in tmp_path.rglob("*") if ".new-" in each.name]
+    assert len([*(tmp_path / "index").glob("vocabulary-*")]) == 1
     (tmp_path / "index" / "notes.txt").write_text("mine")
-    folder.clear(tmp_path / "index")
-    assert {each.name for each in (tmp_path / "index").iterdir()} == {"notes.txt", ".lock"}
-    other = tmp_path / "web"
-    other.mkdir()
-    (other / "manifest.json").write_text('{"name": "my web page"}')
-    folder.clear(other)
-    assert (other / "manifest.json").exists()
-    folder.clear(tmp_path / "nothing")
+    with pytest.raises(FolderNotEmpty, match=r"notes\.txt"):
+        Index.create(tmp_path / "index", dim=2, force=True)
+    assert len(Index.open(tmp_path / "index")) == 1
 
 
-def test_a_damaged_index_can_be_cleared(tmp_path: Path) -> None:
+def test_a_damaged_index_can_be_replaced(tmp_path: Path) -> None:
     """``--force`` is what one does about it."""
     made(tmp_path / "index")
     (tmp_path / "index" / folder.MANIFEST).write_bytes(b"\0")
-    folder.clear(tmp_path / "index")
-    assert len(Index.create(tmp_path / "index", dim=2)) == 0
+    assert len(Index.create(tmp_path / "index", dim=2, force=True)) == 0
 
 
 # Adding, updating, deleting
@@ -758,8 +766,7 @@ def test_the_bound_of_memory_may_be_another_later(tmp_path: Path) -> None:
 def test_an_index_made_anew_is_opened_anew(tmp_path: Path, act: str) -> None:
     """An object of the one that was there says so, and never mixes the two."""
     old = Index.create(tmp_path / "index", counted_letters.encode)
-    folder.clear(tmp_path / "index")
-    Index.create(tmp_path / "index", failing)
+    Index.create(tmp_path / "index", failing, force=True)
     tries: dict[str, Callable[[], object]] = {
         "refresh": old.refresh,
         "writer": lambda: old.writer().__enter__(),
@@ -899,13 +906,13 @@ def test_calibration_is_kept_and_used(tmp_path: Path) -> None:
     index = made(tmp_path / "index")
     index.store_calibration(CALIBRATION)
     for each in (index, Index.open(tmp_path / "index")):
-        assert each.calibration == CALIBRATION
+        assert each.calibration == replace(CALIBRATION, documents=10)
         assert each.search("amber", vector=vector(0), fusion="convex").query.a == 0.25
         assert each.search("amber", vector=vector(0), fusion="convex", a=0.5).query.a == 0.5
     with index.writer() as writer:
         writer.delete(["d0"])
     index.compact()
-    assert index.calibration == CALIBRATION
+    assert index.calibration == replace(CALIBRATION, documents=10)
     index.store_calibration(None)
     assert Index.open(tmp_path / "index").calibration is None
     assert index.search("amber", vector=vector(0), fusion="convex").query.a == 0.5
@@ -980,9 +987,9 @@ def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
     """One that the folder did not have when the index was made."""
     made(tmp_path / "one", vocabulary=["amber", "birch"])
     made(tmp_path / "two", vocabulary=["amber", "cedar"])
-    file = "vocabulary.parquet"
-    (tmp_path / "two" / file).replace(tmp_path / "one" / file)
-    with pytest.raises(InvalidFile, match=file):
+    one, two = (next((tmp_path / name).glob("vocabulary-*")) for name in ("one", "two"))
+    two.replace(one)
+    with pytest.raises(InvalidFile, match=one.name):
         Index.open(tmp_path / "one")
 
 

@@ -24,7 +24,7 @@ from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
 from vocabtool.index.mending import advice
 from vocabtool.index.writer import OnExisting
-from vocabtool.index_report import lines
+from vocabtool.index_report import Took, lines
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.settings import EmptyHands, Fusion, Phrases, Settings
 from vocabtool.vectors.metric import Metric, StoredType
@@ -480,10 +480,10 @@ def test_an_index_is_no_file_of_documents(index: str, tmp_path: Path) -> None:
 def test_the_report_of_one_document(index: str) -> None:
     """In the singular, and with no speed, which would be that of starting."""
     vocabtool("delete", index, "b", "c", "d")
-    report = LoadReport(4, 1, 1, 1, 1, 1, (), 1, 2.0)
-    assert list(lines(Index.open(index), report)) == [
+    report = LoadReport(4, 1, 1, 0, 2, 0, 1, 1, 1, (), 1, 2.0)
+    assert list(lines(Index.open(index), report, Took(2.5, 0.0))) == [
         f"{index}: 1 document",
-        "  done now    1 added in 2.0 s",
+        "  done now    1 added, 2 unchanged in 2.5 s",
         "  gone on     1 document was in already",
         "  skipped     1 row that is no document",
         "  dropped     1 document of an id that was there",
@@ -499,22 +499,21 @@ def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatc
     """The speed is of what was added; models of pieces begin with another weight."""
     opened = Index.open(index)
     monkeypatch.setattr(opened.snapshot(), "knowledge", Pieces(2))
-    told = list(lines(opened, LoadReport(1000, 0, 300, 0, 0, 0, (), 0, 2.0)))
-    assert told[:2] == [f"{index}: 4 documents", "  done now    300 added in 2.0 s, 150 a second"]
+    report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
+    told = list(lines(opened, report, Took(7.0, 4.5)))
+    done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
+    assert told[:2] == [f"{index}: 4 documents", f"  done now    {done}"]
     assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
-    told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, 0, (), 0, 2.0)))
+    told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), Took(2, 0)))
     assert told[1] == "  done now    nothing: there is no document"
     assert told[-1] == "  weight      of the keyword leg: not calibrated"
 
 
-@pytest.mark.parametrize(("force", "but"), [(False, ""), (True, ", without --force")])
-def test_an_interrupt_tells_what_to_do(
-    force: bool, but: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """--force is to be left out where it was given."""
-    with pytest.raises(KeyboardInterrupt), index_command._stopped(force):
+def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --force too: what was built beside is gone on with."""
+    with pytest.raises(KeyboardInterrupt), index_command._stopped():
         raise KeyboardInterrupt
-    told = f"vocabtool: stopped; the same command goes on from the last commit{but}\n"
+    told = "vocabtool: stopped; the same command goes on from the last commit\n"
     assert capsys.readouterr().err == told
 
 
@@ -541,7 +540,7 @@ def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.Mo
     opened = Index.open(index)
     for judged, calls in ((50, 0), (0, 1)):
         opened.store_calibration(Calibration(0.3, 0.3, 0.0, judged, 4, 0))
-        index_command._calibrate(opened, quiet=True)
+        index_command._calibrate(opened, 0, True, ADDED, quiet=True)
         assert made.calls == calls
 
 
@@ -559,7 +558,7 @@ def test_what_queries_shifted_is_kept(
     monkeypatch.setattr(calibrating, "calibrate", lambda index: found)
     opened = Index.open(index)
     opened.store_calibration(Calibration(0.3 + shift, 0.3, shift, 0, 4, 0))
-    index_command._calibrate(opened, quiet=False)
+    index_command._calibrate(opened, 0, True, ADDED, quiet=False)
     kept = Index.open(index).calibration
     assert kept is not None
     assert kept.a == pytest.approx(a)
@@ -567,6 +566,42 @@ def test_what_queries_shifted_is_kept(
     told = capsys.readouterr().err
     assert f"a = {a:.2f}, an estimate" in told
     assert ("by earlier queries is kept" in told) == (shift != 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "known", "due"),
+    [
+        (0, None, True),
+        (3, None, False),
+        (2, None, True),
+        (0, 4, False),
+        (0, 3, False),
+        (3, 2, True),
+    ],
+)
+def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
+    index: str, monkeypatch: pytest.MonkeyPatch, before: int, known: int | None, due: bool
+) -> None:
+    """Of four documents; ``known``: how many they were when it was calibrated last."""
+    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 2)
+    made = Calibrated(0)
+    monkeypatch.setattr(calibrating, "calibrate", made)
+    opened = Index.open(index)
+    if known is not None:
+        opened.store_calibration(Calibration(0.3, 0.3, 0.0, 0, 4, 0))
+        assert opened.calibration is not None
+        assert opened.calibration.documents == 4
+        held = replace(opened.calibration, documents=known)
+        folder.commit(Path(index), replace(opened.manifest, calibration=held))
+        opened = Index.open(index)
+    index_command._calibrate(opened, before, None, ADDED, quiet=True)
+    assert made.calls == due
+    index_command._calibrate(opened, before, None, replace(ADDED, added=0), quiet=True)
+    index_command._calibrate(opened, before, False, ADDED, quiet=True)
+    assert made.calls == due
+
+
+ADDED = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
 
 
 @dataclass

@@ -33,7 +33,7 @@ from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index import folder
 from vocabtool.index import manifest as manifests
 from vocabtool.index.index import Index
-from vocabtool.index.manifest import Manifest
+from vocabtool.index.manifest import FORMAT, Manifest
 
 ROWS: Final = 200
 FLIPS, ALL_FLIPS = 4, 200  # of each file
@@ -79,8 +79,8 @@ def right(two: tuple[Path, Path]) -> Answers:
     return answers(index)
 
 
-OURS: Final = ("manifest.json", "vectors.bin", "documents-", "deleted-", "codebook-", "codes-")
-SOURCES: Final = ("manifest.json", "vectors.bin", "documents-", "deleted-")
+SOURCES: Final = ("manifest.json", "vectors.bin", "hashes.bin", "documents-", "deleted-")
+OURS: Final = (*SOURCES, "codebook-", "codes-")
 READ: Final = ("manifest.json", "deleted-")  # by every writer
 
 
@@ -93,9 +93,10 @@ def files_of(path: Path) -> list[Path]:
 
 KINDS: Final = (
     "manifest.json",
-    "vocabulary.parquet",
-    "weights.json",
+    "vocabulary-",
+    "weights-",
     "vectors.bin",
+    "hashes.bin",
     "documents-",
     "deleted-",
     "codebook-",
@@ -147,7 +148,7 @@ def test_every_file_of_the_folder_is_read(two: tuple[Path, Path], full: bool) ->
 
     Rows behind those of the commit are no damage: a writer that was killed leaves them.
     """
-    appended = ("vectors.bin", "codes-")
+    appended = ("vectors.bin", "hashes.bin", "codes-")
     files = files_of(two[0])
     assert all(any(kind in file.name for file in files) for kind in KINDS)
     for file in files:
@@ -400,10 +401,11 @@ def test_another_version_says_so(two: tuple[Path, Path]) -> None:
     """So that nobody thinks that the file is damaged."""
     file = two[0] / "manifest.json"
     told = json.loads(file.read_bytes())
-    for version in (1, 2, 4):
+    for version in (1, 2, FORMAT + 1):
         with written(file, forged({**told, "vocabtool_index": version})):
             refused(
-                lambda: Index.open(two[0]), f"by another vocabtool: version {version}, wanted 3"
+                lambda: Index.open(two[0]),
+                f"by another vocabtool: version {version}, wanted {FORMAT}",
             )
 
 

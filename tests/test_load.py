@@ -262,7 +262,8 @@ def test_documents_that_are_there_already(tmp_path: Path) -> None:
     assert index.load(file, id_field="id", on_existing="skip").added == 1
     assert texts(index) == {"a": "old", "b": "birch"}
     later = of_file([("a", "newest"), ("c", "cedar")], tmp_path / "y.jsonl")
-    assert index.load(later, id_field="id", on_existing="update").added == 2
+    report = index.load(later, id_field="id", on_existing="update")
+    assert (report.added, report.updated, report.unchanged) == (1, 1, 0)
     assert texts(index) == {"a": "newest", "b": "birch", "c": "cedar"}
     with pytest.raises(ValueError, match="on_existing"):
         fresh(tmp_path / "other").load(file, on_existing="replace")  # type: ignore[arg-type]  # which is no choice

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vocabtool.errors import (
     ChangedRun,
     FolderInUse,
+    FolderNotEmpty,
     InvalidCondition,
     InvalidFile,
     NotFound,
@@ -60,6 +61,7 @@ __all__ = [
     "Document",
     "EmbedReport",
     "FolderInUse",
+    "FolderNotEmpty",
     "Hit",
     "Hits",
     "Index",

@@ -57,6 +57,7 @@ for command in (
     diff_command.diff_command,
     embed_command.embed_command,
     index_command.index_command,
+    index_command.update_command,
     search_command.search_command,
     evaluation_commands.eval_command,
     evaluation_commands.calibrate_command,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -187,7 +188,9 @@ def _compared(
     tell_skipped(skipped)
     use = counter.report(corpus)
     refuse_nothing(use.documents, corpus)
-    return diff.weighed(found, use)
+    left_out = documents.left_out([*corpus])
+    _tell_notes(left_out)
+    return replace(diff.weighed(found, use), notes=found.notes + left_out)
 
 
 def _check_only(

@@ -51,7 +51,14 @@ from vocabtool.document_files.rows import (
     Skip,
     Skipped,
 )
-from vocabtool.document_files.sources import Held, Sources, can_be_read_again, names_of, told
+from vocabtool.document_files.sources import (
+    Held,
+    Sources,
+    can_be_read_again,
+    left_out,
+    names_of,
+    told,
+)
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.vocabulary import decode
 
@@ -73,6 +80,7 @@ __all__ = [
     "batches",
     "documents",
     "extent",
+    "left_out",
     "names_of",
 ]
 

@@ -8,6 +8,7 @@
     ├── NoVocabulary      the model is readable and holds none (of that name)    (LookupError)
     ├── OperatorFailed    a function given to a stream's operator failed: on which element
     ├── FolderInUse       another process, or this one, writes in that folder
+    ├── FolderNotEmpty    a new folder is wanted, and that one holds something   (FileExistsError)
     ├── InvalidCondition  a condition on fields, or a query, not understood: where (ValueError)
     ├── OtherModel        an index belongs to another model than the one given  (ValueError)
     └── ChangedRun        a folder holds another run than the one asked for: what differs
@@ -98,6 +99,10 @@ class OperatorFailed(VocabtoolError):
 
 class FolderInUse(VocabtoolError):
     """Another process writes in a folder, or this one does already."""
+
+
+class FolderNotEmpty(VocabtoolError, FileExistsError):
+    """A folder holds what nothing is to be written beside, an index perhaps."""
 
 
 class InvalidCondition(VocabtoolError, ValueError):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from vocabtool.command_streams import print_report, usage_errors
-from vocabtool.index_options import DIR
-from vocabtool.search_command import MODEL
+from vocabtool.index_options import DIR, MODEL
 from vocabtool.source_options import together
 
 if TYPE_CHECKING:

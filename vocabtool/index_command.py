@@ -1,7 +1,9 @@
-"""The command that makes an index: ``index``."""
+"""The commands that make an index and keep it up to date with its files: ``index``, ``update``."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from vocabtool.command_streams import print_report, refuse_nothing, step_progress, usage_errors
-from vocabtool.index_options import FORMAT, QUIET, SHAPE
+from vocabtool.index_options import BUILDING, DIR, FORMAT, MODEL, QUIET, SHAPE
 from vocabtool.source_options import DOCUMENTS, ENCODER
 from vocabtool.telling import counted, tell
 
@@ -36,6 +38,7 @@ command again after a stop, and it goes on where it was."""
 @click.option("--model", metavar="MODEL", help="What makes the vectors.")
 @ENCODER
 @SHAPE
+@BUILDING
 @DOCUMENTS
 @QUIET
 @FORMAT
@@ -44,7 +47,7 @@ def index_command(
     model: str | None,
     folder: str,
     force: bool,
-    no_calibrate: bool,
+    calibrate: bool | None,
     quiet: bool,
     report_format: Literal["text", "json"],
     **given: Any,
@@ -53,7 +56,8 @@ def index_command(
 
     A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
     perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, - is standard input, and so is
-    a folder that embed wrote, whose vectors are taken.
+    a folder that embed wrote, whose vectors are taken. DIR remembers FILE and options: update
+    reads them again.
     """
     from vocabtool.allocation import share_one_heap
 
@@ -61,43 +65,127 @@ def index_command(
     _refuse_an_index(files)
     from vocabtool.index.folder import removed_if_empty
 
-    with usage_errors(), _stopped(force), removed_if_empty(Path(folder)):
-        index = _index(folder, files, model, force, {**given, "quiet": quiet})
-        kinds = index.snapshot().documents_store.fields
-        if given["existing"] == "update":
-            _refuse_lost_fields(files, kinds, given["keep"])
-        with step_progress(quiet) as progress:
-            report = index.load(
-                list(files),
-                field=given["field"],
-                format=given["source_format"],
-                id_field=given["id_field"],
-                keep=given["keep"],
-                on_error=given["on_error"],
-                on_duplicate=given["on_duplicate"],
-                on_existing=given["existing"],
-                commit_rows=given["commit_rows"],
-                threads=given["threads"],
-                memory=given["memory"],
-                progress=progress,
-            )
-            refuse_nothing(report.read, files)
-            if not no_calibrate and report.added:
-                _calibrate(index, quiet)
+    began = time.monotonic()
+    with usage_errors(), _stopped():
+        build = _beside(folder, files, model, given) if force else Path(folder)
+        with removed_if_empty(build):
+            index = _index(build, folder, files, model, {**given, "quiet": quiet})
+            kinds, held = index.snapshot().documents_store.fields, len(index)
+            if given["existing"] == "update":
+                _refuse_lost_fields(files, kinds, given["keep"])
+            with step_progress(quiet) as progress:
+                report = index.load(
+                    list(files),
+                    field=given["field"],
+                    format=given["source_format"],
+                    id_field=given["id_field"],
+                    keep=given["keep"],
+                    on_error=given["on_error"],
+                    on_duplicate=given["on_duplicate"],
+                    on_existing=given["existing"],
+                    commit_rows=given["commit_rows"],
+                    threads=given["threads"],
+                    memory=given["memory"],
+                    progress=progress,
+                )
+                refuse_nothing(report.read, files)
+                seconds = _calibrate(index, held - report.resumed, calibrate, report, quiet)
+        if build != Path(folder):
+            index = index.put_in_place()
     if not quiet:
-        _show(index, report, report_format)
+        _show(index, report, time.monotonic() - began, seconds, report_format)
         _tell_missing(index, given["keep"])
 
 
+@click.command("update")
+@DIR
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--sync", is_flag=True, help="Delete documents that FILE... no longer hold.")
+@click.option("--force", is_flag=True, help="Let --sync delete more than a third of them.")
+@MODEL
+@BUILDING
+@QUIET
+@FORMAT
+def update_command(
+    folder: str,
+    files: tuple[str, ...],
+    sync: bool,
+    force: bool,
+    model: str | None,
+    trust: bool,
+    memory: int | None,
+    commit_rows: int,
+    threads: int | None,
+    calibrate: bool | None,
+    quiet: bool,
+    report_format: Literal["text", "json"],
+) -> None:
+    """Read FILE... again and take over what changed; without FILE all that DIR was made of.
+
+    Every FILE is read with the options that index was given for it, a new one with those of the
+    last. Documents of new ids are added, changed ones are put in the place of what was there; only
+    where the text changed is it encoded. --sync looks at the documents that came from FILE...
+    alone, wants each FILE whole and readable, and deletes in the last commit.
+    """
+    from vocabtool.allocation import share_one_heap
+    from vocabtool.index.index import Index
+
+    share_one_heap()
+    _refuse_an_index(files)
+    if force and not sync:
+        raise click.UsageError("--force is for --sync")
+    began = time.monotonic()
+    with usage_errors(), _stopped():
+        index = Index.open(folder, model, **({"trust": True} if trust else {}))
+        held = len(index)
+        with step_progress(quiet) as progress:
+            report = index.update(
+                list(files) or None,
+                sync=sync,
+                force=force,
+                commit_rows=commit_rows,
+                threads=threads,
+                memory=memory,
+                progress=progress,
+            )
+            if not sync:  # which may have removed the last document
+                refuse_nothing(report.read, files or [folder])
+            seconds = _calibrate(index, held, calibrate, report, quiet)
+    if not quiet:
+        _show(index, report, time.monotonic() - began, seconds, report_format)
+        _tell_missing(index, ())
+
+
 @contextmanager
-def _stopped(force: bool) -> Iterator[None]:
+def _stopped() -> Iterator[None]:
     """What to do after an interrupt."""
     try:
         yield
     except KeyboardInterrupt:
-        but = ", without --force" if force else ""
-        tell(f"stopped; the same command goes on from the last commit{but}")
+        tell("stopped; the same command goes on from the last commit")
         raise
+
+
+def _beside(folder: str, files: tuple[str, ...], model: str | None, given: dict[str, Any]) -> Path:
+    """Where an index is built while another is in the folder; of the same command the same place.
+
+    A stream cannot be gone on with: what was built of one is removed.
+    """
+    from vocabtool.index import replacing
+    from vocabtool.index.folder import is_index, refuse_others
+    from vocabtool.pipeline.inputs import can_be_read_again, facts_of, files_outside
+
+    path = Path(folder)
+    if not is_index(path):
+        return path
+    refuse_others(path, but_an_index=True)
+    found = files_outside(list(files), path) or []
+    is_file = model is not None and Path(model).is_file()
+    facts = facts_of([*found, model] if model is not None and is_file else found, "stat")
+    build = replacing.beside(path, json.dumps([facts, model, sorted(given.items())], default=str))
+    if not can_be_read_again(found):
+        replacing.remove(build)
+    return build
 
 
 def _refuse_an_index(files: Sequence[str]) -> None:
@@ -114,7 +202,7 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 
 def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequence[str]) -> None:
     """Documents are put in the place of others whole; what ``embed`` wrote brings its fields."""
-    from vocabtool.index.loading import shards_in
+    from vocabtool.index.named_files import shards_in
 
     lost = [name for name in held if name not in keep]
     if lost and shards_in(files) is None:
@@ -135,17 +223,28 @@ def _tell_missing(index: Index, keep: Sequence[str]) -> None:
 
 
 def _index(
-    folder: str, files: tuple[str, ...], model: str | None, force: bool, given: dict[str, Any]
+    build: Path, folder: str, files: tuple[str, ...], model: str | None, given: dict[str, Any]
 ) -> Index:
-    """The index that is in a folder, or a new one: always with ``force``."""
+    """The index that is in a folder, or a new one, perhaps built beside the one of that folder."""
+    from vocabtool.errors import InvalidFile, NotFound, OtherModel
+    from vocabtool.index import replacing
     from vocabtool.index.folder import MANIFEST
     from vocabtool.index.index import Index
 
     options = _encoder_options(given)
-    if (Path(folder) / MANIFEST).exists() and not force:
-        index = Index.open(folder, model, **options)
-        _refuse_another_shape(index, given)
-        return index
+    if (build / MANIFEST).exists():
+        try:
+            index = Index.open(build, model, **options)
+            if build == Path(folder):
+                _refuse_another_shape(index, given)
+            elif model is not None:
+                index.encoder  # noqa: B018 - opened now, for what was built may be of another
+            return index
+        except (InvalidFile, NotFound, OtherModel):
+            if build == Path(folder):
+                raise
+    if build != Path(folder):
+        replacing.remove(build)
     shape = {name: given[name] for name in (*CREATED, "memory")}
     dim, sample = None, None
     if model is None:
@@ -156,7 +255,8 @@ def _index(
                 "--model and --force to search by vectors, too"
             )
     else:
-        from vocabtool.index.loading import shards_in, weights_in
+        from vocabtool.index.loading import weights_in
+        from vocabtool.index.named_files import shards_in
         from vocabtool.pipeline.fitting import not_empty
         from vocabtool.pipeline.fitting import sample as sample_of
         from vocabtool.pipeline.inputs import can_be_read_again, facts_of, files_outside
@@ -172,7 +272,7 @@ def _index(
             )
             _tell_ids(first, given)
     options = {name: value for name, value in options.items() if value is not None}
-    index = Index.create(folder, model, dim=dim, sample=sample, force=force, **shape, **options)
+    index = Index.create(build, model, dim=dim, sample=sample, **shape, **options)
     for note in index.encoder.notes if index.encoder is not None and not given["quiet"] else ():
         tell(note)
     return index
@@ -238,7 +338,7 @@ def _encoder_options(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dim_of_shards(files: tuple[str, ...]) -> int:
-    from vocabtool.index.loading import shards_in
+    from vocabtool.index.named_files import shards_in
     from vocabtool.pipeline.shards import Shards
 
     shards = shards_in(list(files))
@@ -249,30 +349,57 @@ def _dim_of_shards(files: tuple[str, ...]) -> int:
     return Shards.open(shards).dim
 
 
-def _calibrate(index: Index, quiet: bool) -> None:
-    """Find out how much keywords weigh, where there is enough to tell and a model to ask."""
-    if len(index) < CALIBRATED_FROM or index.configuration.encoder is None:
-        return
-    before = index.calibration
-    if before is not None and before.judged:
-        return  # tuned on judgements, which an estimate is not to replace
+def _calibrate(
+    index: Index, before: int, wanted: bool | None, report: LoadReport, quiet: bool
+) -> float:
+    """Find out how much keywords weigh, where that is due or wanted; the seconds that it took.
+
+    ``before``: documents that the index held. It needs a model to ask, and text that tells.
+    """
+    if wanted is None:
+        wanted = report.added > 0 and _is_due(index, before)
+    if not wanted or index.configuration.encoder is None:
+        return 0.0
+    held = index.calibration
+    if held is not None and held.judged:
+        return 0.0  # tuned on judgements, which an estimate is not to replace
     from vocabtool.evaluation.calibrating import calibrate
 
+    began = time.monotonic()
     found = calibrate(index)
-    if found is None:
-        return
-    shift = before.shift if before is not None else 0.0  # the queries are no longer at hand
-    calibration = found.calibration.shifted_by(shift)
-    index.store_calibration(calibration)
-    if not quiet:
-        kept = f"; the shift of {shift:+.2f} by earlier queries is kept" if shift else ""
-        tell(f"calibrated: the keyword leg weighs a = {calibration.a:.2f}, an estimate{kept}")
+    if found is not None:
+        shift = held.shift if held is not None else 0.0  # the queries are no longer at hand
+        calibration = found.calibration.shifted_by(shift)
+        index.store_calibration(calibration)
+        if not quiet:
+            kept = f"; the shift of {shift:+.2f} by earlier queries is kept" if shift else ""
+            tell(f"calibrated: the keyword leg weighs a = {calibration.a:.2f}, an estimate{kept}")
+    return time.monotonic() - began
 
 
-def _show(index: Index, report: LoadReport, report_format: Literal["text", "json"]) -> None:
-    from vocabtool.index_report import as_json, lines
+def _is_due(index: Index, before: int) -> bool:
+    """Whether the index is new, or holds twice as many documents as when it was calibrated.
 
-    told = as_json(index, report) if report_format == "json" else None
-    print_report(told, lines(index, report))
+    One that was not calibrated when there was enough to tell was made with --no-calibrate.
+    """
+    held = index.calibration
+    known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
+    return len(index) >= max(CALIBRATED_FROM, 2 * known)
+
+
+def _show(
+    index: Index,
+    report: LoadReport,
+    seconds: float,
+    calibrating: float,
+    report_format: Literal["text", "json"],
+) -> None:
+    from vocabtool.index_report import Took, as_json, lines
+
+    took = Took(seconds, calibrating)
+    told = as_json(index, report, took) if report_format == "json" else None
+    print_report(told, lines(index, report, took))
+    for note in report.notes:
+        tell(_printable(note))
     for skip in (*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]):
         tell(f"left out: {skip.place}: {skip.reason}")

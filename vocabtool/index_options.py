@@ -96,6 +96,13 @@ SHAPE = together(
         help="Up to so many documents every vector is compared.",
     ),
     click.option(
+        "--force",
+        is_flag=True,
+        help="Build an index beside the one in DIR, which it replaces in the end.",
+    ),
+)
+BUILDING: Final = together(
+    click.option(
         "--memory",
         callback=size_of,
         metavar="SIZE",
@@ -113,6 +120,17 @@ SHAPE = together(
         type=click.IntRange(1, 64),
         help="Batches encoded at a time. [default: by the kind of model]",
     ),
-    click.option("--force", is_flag=True, help="Start over, whatever index is in DIR."),
-    click.option("--no-calibrate", is_flag=True, help="Leave the keyword leg's weight at 0.5."),
+    click.option(
+        "--calibrate/--no-calibrate",
+        default=None,
+        help="Measure the keyword leg's weight. [default: of a new index, and where it doubled]",
+    ),
+)
+MODEL: Final = together(
+    click.option("--model", help="What made the vectors. [default: as the index was made with]"),
+    click.option(
+        "--trust",
+        is_flag=True,
+        help="Run a model even though it reads files, uses the network or runs Python.",
+    ),
 )

@@ -1,10 +1,10 @@
-"""What ``index`` tells at its end: what was added, and how the index will be searched."""
+"""What ``index`` and ``update`` tell at their end: what was done, and how it will be searched."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
@@ -15,27 +15,38 @@ if TYPE_CHECKING:
     from vocabtool.index.index import Index
     from vocabtool.index.loading import LoadReport
 
+CHANGES: Final = ("added", "updated", "unchanged", "removed")
 RATED: Final = 100  # documents; the speed of fewer is that of starting
 
 
-def as_json(index: Index, report: LoadReport) -> dict[str, Any]:
+class Took(NamedTuple):
+    """Seconds: of the whole command, and of these of calibrating."""
+
+    seconds: float
+    calibrating: float
+
+
+def as_json(index: Index, report: LoadReport, took: Took) -> dict[str, Any]:
     """Ready for JSON."""
     manifest = index.manifest
     return {
         "folder": str(index.path),
         "documents": len(index),
         **asdict(report),
+        "seconds": took.seconds,
+        "seconds_loading": report.seconds,
+        "seconds_calibrating": took.calibrating,
         "commit": manifest.commit,
         "approximate": None if manifest.codes is None else asdict(manifest.codes),
         "calibration": None if manifest.calibration is None else asdict(manifest.calibration),
     }
 
 
-def lines(index: Index, report: LoadReport) -> Iterator[str]:
+def lines(index: Index, report: LoadReport, took: Took) -> Iterator[str]:
     """For a person to read."""
     documents = counted(len(index), "document", "documents")
     yield f"{printable(encode(str(index.path)))}: {documents}"
-    yield f"  done now    {_done(report)}"
+    yield f"  done now    {_done(report, took)}"
     if report.read > report.resumed > 0:
         were = counted(report.resumed, "document was", "documents were")
         yield f"  gone on     {were} in already"
@@ -60,12 +71,16 @@ def lines(index: Index, report: LoadReport) -> Iterator[str]:
     yield f"  weight      of the keyword leg: {_weight(index, report)}"
 
 
-def _done(report: LoadReport) -> str:
-    if report.read > report.resumed:
-        told = f"{report.added:,} added in {report.seconds:,.1f} s"
-        if report.added < RATED:
+def _done(report: LoadReport, took: Took) -> str:
+    if report.read > report.resumed or report.removed:
+        counts = {name: getattr(report, name) for name in CHANGES}
+        some = [f"{count:,} {name}" for name, count in counts.items() if count] or ["0 added"]
+        told = f"{', '.join(some)} in {took.seconds:,.1f} s"
+        if took.calibrating:
+            told += f", {took.calibrating:,.1f} s of them calibrating"
+        if (new := report.added + report.updated) < RATED:
             return told
-        return f"{told}, {report.added / max(report.seconds, 1e-9):,.0f} a second"
+        return f"{told}; {new / max(report.seconds, 1e-9):,.0f} a second"
     if not report.resumed:
         return "nothing: there is no document"
     return "nothing: the same was indexed before, and is unchanged"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from vocabtool.command_streams import refuse_nothing, standard_output, usage_errors
-from vocabtool.index_options import DIR
+from vocabtool.index_options import DIR, MODEL
 from vocabtool.source_options import together
 from vocabtool.telling import tell
 
@@ -30,15 +30,6 @@ TOGETHER: Final = 256  # queries of standard input that are encoded at once
 WHERE: Final = (
     "As: year >= 2020 and lang = 'en'. tags contains 'x' means: of a list an element that equals "
     "it, of a text a part of it."
-)
-
-MODEL = together(
-    click.option("--model", help="What made the vectors. [default: as the index was made with]"),
-    click.option(
-        "--trust",
-        is_flag=True,
-        help="Run a model even though it reads files, uses the network or runs Python.",
-    ),
 )
 FUSION = together(
     click.option(

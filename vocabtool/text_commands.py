@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypeVar, get_args
@@ -232,7 +233,7 @@ def oov_command(
     words = Words.of(path, name=name, rule=rule, exact=exact, trust=trust)
     if mask is not None or not _tells_the_rule(output, file):
         tell(words_report.rule_line(words))
-    skipped = documents.Skipped()
+    skipped, left_out = documents.Skipped(), documents.left_out([*files])
     batches = documents.batches(
         files,
         field=field,
@@ -244,9 +245,12 @@ def oov_command(
     if mask is not None:
         _print_masked(words, batches, mask, file, files)
         tell_skipped(skipped)
+        for note in left_out:
+            tell(note)
         return None
     report = _count(words, batches, model, files, budget, 1 if exact else threads)
     refuse_nothing(report.documents, files)
+    report = replace(report, notes=report.notes + left_out)
     _write(report, file, output, html)
     if fail_over is not None or not _tells_the_rule(output, file):
         unknown, tokens = report.tokens_unknown, report.tokens

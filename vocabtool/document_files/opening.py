@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import glob, has_magic
@@ -44,6 +45,7 @@ JSON_IS_NOT_LINES: Final = (
     ".json alone does not tell: --input-format (format=) jsonl reads one object a line, lines each "
     "line as a text; an array is not read, write each of its objects on a line of its own"
 )
+MOST_SHOWN: Final = 8  # endings in a message
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
 
 
@@ -116,18 +118,43 @@ def find(name: str) -> list[str]:
     return found
 
 
+def left_out(folder: str, own: Path | None = None) -> str | None:
+    """Which files of a folder :func:`find` leaves out, counted by their endings; ``None``: none.
+
+    ``own``: a folder of which nothing counts, as we write there.
+    """
+    endings = Counter(
+        "".join(_suffixes(file)[-2 if file.endswith((*CODECS,)) else -1 :]) or "without an ending"
+        for where, file in _seen(folder)
+        if not _is_known(file) and not (own and Path(where).resolve().is_relative_to(own))
+    )
+    if not endings:
+        return None
+    shown = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(MOST_SHOWN))
+    more = f" and {len(endings) - MOST_SHOWN} other endings" if len(endings) > MOST_SHOWN else ""
+    files = "file is" if endings.total() == 1 else "files are"
+    return (
+        f"{folder}: {endings.total():,} {files} not read: {shown}{more}. A glob in quotes, as "
+        f"'{folder.rstrip('/')}/**/*.md', reads such files as lines"
+    )
+
+
 def _below(folder: str) -> list[str]:
-    found = []
-    for where, folders, files in os.walk(folder, onerror=_fail):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        seen = (name for name in files if not name.startswith(".") and _is_known(name))
-        found += [str(Path(where) / name) for name in seen]
+    found = [str(Path(where) / name) for where, name in _seen(folder) if _is_known(name)]
     if not found:
-        known = " ".join(SUFFIXES)
+        known, others = " ".join(SUFFIXES), left_out(folder)
         raise NotFound(
             f"{folder}: a folder without a file of documents. Their names end in {known}"
+            + (f"\n{others}" if others else "")
         )
     return sorted(found)
+
+
+def _seen(folder: str) -> Iterator[tuple[str, str]]:
+    """The files that are not hidden: the folder of each, and its name."""
+    for where, folders, files in os.walk(folder, onerror=_fail):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from ((where, name) for name in files if not name.startswith("."))
 
 
 def _fail(error: OSError) -> None:

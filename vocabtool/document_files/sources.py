@@ -11,6 +11,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from vocabtool.document_files import opening
 from vocabtool.document_files.items import (
     Indexable,
     Item,
@@ -62,6 +63,16 @@ def names_of(sources: Sources) -> list[str] | None:
     if isinstance(sources, list | tuple) and all(isinstance(s, str | PathLike) for s in sources):
         return [fspath(name) for name in sources]
     return None
+
+
+def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
+    """A sentence for each folder among ``sources`` of which some files are not read.
+
+    ``own``: a folder that what is read is written to, of which nothing counts.
+    """
+    folders = [name for name in dict.fromkeys(names_of(sources) or []) if Path(name).is_dir()]
+    own = None if own is None else own.resolve()
+    return tuple(note for name in folders if (note := opening.left_out(name, own)) is not None)
 
 
 def can_be_read_again(source: Named | Held) -> bool:

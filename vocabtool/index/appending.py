@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index import folder
+from vocabtool.index import folder, row_hashes
 from vocabtool.index.document_rows import DocumentRows
 from vocabtool.index.document_writer import DocumentWriter
 from vocabtool.index.manifest import Manifest
-from vocabtool.index.vector_file import VectorFile
+from vocabtool.index.row_hashes import Hashes
+from vocabtool.index.vector_file import NAME as VECTORS
+from vocabtool.index.vector_file import AppendedFile
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.tantivy_engine import TantivyWriter
+from vocabtool.vectors.metric import as_stored
 
 # Where a million documents are one commit, they are one segment of tantivy's: sooner written, and
 # searched, than three.
@@ -42,8 +45,10 @@ class Appending:
         if held.memory is not None:
             memory = min(memory, held.memory // KEYWORD_SHARE)
         with ExitStack() as opened:
-            self._vectors = VectorFile(self.folder, held.dtype, manifest.vectors)
+            self._vectors = AppendedFile(self.folder / VECTORS, manifest.vectors)
             opened.callback(self._vectors.close)
+            self._hashes = AppendedFile(self.folder / row_hashes.NAME, manifest.hashes)
+            opened.callback(self._hashes.close)
             self.keywords = TantivyWriter(self.folder / folder.KEYWORDS, memory=memory)
             opened.callback(self.keywords.close)
             self.keywords.remove_from(manifest.rows)
@@ -55,15 +60,17 @@ class Appending:
         self.rows = manifest.rows
         self._words, self._surfaces = manifest.words, manifest.surfaces
 
-    def append(self, documents: DocumentRows, vectors: Vectors) -> None:
-        """Add documents and their vectors: prepared, shape (n, dim).
+    def append(self, documents: DocumentRows, vectors: Vectors, hashes: Hashes) -> None:
+        """Add documents, their vectors: prepared, shape (n, dim), and their hashes.
 
         Raises ``ValueError`` for vectors that cannot be stored; nothing is to be added then.
         """
         if not documents.rows:
             return
+        stored = as_stored(vectors, self._manifest.configuration.dtype)
         self._documents.add(documents)
-        self._vectors.append(vectors)
+        self._vectors.append(stored.tobytes())
+        self._hashes.append(hashes.astype("<u8").tobytes())
         terms = self._cutter.terms(documents.texts.to_pylist())
         rows = range(self.rows, self.rows + documents.rows)
         self.keywords.add(rows, documents.ids.to_pylist(), terms)
@@ -77,6 +84,7 @@ class Appending:
         Tantivy commits only where that adds a segment, so that its files tell which commit it is.
         """
         self._vectors.flush()
+        self._hashes.flush()
         documents = self._documents.finish()
         keywords = self._manifest.keywords
         if self.rows > self._manifest.rows or not keywords:
@@ -89,6 +97,7 @@ class Appending:
             surfaces=self._surfaces,
             documents=documents,
             vectors=self._vectors.written,
+            hashes=self._hashes.written,
             keywords=keywords,
         )
         self._begin(flushed)

@@ -1,8 +1,8 @@
 """The model that an index belongs to: kept by fingerprints, opened when it is asked for.
 
-    vocabulary.parquet   the entries that the model knows, where that is known
-    weights.json         of word vectors, fitted on the corpus
-    tokenizer-SHA256     the file of a rule ``tokenizer:FILE``, named by its content
+    vocabulary-….parquet    the entries that the model knows, where that is known
+    weights-….json          of word vectors, fitted on the corpus
+    tokenizer-SHA256        the file of a rule ``tokenizer:FILE``, named by its content
 
 A model is opened by the name that the index holds only where that is a file or folder here. A
 Python callable or a handle of TensorFlow Hub is named by the caller, each time: nothing is imported
@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from vocabtool.checksums import checksum
 from vocabtool.encoders.encoder import Encoder
@@ -25,7 +24,13 @@ from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
-from vocabtool.index.configuration import OPTIONS, Configuration
+from vocabtool.index.configuration import (
+    OPTIONS,
+    TOKENIZER,
+    VOCABULARY,
+    WEIGHTS,
+    Configuration,
+)
 from vocabtool.search.knowledge import Knowledge
 from vocabtool.search.model_knowledge import ModelKnowledge
 from vocabtool.vocabulary import Vocabulary
@@ -33,10 +38,6 @@ from vocabtool.vocabulary_files import read, save
 from vocabtool.whole_file import whole_file
 from vocabtool.words.model_words import Words
 from vocabtool.words.named import tokenizer_file
-
-VOCABULARY: Final = "vocabulary.parquet"
-WEIGHTS: Final = "weights.json"
-TOKENIZER: Final = re.compile(r"tokenizer-([0-9a-f]{64})")
 
 
 class Opened(NamedTuple):
@@ -123,21 +124,18 @@ def _parted(model: str) -> tuple[str, str]:
     return "", model
 
 
-def keep(folder: Path, opened: Opened) -> dict[str, int]:
-    """Write beside an index what its model is known by; the CRC-32C of each file."""
+def keep(folder: Path, opened: Opened, names: Iterable[str]) -> dict[str, int]:
+    """Write beside an index what its model is known by; the CRC-32C of each file, by its name."""
     if opened.words is not None:
-        save(opened.words.vocabulary, folder / VOCABULARY, "parquet")
+        vocabulary = opened.words.vocabulary
+        save(vocabulary, folder / VOCABULARY.format(vocabulary.fingerprint), "parquet")
     if opened.weights is not None:
-        opened.weights.write(folder / WEIGHTS)
+        opened.weights.write(folder / WEIGHTS.format(opened.weights.fingerprint))
     file = kept_tokenizer(folder, opened.rule or opened.options.get("rule"))
     if file is not None and opened.tokenizer is not None:
         with whole_file(file) as written:
             written.write(opened.tokenizer)
-    return {
-        each.name: checksum(each)
-        for each in (folder / VOCABULARY, folder / WEIGHTS, file)
-        if each is not None and each.exists()
-    }
+    return {name: checksum(folder / name) for name in sorted(names)}
 
 
 class Belonging:
@@ -167,7 +165,7 @@ class Belonging:
         encoder = self._found()
         made_with = None if self._given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and held.weights is not None:
-            fitted = FittedWeights.read(self._folder / WEIGHTS)
+            fitted = FittedWeights.read(self._folder / WEIGHTS.format(held.weights))
             found = encoder.vectors_fingerprint
             if found != fitted.vectors:
                 part = "file of word vectors"
@@ -198,7 +196,7 @@ class Belonging:
         """The entries that the model knows; ``None`` where nothing tells."""
         if self._configuration.vocabulary is None:
             return None
-        return read(self._folder / VOCABULARY)
+        return read(self._folder / VOCABULARY.format(self._configuration.vocabulary))
 
     def _words(self) -> Words | None:
         if self._configuration.words is None:

@@ -15,7 +15,7 @@ import numpy as np
 from vocabtool.checksums import compare
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.folder_lock import locked
-from vocabtool.index import coding, deletions, folder
+from vocabtool.index import coding, deletions, folder, row_hashes, sources
 from vocabtool.index.appending import Appending
 from vocabtool.index.deletions import Deleted
 from vocabtool.index.document_store import DocumentStore
@@ -55,6 +55,7 @@ def compact(path: Path, progress: Progress | None = None) -> Compacted:
             model_files=held.model_files,
             calibration=held.calibration,
             load=disturbed(held.load),
+            sources=held.sources,
         )
         files = Appending(path, empty, cutter)
         try:
@@ -63,7 +64,9 @@ def compact(path: Path, progress: Progress | None = None) -> Compacted:
         finally:
             files.close()
         coded = coding.coded(files.folder, flushed, progress)
-        done = replace(coded, commit=held.commit + 1)
+        number = held.commit + 1
+        rows = sources.write(files.folder, number, before.sources[before.live])
+        done = replace(coded, commit=number, row_sources=rows)
         folder.commit(path, done)
         folder.recover(path, done)
         return Compacted(held.rows - held.live, held.live)
@@ -72,6 +75,8 @@ def compact(path: Path, progress: Progress | None = None) -> Compacted:
 class _Opened(NamedTuple):
     documents: DocumentStore
     vectors: RawVectors
+    hashes: row_hashes.Hashes
+    sources: sources.RowSources
     live: Deleted
 
 
@@ -83,14 +88,22 @@ def _opened(path: Path, manifest: Manifest) -> _Opened:
     file = files / VECTORS
     compare(file, manifest.vectors.crc32c, manifest.vectors.size)
     vectors = RawVectors.open(file, dim=held.dim, dtype=held.dtype, count=manifest.rows)
-    return _Opened(documents, vectors, ~deletions.read(files, manifest.deleted, manifest.rows))
+    compare(files / row_hashes.NAME, manifest.hashes.crc32c, manifest.hashes.size)
+    return _Opened(
+        documents,
+        vectors,
+        row_hashes.opened(files, manifest.rows),
+        sources.read(files, manifest.row_sources, manifest.rows, len(manifest.sources)),
+        ~deletions.read(files, manifest.deleted, manifest.rows),
+    )
 
 
 def _copy(before: _Opened, files: Appending, progress: Progress | None) -> None:
     start = 0
     for rows in before.documents.blocks():
         end = start + rows.rows
-        files.append(rows.only(before.live[start:end]), _vectors(before, start, end))
+        live = before.live[start:end]
+        files.append(rows.only(live), _vectors(before, start, end), before.hashes[start:end][live])
         start = end
         if progress is not None:
             progress("documents copied", end / len(before.live))

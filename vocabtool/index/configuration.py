@@ -6,6 +6,7 @@ The model itself is opened by ``belonging.py``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast, get_args
@@ -16,6 +17,10 @@ from vocabtool.vectors.metric import Metric, StoredType
 
 EXACT_BELOW: Final = 20_000  # rows up to which a search of all vectors is quick
 RECALL: Final = 0.95
+VOCABULARY: Final = "vocabulary-{:.16}.parquet"  # by its fingerprint
+WEIGHTS: Final = "weights-{:.16}.json"
+TOKENIZER: Final = re.compile("tokenizer-[0-9a-f]{64}")  # by the sha256 of its bytes
+FINGERPRINT: Final = re.compile("[0-9a-f]{64}")
 MOST_DIMENSIONS: Final = 1 << 16
 # What an encoder may be opened with again unasked: nothing that lets a model do more.
 OPTIONS: Final = frozenset(
@@ -52,6 +57,14 @@ class Configuration:
     weights: str | None = None
 
     @property
+    def model_files(self) -> frozenset[str]:
+        """The names of the files that its model is known by (``belonging.py``)."""
+        kept = ((VOCABULARY, self.vocabulary), (WEIGHTS, self.weights))
+        names = {name.format(print_) for name, print_ in kept if print_ is not None}
+        rule = str(self.rule or self.options.get("rule")).removeprefix("tokenizer:")
+        return frozenset({*names, rule} if TOKENIZER.fullmatch(rule) else names)
+
+    @property
     def vector_bytes(self) -> int:
         """Bytes of a stored vector."""
         return self.dim * (2 if self.dtype == "float16" else 4)
@@ -78,6 +91,9 @@ class Configuration:
             text is None or type(text) is str for text in (*texts, found.rule, found.weights)
         ):
             raise InvalidFile("the configuration's texts are none")
+        names = (found.vocabulary, found.weights)
+        if not all(name is None or FINGERPRINT.fullmatch(name) for name in names):
+            raise InvalidFile("the fingerprints are none")
         if not OPTIONS.issuperset(found.options) or not all(
             type(value) in (str, bool) for value in found.options.values()
         ):

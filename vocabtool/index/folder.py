@@ -1,13 +1,16 @@
 """The folder of an index, and what makes a commit of files that are written one after the other.
 
     manifest.json             the commit: renamed last, it names all that is below by number
-    vocabulary.parquet, weights.json, tokenizer-SHA256    the model (``belonging.py``)
+    vocabulary-….parquet, weights-….json, tokenizer-SHA256    the model (``belonging.py``)
     .lock                     held by the one process that writes
+    .new-0123456789abcdef/    another index on its way (``replacing.py``)
     generation-000000/        until the next compaction:
         vectors.bin               rows are appended; never changed
         documents-….arrow         rows of one commit or of several; never changed
         codebook-….bin, codes-….bin   of the approximate search; codes are appended
         deleted-000007.bits       of one commit
+        hashes.bin                of what rows hold; rows are appended
+        sources-000007.bin        which row is of which FILE, of one commit
         keywords/                 tantivy's, which knows nothing of commits of ours
 
 Rows are numbered once, in the order of adding, and never again within a generation. A commit puts
@@ -35,8 +38,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.folder_lock import LOCK, locked
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
 from vocabtool.index.manifest import Manifest
 from vocabtool.whole_file import sync_folder, whole_file
 
@@ -45,14 +47,16 @@ GENERATION: Final = "generation-{:06}"
 GENERATIONS: Final = re.compile(r"generation-(\d{6,})")
 KEYWORDS: Final = "keywords"
 OURS: Final = re.compile(
-    r"documents(-\d+-\d+\.arrow|\.part)|(codes|codebook)-\d+\.bin|deleted-\d+\.bits"
+    r"documents(-\d+-\d+\.arrow|\.part)|(codes|codebook)-\d+\.bin|deleted-\d+\.bits|sources-\d+\.bin"
     r"|\.vocabtool-.*\.tmp"
 )
 MOST_BYTES: Final = 1 << 28  # of a manifest
 # What a command that is killed while it makes a folder leaves behind.
 BEGUN: Final = re.compile(
-    r"\.lock|vocabulary\.parquet|weights\.json|tokenizer-[0-9a-f]{64}|generation-\d{6}|\.vocabtool-.*\.tmp"
+    r"\.lock|vocabulary-[0-9a-f]{16}\.parquet|weights-[0-9a-f]{16}\.json|tokenizer-[0-9a-f]{64}"
+    r"|generation-\d{6}|\.new-[0-9a-f]{16}|\.vocabtool-.*\.tmp"
 )
+BESIDE: Final = ".new-{}"
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -85,7 +89,7 @@ def generation(path: Path, number: int) -> Path:
 
 
 def refuse_others(path: Path, *, but_an_index: bool = False) -> None:
-    """Raise :class:`NotFound` where a folder holds something else than an index that was begun.
+    """Raise :class:`FolderNotEmpty` for what holds more than an index that was begun.
 
     ``but_an_index``: one that is there may be.
     """
@@ -96,12 +100,12 @@ def refuse_others(path: Path, *, but_an_index: bool = False) -> None:
     if but_an_index:
         others = [name for name in others if name != MANIFEST and not GENERATIONS.fullmatch(name)]
     if MANIFEST in others:
-        raise NotFound(
+        raise FolderNotEmpty(
             f"{path}: holds an index already: the same command adds to it once it is there (in "
             "Python Index.open), --force (force=True) starts over; or name a new folder"
         )
     if others:
-        raise NotFound(f"{path}: not empty, it holds {others[0]!r}: name a new folder")
+        raise FolderNotEmpty(f"{path}: not empty, it holds {others[0]!r}: name a new folder")
 
 
 def recover(path: Path, manifest: Manifest) -> None:
@@ -109,13 +113,15 @@ def recover(path: Path, manifest: Manifest) -> None:
 
     Rows behind the committed ones inside files are cut off by who opens these to write.
     """
-    current = generation(path, manifest.generation)
+    remove_generations(path, but=manifest.generation)
     for each in path.iterdir():
-        if GENERATIONS.fullmatch(each.name) and each != current:
-            shutil.rmtree(each, ignore_errors=True)  # a name is free again: numbers go on
-    for each in path.glob(".vocabtool-*.tmp"):
-        each.unlink(missing_ok=True)
-    held = manifest.files()
+        of_a_model = each.name.startswith(("vocabulary-", "weights-"))
+        if BEGUN.fullmatch(each.name) and (
+            each.suffix == ".tmp"
+            or (of_a_model and each.name not in manifest.configuration.model_files)
+        ):
+            each.unlink(missing_ok=True)
+    current, held = generation(path, manifest.generation), manifest.files()
     for each in current.iterdir() if current.is_dir() else ():
         if OURS.fullmatch(each.name) and each.name not in held:
             each.unlink(missing_ok=True)
@@ -138,14 +144,13 @@ def removed_if_empty(path: Path) -> Iterator[None]:
         raise
 
 
-def clear(path: Path) -> None:
-    """Remove an index, its manifest first; what is not of an index stays."""
-    if not is_index(path):
-        return
-    with locked(path):
-        (path / MANIFEST).unlink()
-        for each in path.iterdir():
-            if GENERATIONS.fullmatch(each.name):
-                shutil.rmtree(each)
-            elif BEGUN.fullmatch(each.name) and each.name != LOCK:
-                each.unlink()
+def remove_generations(path: Path, but: int) -> None:
+    """Remove the files of all generations but one."""
+    for each in path.iterdir():
+        if GENERATIONS.fullmatch(each.name) and each != generation(path, but):
+            shutil.rmtree(each, ignore_errors=True)  # a name is free again: numbers go on
+
+
+def home(path: Path) -> Path:
+    """The folder that an index is for, also where it is built beside the one that is there."""
+    return path.parent if path.name.startswith(BESIDE.format("")) else path

@@ -25,7 +25,7 @@ from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.opening import Model
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.folder_lock import locked
-from vocabtool.index import belonging, folder
+from vocabtool.index import belonging, folder, replacing
 from vocabtool.index.appending import Appending
 from vocabtool.index.belonging import Belonging, Opened
 from vocabtool.index.compacting import compact
@@ -33,6 +33,7 @@ from vocabtool.index.configuration import EXACT_BELOW, RECALL, Configuration, ch
 from vocabtool.index.loading import COMMIT_ROWS, Asked, LoadReport, loaded
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
+from vocabtool.index.sources import Reading
 from vocabtool.index.verifying import Verified, verified
 from vocabtool.index.writer import OnExisting, Progress, Writer
 from vocabtool.keywords.cutting import Cutter
@@ -95,7 +96,9 @@ class Index:
         stop words. ``recall``: of ten, that the approximate search must reach; ``exact_below``: up
         to so many documents every vector is compared. ``memory``: bytes that building may take.
         ``force``: take the place of an index that is there; it goes when all else was found good.
-        Raises :class:`VocabtoolError`, and ``ValueError`` for arguments that do not fit together.
+        Raises :class:`FolderNotEmpty` for a folder that holds something, an index without
+        ``force``; :class:`VocabtoolError`, and ``ValueError`` for arguments that do not fit
+        together.
         """
         opened = _opened(model, dim, vocabulary, rule, sample, options)
         size = dim if opened.encoder is None else opened.encoder.dim
@@ -121,17 +124,19 @@ class Index:
             opened.weights.fingerprint if opened.weights is not None else None,
         )
         where = Path(path)
-        if force:
+        replaces = force and folder.is_index(where)
+        if replaces:
             folder.refuse_others(where, but_an_index=True)
-            folder.clear(where)
+            where = replacing.beside(where, uuid.uuid4().hex)
         folder.refuse_others(where)
         with reading(str(where)):
             where.mkdir(parents=True, exist_ok=True)
         with locked(where):
             folder.refuse_others(where)
-            kept = belonging.keep(where, opened)
+            kept = belonging.keep(where, opened, configuration.model_files)
             _begin(where, Manifest(uuid.uuid4().hex, configuration, model_files=kept), cutter)
-        return cls(where, _given(where, configuration, opened, model), cutter)
+        index = cls(where, _given(where, configuration, opened, model), cutter)
+        return index.put_in_place() if replaces else index
 
     @classmethod
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
@@ -256,24 +261,43 @@ class Index:
         Called again with the same arguments after a stop, it goes on where the last commit is;
         after its end it does nothing. ``sources``, ``field``, ``format``, ``id_field``, ``keep``,
         ``on_error`` and ``on_duplicate`` are those of :func:`vocabtool.documents.batches`,
-        ``on_existing`` is that of :meth:`Writer.add`, ``memory`` that of :meth:`writer`.
+        ``on_existing`` is that of :meth:`Writer.add`, but ``"update"`` lets documents of the same
+        content be; ``memory`` is that of :meth:`writer`.
         ``commit_rows``: documents between commits.
         Raises :class:`ChangedRun` where another load is half done, and :class:`VocabtoolError`.
         """
-        asked = Asked(
-            sources,
-            field,
-            format,
-            id_field,
-            tuple(keep),
-            on_error,
-            on_duplicate,
-            on_existing,
-            commit_rows,
-            threads,
-        )
+        reading = Reading(field, format, id_field, tuple(keep), on_error, on_duplicate)
+        asked = Asked(sources, reading, on_existing, commit_rows, threads)
+        return self._loaded(asked, memory, progress)
+
+    def update(
+        self,
+        sources: Sources | None = None,
+        *,
+        sync: bool = False,
+        force: bool = False,
+        commit_rows: int = COMMIT_ROWS,
+        threads: int | None = None,
+        memory: int | None = None,
+        progress: Progress | None = None,
+    ) -> LoadReport:
+        """Read again the files that the index was made of, and take over what changed.
+
+        Only documents whose text is another are encoded. ``sources``: some of these files, or
+        further ones; each is read as :meth:`load` was told to, a new one as the last.
+        ``sync``: delete the documents that came from these files and are in them no longer, all of
+        them in the last commit; above a third of them only with ``force``.
+        Stopped half-way, the same call reads all again and encodes what is left.
+        Raises what :meth:`load` does, and :class:`VocabtoolError` where a sync could not tell what
+        is gone: a stream, a file that is missing or unreadable, rows that were left out.
+        """
+        asked = Asked(sources, None, "update", commit_rows, threads, sync, force)
+        return self._loaded(asked, memory, progress)
+
+    def _loaded(self, asked: Asked, memory: int | None, progress: Progress | None) -> LoadReport:
         with self.writer(progress, memory=memory) as writer:
-            return loaded(self.path, self._belonging, writer, asked, progress)
+            before = open_snapshot(self.path, self._belonging, self._cutter, self._snapshot)
+            return loaded(self.path, self._belonging, before, writer, asked, progress)
 
     def search(
         self,
@@ -366,6 +390,12 @@ class Index:
             except (InvalidFile, OSError):
                 if seen(self.path, self._last()) == before:
                     raise
+
+    def put_in_place(self) -> Index:
+        """Let an index that was built beside another one take its place: that one as it is then."""
+        path = replacing.put_in_place(self.path)
+        belonging = Belonging(path, self.configuration, self._belonging.encoder)
+        return Index(path, belonging, self._cutter)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Let every search from now on weigh the keyword leg by it."""

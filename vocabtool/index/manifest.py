@@ -14,18 +14,19 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from vocabtool.errors import InvalidFile
-from vocabtool.index import document_files
+from vocabtool.index import document_files, row_hashes, sources
 from vocabtool.index.configuration import Configuration
 from vocabtool.index.deletions import NAME as DELETED
 from vocabtool.index.deletions import DeletedFile
 from vocabtool.index.document_files import DocumentFile
+from vocabtool.index.sources import Source, SourcesFile
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import Written
 from vocabtool.search.calibration import Calibration
 from vocabtool.vectors.codebook import NO_LIST
 from vocabtool.vectors.facts import CodeFacts
 
-FORMAT: Final = 3  # 2: no checksums of all files
+FORMAT: Final = 3  # 1, 2: no checksums of all files, hashes of rows, FILEs that they came from
 NUMBERS: Final = (
     *("commit", "generation", "rows", "words", "surfaces"),
     *("coded", "code_commit"),
@@ -33,8 +34,6 @@ NUMBERS: Final = (
 NOT_OURS: Final = "not a manifest of `vocabtool index`"
 HEX: Final = re.compile(r"[0-9a-f]{32}")
 KEYWORD_FILE: Final = re.compile(r"meta\.json|[0-9a-f]{32}\.[a-z0-9.]{1,32}")
-# By which the model is known (``belonging.py``), and their fingerprints in the configuration.
-MODEL_FILES: Final = {"vocabulary.parquet": "vocabulary", "weights.json": "weights"}
 MOST: Final = 1 << 62
 NONE_WRITTEN: Final = Written(0, 0)
 
@@ -50,13 +49,15 @@ class Load(NamedTuple):
     """The last load of documents from files.
 
     ``plan``: what tells it from others; ``documents``: how many are in; ``finished``: whether that
-    is all. ``alone``: whether every row of the index is of this load.
+    is all. ``alone``: whether every row of the index is of this load. ``synced``: whether what
+    these FILEs no longer held was removed.
     """
 
     plan: str
     documents: int
     finished: bool
     alone: bool
+    synced: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ class Manifest:
     rows it covers; ``code_commit``: which commit built it; ``code_files``: size and checksum of its
     files, by name. ``keywords``: the CRC-32C of each file of the keyword leg, as
     ``keywords/tantivy_files.py`` notes them; ``model_files``: of each by which the model is known.
-    ``calibration``: ``None`` until done. ``chance``: ``None`` in small indexes.
+    ``calibration``: ``None`` until done. ``chance``: ``None`` in small indexes. ``sources``: the
+    FILEs that documents came from, ``row_sources``: which rows of which; ``None``: no row of any.
     """
 
     index: str
@@ -82,6 +84,7 @@ class Manifest:
     surfaces: int = 0
     documents: tuple[DocumentFile, ...] = ()
     vectors: Written = NONE_WRITTEN
+    hashes: Written = NONE_WRITTEN
     codes: CodeFacts | None = None
     coded: int = 0
     code_commit: int = 0
@@ -91,6 +94,8 @@ class Manifest:
     calibration: Calibration | None = None
     load: Load | None = None
     chance: Chance | None = None
+    sources: tuple[Source, ...] = ()
+    row_sources: SourcesFile | None = None
 
     @property
     def live(self) -> int:
@@ -107,7 +112,9 @@ class Manifest:
         names = [each.name for each in self.documents]
         if self.deleted is not None:
             names.append(DELETED.format(self.deleted.commit))
-        return frozenset((*names, *self.code_files, VECTORS))
+        if self.row_sources is not None:
+            names.append(sources.NAME.format(self.row_sources.commit))
+        return frozenset((*names, *self.code_files, VECTORS, row_hashes.NAME))
 
     def to_json(self) -> bytes:
         """As it is kept, with a checksum; the same commit gives the same bytes."""
@@ -124,7 +131,7 @@ class Manifest:
             if version != FORMAT:
                 raise InvalidFile(
                     f"written by another vocabtool: version {version!r}, wanted {FORMAT}; index "
-                    "the documents again"
+                    "the documents again: `vocabtool index` as it was made, with --force"
                 )
             manifest = _manifest(held)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -165,14 +172,18 @@ def _manifest(held: dict[str, Any]) -> Manifest:
             "deleted": DeletedFile(*told["deleted"]) if told["deleted"] else None,
             "documents": tuple(DocumentFile(*each) for each in told["documents"]),
             "vectors": Written(*told["vectors"]),
+            "hashes": Written(*told["hashes"]),
             "codes": CodeFacts(**told["codes"]) if told["codes"] else None,
             "code_files": {name: Written(*each) for name, each in told["code_files"].items()},
             "calibration": Calibration.of(told["calibration"]) if told["calibration"] else None,
             "load": _load(told["load"]) if told["load"] else None,
             "chance": _chance(told["chance"]) if told["chance"] else None,
+            "sources": tuple(Source.of(each) for each in told["sources"]),
+            "row_sources": SourcesFile(*told["row_sources"]) if told["row_sources"] else None,
         }
     )
-    numbers += [*(manifest.deleted or ()), *manifest.vectors]
+    numbers += [*(manifest.deleted or ()), *manifest.vectors, *manifest.hashes]
+    numbers += [*(manifest.row_sources or ())]
     numbers += [number for each in manifest.code_files.values() for number in each]
     numbers += [*manifest.keywords.values(), *manifest.model_files.values()]
     if not all(type(number) is int and 0 <= number < MOST for number in numbers):
@@ -183,7 +194,13 @@ def _manifest(held: dict[str, Any]) -> Manifest:
 
 def _load(told: list[Any]) -> Load:
     load = Load(*told)
-    if [type(each) for each in load] != [str, int, bool, bool] or not 0 <= load.documents < MOST:
+    if [type(each) for each in load] != [
+        str,
+        int,
+        bool,
+        bool,
+        bool,
+    ] or not 0 <= load.documents < MOST:
         raise InvalidFile("the load is none")
     return load
 
@@ -202,11 +219,12 @@ def _check(manifest: Manifest) -> None:
         raise InvalidFile("the index is not named by 32 digits")
     if not all(map(KEYWORD_FILE.fullmatch, manifest.keywords)):
         raise InvalidFile("a keyword file of another name")
-    known = asdict(manifest.configuration)
-    if {*manifest.model_files} != {name for name, part in MODEL_FILES.items() if known[part]}:
+    if manifest.model_files.keys() != manifest.configuration.model_files:
         raise InvalidFile("files of the model of other names")
     if manifest.vectors.size != manifest.rows * manifest.configuration.vector_bytes:
         raise InvalidFile(f"{manifest.rows:,} rows, and {manifest.vectors.size:,} bytes of vectors")
+    if manifest.hashes.size != manifest.rows * row_hashes.ROW_BYTES:
+        raise InvalidFile(f"{manifest.rows:,} rows, and {manifest.hashes.size:,} bytes of hashes")
     document_files.check(manifest.documents)
     if sum(each.rows for each in manifest.documents) != manifest.rows:
         raise InvalidFile(f"{manifest.rows:,} rows, and other documents")

@@ -9,10 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
-from vocabtool.index.belonging import TOKENIZER, VOCABULARY, WEIGHTS
 from vocabtool.index.folder import GENERATIONS, KEYWORDS, MANIFEST
 
-OF_THE_FOLDER = (MANIFEST, VOCABULARY, WEIGHTS)
+OF_THE_FOLDER = (MANIFEST, "vocabulary-", "weights-", "tokenizer-")
 MADE_ANEW = ("codes-", "codebook-", KEYWORDS)
 AS_IT_WAS = "index the same FILEs as before, with the same options and --force"
 
@@ -26,8 +25,7 @@ def advice(file: str) -> str | None:
                 folder = quote(str(inside.parent.parent))
                 return f"`vocabtool compact {folder}` makes it anew; where that fails, {AS_IT_WAS}"
             return f"nothing mends it: {AS_IT_WAS}"
-    ours = path.name in OF_THE_FOLDER or TOKENIZER.fullmatch(path.name)
-    if ours and _is_beside_a_generation(path):
+    if path.name.startswith(OF_THE_FOLDER) and _is_beside_a_generation(path):
         return f"nothing mends it: {AS_IT_WAS}"
     return None
 

@@ -15,7 +15,7 @@ import numpy as np
 from vocabtool.checksums import compare
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, OtherModel
-from vocabtool.index import coding, deletions, folder
+from vocabtool.index import coding, deletions, folder, row_hashes
 from vocabtool.index.belonging import Belonging
 from vocabtool.index.document_columns import id_in_utf8
 from vocabtool.index.document_store import DocumentStore
@@ -52,6 +52,7 @@ class Snapshot:
         held = manifest.configuration
         files = folder.generation(path, manifest.generation)
         self._codes: FastScan | None
+        self._files = files
         self.documents_store: DocumentStore
         self.whole_keywords: frozenset[str]
         same = earlier if earlier is not None and _same_files(earlier.manifest, manifest) else None
@@ -108,6 +109,11 @@ class Snapshot:
             return None
         scale = held.configuration.metric == "inner-product"
         return held.chance.similarity * (float(np.linalg.norm(vector)) if scale else 1.0)
+
+    @cached_property
+    def hashes(self) -> row_hashes.Hashes:
+        """What tells that a document is unchanged, by rows; to be asked where nobody writes."""
+        return row_hashes.opened(self._files, self.manifest.rows)
 
     def measured_recall(self) -> float:
         """Recall@10 of the vector leg, measured now."""

@@ -1,7 +1,7 @@
-"""The file of an index's vectors: rows are added at its end, and never changed.
+"""The files that hold a fixed number of bytes a row: rows are added at the end, and never changed.
 
-Bytes behind the committed length are left by a writer that was killed. Reading it is the business
-of ``vectors/raw.py``.
+Bytes behind the committed length are left by a writer that was killed. Reading vectors is the
+business of ``vectors/raw.py``, reading hashes that of ``row_hashes.py``.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.vectors.metric import StoredType, as_stored
 
 NAME: Final = "vectors.bin"
 
@@ -24,29 +22,26 @@ class Written(NamedTuple):
     crc32c: int
 
 
-class VectorFile:
-    """The file, to be appended to. ``written``: how much of it is there."""
+class AppendedFile:
+    """A file, to be appended to. ``written``: how much of it is there."""
 
-    def __init__(self, folder: Path, dtype: StoredType, written: Written) -> None:
+    def __init__(self, path: Path, written: Written) -> None:
         """Open it where it was committed: what lies behind is cut off.
 
         Raises :class:`InvalidFile` where it is shorter.
         """
-        path = folder / NAME
         with reading(str(path)):
             if written.size and (found := path.stat().st_size) < written.size:
                 raise InvalidFile(f"cut off: {found:,} bytes, wanted {written.size:,}")
             self._file = path.open("r+b" if path.exists() else "x+b")
             self._file.truncate(written.size)
             self._file.seek(written.size)
-        self._dtype = dtype
         self.written = written
 
-    def append(self, vectors: Vectors) -> None:
-        """Add rows: prepared, float32, shape (n, dim). Raises ``ValueError`` beyond float16."""
+    def append(self, data: bytes) -> None:
+        """Add rows."""
         import google_crc32c
 
-        data = as_stored(vectors, self._dtype).tobytes()
         self._file.write(data)
         size, crc = self.written
         self.written = Written(size + len(data), google_crc32c.extend(crc, data))

@@ -16,7 +16,7 @@ import numpy as np
 from vocabtool.checksums import compare
 from vocabtool.errors import InvalidFile
 from vocabtool.folder_lock import LOCK
-from vocabtool.index import coding, deletions, folder
+from vocabtool.index import coding, deletions, folder, row_hashes, sources
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.vector_file import NAME as VECTORS
@@ -54,6 +54,8 @@ def verified(
     tell = progress or (lambda what, share: None)
     tell("vectors", 0.0)
     compare(files / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
+    compare(files / row_hashes.NAME, manifest.hashes.crc32c, manifest.hashes.size)
+    sources.read(files, manifest.row_sources, manifest.rows, len(manifest.sources))
     coding.check(files, manifest)
     deletions.read(files, manifest.deleted, manifest.rows)
     for name, crc32c in manifest.model_files.items():

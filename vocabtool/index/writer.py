@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, assert_never, get_args
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from vocabtool.documents import OnError, Skipped
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index import coding, deletions, folder
+from vocabtool.index import coding, deletions, folder, sources
 from vocabtool.index.appending import Appending
 from vocabtool.index.belonging import Belonging
 from vocabtool.index.document_columns import decoded, id_in_utf8
@@ -25,9 +26,11 @@ from vocabtool.index.document_fields import PLAIN, fitted
 from vocabtool.index.document_files import kinds_of
 from vocabtool.index.document_rows import DocumentRows, Items, document_rows
 from vocabtool.index.manifest import Load, Manifest
+from vocabtool.index.row_hashes import hashes_of
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.tantivy_engine import TantivyReader
 from vocabtool.pipeline.utf8 import as_utf8
+from vocabtool.ranked import Rows
 from vocabtool.search.calibration import Calibration
 from vocabtool.telling import counted
 from vocabtool.vectors.metric import prepared
@@ -66,6 +69,10 @@ class Writer:
         self._files = folder.generation(path, manifest.generation)
         self._held = TantivyReader(self._files / folder.KEYWORDS)
         self._deleted = deletions.read(self._files, manifest.deleted, manifest.rows)
+        self.sources = manifest.sources  # the FILEs that are known from the next commit on
+        known = len(self.sources)
+        self._numbers = sources.read(self._files, manifest.row_sources, manifest.rows, known)
+        self._new_numbers: list[int] = []  # of rows that are not committed
         self._new: dict[str, int] = {}  # rows that are not committed, by id
         self._gone: list[int] = []  # those of them that are deleted again
         self._changed = False
@@ -113,7 +120,7 @@ class Writer:
                 taken += rows.rows
                 if matrix is not None and taken > len(matrix):
                     raise ValueError(_unequal(len(matrix), documents, taken))
-                self._add(self._kept(rows, on_error), part, on_existing)
+                self._add(self.kept(rows, on_error), part, on_existing)
             if matrix is not None and taken < len(matrix):
                 raise ValueError(_unequal(len(matrix), documents, taken))
         return self.rows - before
@@ -136,27 +143,53 @@ class Writer:
             self._delete(id_, row)
         return len(found)
 
+    def row_sources(self) -> sources.RowSources:
+        """The number of the FILE that each committed row came from; 0: from none."""
+        return self._numbers
+
+    def are_of(self, rows: Rows, source: int) -> None:
+        """Note that committed rows are of this FILE now."""
+        if (self._numbers[rows] != source).any():
+            self._numbers = self._numbers.copy()
+            self._numbers[rows] = source
+            self._changed = True
+
+    def delete_rows(self, rows: Rows) -> None:
+        """Delete committed rows."""
+        self._deleted[rows] = True
+        self._changed = True
+
     def append_new(
-        self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting, on_error: OnError
+        self,
+        rows: DocumentRows,
+        vectors: Vectors,
+        on_existing: OnExisting,
+        on_error: OnError,
+        source: int = 0,
     ) -> None:
         """Add documents of which the caller knows that no id is in the index: a first load.
 
-        Only an id with U+FFFD may be that of another one, and is looked for.
+        Only an id with U+FFFD may be that of another one, and is looked for. ``source``: the number
+        of the FILE that they came from.
         """
         with self._failing():
-            rows = self._kept(rows, on_error)
+            rows = self.kept(rows, on_error)
             if _any_replaced(rows.ids):
-                self._add(rows, vectors, on_existing)
-                return
-            self._appending.append(rows, self._prepared(vectors))
-            self._changed = True
+                self._add(rows, vectors, on_existing, source)
+            else:
+                self._append(rows, vectors, source)
 
     def add_rows(
-        self, rows: DocumentRows, vectors: Vectors, on_existing: OnExisting, on_error: OnError
+        self,
+        rows: DocumentRows,
+        vectors: Vectors,
+        on_existing: OnExisting,
+        on_error: OnError,
+        source: int = 0,
     ) -> None:
-        """Add documents as :meth:`add` does."""
+        """Add documents as :meth:`add` does. ``source``: the number of their FILE."""
         with self._failing():
-            self._add(self._kept(rows, on_error), vectors, on_existing)
+            self._add(self.kept(rows, on_error), vectors, on_existing, source)
 
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
         """Make everything so far the last commit: on disk, and seen by readers.
@@ -173,6 +206,7 @@ class Writer:
             flushed = self._appending.flush()
             deleted = self._all_deleted(flushed.rows)
             number = flushed.commit + 1
+            numbers = np.concatenate([self._numbers, np.array(self._new_numbers, np.uint32)])
             coded = coding.coded(self._files, flushed, self._progress) if codes else flushed
             self._finish(
                 replace(
@@ -180,17 +214,21 @@ class Writer:
                     commit=number,
                     deleted=deletions.write(self._files, number, deleted),
                     load=load or disturbed(flushed.load),
+                    sources=self.sources,
+                    row_sources=sources.write(self._files, number, numbers),
                 )
             )
         self._deleted = deleted
+        self._numbers = numbers
         self._changed = False
 
     def store_calibration(self, calibration: Calibration | None) -> None:
-        """Keep how much the keyword leg weighs, as a commit of its own."""
+        """Keep how much the keyword leg weighs, and of how many documents: a commit of its own."""
         self.commit()
-        self._finish(
-            replace(self._manifest, commit=self._manifest.commit + 1, calibration=calibration)
-        )
+        held = self._manifest
+        if calibration is not None:
+            calibration = replace(calibration, documents=held.live)
+        self._finish(replace(held, commit=held.commit + 1, calibration=calibration))
 
     def close(self) -> None:
         """Let go of the files; what is not committed is dropped."""
@@ -204,9 +242,10 @@ class Writer:
         folder.recover(self._path, manifest)  # what only earlier commits held
         self._held.refresh()
         self._new.clear()
+        self._new_numbers.clear()
         self._gone.clear()
 
-    def _kept(self, rows: DocumentRows, on_error: OnError) -> DocumentRows:
+    def kept(self, rows: DocumentRows, on_error: OnError) -> DocumentRows:
         """The documents in UTF-8, each field's values of its kind."""
         fields = {}
         for name, column in rows.fields.items():
@@ -221,13 +260,20 @@ class Writer:
                 self.left_out.add(place, reason)
         return in_utf8(rows._replace(fields=fields))
 
-    def _add(self, rows: DocumentRows, vectors: Vectors | None, on_existing: OnExisting) -> None:
+    def _add(
+        self,
+        rows: DocumentRows,
+        vectors: Vectors | None,
+        on_existing: OnExisting,
+        source: int = 0,
+    ) -> None:
         chosen = self._chosen(rows.ids.to_pylist(), on_existing)
         if not chosen.all():
             rows = rows.only(chosen)
             vectors = None if vectors is None else vectors[chosen]
         if rows.rows:
-            self._append(rows, self._encoded(rows) if vectors is None else vectors)
+            first = self._append(rows, self._encoded(rows) if vectors is None else vectors, source)
+            self._new.update(zip(rows.ids.to_pylist(), count(first), strict=False))
 
     def _chosen(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
         """Which of some documents are added; those in whose place they come are deleted."""
@@ -266,12 +312,13 @@ class Writer:
             self._gone.append(row)
             del self._new[id_]
 
-    def _append(self, rows: DocumentRows, vectors: Vectors) -> None:
+    def _append(self, rows: DocumentRows, vectors: Vectors, source: int) -> int:
+        """Put rows behind the others; the first one's number."""
         first = self._appending.rows
-        self._appending.append(rows, self._prepared(vectors))
-        for place, id_ in enumerate(rows.ids.to_pylist()):
-            self._new[id_] = first + place
+        self._appending.append(rows, self._prepared(vectors), hashes_of(rows))
+        self._new_numbers += [source] * rows.rows
         self._changed = True
+        return first
 
     def _prepared(self, vectors: Vectors) -> Vectors:
         return prepared(vectors, self._manifest.configuration.metric)

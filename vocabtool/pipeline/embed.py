@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from vocabtool.document_files.opening import STDIN
-from vocabtool.documents import Format, OnDuplicate, OnError, Sources
+from vocabtool.documents import Format, OnDuplicate, OnError, Sources, left_out
 from vocabtool.encoders.encoder import Encoder, EncoderKind
 from vocabtool.encoders.opening import Model, open_encoder
 from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
@@ -145,7 +146,8 @@ def embed(
             folder.clear()
             folder.begin(plan, weights_of(encoder))
         reading = Reading(sources if files is None else files, plan, on_error, on_duplicate)
-        return _Run(folder, encoder, reading, how, watched, progress).done()
+        report = _Run(folder, encoder, reading, how, watched, progress).done()
+        return replace(report, notes=report.notes + left_out(sources, folder.path))
 
 
 class _Run:

@@ -23,6 +23,7 @@ class Calibration:
 
     ``shift``: what unjudged queries moved it by. ``judged``: by how many judged queries it was
     tuned instead, 0: by none, it is an estimate. ``sample``: documents; ``seed``: of the drawing.
+    ``documents``: how many the index held.
     """
 
     a: float
@@ -31,6 +32,7 @@ class Calibration:
     judged: int
     sample: int
     seed: int
+    documents: int = 0
 
     def shifted_by(self, shift: float) -> Calibration:
         """The same documents' estimate, as other queries shifted it."""
@@ -44,6 +46,7 @@ class Calibration:
             raise InvalidFile("the calibration's weights are none")
         if not (0 <= found.a <= 1 and 0 <= found.a0 <= 1 and -1 <= found.shift <= 1):
             raise InvalidFile("the calibration's weights are none")
-        if not all(type(each) is int for each in (found.judged, found.sample, found.seed)):
+        counts = (found.judged, found.sample, found.documents)
+        if not all(type(each) is int for each in (*counts, found.seed)) or min(counts) < 0:
             raise InvalidFile("the calibration's counts are none")
         return found

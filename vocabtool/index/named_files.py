@@ -1,0 +1,177 @@
+"""The FILEs of one load as files to open: named by a caller, or those that an index was made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from glob import has_magic
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vocabtool.document_files.opening import find
+from vocabtool.documents import Sources, left_out, names_of
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.index.sources import Reading, Source
+from vocabtool.pipeline.folder import RUN
+from vocabtool.pipeline.inputs import can_be_read_again, files_outside
+
+AS_SHIPPED: Final = Reading(None, None, None, (), "raise", "error")
+
+
+class Part(NamedTuple):
+    """FILEs that are read alike.
+
+    ``sources``: what is opened. ``files``: of each file among it the name that it is told by, and
+    the number of its FILE; of a stream nothing. ``notes``: on files of folders that are not read.
+    """
+
+    sources: Sources
+    reading: Reading
+    files: Mapping[str, tuple[str, int]]
+    is_stream: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> set[int]:
+        """The numbers of the FILEs."""
+        return {number for _, number in self.files.values()}
+
+
+def named(
+    sources: Sources, reading: Reading, known: Sequence[Source], index: Path
+) -> tuple[list[Part], tuple[Source, ...]]:
+    """What a caller names, read in one go; and the FILEs that are known with it."""
+    files = files_outside(sources, index)
+    names = names_of(sources)
+    if files is None or names is None or not can_be_read_again(files):
+        part = Part(sources if files is None else files, reading, {}, is_stream=True)
+        return [part], (*known,)
+    given = [Source.named(name, index, reading) for name in names]
+    all_known, numbers = _remembered(known, given)
+    told: dict[str, tuple[str, int]] = {}
+    for source in given:
+        found = files_outside([source.name], index) or []
+        told |= {file: (file, numbers[source.path]) for file in found}
+    if shards_in(sources) is not None:
+        return [Part(sources, reading, told)], all_known
+    return [Part(files, reading, told, notes=left_out(sources, index))], all_known
+
+
+def made_of(
+    sources: Sources | None, known: Sequence[Source], index: Path, *, sync: bool
+) -> tuple[list[Part], tuple[Source, ...]]:
+    """FILEs to be read again, all that are ``known`` or those that a caller names; as above.
+
+    One that is known is read, and its documents are called, as before; a new one as the last known.
+    Of two FILEs that hold one file the first is read. Raises :class:`VocabtoolError` where there is
+    none, and where a sync could not tell what is gone; :class:`NotFound`.
+    """
+    known = [source.found(index) for source in known]
+    chosen, reading = known, known[-1].reading if known else AS_SHIPPED
+    if sources is not None:
+        names, given_files = names_of(sources), files_outside(sources, index)
+        if names is None or not can_be_read_again(given_files):
+            if sync:
+                raise VocabtoolError(
+                    "what is gone cannot be told from a stream: a sync wants names of files"
+                )
+            stream = sources if given_files is None else given_files
+            return [Part(stream, reading, {}, is_stream=True)], (*known,)
+        by_path = {source.path: source for source in known}
+        given = [Source.named(name, index, reading) for name in names]
+        chosen = [by_path.get(source.path, source) for source in given]
+        if sync:
+            _refuse_narrower(chosen, known)
+    elif not chosen:
+        raise VocabtoolError(f"{index}: was made of no FILE that is remembered: name FILEs")
+    all_known, numbers = _remembered(known, chosen)
+    parts: list[Part] = []
+    taken: set[str] = set()
+    for source in dict.fromkeys(chosen):
+        if not source.is_there():
+            raise NotFound(
+                f"{source.path}: is not there, and {index} was made of it: put it back, or name "
+                "the FILEs to read"
+            )
+        part = _part(source, numbers[source.path], index, taken)
+        if parts and parts[-1].reading == part.reading and not _any_shards(parts[-1], part):
+            last = parts.pop()
+            files, notes = {**last.files, **part.files}, (*last.notes, *part.notes)
+            part = Part([*files], part.reading, files, notes=notes)
+        parts.append(part)
+    return parts, all_known
+
+
+def _part(source: Source, number: int, index: Path, taken: set[str]) -> Part:
+    """One FILE, without files that are ``taken``; its own are from now on."""
+    start = os.path.join(source.at, "")  # noqa: PTH118 - globs too
+    name = start + source.name if not os.path.isabs(source.name) else source.name  # noqa: PTH117
+    found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
+    if not can_be_read_again(found.values()):
+        raise VocabtoolError(f"{name}: is a stream now: name the FILEs to read")
+    files = [file for real, file in found.items() if real not in taken]
+    taken |= found.keys()
+    told = {
+        file: (file if name == source.name else file.removeprefix(start), number) for file in files
+    }
+    if shards_in(name) is not None:
+        return Part(name, source.reading, told)
+    return Part(files, source.reading, told, notes=left_out(name, index))
+
+
+def _any_shards(*parts: Part) -> bool:
+    return any(shards_in(part.sources) is not None for part in parts)
+
+
+def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
+    """The numbers of the FILEs whose documents a sync of these looks at.
+
+    These, and what lies in a folder that is one of them, as far as that was read or is gone.
+    """
+    numbers = {number for part in parts for number in part.numbers}
+    read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100
+    folders = [Path(known[number - 1].path) for number in numbers]
+
+    def is_seen(path: Path) -> bool:
+        inside = [path.relative_to(each) for each in folders if path.is_relative_to(each)]
+        shown = any(not any(part.startswith(".") for part in each.parts) for each in inside)
+        return shown and (str(path) in read or path.is_dir() or not path.exists())
+
+    return [
+        number
+        for number, source in enumerate(known, 1)
+        if number in numbers or is_seen(Path(source.path))
+    ]
+
+
+def shards_in(sources: Sources) -> Path | None:
+    """The folder of shards that is meant, if it is one."""
+    names = names_of(sources)
+    if names is not None and len(names) == 1 and (Path(names[0]) / RUN).is_file():
+        return Path(names[0])
+    return None
+
+
+def _remembered(
+    known: Sequence[Source], now: Iterable[Source]
+) -> tuple[tuple[Source, ...], dict[str, int]]:
+    """All FILEs, those that were known in their places; and the number of each by its path."""
+    held = {source.path: source for source in known} | {source.path: source for source in now}
+    return (*held.values(),), {path: number for number, path in enumerate(held, 1)}
+
+
+def _refuse_narrower(chosen: Sequence[Source], known: Sequence[Source]) -> None:
+    """A FILE in a known folder or glob, whose documents are noted as of that."""
+    others = [source for source in known if source not in chosen]
+    for source in chosen:
+        for other in others if source not in known else ():
+            inside = Path(source.path).is_relative_to(other.path)
+            if inside or (has_magic(other.path) and source.path in _files(other)):
+                raise VocabtoolError(
+                    f"{source.name}: is part of {other.name}, of which the index was made: a sync "
+                    "wants that, or no FILE for all"
+                )
+
+
+def _files(source: Source) -> list[str]:
+    return find(source.path) if source.is_there() else []
