@@ -25,6 +25,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest.mock import patch
+from zipfile import ZipFile
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -1053,9 +1055,24 @@ def plain(word: Any) -> str | int:
     return str(word) if isinstance(word, str) else int(word)
 
 
+def load_archive(keras: Library, file: Path) -> Any:
+    """The model in a ``.keras`` archive.
+
+    tf_keras reads weights inside the archive, moving to and fro; Python 3.13.0 loses its way there.
+    """
+    in_place = ZipFile.open
+
+    def whole(archive: ZipFile, *arguments: Any, **named: Any) -> io.BytesIO:
+        with in_place(archive, *arguments, **named) as member:
+            return io.BytesIO(member.read())
+
+    with patch.object(ZipFile, "open", whole):
+        return keras.models.load_model(file)
+
+
 def archive_truth(keras: Library, file: Path) -> Truth:
     """What the layer of a loaded ``.keras`` archive holds."""
-    model = keras.models.load_model(file)
+    model = load_archive(keras, file)
     layer = model.get_layer("words")
     keys, values = getattr(layer, "_lookup_layer", layer).lookup_table.export()
     unseen = UNSEEN if keys.dtype == tf.string else UNSEEN_NUMBERS

@@ -52,7 +52,9 @@ def lookups(model: Any) -> Iterator[Any]:
 
 def expected(keras: Library, file: Path) -> dict[str, list[str]]:
     """What Keras says of a saved archive: ``get_vocabulary()`` of each layer, by name."""
-    loaded = keras.models.load_model(file)
+    from tests.tensorflow_models import load_archive
+
+    loaded = load_archive(keras, file)
     return {layer.name: [str(e) for e in layer.get_vocabulary()] for layer in lookups(loaded)}
 
 
