@@ -53,8 +53,8 @@ def test_a_hostile_word_is_judged_at_once() -> None:
     [
         "snake_case_helper", "os.path.join", "std::vector", "node->next", "__init__",
         "_private_name", "np._core.Array", "foo.__init__",
-        "a.bc", "end.Start", "x_train", "Node.js", "std::map.at_x1", "__class_getitem__", "größe.länge",
-        "camelCase", "LinearRegression", "parseHttpHeader", "aaBb",
+        "a.bc", "end.Start", "x_train", "Node.js", "std::map.at_x1", "__class_getitem__",
+        "größe.länge", "camelCase", "LinearRegression", "parseHttpHeader", "aaBb",
     ],
 )  # fmt: skip  # a list
 def test_names(word: str) -> None:

@@ -54,14 +54,18 @@ def with_frequencies(asked: Asked, query: Query, corpus: Corpus) -> Asked:
 
 
 def _frequencies(word: WeighedWord, corpus: Corpus) -> tuple[int, int | None]:
-    """In how many documents a word is, and of an identifier the rarest of its parts.
+    """In how many documents a word is, and of a joined word the rarest of its parts.
 
     Of a run without blanks the rarest of its pairs of characters is told.
     """
     rarest = min(corpus.document_frequency(Term("words", part)) for part in word.parts())
-    if not word.word.surfaces:
-        return rarest, None
-    return corpus.document_frequency(word.word.exact()), rarest
+    whole = word.word.exact()
+    if word.word.surfaces:
+        return corpus.document_frequency(whole), rarest
+    if word.word.humps:
+        humps = (Term("words", hump) for hump in word.word.humps)
+        return corpus.document_frequency(whole), min(map(corpus.document_frequency, humps))
+    return rarest, None
 
 
 def _counted(query: Query, corpus: Corpus) -> Mapping[Term, Clause]:

@@ -15,10 +15,10 @@ class AskedWord(NamedTuple):
 
     ``start``, ``end``: where it stands in the query, in characters.
     ``known``: whether the model of the vectors knows it; ``None`` where nothing tells.
-    ``identifier``: code-like and unknown, so that the guarantee is for it.
+    ``identifier``: a name, or code-like and unknown, so that the guarantee is for it.
     ``counts``: whether it is searched for; stop words are not, unless there is nothing else.
     ``pieces``: into how many a model of pieces cuts it.
-    ``document_frequency``, ``part_frequency`` (of an identifier: of its rarest part),
+    ``document_frequency``, ``part_frequency`` (of a joined word: of its rarest part),
     ``idf`` (of the rarest term that is searched for it), ``weight`` (how often it is counted): only
     when explained.
     """
@@ -96,8 +96,8 @@ class Hit:
     """A document that was found.
 
     ``score``: by the fusion, higher is better; no two fusions have the same scale.
-    ``tier``: 1 where it holds a code-like word of the query that the model does not know: such
-    documents come first. ``explanation``: only when asked for.
+    ``tier``: 1 where it holds an identifier of the query whole: such documents come
+    first. ``explanation``: only when asked for.
     """
 
     id: str

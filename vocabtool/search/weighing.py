@@ -1,4 +1,4 @@
-"""What the words of a query weigh: which are unknown, which code-like, and what follows from it.
+"""What the words of a query weigh: which are unknown, which identifiers, and what follows from it.
 
 The weights themselves were measured, see ../shared/retrieval.md, points 1 to 9. Here is no
 ranking: that is in ``fusion.py`` and ``searching.py``.
@@ -28,6 +28,7 @@ SHORTEST_TELLING: Final = 2  # characters: single ones say nothing, known or not
 # What a whole scores at least, in sums of the idf of its parts: what these give in a text of mean
 # length that holds each two or three times. 1.75 costs 0.0014 on ../shared/ir/scifact.
 WHOLE_OVER_PARTS: Final = 1.5
+NO_TIE: Final = 1e-3  # the share by which a whole is better than the best without it
 MOST_COMPARED: Final = 100  # documents that hold all parts of a joined word, with and without it
 
 
@@ -147,7 +148,8 @@ def _best_without(whole: Term, parts: Sequence[Clause], corpus: Corpus) -> float
     found = corpus.keyword_search(KeywordQuery((), tuple(parts)), MOST_COMPARED)
     holding = KeywordQuery((Clause((whole,)),))
     holders = corpus.keyword_search(holding, MOST_COMPARED, mask_of(found.rows)).rows
-    return float(found.scores[~are_among(found.rows, holders)].max(initial=0.0))
+    best = found.scores[~are_among(found.rows, holders)].max(initial=0.0)
+    return float(best) * (1 + NO_TIE)
 
 
 def _idf(term: Term, corpus: Corpus) -> float:
