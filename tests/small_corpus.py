@@ -73,11 +73,13 @@ class SmallCorpus:
         return sum(term.text in terms for terms in self._terms[term.field])
 
     def bm25(self, term: Term, row: int) -> float:
-        """The textbook's."""
+        """The textbook's; of the field "surfaces" the idf alone."""
         lists = self._terms[term.field]
         mean = sum(map(len, lists)) / len(lists)
         count, frequency = lists[row].count(term.text), self.document_frequency(term)
         idf = log(1 + (len(lists) - frequency + 0.5) / (frequency + 0.5))
+        if term.field == "surfaces":
+            return idf * (count > 0)
         norm = K1 * (1 - B + B * len(lists[row]) / mean) if mean else 1
         return idf * count * (K1 + 1) / (count + norm)
 
@@ -88,11 +90,14 @@ class SmallCorpus:
         for row in self._allowed(among):
             held = [clause for clause in clauses if self._holds(clause, row)]
             if held and all(clause in held for clause in query.must):
-                scores[row] = sum(
-                    clause.boost * self.bm25(term, row) for clause in held for term in clause.terms
-                )
+                scores[row] = sum(self._score(clause, held, row) for clause in held)
         rows = np.array(list(scores), np.int64)
         return Ranked.of(rows, np.array(list(scores.values()), np.float32), limit)
+
+    def _score(self, clause: Clause, held: Sequence[Clause], row: int) -> float:
+        score = clause.boost * sum(self.bm25(term, row) for term in clause.terms)
+        parts = [each for each in held if each.terms[0] in clause.parts]
+        return max(score - sum(self._score(part, held, row) for part in parts), 0.0)
 
     def matching(self, clauses: Sequence[Clause], among: Among | None = None) -> Rows:
         self.asked.append("matching")

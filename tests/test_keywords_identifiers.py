@@ -1,10 +1,10 @@
-"""What looks like a code, and what does not."""
+"""What looks like an identifier, and what does not."""
 
 from __future__ import annotations
 
 import pytest
 
-from vocabtool.keywords.identifiers import is_code_like
+from vocabtool.keywords.identifiers import is_code_like, is_identifier, is_name
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,38 @@ def test_a_hostile_word_is_judged_at_once() -> None:
     """What is longer than any code is none, however it is written."""
     assert not is_code_like("1" * 100_000 + "a")
     assert not is_code_like("1." * 100 + "x")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "snake_case_helper", "os.path.join", "std::vector", "node->next", "__init__",
+        "_private_name", "np._core.Array", "foo.__init__",
+        "a.bc", "end.Start", "x_train", "Node.js", "std::map.at_x1", "__class_getitem__",
+        "größe.länge", "camelCase", "LinearRegression", "parseHttpHeader", "aaBb",
+    ],
+)  # fmt: skip  # a list
+def test_names(word: str) -> None:
+    """A letter and more characters, then parts of a letter and one more at least; camelCase."""
+    assert is_name(word)
+    assert is_identifier(word)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "e.g", "U.S", "U.S.A", "Ph.D", "i.e", "http://example.com/a_b", "a_1", "1.5.x", "foo_1",
+        "_private", "init__", ".NET", "john.doe@example.com", "quick-brown", "and/or", "a:bc",
+        "mRNA", "HTTPServer", "parseHTTPHeader", "iPhone", "aB", "IL-6", "word", "Word", "WORD",
+        "utf8Decode", "foo_bar-baz", "", "__", "_", "->",
+    ],
+)  # fmt: skip  # a list
+def test_ordinary_words_are_no_names(word: str) -> None:
+    """Nor abbreviations, addresses, and words with hyphens, slashes or mixed capitals."""
+    assert not is_name(word)
+
+
+def test_a_hostile_name_is_judged_at_once() -> None:
+    """What is longer than any name is none."""
+    assert not is_name("ab_" * 100_000 + "ab")
+    assert not is_name("Ab" * 100_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -144,6 +145,57 @@ def test_an_explanation_changes_nothing(
     told = search(corpus, text, QUERY, k=5, settings=Settings(**chosen), explain=True)
     assert [(hit.id, hit.score) for hit in plain] == [(hit.id, hit.score) for hit in told]
     assert all(hit.explanation is not None for hit in told)
+
+
+NAMES = (
+    "snake_case_helper", "os.path.join", "std::vector", "p->next", "parseHttpHeader", "__init__",
+)  # fmt: skip  # a list
+JOINED = ("quick-brown", "and/or", "a/b/c.py", "foo_bar-baz")
+
+
+def parts_of(name: str) -> list[str]:
+    """Its words, by a rule of its own."""
+    return re.findall("[a-z0-9]+", re.sub("(?=[A-Z])", " ", name).lower())
+
+
+@given(
+    st.sampled_from(NAMES),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 6), st.integers(0, 9), vectors), max_size=6),
+    knowledge,
+    choices,
+    st.sampled_from(FUSED),
+)
+def test_no_document_with_only_the_parts_outranks_one_with_the_whole(
+    name: str, made: Any, known: Any, chosen: dict[str, Any], fusion: Fusion
+) -> None:
+    """However often it holds them, however long the other is, whatever the vectors say."""
+    docs = [
+        Doc(f"id{n}", " ".join((parts_of(name) * times, [name])[whole] + ["more"] * longer), vector)
+        for n, (whole, times, longer, vector) in enumerate(made)
+    ]
+    hits = found(SmallCorpus(docs, known, dim=DIM), name, 9, **chosen | {"fusion": fusion})
+    first = [name in docs[int(hit.id[2:])].text for hit in hits]
+    assert first == sorted(first, reverse=True)
+    assert sum(first) == sum(name in doc.text for doc in docs)
+
+
+@given(
+    st.sampled_from(JOINED),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 6), st.integers(0, 9)), max_size=6),
+)
+def test_the_keyword_score_of_a_whole_is_at_least_that_of_all_its_parts(
+    joined: str, made: Any
+) -> None:
+    """Of any joined word, by keywords alone."""
+    docs = [
+        Doc(f"id{n}", " ".join((parts_of(joined) * times, [joined])[whole] + ["more"] * longer))
+        for n, (whole, times, longer) in enumerate(made)
+    ]
+    hits = found(SmallCorpus(docs, dim=DIM), joined, 9, fusion="keyword")
+    scores: dict[bool, list[float]] = {True: [], False: []}
+    for hit in hits:
+        scores[joined in docs[int(hit.id[2:])].text].append(hit.score)
+    assert min(scores[True], default=1e9) >= max(scores[False], default=0) - 1e-4
 
 
 def by_hand(

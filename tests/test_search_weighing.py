@@ -9,7 +9,7 @@ import pytest
 
 from tests.small_corpus import Doc, KnownWords, Pieces, SmallCorpus
 from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.identifiers import is_code_like
+from vocabtool.keywords.identifiers import is_identifier
 from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import Clause, Term
 from vocabtool.search import model_knowledge
@@ -32,7 +32,7 @@ CUTTER = Cutter("english")
 
 
 def weighed(text: str, knowledge: Knowledge | None = KNOWN) -> list[WeighedWord]:
-    return weigh(CUTTER.query(text), knowledge, is_code_like)
+    return weigh(CUTTER.query(text), knowledge, is_identifier)
 
 
 def word(text: str) -> Term:
@@ -51,47 +51,68 @@ def test_stop_words_do_not_count_beside_others() -> None:
     assert [each.counts for each in weighed("the a")] == [True, True]
 
 
+EMPTY = SmallCorpus([])
+
+
+def weights(text: str, knowledge: Knowledge | None = KNOWN) -> dict[Term, float]:
+    """How often each term counts where there are no documents, so that all are equally rare."""
+    made = counted(weighed(text, knowledge), 0.5, 2.0, EMPTY)
+    return {term: round(clause.boost, 9) for term, clause in made.items()}
+
+
 def test_unknown_words_count_one_and_a_half_times_and_codes_three_times() -> None:
-    """The parts of a code count as other unknown words do, a single letter not at all."""
-    assert counted(weighed("love xapian SKU-48007-H"), 0.5, 2.0) == {
+    """The parts of a code count as other unknown words do, a single letter not at all.
+
+    The whole counts 1.5 times as much as all parts together, should that be more than three.
+    """
+    assert weights("love xapian SKU-48007-H") == {
         word("love"): 1.0,
         word("xapian"): 1.5,
         word("sku"): 1.5,
         word("48007"): 1.5,
-        Term("surfaces", "sku-48007-h"): 3.0,
+        Term("surfaces", "sku-48007-h"): 1.5 * 3.0,
     }
+    assert weights("0x80070005") == {word("0x80070005"): 3.0}
 
 
 def test_single_characters_of_a_code_count_where_it_has_no_longer_parts() -> None:
     """Else nothing but the whole would be found by it."""
-    assert counted(weighed("1.2.3.a"), 0.5, 2.0) == {
+    assert weights("1.2.3.a") == {
         word("1"): 1.5,
         word("2"): 1.5,
         word("3"): 1.5,
         word("a"): 1.5,
-        Term("surfaces", "1.2.3.a"): 3.0,
+        Term("surfaces", "1.2.3.a"): 1.5 * 6.0,
     }
-
-
-def test_a_code_of_one_word_counts_three_times() -> None:
-    """It is its own only part."""
-    assert counted(weighed("0x80070005"), 0.5, 2.0) == {word("0x80070005"): 3.0}
 
 
 def test_a_word_that_is_written_twice_counts_once() -> None:
     """With the weight of the heaviest word that it is part of."""
-    assert counted(weighed("sku sku SKU-48007-H"), 0.5, 2.0)[word("sku")] == 1.5
+    assert weights("sku sku SKU-48007-H")[word("sku")] == 1.5
 
 
-def test_a_word_that_its_stem_does_not_tell_apart_is_searched_exactly_too() -> None:
-    """So that C++ is found before C; of other compounds the stems are enough."""
-    assert counted(weighed("C++", None), 0.5, 2.0) == {
-        word("c"): 1.0,
-        Term("surfaces", "c++"): 1.0,
-    }
-    assert counted(weighed("quick-brown", None), 0.5, 2.0) == {
+def test_a_joined_word_is_searched_exactly_too() -> None:
+    """C++ beside C; the whole of other words instead of those parts that no other word asks for."""
+    assert weights("C++", None) == {word("c"): 1.0, Term("surfaces", "c++"): 1.5}
+    whole = Term("surfaces", "quick-brown")
+    assert weights("quick-brown brown", None) == {
         word("quick"): 1.0,
         word("brown"): 1.0,
+        whole: 1.5,
+    }
+    made = counted(weighed("quick-brown brown", None), 0.5, 2.0, EMPTY)
+    assert {term: clause.parts for term, clause in made.items() if clause.parts} == {
+        whole: (word("quick"),)
+    }
+
+
+def test_a_name_in_camel_case_is_searched_whole_and_in_humps() -> None:
+    """The whole as an identifier, the humps as other words."""
+    assert weights("parseHttpHeader", KnownWords(["parsehttpheader"])) == {
+        word("parsehttphead"): 4.5,
+        word("pars"): 1.0,
+        word("http"): 1.0,
+        word("header"): 1.0,
     }
 
 
@@ -103,6 +124,15 @@ def test_codes_are_identifiers_where_the_model_does_not_know_them() -> None:
     assert identifiers(weighed("SKU-48007-H", Pieces(4))) == exact
     assert identifiers(weighed("SKU-48007-H", Pieces(6))) == ()
     assert identifiers(weighed("SKU-48007-H", KnownWords(["sku-48007-h"]))) == ()
+
+
+@pytest.mark.parametrize("knowledge", [None, Pieces(100), KnownWords(["snake_case"]), KNOWN])
+def test_names_are_identifiers_whatever_the_model_knows(knowledge: Knowledge | None) -> None:
+    """It may know them by their pieces, yet not tell the whole from these."""
+    exact = (Clause((Term("surfaces", "snake_case"),)),)
+    assert identifiers(weighed("snake_case", knowledge)) == exact
+    assert identifiers(weighed("snakeCase", knowledge)) == (Clause((word("snakecas"),)),)
+    assert identifiers(weighed("quick-brown HTTPServer e.g. a/b", knowledge)) == ()
 
 
 def test_each_phrase_is_a_clause_of_the_words_field() -> None:

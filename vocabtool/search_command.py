@@ -60,7 +60,7 @@ FUSION = together(
         type=click.FloatRange(0),
         default=2.0,
         show_default=True,
-        help="An unknown word that looks like a code counts 1 + X times.",
+        help="An identifier as a whole counts 1 + X times at least.",
     ),
     click.option("--k-rrf", type=click.IntRange(1), default=60, show_default=True),
     click.option(
@@ -73,12 +73,12 @@ FUSION = together(
         "--guarantee/--no-guarantee",
         default=True,
         show_default=True,
-        help="Documents that hold an unknown code of the query come first.",
+        help="Documents that hold an identifier of the query whole come first.",
     ),
     click.option(
         "--identifier",
         metavar="REGEX",
-        help="Which words are codes. [default: a letter, two digits and five characters]",
+        help="Which words are identifiers. [default: os.path, a_b, a::b, camelCase, CVE-2024-1234]",
     ),
     click.option(
         "--phrases",

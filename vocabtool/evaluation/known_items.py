@@ -134,7 +134,7 @@ def _items(document: Stored, corpus: Corpus, generator: np.random.Generator) -> 
 
 def _words(text: str, corpus: Corpus) -> tuple[list[str], list[str]]:
     """The different words of a text that the model knows, rarest first, and those it does not."""
-    words = weighing.weigh(corpus.cutter.spans(text), corpus.knowledge, SHIPPED.code_like())
+    words = weighing.weigh(corpus.cutter.spans(text), corpus.knowledge, SHIPPED.is_identifier())
     found = {word.word.words: word for word in words if word.counts}
     unknown = [word for word in found.values() if _is_unknown(word, corpus)]
     known = [word for word in found.values() if _is_word(word) and not _is_unknown(word, corpus)]

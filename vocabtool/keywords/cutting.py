@@ -5,7 +5,9 @@ words are known. Where the words stand is in ``tokens.py``; here they are folded
 
 - field *words*: every run of letters, digits and marks, folded (``folding.py``) and stemmed, words
   with a digit folded only. On ASCII text these are the runs ``[a-z0-9]+`` of the lower-cased text.
-  Of scripts without blanks (Han, kana, Thai, ...) overlapping pairs of characters.
+  Of scripts without blanks (Han, kana, Thai, ...) overlapping pairs of characters. Behind all of
+  them the humps of runs in mixed case, so that phrases are found as if there were none:
+  ``parse http header`` finds ``parseHttpHeader``.
 - field *surfaces*: compound tokens whole and in segments (``surfaces.py``).
 
 A corpus is cut at the speed of a look-up for each chunk between blanks, since most chunks were met
@@ -24,16 +26,16 @@ from vocabtool.keywords.queries import Term
 from vocabtool.keywords.stemming import Language, Stems
 from vocabtool.keywords.stop_words import is_stop_word
 from vocabtool.keywords.surfaces import LONGEST, surfaces_of
-from vocabtool.keywords.tokens import Span, Token, is_without_blanks, runs_of, tokens
+from vocabtool.keywords.tokens import Span, Token, humps, is_without_blanks, runs_of, tokens
 
 __all__ = ["Cutter", "Language", "QueryWord", "Terms"]
 
-RULE: Final = 1  # counts the versions of the rule: another one, another index
+RULE: Final = 2  # counts the versions of the rule: another one, another index
 
 REMEMBERED: Final = 1 << 17  # chunks, about 25 MB
 LONGEST_REMEMBERED: Final = 64  # characters of a chunk; longer ones hardly come again
 
-# No text holds it after cutting, so it can tell surfaces from words in what is remembered.
+# No text holds it after cutting, so it can tell the kinds of terms apart in what is remembered.
 _BETWEEN: Final = "\0"
 
 # Punctuation that no token begins or ends with.
@@ -48,7 +50,10 @@ _OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
 
 
 class Terms(NamedTuple):
-    """The terms of one text in its order, each field joined by single blanks, and how many."""
+    """The terms of one text in its order, each field joined by single blanks, and how many.
+
+    ``words``: humps behind all others.
+    """
 
     words: str
     surfaces: str
@@ -61,6 +66,7 @@ class QueryWord(NamedTuple):
 
     ``surface``: as it is written, from ``start`` to before ``end`` (characters).
     ``words``: its terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
+    ``humps``: more terms of the field "words", of runs in mixed case (``parseHttp``: pars, http).
     ``surfaces``: its terms of the field "surfaces", whole first; none for a plain word.
     ``stop``: whether it is a stop word of the language.
     ``phrase``: which quoted phrase of the query it stands in.
@@ -70,6 +76,7 @@ class QueryWord(NamedTuple):
     start: int
     end: int
     words: tuple[str, ...]
+    humps: tuple[str, ...]
     surfaces: tuple[str, ...]
     stop: bool
     phrase: int | None
@@ -117,6 +124,9 @@ class Cutter:
         for token in tokens(text):
             for run in token.runs:
                 yield from self._places(text, run)
+                for hump in humps(_written(text, run)):
+                    place = Span(run.start + hump.start, run.start + hump.end)
+                    yield self._stemmed(text[place.start : place.end].lower()), place
 
     def chunk_terms(self, chunk: str) -> list[str]:
         """Every term of what stands between two blanks, of both fields."""
@@ -127,18 +137,26 @@ class Cutter:
         if _BETWEEN not in joined:
             return Terms(joined[:-1], "", joined.count(" "), 0)
         parts = joined.split(_BETWEEN)
-        words, surfaces = "".join(parts[0::2]), "".join(parts[1::2])
+        words, surfaces = "".join(parts[0::3] + parts[1::3]), "".join(parts[2::3])
         return Terms(words[:-1], surfaces[:-1], words.count(" "), surfaces.count(" "))
 
     def chunk(self, chunk: str) -> str:
-        """What is remembered of a chunk: each term with a blank behind it, surfaces set apart."""
+        """What is remembered of a chunk: each term with a blank behind it, words, humps, surfaces.
+
+        The kinds are set apart where there is more than words.
+        """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= LONGEST:  # as below, but quickly
-            return f"{self._stemmed(core.lower())} "
+            word = f"{self._stemmed(core.lower())} "
+            parts = "".join(f"{hump} " for hump in self._humps(core))
+            return f"{word}{_BETWEEN}{parts}{_BETWEEN}{_BETWEEN}" if parts else word
         cut = self.spans(chunk)
         words = "".join(f"{word} " for each in cut for word in each.words)
+        parts = "".join(f"{hump} " for each in cut for hump in each.humps)
         surfaces = "".join(f"{surface} " for each in cut for surface in each.surfaces)
-        return f"{words}{_BETWEEN}{surfaces}{_BETWEEN}" if surfaces else words
+        if parts or surfaces:
+            return f"{words}{_BETWEEN}{parts}{_BETWEEN}{surfaces}{_BETWEEN}"
+        return words
 
     def _query_word(self, text: str, token: Token) -> QueryWord:
         start, end = token.whole
@@ -149,7 +167,11 @@ class Cutter:
             words = tuple(word for run in token.runs for word, _ in self._places(text, run))
         surfaces = surfaces_of(surface) if token.is_compound and words else ()
         stop = not token.is_compound and is_stop_word(surface, self.language)
-        return QueryWord(surface, start, end, words, surfaces, stop, None)
+        parts = tuple(hump for run in token.runs for hump in self._humps(_written(text, run)))
+        return QueryWord(surface, start, end, words, parts, surfaces, stop, None)
+
+    def _humps(self, run: str) -> list[str]:
+        return [self._stemmed(run[hump.start : hump.end].lower()) for hump in humps(run)]
 
     def _places(self, text: str, run: Span) -> Iterator[tuple[str, Span]]:
         written = _written(text, run)

@@ -5,6 +5,8 @@ come off after it. Invisible format characters (soft hyphen, joiners) come off f
 
 Marks come off where they are an addition to a letter: combining marks of no script of their own
 (accents, Arabic vowel signs) and Hebrew points. Vowel signs of Indic scripts are letters and stay.
+Latin letters that Unicode does not take apart (``ł``, ``ø``, ``æ``) become those that stand for
+them in ASCII, as in the folding of Lucene (ASCIIFoldingFilter); ``ß`` is ``ss`` by case folding.
 """
 
 from __future__ import annotations
@@ -12,6 +14,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+# Small letters only: capitals have met case folding before.
+_LATIN: Final = str.maketrans(
+    dict(zip("łøđðıȷħŧŋĸƒƀɓƈɖɗɛɠǥɨƙƚɲƞɔɵƥʈƭʉʋƴƶ", "loddijhtnqfbbcddeggiklnnoopttuvyz", strict=True))
+    | {"æ": "ae", "œ": "oe", "þ": "th"}
+)
 _VOICING: Final = frozenset("\u3099\u309a")  # kana: another sound, not an addition
 
 
@@ -26,14 +33,14 @@ def case_folded(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """A case-folded text without accents and points, composed (NFKC)."""
+    """A case-folded text without accents and points, plain Latin letters, composed (NFKC)."""
     if text.isascii():
         return text
     import unicodedataplus
 
     apart = unicodedataplus.normalize("NFKD", text)
     bare = "".join(character for character in apart if not _is_addition(character))
-    return str(unicodedataplus.normalize("NFKC", bare))
+    return str(unicodedataplus.normalize("NFKC", bare.translate(_LATIN)))
 
 
 @cache

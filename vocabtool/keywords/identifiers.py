@@ -1,14 +1,22 @@
-"""Which words look like codes: the few that the identifier guarantee of a search is about.
+"""Which words are identifiers: the few that the guarantee of a search is about.
 
-At least one letter, two digits and five characters: measured, a looser rule costs quality (gene
-names such as ``IL-6`` are ordinary words where they are common). Numbers, dates, times, prices,
-decades, ordinals and measures (``100km``, ``1920x1080``) are none, as they are usually written.
+Names: parts joined by ``_``, ``.``, ``::`` or ``->``, the first a letter and any more characters,
+the later ones a letter and one more at least, with underscores around them or not (``os.path``,
+``std::vector``; not ``e.g.``, ``U.S.``); ``__init__``; and strict camelCase (``parseHttp``).
+
+Codes: at least one letter, two digits and five characters. Numbers, dates, times, prices, decades,
+ordinals and measures (``100km``, ``1920x1080``) are none, as they are usually written.
+
+Measured, a looser rule costs quality: where gene names such as ``IL-6`` and ``mRNA`` are common,
+they are ordinary words.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Final
+
+from vocabtool.keywords.shapes import shape_of
 
 LETTERS, DIGITS, CHARACTERS = 1, 2, 5  # at least
 
@@ -41,6 +49,22 @@ _NO_CODES: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _LONGEST: Final = 200  # characters: what is longer is no code that anybody types
+
+# Over shapes (``shapes.py``).
+_NAME: Final = re.compile(r"_*+a[a0f]*+(?:(?:_++|(?:\.|::|->)_*+)a[a0f]++)+_*+|__a[a0f]*+__")
+_CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]+(?:[A-Z][a-z]+)+")
+
+
+def is_identifier(word: str) -> bool:
+    """Whether a word as it is written looks like a name or a code."""
+    return is_name(word) or is_code_like(word)
+
+
+def is_name(word: str) -> bool:
+    """Whether it looks like a name in a program: ``os.path``, ``snake_case``, ``camelCase``."""
+    if len(word) > _LONGEST:
+        return False
+    return bool(_CAMEL_CASE.fullmatch(word) or _NAME.fullmatch(shape_of(word)))
 
 
 def is_code_like(word: str) -> bool:

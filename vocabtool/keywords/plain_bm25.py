@@ -65,7 +65,15 @@ class PlainBM25:
 
     def score(self, row: int, query: KeywordQuery) -> float:
         """The sum over the clauses, whether the document matches or not."""
-        return sum(self._clause_score(row, clause) for clause in (*query.must, *query.should))
+        score = 0.0
+        for clause in (*query.must, *query.should):
+            of_parts = sum(
+                self._clause_score(row, part)
+                for part in query.should
+                if clause.parts and set(part.terms) <= set(clause.parts)
+            )
+            score += max(self._clause_score(row, clause) - of_parts, 0.0)
+        return score
 
     def _matches(self, row: int, query: KeywordQuery) -> bool:
         if query.must:

@@ -21,10 +21,13 @@ class Clause(NamedTuple):
     """One term, or several words of the field ``words`` that follow each other: a phrase.
 
     ``boost`` multiplies its BM25 score.
+    ``parts``: of a whole surface the words of the same query that it outdoes: it adds only what
+    its score is above the sum of theirs.
     """
 
     terms: tuple[Term, ...]
     boost: float = 1.0
+    parts: tuple[Term, ...] = ()
 
 
 class KeywordQuery(NamedTuple):

@@ -6,7 +6,7 @@
 | ``0``  | digits and other numbers                                              |
 | ``c``  | letters and marks of scripts without blanks (Han, kana, Thai, ...)    |
 | ``f``  | invisible format characters: soft hyphen, joiners                     |
-| itself | what may join the parts of an identifier: ``. : / \\ - _ @ # & + $``  |
+| itself | what may join the parts of an identifier: ``. : / \\ - _ @ # & + $ >`` |
 | blank  | everything else: cuts                                                 |
 
 A shape is as long as its text: places in one are places in the other. Categories and scripts are
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-JOINERS: Final = frozenset(r".:/\-_@#&+$")
+JOINERS: Final = frozenset(r".:/\-_@#&+$>")
 WITHOUT_BLANKS: Final = frozenset(
     ("Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Thai", "Lao", "Khmer", "Myanmar")
 )

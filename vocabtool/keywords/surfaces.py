@@ -2,8 +2,9 @@
 
 ``/usr/lib/python3.11/os.py`` is itself, ``python3.11`` and ``os.py``; ``john.doe@example.com`` is
 itself, ``john.doe`` and ``example.com``. First what stands before and after comes off (``#``,
-``_``), then it is cut at ``/ \\ @ : # & + $``, then at full stops. Of the segments those stay that
-are still compound; a plain word is found by the words.
+``_``), then it is cut ever finer: at ``: @ # & + $`` (``file.py:12``), at ``/ \\ :: ->`` too, then
+at hyphens (``foo.bar-like``) or full stops. Of the segments those stay that are still compound; a
+plain word is found by the words.
 """
 
 from __future__ import annotations
@@ -16,12 +17,22 @@ from vocabtool.keywords.folding import case_folded, without_marks
 from vocabtool.keywords.shapes import shape_of
 
 LONGEST: Final = 1_000  # characters of a term; longer ones are found by their beginning
-_AROUND: Final = r"._#@/\$+"
+_AT_EDGES: Final = "./\\-"
+_AROUND: Final = _AT_EDGES + "_#@$+"
 
 # Over shapes (``shapes.py``), so that every kind of hyphen and every width is meant.
-_STRONG: Final = re.compile(r"[^/\\@:#&+$]+")
-_WEAK: Final = re.compile(r"[^/\\@:#&+$.]+")
-_JOINS: Final = re.compile(r"[.\-_/\\@:#&+$]")
+_CUTS: Final = tuple(
+    map(
+        re.compile,
+        (
+            r"(?:[^:@#&+$]|(?<!:)::(?!:))+",
+            r"(?:[^:@#&+$/\\\->]|-(?!>))+",
+            r"[^:@#&+$/\\\->]+",
+            r"(?:[^:@#&+$/\\\->.]|-(?!>))+",
+        ),
+    )
+)
+_JOINS: Final = re.compile(r"[.\-_/\\@:#&+$]")  # an arrow holds a hyphen
 _HYPHEN: Final = "\u2010"
 
 
@@ -35,12 +46,16 @@ def surfaces_of(token: str) -> tuple[str, ...]:
 
 
 def _segments(shape: str) -> Iterator[tuple[int, int]]:
-    """What is inside, then pieces of it, by their places."""
-    start = len(shape) - len(shape.lstrip(_AROUND))
-    end = len(shape.rstrip(_AROUND))
-    yield start, end
-    for kind in (_STRONG, _WEAK):
-        yield from (found.span() for found in kind.finditer(shape, start, end))
+    """What is inside, then pieces of the whole, by their places."""
+    yield _stripped(shape, 0, len(shape), _AROUND)
+    for cut in _CUTS:
+        for found in cut.finditer(shape):
+            yield _stripped(shape, *found.span(), _AT_EDGES)  # ``__init__`` keeps what is its own
+
+
+def _stripped(shape: str, start: int, end: int, characters: str) -> tuple[int, int]:
+    inner = shape[start:end]
+    return end - len(inner.lstrip(characters)), start + len(inner.rstrip(characters))
 
 
 def _folded(segment: str) -> str:

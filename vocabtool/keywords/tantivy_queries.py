@@ -44,7 +44,7 @@ class Fields:
         words = [clause for clause in query.should if clause.terms[0].field == "words"]
         surfaces = [clause for clause in query.should if clause.terms[0].field == "surfaces"]
         found = [self._any_of(words)] if words else []
-        return [*found, self._holding(surfaces, words)] if surfaces else found
+        return [*found, self._holding(surfaces, query.should)] if surfaces else found
 
     def holding_all(self, clauses: Sequence[Clause]) -> tantivy.Query:
         """Documents that hold every clause, whatever they score."""
@@ -61,16 +61,28 @@ class Fields:
 
     def _all_of(self, must: Sequence[Clause], should: Sequence[Clause]) -> tantivy.Query:
         required = [(self._must, self._clause(clause)) for clause in must]
-        wanted = [(self._should, self._clause(clause)) for clause in should]
-        return self._queries.boolean_query(required + wanted)
+        return self._queries.boolean_query([*required, *self._scored(should)])
 
-    def _holding(self, surfaces: Sequence[Clause], words: Sequence[Clause]) -> tantivy.Query:
-        wanted = [(self._should, self._clause(clause)) for clause in words]
-        required = (self._must, self._any_of(surfaces))
-        return self._queries.boolean_query([required, *wanted])
+    def _holding(self, surfaces: Sequence[Clause], should: Sequence[Clause]) -> tantivy.Query:
+        unscored = self._queries.const_score_query(self._any_of(surfaces), 0.0)
+        return self._queries.boolean_query([(self._must, unscored), *self._scored(should)])
+
+    def _scored(self, clauses: Sequence[Clause]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
+        """What each is worth; of a whole and the parts that it outdoes, which are more."""
+        by_term = {clause.terms: clause for clause in clauses}
+        outdone = {(term,) for clause in clauses for term in clause.parts}
+        scored = []
+        for clause in clauses:
+            if clause.parts:
+                parts = self._any_of([by_term[term,] for term in clause.parts])
+                most = self._queries.disjunction_max_query([self._clause(clause), parts])
+                scored.append((self._should, most))
+            elif clause.terms not in outdone:
+                scored.append((self._should, self._clause(clause)))
+        return scored
 
     def _made(self, clause: Clause) -> tantivy.Query:
-        terms, boost = clause
+        terms, boost, _ = clause
         first = terms[0]
         if first.field == "surfaces":
             surface = self._queries.term_query(self._schema, "surfaces", first.text, "basic")

@@ -6,7 +6,8 @@ hold together:
 | where           | what                                          | so these stay whole      |
 |-----------------|-----------------------------------------------|--------------------------|
 | between runs    | one of ``. : / \ - @ # & $``; ``+``, ``++``;  | ``SKU-48007-H``          |
-|                 | ``_`` any number; ``::``, ``://``;            | ``std::vector``          |
+|                 | ``_`` any number, also after ``. :: ->``;     | ``std::vector``          |
+|                 | ``::``, ``->``, ``://``;                      | ``ptr->next``            |
 |                 | ``\\``, ``:\``, ``:\\``                       | ``C:\Windows\system32``  |
 | before them     | ``_`` any number; ``#``, ``@``;               | ``#hashtag``, ``@name``  |
 |                 | before a letter: ``.`` (one), ``/ \ $``       | ``.NET``, ``/usr/lib``   |
@@ -19,6 +20,10 @@ joiners that join nothing, such as the full stop of a sentence. So ``foo.bar()``
 are stop words.
 
 Of scripts without blanks a run is a token of its own, never joined to others.
+
+The *humps* of a run in mixed case are the words that its capitals part: ``parse``, ``HTTP`` and
+``Header`` of ``parseHTTPHeader``. Single characters are none, and one hump alone is no part
+(``mRNA``, ``iPhone``, ``SNPs``).
 """
 
 from __future__ import annotations
@@ -32,10 +37,11 @@ from vocabtool.keywords.shapes import shape_of
 # Over shapes. A run begins with a visible character. No repetition is tried twice at one place, or
 # from within, so matching is linear.
 _RUN: Final = r"[a0][a0f]*+"
-_JOINER: Final = r"(?:_++|://|::|:?\\{1,2}+|\+{1,2}+|[.:/\-@#&$])"
+_JOINER: Final = r"(?:_++|://|(?:::|->|\.)_*+|:?\\{1,2}+|\+{1,2}+|[:/\-@#&$])"
 _LEAD: Final = r"(?:(?<!_)_++(?=[a0])|(?<!\.)\.(?=a)|[/\\$](?=a)|[#@](?=[a0]))?+"
 _TRAIL: Final = r"(?:(?<=[af])(?:\+{1,2}+|#)(?![a0])|_++)?+"
 _TOKEN: Final = re.compile(rf"{_LEAD}{_RUN}(?:{_JOINER}{_RUN})*+{_TRAIL}|c[cf]*+")
+_HUMP: Final = re.compile(r"[A-Z]+[0-9]*s?(?![a-z])|[A-Z]?[a-z]+[0-9]*")
 _RUNS: Final = re.compile(rf"{_RUN}|c[cf]*+")
 
 
@@ -77,6 +83,14 @@ def is_without_blanks(run: str) -> bool:
 def runs_of(text: str) -> list[str]:
     """Every run of a text, in order."""
     return [text[run.start : run.end] for run in map(_span, _RUNS.finditer(shape_of(text)))]
+
+
+def humps(run: str) -> list[Span]:
+    """The humps of a run, none where fewer than two have two characters or more; ASCII only."""
+    if not run.isascii() or run.islower() or run.isupper():
+        return []
+    found = [hump for hump in map(_span, _HUMP.finditer(run)) if hump.end - hump.start > 1]
+    return found if len(found) > 1 else []
 
 
 def _span(found: re.Match[str]) -> Span:

@@ -38,12 +38,12 @@ def _asked_word(word: WeighedWord) -> AskedWord:
 
 def with_frequencies(asked: Asked, query: Query, corpus: Corpus) -> Asked:
     """The same with frequencies, idf and weight of each word."""
-    weights = _weights(query)
+    counted = _counted(query, corpus)
     words = []
     for told, word in zip(asked.words, query.words, strict=True):
         frequency, of_parts = _frequencies(word, corpus)
-        heaviest = max((weights.get(term, 0.0) for term in word.searched()), default=0.0)
-        weight = heaviest if word.counts else 0.0
+        clauses = [counted[term] for term in word.searched() if word.counts and term in counted]
+        weight = max((clause.boost for clause in clauses), default=0.0)
         rarity = idf(corpus.documents, min(map(corpus.document_frequency, word.searched())))
         words.append(
             told._replace(
@@ -54,19 +54,23 @@ def with_frequencies(asked: Asked, query: Query, corpus: Corpus) -> Asked:
 
 
 def _frequencies(word: WeighedWord, corpus: Corpus) -> tuple[int, int | None]:
-    """In how many documents a word is, and of an identifier the rarest of its parts.
+    """In how many documents a word is, and of a joined word the rarest of its parts.
 
     Of a run without blanks the rarest of its pairs of characters is told.
     """
     rarest = min(corpus.document_frequency(Term("words", part)) for part in word.parts())
-    if not word.word.surfaces:
-        return rarest, None
-    return corpus.document_frequency(word.word.exact()), rarest
+    whole = word.word.exact()
+    if word.word.surfaces:
+        return corpus.document_frequency(whole), rarest
+    if word.word.humps:
+        humps = (Term("words", hump) for hump in word.word.humps)
+        return corpus.document_frequency(whole), min(map(corpus.document_frequency, humps))
+    return rarest, None
 
 
-def _weights(query: Query) -> Mapping[Term, float]:
+def _counted(query: Query, corpus: Corpus) -> Mapping[Term, Clause]:
     """Of the search; of plain BM25 where keywords were not searched."""
-    return query.weights or weighing.counted(query.words, 0, 0)
+    return query.counted or weighing.counted(query.words, 0, 0, corpus)
 
 
 def explanations(
@@ -131,9 +135,9 @@ def _ranks_alone(
 def _matched(corpus: Corpus, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
     """Of each row the words that it holds: each word is asked for by itself, among these rows."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
-    weights = _weights(query)
+    counted = _counted(query, corpus)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():
-        found = _holding(corpus, word, weights, rows)
+        found = _holding(corpus, word, counted, rows)
         wholes = _rows_with_whole(corpus, word, rows)
         for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True):
             whole = wholes is None or row in wholes
@@ -143,17 +147,16 @@ def _matched(corpus: Corpus, query: Query, rows: Rows) -> list[tuple[MatchedWord
 
 def _rows_with_whole(corpus: Corpus, word: WeighedWord, rows: Rows) -> set[int] | None:
     """Which of the rows hold a word that has parts as it is written; ``None``: it has none."""
-    if not (word.word.surfaces or word.word.words[1:]) or not len(rows):
+    if not (word.word.surfaces or word.word.words[1:] or word.word.humps) or not len(rows):
         return None
     query = KeywordQuery((Clause(weighing.in_a_row(word.word)),))
     return set(corpus.keyword_search(query, len(rows), mask_of(rows)).rows.tolist())
 
 
 def _holding(
-    corpus: Corpus, word: WeighedWord, weights: Mapping[Term, float], rows: Rows
+    corpus: Corpus, word: WeighedWord, counted: Mapping[Term, Clause], rows: Rows
 ) -> Ranked:
-    terms = {term: weights[term] for term in word.searched() if term in weights}
-    if not terms or not len(rows):
+    clauses = tuple(counted[term] for term in word.searched() if term in counted)
+    if not clauses or not len(rows):
         return Ranked.none()
-    query = KeywordQuery(weighing.clauses(terms))
-    return corpus.keyword_search(query, len(rows), mask_of(rows))
+    return corpus.keyword_search(KeywordQuery(clauses), len(rows), mask_of(rows))

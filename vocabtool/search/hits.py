@@ -15,10 +15,10 @@ class AskedWord(NamedTuple):
 
     ``start``, ``end``: where it stands in the query, in characters.
     ``known``: whether the model of the vectors knows it; ``None`` where nothing tells.
-    ``identifier``: code-like and unknown, so that the guarantee is for it.
+    ``identifier``: a name, or code-like and unknown, so that the guarantee is for it.
     ``counts``: whether it is searched for; stop words are not, unless there is nothing else.
     ``pieces``: into how many a model of pieces cuts it.
-    ``document_frequency``, ``part_frequency`` (of an identifier: of its rarest part),
+    ``document_frequency``, ``part_frequency`` (of a joined word: of its rarest part),
     ``idf`` (of the rarest term that is searched for it), ``weight`` (how often it is counted): only
     when explained.
     """
@@ -97,8 +97,8 @@ class Hit:
 
     ``score``: by the fusion, higher is better; no two fusions have the same scale, and most scale
     it within one answer, whose best may have 1 however bad it is.
-    ``tier``: 1 where it holds a code-like word of the query that the model does not know: such
-    documents come first. ``similarity``: how near it is to the query's vector, by the metric of the
+    ``tier``: 1 where it holds an identifier of the query whole: such documents come
+    first. ``similarity``: how near it is to the query's vector, by the metric of the
     index (cosine, inner product, minus the squared distance); ``None`` where either has no vector.
     ``bm25``: of the query's words as they were weighed; ``None`` where the keyword leg did not find
     it. ``explanation``: only when asked for.

@@ -12,7 +12,7 @@ from vocabtool.search.weighing import WeighedWord
 
 
 class Query(NamedTuple):
-    """``weights``: how often the fusion counts each term. ``should``: its clauses.
+    """``counted``: how often the fusion counts each term. ``should``: what is asked, phrases too.
 
     ``codes``: what the identifier guarantee is for. ``required``: phrases that a document holds.
     ``cut``: whether words past the first thousand were left out.
@@ -20,7 +20,7 @@ class Query(NamedTuple):
 
     text: str
     words: list[WeighedWord]
-    weights: dict[Term, float]
+    counted: dict[Term, Clause]
     should: tuple[Clause, ...]
     codes: tuple[Clause, ...]
     required: tuple[Clause, ...]
@@ -37,28 +37,28 @@ def understood(corpus: Corpus, text: str, settings: Settings) -> Query:
     """What a text asks of a corpus."""
     cut = corpus.cutter.query(text)
     asked = cut[: weighing.MOST_WORDS]
-    words = weighing.weigh(asked, corpus.knowledge, settings.code_like())
-    weights = _weights(words, settings)
-    should = weighing.clauses(weights)
+    words = weighing.weigh(asked, corpus.knowledge, settings.is_identifier())
+    counted = _counted(words, settings, corpus)
+    should = tuple(counted.values())
     phrases = weighing.phrases(asked)
     required = phrases if settings.phrases == "required" else ()
     if should and not required:
         should += phrases
     codes = _codes(words, settings)
-    return Query(text, words, weights, should, codes, required, len(asked) < len(cut))
+    return Query(text, words, counted, should, codes, required, len(asked) < len(cut))
 
 
-def _weights(words: list[WeighedWord], settings: Settings) -> dict[Term, float]:
+def _counted(words: list[WeighedWord], settings: Settings, corpus: Corpus) -> dict[Term, Clause]:
     """How often a fusion counts each term: ``coverage`` alone counts some of them more."""
     match settings.fusion:
         case "coverage":
-            return weighing.counted(words, settings.boost, settings.code_boost)
+            return weighing.counted(words, settings.boost, settings.code_boost, corpus)
         case "unknown-only":
-            return weighing.counted((word for word in words if word.unknown), 0, 0)
+            return weighing.counted((word for word in words if word.unknown), 0, 0, corpus)
         case "dense":
             return {}
         case _:
-            return weighing.counted(words, 0, 0)
+            return weighing.counted(words, 0, 0, corpus)
 
 
 def _codes(words: list[WeighedWord], settings: Settings) -> tuple[Clause, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from vocabtool.keywords.identifiers import is_code_like
+from vocabtool.keywords.identifiers import is_identifier
 
 Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"]
 EmptyHands = Literal["nothing", "nearest", "spelling"]
@@ -31,13 +31,14 @@ class Settings:
 
     ``a``: weight of the keyword leg, 0 to 1; ``None``: 0.5, or 0.4 for models of pieces, where the
     index was not calibrated.
-    ``boost``, ``code_boost``: ``coverage`` counts an unknown word 1 + ``boost`` times, an unknown
-    code-like one 1 + ``code_boost`` times.
+    ``boost``, ``code_boost``: ``coverage`` counts an unknown word 1 + ``boost`` times, an
+    identifier as a whole 1 + ``code_boost`` times at least.
     ``k_rrf``: the constant of reciprocal rank fusion.
     ``depth``: how many documents a leg gives; ``None``: 100, or all of 2,000 rows at most.
-    ``guarantee``: whether documents that hold an unknown code-like word of the query come first.
-    ``identifier``: which words, as written, are code-like: a predicate, or a regular expression
-    that the whole word fits; ``None``: :func:`~vocabtool.keywords.identifiers.is_code_like`.
+    ``guarantee``: whether documents that hold an identifier of the query come first: a name, or a
+    code that the model does not know.
+    ``identifier``: which words, as written, are identifiers: a predicate, or a regular expression
+    that the whole word fits; ``None``: :func:`~vocabtool.keywords.identifiers.is_identifier`.
     ``empty``: what to give where every word is unknown and none is in the corpus: nothing, the
     nearest vectors as guesses, or what the nearest spellings find.
     ``phrases``: whether documents without a quoted phrase are left out.
@@ -69,10 +70,10 @@ class Settings:
         if isinstance(self.identifier, str):
             _compiled(self.identifier)
 
-    def code_like(self) -> Predicate:
-        """Which words count as code-like."""
+    def is_identifier(self) -> Predicate:
+        """Which words count as identifiers."""
         if self.identifier is None:
-            return is_code_like
+            return is_identifier
         if isinstance(self.identifier, str):
             fits = _compiled(self.identifier).fullmatch
             return lambda word: fits(word) is not None

@@ -1,17 +1,20 @@
-"""What the words of a query weigh: which are unknown, which code-like, and what follows from it.
+"""What the words of a query weigh: which are unknown, which identifiers, and what follows from it.
 
-The weights themselves were measured, see ../shared/retrieval.md, points 1 to 9. Here is no array
-and no ranking: those are in ``fusion.py`` and ``searching.py``.
+The weights themselves were measured, see ../shared/retrieval.md, points 1 to 9. Here is no
+ranking: that is in ``fusion.py`` and ``searching.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vocabtool.keywords.cutting import QueryWord
+from vocabtool.keywords.identifiers import is_name
 from vocabtool.keywords.plain_bm25 import idf
-from vocabtool.keywords.queries import Clause, Term
+from vocabtool.keywords.queries import Clause, KeywordQuery, Term
+from vocabtool.search.candidates import are_among, mask_of
 from vocabtool.search.knowledge import Knowing, Knowledge
 from vocabtool.search.settings import Predicate
 
@@ -22,14 +25,20 @@ MOST_WORDS: Final = 1_000  # of a query; a text that is pasted in may hold more
 MANY_PIECES: Final = 3  # a model of pieces does not know a code-like word cut into so many
 SHORTEST_TELLING: Final = 2  # characters: single ones say nothing, known or not
 
+# What a whole scores at least, in sums of the idf of its parts: what these give in a text of mean
+# length that holds each two or three times. 1.75 costs 0.0014 on ../shared/ir/scifact.
+WHOLE_OVER_PARTS: Final = 1.5
+NO_TIE: Final = 1e-3  # the share by which a whole is better than the best without it
+MOST_COMPARED: Final = 100  # documents that hold all parts of a joined word, with and without it
+
 
 class WeighedWord(NamedTuple):
     """A word of a query.
 
     ``counts``: whether it is searched for: stop words are not, unless there is nothing else.
     ``knowing``: what the model knows of it; ``None`` where nothing tells.
-    ``identifier``: code-like and unknown. ``unknown``: such a word, or an ordinary word that the
-    model does not know: not a single character, and no number.
+    ``identifier``: a name, or code-like and unknown. ``unknown``: whether the model does not know
+    it, be it an identifier or an ordinary word: no single character, and no number.
     """
 
     word: QueryWord
@@ -41,28 +50,24 @@ class WeighedWord(NamedTuple):
     @property
     def is_unseen(self) -> bool:
         """Whether the model does not know it, be it a word or a number."""
-        return self.identifier or (self.knowing is not None and not self.knowing.known)
+        return self.unknown or (self.knowing is not None and not self.knowing.known)
 
     def parts(self) -> tuple[str, ...]:
         """The stems that are searched: of an identifier those of two characters and more.
 
         Single ones, of which many documents hold some, say nothing; alone they are all there is.
         """
-        words = self.word.words
+        words = self.word.words + self.word.humps
         if not self.identifier:
             return words
         return tuple(word for word in words if len(word) >= SHORTEST_TELLING) or words
 
     def searched(self) -> list[Term]:
-        """All that finds it: its stems, and the exact surface where those do not tell it apart.
-
-        That is for identifiers, and for ``C++``, of which only ``c`` is a stem. To count the whole
-        of ``quick-brown`` beside its stems costs quality (0.003 on ../shared/ir/scifact).
-        """
-        terms = [Term("words", text) for text in self.parts()]
-        if self.identifier or (self.word.surfaces and len(self.word.words) == 1):
-            terms.append(self.word.exact())
-        return terms
+        """All that finds it: its stems, and of a joined word the exact surface."""
+        terms = dict.fromkeys(Term("words", text) for text in self.parts())
+        if self.identifier or self.word.surfaces:
+            terms[self.word.exact()] = None
+        return list(terms)
 
     def telling(self) -> list[Term]:
         """The terms whose inverse document frequency is the word's weight in the query."""
@@ -72,9 +77,9 @@ class WeighedWord(NamedTuple):
 
 
 def weigh(
-    words: Sequence[QueryWord], knowledge: Knowledge | None, is_code_like: Predicate
+    words: Sequence[QueryWord], knowledge: Knowledge | None, is_identifier: Predicate
 ) -> list[WeighedWord]:
-    """What the words of a query are to the model; without ``knowledge`` only codes are unknown."""
+    """What the words of a query are to the model; without one, only identifiers are unknown."""
     only_stop_words = all(word.stop for word in words)
     knowing: Sequence[Knowing | None] = [None] * len(words)
     if knowledge is not None:
@@ -82,14 +87,15 @@ def weigh(
     weighed = []
     for word, known in zip(words, knowing, strict=True):
         counts = only_stop_words or not word.stop
-        identifier = counts and _is_unseen(known) and is_code_like(word.surface)
-        unknown = identifier or (counts and _is_unknown(word, known))
+        unseen, looks_like_one = _is_unseen(known), is_identifier(word.surface)
+        identifier = counts and looks_like_one and (unseen or is_name(word.surface))
+        unknown = counts and ((identifier and unseen) or _is_unknown(word, known))
         weighed.append(WeighedWord(word, counts, known, identifier, unknown))
     return weighed
 
 
 def _is_unseen(known: Knowing | None) -> bool:
-    """Whether the model does not know a word, should it be code-like."""
+    """Whether the model does not know a word, should it be an identifier."""
     return known is None or not known.known or (known.pieces or 0) >= MANY_PIECES
 
 
@@ -102,27 +108,52 @@ def is_word(text: str) -> bool:
     return len(text) >= SHORTEST_TELLING and any(map(str.isalpha, text))
 
 
-def counted(words: Iterable[WeighedWord], boost: float, code_boost: float) -> dict[Term, float]:
-    """How often each term counts; one that several words share counts as the heaviest does."""
-    weights: dict[Term, float] = {}
-    for word in words:
-        if word.counts:
-            for term, weight in _weights(word, boost, code_boost).items():
-                weights[term] = max(weight, weights.get(term, 0.0))
-    return weights
+def counted(
+    words: Iterable[WeighedWord], boost: float, code_boost: float, corpus: Corpus
+) -> dict[Term, Clause]:
+    """A clause for each term, with how often it counts: as the heaviest word that it is of does.
+
+    A whole scores no less than all of its parts together: that of an identifier beside them, that
+    of any other joined word instead of those that no other word asks for. The parts of an
+    identifier weigh as ordinary words do, only the whole as a code.
+    """
+    asking = {word.word.surface: word for word in words if word.counts}.values()
+    askers = Counter(term for word in asking for term in word.searched())
+    made: dict[Term, Clause] = {}
+    for word in asking:
+        weights = dict.fromkeys(word.searched(), 1 + boost if word.unknown else 1.0)
+        if word.identifier:
+            weights[word.word.exact()] = 1 + code_boost
+        for term, weight in weights.items():
+            made[term] = Clause((term,), max(weight, made[term].boost if term in made else 0.0))
+    for word in (word for word in asking if word.word.surfaces or word.word.humps):
+        whole = word.word.exact()
+        parts = [term for term in word.searched() if term != whole]
+        outdone: tuple[Term, ...] = ()
+        least = made[whole].boost
+        if not word.identifier and len(word.word.words) > 1:
+            parts = [term for term in parts if askers[term] == 1]
+            outdone, least = tuple(parts), 0.0
+        score = WHOLE_OVER_PARTS * sum(made[part].boost * _idf(part, corpus) for part in parts)
+        if outdone:
+            score = max(score, _best_without(whole, [made[part] for part in parts], corpus))
+        made[whole] = Clause((whole,), max(least, score / _idf(whole, corpus)), outdone)
+    return made
 
 
-def _weights(word: WeighedWord, boost: float, code_boost: float) -> dict[Term, float]:
-    """The parts of an identifier weigh as ordinary unknown words do, only the whole as a code."""
-    weights = dict.fromkeys(word.searched(), 1 + boost if word.unknown else 1.0)
-    if word.identifier:
-        weights[word.word.exact()] = 1 + code_boost
-    return weights
+def _best_without(whole: Term, parts: Sequence[Clause], corpus: Corpus) -> float:
+    """What all parts together score at most where the whole is not, of the best that hold them."""
+    if not corpus.document_frequency(whole):
+        return 0.0
+    found = corpus.keyword_search(KeywordQuery((), tuple(parts)), MOST_COMPARED)
+    holding = KeywordQuery((Clause((whole,)),))
+    holders = corpus.keyword_search(holding, MOST_COMPARED, mask_of(found.rows)).rows
+    best = found.scores[~are_among(found.rows, holders)].max(initial=0.0)
+    return float(best) * (1 + NO_TIE)
 
 
-def clauses(weights: Mapping[Term, float]) -> tuple[Clause, ...]:
-    """A clause for each term."""
-    return tuple(Clause((term,), weight) for term, weight in weights.items())
+def _idf(term: Term, corpus: Corpus) -> float:
+    return idf(corpus.documents, corpus.document_frequency(term))
 
 
 def identifiers(words: Iterable[WeighedWord]) -> tuple[Clause, ...]:
@@ -167,7 +198,7 @@ def _masses(words: Iterable[WeighedWord], corpus: Corpus) -> dict[Term, tuple[fl
     for word in words:
         for term in word.telling() if word.counts else ():
             frequency = corpus.document_frequency(term)
-            unknown = frequency > 0 and (word.identifier or (word.unknown and is_word(term.text)))
+            unknown = frequency > 0 and word.unknown and (word.identifier or is_word(term.text))
             mass = idf(corpus.documents, frequency)
             masses[term] = (mass, unknown or masses.get(term, (0.0, False))[1])
     return masses

@@ -1,0 +1,199 @@
+"""How often the one document that holds an identifier comes first, by the default search.
+
+    python benchmarks/identifiers.py                    every kind, three ways, some minutes
+    python benchmarks/identifiers.py --documents 5000   fewer documents
+    python benchmarks/identifiers.py --json FILE        keep the shares
+
+Documents are the docstrings of the installed packages that are named below, in paragraphs, in an
+order that a seed draws; the packages that are missing and the versions of the others are told. Of
+each kind 120 identifiers are drawn whose text is in one document only, in any case. Of C++ names
+and CVE numbers packages hold few: documents are planted for them, by the same seed, each a
+paragraph with a made-up name in it, beside one that repeats the parts of the name.
+
+Each is asked for alone: without vectors, with those of a mean of word vectors that the corpus is
+encoded with (20,000 words, random by a seed, so that they tell words apart but nothing else), whose
+model knows words of letters only, and with random ones of a model whose vocabulary is not known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import random
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.documents import Document
+from vocabtool.index.index import Index
+
+PACKAGES: Final = (
+    "numpy", "pandas", "scikit-learn", "matplotlib", "networkx", "nltk", "scipy", "pyarrow",
+    "spacy", "polars", "pillow", "Pygments", "rich", "click", "hypothesis", "pytest", "setuptools",
+)  # fmt: skip  # a list
+DOCUMENTS: Final = 25_000
+EACH: Final = 120
+SEED: Final = 24
+DIM: Final = 64
+WORDS: Final = 20_000
+SHORTEST: Final = 80  # characters of a paragraph
+
+# Whole identifiers, as a person would pick them out of a text. Of each the shares that are wanted.
+KINDS: Final[Mapping[str, tuple[str, float, float]]] = {
+    "dotted": (r"(?<![\w./:-])[A-Za-z]\w+(?:\.[A-Za-z]\w+)+(?![\w/:-]|\.\w)", 0.99, 1.0),
+    "snake_case": (r"(?<![\w./:-])[a-z]+(?:_[a-z]{2,})+(?![\w/:-]|\.\w)", 0.99, 1.0),
+    "::": (r"(?<![\w./:-])[a-z]\w+(?:::[a-z]\w+)+(?![\w/:-]|\.\w)", 0.99, 1.0),
+    "camelCase": (r"(?<![\w./:-])[a-z]{2,}(?:[A-Z][a-z]+)+(?![\w/:-]|\.\w)", 0.98, 0.99),
+    "PascalCase": (r"(?<![\w./:-])[A-Z][a-z]+(?:[A-Z][a-z]+)+(?![\w/:-]|\.\w)", 0.98, 0.99),
+    "path-like": (r"(?<![\w./:-])/?\w+(?:/[\w-]+)+(?:\.[a-z]+)?(?![\w/:-]|\.\w)", 0.95, 1.0),
+    "CVE-like": (r"(?<![\w./:-])CVE-\d{4}-\d{4,5}(?![\w/:-]|\.\w)", 0.99, 1.0),
+}
+PLANTED: Final = ("::", "CVE-like")
+
+
+def paragraphs(generator: random.Random) -> list[str]:
+    """Those of the packages' docstrings, each once, drawn by the seed."""
+    found: dict[str, None] = {}
+    for name in PACKAGES:
+        try:
+            installed = distribution(name)
+        except PackageNotFoundError:
+            print(f"{name}: not installed")
+            continue
+        print(f"{name} {installed.version}", end="; ")
+        for file in sorted(map(str, installed.files or ())):
+            if file.endswith(".py") and "/tests/" not in file:
+                for text in docstrings(Path(str(installed.locate_file(file)))):
+                    found.update(dict.fromkeys(cut(text)))
+    print()
+    texts = sorted(found)
+    generator.shuffle(texts)
+    return texts
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    """Of a module, its classes and functions; none of what does not parse."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+def cut(text: str) -> Iterator[str]:
+    """What blank lines part, long enough to be a document."""
+    return (each.strip() for each in re.split(r"\n\s*\n", text) if len(each) >= SHORTEST)
+
+
+def planted(texts: Sequence[str], generator: random.Random) -> list[str]:
+    """Paragraphs with made-up names: of each one with the whole, and one that repeats its parts."""
+    words = sorted(set(re.findall(r"\b[a-z]{4,9}\b", " ".join(texts[:2_000]))))
+    made = []
+    for number in range(EACH):
+        names = (
+            "::".join(generator.sample(words, generator.choice((2, 3)))),
+            f"CVE-{generator.randrange(1999, 2027)}-{10_000 + 7 * number}",
+        )
+        for name in names:
+            around, other = generator.sample(range(len(texts)), 2)
+            parts = re.findall(r"\w+", name) * 3
+            made += [f"{texts[around]} See {name}.", f"{texts[other]} {' '.join(parts)}"]
+    return made
+
+
+def drawn(kind: str, texts: Sequence[str], generator: random.Random) -> list[tuple[str, int]]:
+    """Identifiers of a kind that stand in one document, and which that is."""
+    pattern = re.compile(KINDS[kind][0])
+    holding: dict[str, int] = {}
+    for row, text in enumerate(texts):
+        for found in pattern.findall(text):
+            holding.setdefault(found, row)
+    names = sorted(holding)
+    generator.shuffle(names)
+    lower = [text.lower() for text in texts]
+    unique = []
+    for name in names:
+        if sum(name.lower() in text for text in lower) == 1:
+            unique.append((name, holding[name]))
+            if len(unique) == EACH:
+                break
+    return unique
+
+
+def encoded(texts: Sequence[str], vectors: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+    """Means of the vectors of a text's words, of unit length; of no known word zero."""
+    rows = np.zeros((len(texts), DIM), np.float32)
+    for row, text in enumerate(texts):
+        known = [vectors[word] for word in re.findall("[a-z]+", text.lower()) if word in vectors]
+        if known:
+            mean = np.mean(known, axis=0)
+            rows[row] = mean / np.linalg.norm(mean)
+    return rows
+
+
+def shares(
+    index: Index, asked: Sequence[tuple[str, int]], vectors: NDArray[Any] | None
+) -> tuple[float, float]:
+    """How often the right document comes first, and among the first ten."""
+    hits = index.search_many([name for name, _ in asked], vectors=vectors)
+    ids = [[hit.id for hit in found] for found in hits]
+    right = [str(row) for _, row in asked]
+    first = sum(found[:1] == [one] for found, one in zip(ids, right, strict=True))
+    ten = sum(one in found for found, one in zip(ids, right, strict=True))
+    return first / len(asked), ten / len(asked)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--documents", type=int, default=DOCUMENTS)
+    parser.add_argument("--json", type=Path, help="where the shares are kept")
+    options = parser.parse_args()
+    generator = random.Random(SEED)
+    texts = paragraphs(generator)[: options.documents]
+    texts += planted(texts, generator)
+    counts = Counter(word for text in texts for word in re.findall("[a-z]+", text.lower()))
+    known = [word for word, _ in counts.most_common(WORDS)]
+    numbers = np.random.default_rng(SEED)
+    vectors = dict(zip(known, numbers.standard_normal((len(known), DIM)), strict=True))
+    asked = {kind: drawn(kind, texts, generator) for kind in KINDS}
+    print(f"{len(texts):,} documents, {4 * EACH} of them planted for {' and '.join(PLANTED)}")
+    ways: dict[str, tuple[dict[str, NDArray[Any]] | None, dict[str, Any]]] = {
+        "no vectors": (None, {}),
+        "word vectors": (vectors, {"vocabulary": known, "rule": "regex:[a-z]+"}),
+        "unknown model": (vectors, {}),
+    }
+    kept: dict[str, dict[str, tuple[float, float]]] = {}
+    print(f"{'first / in ten':<14}{'n':>5}" + "".join(f"{way:>18}" for way in ways) + "  wanted")
+    with tempfile.TemporaryDirectory() as folder:
+        for way, (encoder, told) in ways.items():
+            index = Index.create(Path(folder) / way, dim=DIM, **told)
+            given = encoded(texts, encoder) if encoder else np.zeros((len(texts), DIM), np.float32)
+            with index.writer() as writer:
+                rows = (Document(str(row), text, {}) for row, text in enumerate(texts))
+                writer.add(rows, vectors=given)
+            for kind, names in asked.items():
+                queries = encoded([name for name, _ in names], encoder) if encoder else None
+                kept.setdefault(kind, {})[way] = shares(index, names, queries)
+    for kind, found in kept.items():
+        _, first, ten = KINDS[kind]
+        reached = all(one >= first and other >= ten for one, other in found.values())
+        shown = "".join(f"{one:>11.3f} {other:.3f} " for one, other in found.values())
+        goal = f"  {first:g} / {ten:g} {'YES' if reached else 'NO'}"
+        print(f"{kind:<14}{len(asked[kind]):>5}{shown}{goal}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
