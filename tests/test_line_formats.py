@@ -313,6 +313,27 @@ def test_line_breaks(tmp_path: Path, data: bytes, entries: list[str]) -> None:
             ("2 lines hold tabs: columns are not cut apart",),
         ),
         (
+            b"class 0\nclass 1\nclass 2\n",
+            None,
+            None,
+            "list",
+            ("3 lines hold blanks: phrases rather than words",),
+        ),
+        (
+            b"the 0\r\nof 1\r\n\r\n",
+            None,
+            None,
+            "table",
+            ("each line holds a word and its id",),
+        ),
+        (
+            b"C:\\x41\nof\n",
+            None,
+            None,
+            "list",
+            ("1 lines look backslash-escaped, as extract writes them; taken as they stand",),
+        ),
+        (
             b"\xef\xbb\xbfthe\nof\n",
             None,
             None,

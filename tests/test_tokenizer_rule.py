@@ -178,7 +178,7 @@ def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path)
     made = run("index", ROOT / "data" / "small_glove.txt", "-o", index, "--model", vectors,
                "--rule", f"tokenizer:{tokenizer.parent}")  # fmt: skip
     assert made.returncode == 0, made.stderr
-    assert list(index.glob("tokenizer-*"))[0].read_bytes() == tokenizer.read_bytes()
+    assert next(index.glob("tokenizer-*")).read_bytes() == tokenizer.read_bytes()
 
 
 def test_a_piece_that_is_no_entry(tokenizer: Path) -> None:

@@ -23,6 +23,7 @@ from vocabtool.formats import text_file
 from vocabtool.formats.reader import HEAD, Found, Reader, Source
 from vocabtool.markers import guess_marker
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, is_utf8, printable
+from vocabtool.vocabulary_files import text
 
 MAX_FILE: Final = 1 << 30
 MAX_LINE: Final = 1 << 20  # bytes
@@ -130,7 +131,12 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
 
 
 def word_and_number(data: bytes) -> tuple[ByteStrings, ByteStrings] | None:
-    """Both columns where each line is a word, one tab or blank, and a number; else ``None``."""
+    """Both columns where each line is a word, one tab or blank, and a number; else ``None``.
+
+    Blank lines at the end are left out. Most words differ: ``class 0``, ``class 1`` are labels.
+    """
+    if data.endswith((b"\n\n", b"\n\r\n")):
+        data = data.rstrip(b"\r\n")
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     for delimiter in (b"\t", b" "):
         if lines < LEAST_NUMBERED or data.count(delimiter) != lines:
@@ -141,7 +147,7 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, ByteStrings] | None:
             continue
         if not isinstance(held, ByteStrings) or not isinstance(numbers, ByteStrings):
             raise AssertionError("two columns are two columns of text")
-        if all(map(NUMBER.fullmatch, numbers)):
+        if all(map(NUMBER.fullmatch, numbers)) and 2 * held.distinct > len(held):
             return held, numbers
     return None
 
@@ -178,6 +184,8 @@ def _notes(entries: ByteStrings, unknown: Unknown | None, marker: Marker | None)
     with_tabs = _holding(entries, b"\t")
     if with_tabs:
         yield f"{with_tabs:,} lines hold tabs: columns are not cut apart"
+    if escaped := text.count_escaped(entries):
+        yield f"{escaped:,} {text.LOOK_ESCAPED}"
     if len(entries) and entries[0].startswith(BYTE_ORDER_MARK):
         yield "the first entry begins with a byte order mark, kept as stored"
 
