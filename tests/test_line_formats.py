@@ -299,6 +299,13 @@ def test_line_breaks(tmp_path: Path, data: bytes, entries: list[str]) -> None:
             ("<UNK> is taken for the unknown entry, by its name",),
         ),
         (
+            b"t h\nth e\nNew York\n",
+            None,
+            None,
+            "list",
+            ("3 lines hold blanks: phrases rather than words",),
+        ),
+        (
             b"New York\nSan Diego\nParis\n",
             None,
             None,
@@ -375,6 +382,8 @@ def test_what_lists_say(
         ("the\nof\n".encode("utf-16"), "not text: byte 0x00 at 3"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS"),
         (b"#version: 0.2\nt h\nth e\n", "merge rules of BPE: the words are in the vocab.json"),
+        (b'"vocab.txt#version: 0.2\nt h\nthe cat\n', "merge rules of BPE"),
+        ("Ġ t\nh e</w>\nĠt he</w>\n".encode(), "merge rules of BPE"),
         (b"#!/bin/sh\necho\n", "a script"),
         (b"<?xml version='1.0'?>\n", "XML"),
         (b"\n<!DOCTYPE html>\n", "HTML"),

@@ -22,7 +22,16 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import text_file
 from vocabtool.formats.reader import HEAD, Found, Reader, Source
 from vocabtool.markers import guess_marker
-from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, is_utf8, printable
+from vocabtool.vocabulary import (
+    Kind,
+    Marker,
+    Place,
+    Unknown,
+    Vocabulary,
+    decode,
+    is_utf8,
+    printable,
+)
 from vocabtool.vocabulary_files import text
 
 MAX_FILE: Final = 1 << 30
@@ -34,13 +43,15 @@ WORDS: Final = 4  # on a line: with as many it is a sentence
 # How texts begin that are no lists of words, and what they are.
 OTHER_TEXTS: Final = (
     (b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS"),
-    (b"#version:", "merge rules of BPE: the words are in the vocab.json beside them"),
     (b"#!", "a script"),
     (b"<?xml", "XML"),
     (b"<!DOCTYPE", "HTML"),
     (b"<html", "HTML"),
     (b"{", "JSON, or another text with braces"),
 )
+MERGES: Final = "merge rules of BPE: the words are in the vocab.json beside them"
+VERSION: Final = b"#version:"  # in the first line of merges; CLIP's has the file's name before it
+END_OF_WORD: Final = b"</w>"
 JSON_LIST: Final = re.compile(rb'\[\s*["{\[]')  # but BERT's list begins with [PAD]
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -73,11 +84,27 @@ def why_not_words(head: bytes, size: int) -> str | None:
         del lines[-1]  # cut off with the head, or nothing behind the last newline
     if not lines:
         return f"no line ends in its first {HEAD:,} bytes"
+    if VERSION in lines[0] or _are_merges(lines):
+        return MERGES
     if 2 * sum(map(is_utf8, lines)) < len(lines):
         return "most of its lines are not UTF-8: convert it with iconv"
     if 2 * sum(len(line.split(None, WORDS - 1)) == WORDS for line in lines) > len(lines):
         return f"most of its lines have {WORDS} words and more: a text, not a list of words"
     return None
+
+
+def _are_merges(lines: list[bytes]) -> bool:
+    """Whether each line joins two pieces that are characters, or were joined on a line before."""
+    joined: set[bytes] = set()
+    used = 0
+    for line in lines:
+        pieces = line.removesuffix(b"\r").split(b" ")
+        longer = [piece for piece in pieces if len(decode(piece.removesuffix(END_OF_WORD))) > 1]
+        if len(pieces) != 2 or not joined.issuperset(longer):  # noqa: PLR2004 - a pair
+            return False
+        used += len(longer)
+        joined.add(b"".join(pieces))
+    return used > 0
 
 
 def read(source: Source) -> Found:
