@@ -100,7 +100,7 @@ def _are_merges(lines: list[bytes]) -> bool:
     for line in lines:
         pieces = line.removesuffix(b"\r").split(b" ")
         longer = [piece for piece in pieces if len(decode(piece.removesuffix(END_OF_WORD))) > 1]
-        if len(pieces) != 2 or not joined.issuperset(longer):  # noqa: PLR2004 - a pair
+        if len(pieces) != 2 or not joined.issuperset(longer):
             return False
         used += len(longer)
         joined.add(b"".join(pieces))

@@ -194,7 +194,7 @@ def _of_its_own(model: str | Path, name: str | None) -> Words:
         judge = _own_judge(vocabulary, path)
         if judge is not None:
             return Words(vocabulary, "recovered", judge, notes=_left_out(found, vocabulary, name))
-    if chosen.kind not in SUBWORDS and chosen.marker is None:
+    if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
         raise VocabtoolError(f"{path}: {LIST}")
     raise VocabtoolError(
         f"{path}: how texts are cut into these pieces is not read from it, and it cannot be run. "
