@@ -110,8 +110,10 @@ def test_a_version_that_is_no_number(tmp_path: Path) -> None:
 def test_words_of_tekken(tmp_path: Path) -> None:
     """How a text is cut is not read from it: that is said, with what to do."""
     only(tekken(), tmp_path)
-    with pytest.raises(VocabtoolError, match="how texts are cut into these pieces is not read"):
+    said = r"how texts are cut into these pieces is not read .* --rule tokenizer:FILE"
+    with pytest.raises(VocabtoolError, match=said) as refused:
         vocabtool.Words.of(tmp_path / "file.json")
+    assert "whitespace" not in str(refused.value)  # which would be refused next
 
 
 TEKKEN: dict[str, tuple[dict[str, Any], str]] = {

@@ -115,7 +115,9 @@ def test_gzip_keeps_its_advice(tmp_path: Path) -> None:
     """An archive is not unpacked, and that is said."""
     file = tmp_path / "model.tar.gz"
     file.write_bytes(b"\x1f\x8b\x08" + bytes(99))
-    with pytest.raises(UnsupportedFormat, match=r"a gzip archive.*Unpack it with"):
+    with pytest.raises(
+        UnsupportedFormat, match=r"a gzip archive.*Unpack it with `gunzip FILE`, a \.tar\.gz"
+    ):
         vocabtool.inspect(file)
 
 

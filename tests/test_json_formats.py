@@ -272,6 +272,7 @@ def test_no_vocab_json(document: object, reason: str) -> None:
         {"version": 3},
         {"maxLength": 128, "hiddenSize": 384},
         {"hidden_size": 768, "num_layers": 12, "heads": 4},
+        {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
     ],
 )
 def test_settings_are_no_vocabulary(document: dict[str, int], tmp_path: Path) -> None:

@@ -108,6 +108,15 @@ def test_bpe_decoder(tmp_path: Path) -> None:
     assert ids(decoder) == [(0, "a"), (1, ""), (2, "b"), (3, "QQ"), (9, "R")]
 
 
+@pytest.mark.parametrize("op", ["TrieTokenizer", "TrieDetokenizer"])
+def test_rwkv(tmp_path: Path, op: str) -> None:
+    """RWKV's lines of an id, a literal and a length."""
+    vocabulary = only(tmp_path, op, vocab="1 '\\x00' 1\n3 ' the' 4\n7 b'\\xe4\\xb8' 2\n")
+    assert vocabulary.id_array().tolist() == [1, 3, 7]
+    assert list(vocabulary.stored) == [b"\0", b" the", b"\xe4\xb8"]
+    assert (vocabulary.kind, vocabulary.marker) == ("table", " ")
+
+
 @pytest.mark.parametrize("op", ["SentencepieceTokenizer", "SentencepieceDecoder"])
 def test_sentencepiece(tmp_path: Path, op: str) -> None:
     """A model of any size, small ones too."""
@@ -176,6 +185,11 @@ def test_vector_to_string(tmp_path: Path) -> None:
             "SentencepieceTokenizer",
             {"model": "xx"},
             "a SentencePiece model begins with its pieces, this does not (at byte 0)",
+        ),
+        (
+            "TrieTokenizer",
+            {"vocab": "1 'a' 1\n\n2 'b' 1"},
+            "line 2 is '', wanted an id, a literal of Python and its length",
         ),
         (
             "StringMapping",

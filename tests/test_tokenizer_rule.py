@@ -164,6 +164,23 @@ def test_words_by_a_tokenizer(tokenizer: Path, vectors: Path) -> None:
     assert words.fingerprint == tokenizer_of(tokenizer).fingerprint
 
 
+def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
+    """Stands for the tokenizer.json or the .model in it; an empty one is refused."""
+    (tmp_path / "empty").mkdir()
+    entries = vectors.with_suffix(".txt")
+    with pytest.raises(VocabtoolError, match=r"empty: no such file; .* or a folder with one"):
+        Words.of(entries, rule=f"tokenizer:{tmp_path}/empty")
+    of_folder = Words.of(entries, rule=f"tokenizer:{tokenizer.parent}")
+    of_file = Words.of(entries, rule=f"tokenizer:{tokenizer}")
+    assert of_folder.split(TEXTS).equals(of_file.split(TEXTS))
+    # an index keeps the file, and needs the folder no more
+    index = tmp_path / "index"
+    made = run("index", ROOT / "data" / "small_glove.txt", "-o", index, "--model", vectors,
+               "--rule", f"tokenizer:{tokenizer.parent}")  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert next(index.glob("tokenizer-*")).read_bytes() == tokenizer.read_bytes()
+
+
 def test_a_piece_that_is_no_entry(tokenizer: Path) -> None:
     """It makes a word unknown, although the tokenizer knows it."""
     own = tokenizer_of(tokenizer)

@@ -248,6 +248,19 @@ def test_words_elsewhere(tmp_path: Path) -> None:
         WordVectors.open(path, tmp_path / "nowhere")
 
 
+def test_words_that_look_escaped(tmp_path: Path) -> None:
+    """What ``extract`` escaped is not undone, for other files mean it: it is said."""
+    path = tmp_path / "vectors.npy"
+    array(path)
+    path.with_suffix(".txt").write_bytes(b"a\n\\n\nC:\\x41\n\\d\ne\n")
+    words = WordVectors.open(path).words
+    assert words.tokens == ["a", "\\n", "C:\\x41", "\\d", "e"]
+    assert words.notes == (
+        "3 dimensions",
+        "2 lines look backslash-escaped, as extract writes them; taken as they stand",
+    )
+
+
 def test_bytes_as_words(tmp_path: Path) -> None:
     """An archive may hold words as bytes."""
     path = tmp_path / "vectors.npz"

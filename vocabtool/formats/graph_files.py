@@ -57,7 +57,8 @@ REFUSED: Final[tuple[tuple[bytes, str, str], ...]] = (
     (
         b"\x1f\x8b",
         "a gzip archive, which is not unpacked",
-        "Unpack it with `mkdir model && tar xzf FILE -C model` and pass the folder.",
+        "Unpack it with `gunzip FILE`, a .tar.gz with `mkdir model && tar xzf FILE -C model`, and "
+        "pass what was in it.",
     ),
     (
         b"\x89HDF\r\n\x1a\n",

@@ -30,6 +30,7 @@ VERSION: Final = b"#version"
 BLANK: Final = b" "
 MOST_SETTINGS: Final = 100
 JOINED: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+")
+OF_SPECIAL: Final = "_token_id"
 DENSE: Final = 2  # ids that are spread wider than this many times their number may be counts
 
 
@@ -64,10 +65,12 @@ def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> 
 
     ``values``: ascending. The one word of a vocabulary has the id 0, and a token that was added to
     another is no plain name. Several settings are few, have values far apart, and names of several
-    words, half of them at least.
+    words, half of them at least; or they are the ids of special tokens: ``"bos_token_id": 1``.
     """
     if len(document) == 1:
         return bool(values[0]) and all(map(str.isidentifier, document))
+    if all(key.endswith(OF_SPECIAL) for key in document):
+        return True
     joined = sum(JOINED.fullmatch(key) is not None for key in document)
     apart = values[-1] - values[0] >= len(values)
     return bool(apart and len(values) < MOST_SETTINGS and 2 * joined >= len(values))

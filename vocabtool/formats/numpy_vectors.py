@@ -22,6 +22,7 @@ from vocabtool.formats.vector_rows import ArrayRows
 from vocabtool.formats.word_list import MAX_FILE
 from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.vocabulary import Place, Vocabulary
+from vocabtool.vocabulary_files import text
 
 WORDS: Final = "words.npy"  # as ``numpy.savez(FILE, words=..., vectors=...)`` names them
 VECTORS: Final = "vectors.npy"
@@ -97,8 +98,10 @@ def _listed(stored: ByteStrings, place: Place, rows: ArrayRows) -> Listed:
     count, dim = rows.array.shape
     if len(stored) != count:
         raise InvalidFile(f"{count:,} vectors, but {len(stored):,} words in {place.file}")
-    notes = (f"{dim:,} dimensions",)
-    return Listed(Vocabulary("words", "vectors", stored, places=(place,), notes=notes), rows)
+    notes = [f"{dim:,} dimensions"]
+    if place.place != WORDS and (escaped := text.count_escaped(stored)):
+        notes.append(f"{escaped:,} {text.LOOK_ESCAPED}")
+    return Listed(Vocabulary("words", "vectors", stored, places=(place,), notes=tuple(notes)), rows)
 
 
 def _words(data: bytes) -> Iterator[bytes]:

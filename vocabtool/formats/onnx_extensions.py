@@ -2,7 +2,8 @@
 
 Layout: microsoft/onnxruntime-extensions, docs/custom_ops.md, operators/tokenizer and
 operators/text. Tokenizers hold ``vocab.txt``, ``vocab.json`` with merges and added tokens,
-``tokenizer.json`` or a SentencePiece model; mappings hold lines of a key, a tab and a value.
+``tokenizer.json``, a SentencePiece model or RWKV's lines; mappings hold lines of a key, a tab and a
+value.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ import numpy as np
 
 from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import hf_tokenizer, json_parsing, sentencepiece_file, text_file
+from vocabtool.formats import (
+    hf_tokenizer,
+    json_parsing,
+    rwkv_vocab,
+    sentencepiece_file,
+    text_file,
+)
 from vocabtool.formats.onnx_operators import Finding, list_of_strings, table
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, decode
 
@@ -100,6 +107,10 @@ def _sentencepiece(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
     yield sentencepiece_file.model(_text(texts, b"model"), name, place)
 
 
+def _rwkv(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
+    yield rwkv_vocab.vocabulary(_text(texts, b"vocab"), name, place)
+
+
 def _bpe_decoder(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
     """Empty lines count here; an added token takes the place of what has its id."""
     entries = dict(enumerate(text_file.read_lines(_text(texts, b"id_vocab"))))
@@ -174,6 +185,8 @@ OPERATORS: Final[dict[bytes, Callable[[Texts, str, Place], Iterator[Finding]]]] 
     b"BpeDecoder": _bpe_decoder,
     b"SentencepieceTokenizer": _sentencepiece,
     b"SentencepieceDecoder": _sentencepiece,
+    b"TrieTokenizer": _rwkv,
+    b"TrieDetokenizer": _rwkv,
     b"StringMapping": _string_mapping,
     b"StringToVector": _string_to_vector,
     b"VectorToString": _vector_to_string,

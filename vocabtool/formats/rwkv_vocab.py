@@ -54,23 +54,28 @@ def read(source: Source) -> Found:
     """The tokens by id. Raises :class:`InvalidFile` for a line that contradicts itself."""
     if source.size > MAX_FILE:
         raise UnsupportedFormat(f"a list of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
-    lines = text_file.read_lines(source.file.read_bytes())
+    name, place = source.name.rpartition("/")[2], Place(source.name, "whole lines")
+    return Found((vocabulary(source.file.read_bytes(), name, place),))
+
+
+def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
+    """The tokens by id. Raises :class:`InvalidFile` for a line that contradicts itself."""
+    lines = text_file.read_lines(data)
     ids = np.zeros(len(lines), np.int64)
     tokens = ByteStrings.of(_tokens(lines, ids))
     stored, first_id, uneven = in_id_order(tokens, ids)
     if uneven is not None and len(same := np.flatnonzero(uneven[1:] == uneven[:-1])):
         raise InvalidFile(f"two tokens have id {uneven[same[0]]:,}")
-    vocabulary = Vocabulary(
-        source.name.rpartition("/")[2],
+    return Vocabulary(
+        name,
         "table",
         stored,
         first_id,
         uneven,
-        places=(Place(source.name, "whole lines"),),
+        places=(place,),
         notes=("tokens of RWKV" + "; id 0, which no line has, ends a text" * (first_id > 0),),
         marker=" ",
     )
-    return Found((vocabulary,))
 
 
 READER: Final = Reader("RWKV vocabulary", recognise, read)

@@ -23,7 +23,17 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import text_file
 from vocabtool.formats.reader import HEAD, Found, Reader, Source
 from vocabtool.markers import guess_marker
-from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, is_utf8, printable
+from vocabtool.vocabulary import (
+    Kind,
+    Marker,
+    Place,
+    Unknown,
+    Vocabulary,
+    decode,
+    is_utf8,
+    printable,
+)
+from vocabtool.vocabulary_files import text
 
 MAX_FILE: Final = 1 << 30
 MAX_LINE: Final = 1 << 20  # bytes
@@ -34,13 +44,15 @@ WORDS: Final = 4  # on a line: with as many it is a sentence
 # How texts begin that are no lists of words, and what they are.
 OTHER_TEXTS: Final = (
     (b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS"),
-    (b"#version:", "merge rules of BPE: the words are in the vocab.json beside them"),
     (b"#!", "a script"),
     (b"<?xml", "XML"),
     (b"<!DOCTYPE", "HTML"),
     (b"<html", "HTML"),
     (b"{", "JSON, or another text with braces"),
 )
+MERGES: Final = "merge rules of BPE: the words are in the vocab.json beside them"
+VERSION: Final = b"#version:"  # in the first line of merges; CLIP's has the file's name before it
+END_OF_WORD: Final = b"</w>"
 JSON_LIST: Final = re.compile(rb'\[\s*["{\[]')  # but BERT's list begins with [PAD]
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -73,11 +85,27 @@ def why_not_words(head: bytes, size: int) -> str | None:
         del lines[-1]  # cut off with the head, or nothing behind the last newline
     if not lines:
         return f"no line ends in its first {HEAD:,} bytes"
+    if VERSION in lines[0] or _are_merges(lines):
+        return MERGES
     if 2 * sum(map(is_utf8, lines)) < len(lines):
         return "most of its lines are not UTF-8: convert it with iconv"
     if 2 * sum(len(line.split(None, WORDS - 1)) == WORDS for line in lines) > len(lines):
         return f"most of its lines have {WORDS} words and more: a text, not a list of words"
     return None
+
+
+def _are_merges(lines: list[bytes]) -> bool:
+    """Whether each line joins two pieces that are characters, or were joined on a line before."""
+    joined: set[bytes] = set()
+    used = 0
+    for line in lines:
+        pieces = line.removesuffix(b"\r").split(b" ")
+        longer = [piece for piece in pieces if len(decode(piece.removesuffix(END_OF_WORD))) > 1]
+        if len(pieces) != 2 or not joined.issuperset(longer):  # noqa: PLR2004 - a pair
+            return False
+        used += len(longer)
+        joined.add(b"".join(pieces))
+    return used > 0
 
 
 def read(source: Source) -> Found:
@@ -131,7 +159,12 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
 
 
 def word_and_number(data: bytes) -> tuple[ByteStrings, ByteStrings] | None:
-    """Both columns where each line is a word, one tab or blank, and a number; else ``None``."""
+    """Both columns where each line is a word, one tab or blank, and a number; else ``None``.
+
+    Blank lines at the end are left out. Most words differ: ``class 0``, ``class 1`` are labels.
+    """
+    if data.endswith((b"\n\n", b"\n\r\n")):
+        data = data.rstrip(b"\r\n")
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     for delimiter in (b"\t", b" "):
         if lines < LEAST_NUMBERED or data.count(delimiter) != lines:
@@ -142,7 +175,7 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, ByteStrings] | None:
             continue
         if not isinstance(held, ByteStrings) or not isinstance(numbers, ByteStrings):
             raise AssertionError("two columns are two columns of text")
-        if all(map(NUMBER.fullmatch, numbers)):
+        if all(map(NUMBER.fullmatch, numbers)) and 2 * held.distinct > len(held):
             return held, numbers
     return None
 
@@ -179,6 +212,8 @@ def _notes(entries: ByteStrings, unknown: Unknown | None, marker: Marker | None)
     with_tabs = _holding(entries, b"\t")
     if with_tabs:
         yield f"{with_tabs:,} lines hold tabs: columns are not cut apart"
+    if escaped := text.count_escaped(entries):
+        yield f"{escaped:,} {text.LOOK_ESCAPED}"
     if len(entries) and entries[0].startswith(BYTE_ORDER_MARK):
         yield "the first entry begins with a byte order mark, kept as stored"
 

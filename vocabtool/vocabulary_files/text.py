@@ -18,6 +18,7 @@ from vocabtool.vocabulary import Vocabulary, is_utf8
 
 NEWLINE: Final = 10
 ESCAPE: Final = re.compile(rb"\\(\\|n|r|x[0-9a-fA-F]{2})")
+LOOK_ESCAPED: Final = "lines look backslash-escaped, as extract writes them; taken as they stand"
 MEANING: Final = {b"\\": b"\\", b"n": b"\n", b"r": b"\r"}
 
 
@@ -68,6 +69,13 @@ def _in_utf8(data: bytes) -> bytes:
 
 def _unescape(line: bytes) -> bytes:
     return ESCAPE.sub(lambda found: MEANING.get(found[1]) or bytes([int(found[1][1:], 16)]), line)
+
+
+def count_escaped(lines: ByteStrings) -> int:
+    """How many lines may be entries that :func:`write` escaped."""
+    if ESCAPE.search(lines.data) is None:
+        return 0
+    return sum(ESCAPE.search(line) is not None for line in lines)
 
 
 def read(data: bytes, name: str) -> Vocabulary:

@@ -198,7 +198,7 @@ def _of_its_own(model: str | Path, name: str | None) -> Words:
         raise VocabtoolError(f"{path}: {LIST}")
     raise VocabtoolError(
         f"{path}: how texts are cut into these pieces is not read from it, and it cannot be run. "
-        f"{RULES}"
+        f"{TOKENIZER}"
     )
 
 
@@ -256,7 +256,10 @@ def tokenizer_of(file: Path) -> Words:
     Raises :class:`NotFound`, and :class:`VocabtoolError` for a file that cuts no texts.
     """
     if not file.is_file():
-        raise NotFound(f"{file}: no such file; wanted a tokenizer.json or a SentencePiece .model")
+        raise NotFound(
+            f"{file}: no such file; wanted a tokenizer.json or a SentencePiece .model, or a folder "
+            "with one"
+        )
     from vocabtool.extraction import choose as choose_vocabulary
     from vocabtool.formats import detect
 

@@ -10,8 +10,8 @@ along are read from its graph, in ``recovery.py``.
                      ASCII punctuation, split at ASCII whitespace
 ``ptb``              tokens in the manner of the Penn Treebank, lower-cased; see :data:`INSIDE`
 ``regex:PATTERN``    each match of an RE2 pattern that is not empty is a word
-``tokenizer:FILE``   the pieces that a Hugging Face tokenizer.json or a SentencePiece model makes;
-                     ``sentencepiece:FILE`` says the same
+``tokenizer:FILE``   the pieces that a Hugging Face tokenizer.json or a SentencePiece model makes,
+                     FILE or in the folder FILE; ``sentencepiece:FILE`` says the same
 ===================  ===========================================================================
 """
 
@@ -151,9 +151,16 @@ def _mark(values: pa.StringArray) -> str:
 
 
 def tokenizer_file(spec: str) -> Path | None:
-    """The file of a rule ``tokenizer:FILE``, which no steps stand for; ``None``: another rule."""
+    """The file of a rule ``tokenizer:FILE``, which no steps stand for; ``None``: another rule.
+
+    Of a folder it is the tokenizer.json in it, else the ``.model``.
+    """
     name, _, file = spec.partition(":")
-    return Path(file) if name in ("tokenizer", "sentencepiece") and file else None
+    if name not in ("tokenizer", "sentencepiece") or not file:
+        return None
+    path = Path(file)
+    inside = (path / "tokenizer.json", *sorted(path.glob("*.model")))
+    return next(filter(Path.is_file, inside), path)
 
 
 def parse_rule(spec: str) -> tuple[Step, ...]:
