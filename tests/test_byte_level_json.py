@@ -98,6 +98,15 @@ def test_implied_special_tokens(version: str, tmp_path: Path) -> None:
         only(document, tmp_path)
 
 
+def test_a_version_that_is_no_number(tmp_path: Path) -> None:
+    """It is shown safe to print; one of many digits is later than all that leave tokens out."""
+    told = only(tekken("\x1b[31mv3"), tmp_path).notes[0]
+    assert "\x1b" not in told
+    assert told.endswith(r"version \x1b[31mv3")
+    with pytest.raises(InvalidFile, match="no special_tokens"):
+        only(tekken("v" + "9" * 5_000, special_tokens=None), tmp_path)
+
+
 def test_words_of_tekken(tmp_path: Path) -> None:
     """How a text is cut is not read from it: that is said, with what to do."""
     only(tekken(), tmp_path)

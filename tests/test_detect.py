@@ -411,10 +411,9 @@ def test_words_of_a_sentencepiece_model(tmp_path: Path) -> None:
 
 
 def test_words_by_rule_of_any_file(folder: Path) -> None:
-    """What extract accepts, a rule cuts words for; pieces of words are said to be such."""
-    words = Words.of(folder, rule="whitespace")
-    assert words.unknown("the cat of") == ["cat"]
-    assert words.notes[0].startswith("the entries are pieces of words")
+    """What extract accepts, a rule cuts words for; but not for pieces of words."""
+    with pytest.raises(VocabtoolError, match=r"vocab\.json: .*--rule tokenizer:FILE"):
+        Words.of(folder, rule="whitespace")
     (folder / "b.vec").write_bytes(b"to 0.25 0.5\n")
     assert Words.of(folder / "b.vec", rule="lower").unknown("TO the") == ["the"]
 

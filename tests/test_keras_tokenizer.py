@@ -173,6 +173,7 @@ def test_damaged(config: dict[str, Any], message: str, tmp_path: Path) -> None:
         ({"filters": ["ab"]}, "filters is a list, wanted a text of characters"),
         ({"split": ""}, "split is empty, wanted a text to cut at"),
         ({"split": None}, "split is null, wanted a text to cut at"),
+        ({"split": "\ud800"}, "split has half a character"),
     ],
 )
 def test_settings_that_cut_no_text(settings: dict[str, Any], message: str, tmp_path: Path) -> None:

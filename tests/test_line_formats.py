@@ -414,6 +414,8 @@ NUMBERED: dict[str, tuple[bytes, list[str], str]] = {
     "scores": ("▁the\t-3.25\n<s>\t0\n▁of\t-4\n".encode(), ["▁the", "<s>", "▁of"], "list"),
     "one line": (b"Apollo 11\n", ["Apollo 11"], "list"),
     "the same word twice": (b"Apollo 11\nApollo 13\n", ["Apollo 11", "Apollo 13"], "list"),
+    "the same word by its numbers": (b"step 0\nstep 1\n", ["step 0", "step 1"], "list"),
+    "ids behind a mark": (b"\xef\xbb\xbfthe 1\nof 0\n", ["of", "the"], "table"),
     "a line without": (b"the 0\nof\n", ["the 0", "of"], "list"),
     "two in a line": (b"a b 0\nof\n", ["a b 0", "of"], "list"),
     "no number": (b"the 0\nof x\n", ["the 0", "of x"], "list"),
@@ -493,6 +495,14 @@ def test_damaged_rwkv(tmp_path: Path, line: bytes, message: str) -> None:
     with pytest.raises(InvalidFile) as caught:
         reader_checks.found_in(rwkv_vocab.READER, path)
     assert message in str(caught.value)
+
+
+def test_octal_escapes_take_no_time(tmp_path: Path) -> None:
+    """Each may end in three places: a line of many, never closed, was tried for ever."""
+    path = write(tmp_path, b"1 '" + rb"\012" * 10_000 + b"\n")
+    assert rwkv_vocab.READER.recognise(reader_checks.source_of(path)) is not None
+    path = write(tmp_path, rb"1 '\012' 1" + b"\n")
+    assert rwkv_vocab.READER.recognise(reader_checks.source_of(path)) is None
 
 
 def test_other_formats_are_no_rwkv(tmp_path: Path) -> None:

@@ -194,3 +194,17 @@ def test_the_words_of_camel_case_are_found(
     assert {hit["id"] for hit in hits} == {"parts parseHttpHeader", "whole parseHttpHeader"}
     text, marked = WHOLES["parseHttpHeader"], hits[-1]["explanation"]["highlights"]
     assert [text[start:end] for start, end in marked] == ["Http", "Header"]
+
+
+def test_queries_before_an_open_quote_are_answered(
+    of_names: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A mark of the byte order before them is none of a query."""
+    queries = b'\xef\xbb\xbfos.path.join\nstd::vector\n"quick brown\n'
+    with pytest.raises(InvalidCondition, match="line 3: the quote at character 1 is never closed"):
+        asked(Index.open(of_names), monkeypatch, queries)
+    told = capfd.readouterr().out
+    assert [line for line in told.splitlines() if line.startswith("query:")] == [
+        "query: os.path.join",
+        "query: std::vector",
+    ]

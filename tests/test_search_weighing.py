@@ -110,6 +110,7 @@ def test_a_name_in_camel_case_is_searched_whole_and_in_humps() -> None:
     """The whole as an identifier, the humps as other words."""
     assert weights("parseHttpHeader", KnownWords(["parsehttpheader"])) == {
         word("parsehttphead"): 4.5,
+        word("parsehttpheader"): 1.0,
         word("pars"): 1.0,
         word("http"): 1.0,
         word("header"): 1.0,

@@ -157,7 +157,7 @@ def test_damaged(tmp_path: Path, file: str, data: bytes, why: str) -> None:
     assert warning.endswith(": which words have vectors is not read")
 
 
-@pytest.mark.parametrize("data", [b'{"a": 1}', b"[1]", b"nothing"])
+@pytest.mark.parametrize("data", [b'{"a": 1}', b"[1]", b"nothing", b"null", b"{}"])
 def test_damaged_strings(tmp_path: Path, data: bytes) -> None:
     """Without strings there is nothing to read."""
     pipeline(tmp_path / "m")

@@ -150,15 +150,18 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
         yield index.search(query, **asked)
         return
     # Whatever the locale, and a line that is not UTF-8 leaves the others be.
-    lines = (line.decode("utf-8", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
+    lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
+    from vocabtool.keywords.cutting import open_quote
     from vocabtool.parallel import in_batches
 
     count = 0
     for batch in in_batches(lines, TOGETHER):
-        for number, line in enumerate(batch, count + 1):
-            _refuse_open_quote(line, f"line {number:,}: ")
+        bad = (at for at, line in enumerate(batch) if open_quote(line) is not None)
+        end = next(bad, len(batch))  # what stands before it is answered
+        yield from index.search_many(batch[:end], **asked)
+        for line in batch[end:]:
+            _refuse_open_quote(line, f"line {count + end + 1:,}: ")
         count += len(batch)
-        yield from index.search_many(batch, **asked)
     refuse_nothing(count, (STDIN,), "query")
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from vocabtool.search.explaining import DEEP
 from vocabtool.search.hits import Asked, AskedWord, Explanation, Hit, Hits, MatchedWord, Place
 from vocabtool.search.weighing import is_word
+from vocabtool.telling import counted
 from vocabtool.text_tables import aligned
 from vocabtool.vocabulary import encode, printable
 
@@ -73,11 +74,11 @@ def _facts(word: AskedWord, fusion: str, *, codes_first: bool) -> Iterator[str]:
     if word.identifier:
         yield "a code: documents that hold it come first" if codes_first else "a code"
     if word.pieces is not None:
-        yield f"{word.pieces} pieces"
+        yield counted(word.pieces, "piece", "pieces")
     if word.document_frequency is not None:
         yield _frequency(word.document_frequency, word.part_frequency)
     if word.weight is not None and word.weight != 1:
-        yield f"counted {word.weight:g} times"
+        yield f"counted {word.weight:.4g} times"
     if fusion == "coverage" and word.weight == 1 and word.known is False and _says_nothing(word):
         yield "counted as a known word is: a number, or one character"
 

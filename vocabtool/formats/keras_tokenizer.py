@@ -101,6 +101,8 @@ def settings_of(document: Any) -> Settings | None:
     if not isinstance(split, str) or not split:
         got = "empty" if split == "" else json_values.kind(split)
         raise InvalidFile(f"split is {got}, wanted a text to cut at")
+    if split.encode("utf-8", "ignore").decode() != split:
+        raise InvalidFile("split has half a character (a lone surrogate), which no text holds")
     return Settings(filters, bool(config.get("lower", True)), split, char_level=False)
 
 

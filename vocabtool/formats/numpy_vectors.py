@@ -19,6 +19,7 @@ from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, Vocabtool
 from vocabtool.formats import numpy_array, text_file, vector_rows, zip_archive
 from vocabtool.formats.reader import Found, Reader, Source
 from vocabtool.formats.vector_rows import ArrayRows
+from vocabtool.formats.word_list import MAX_FILE
 from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.vocabulary import Place, Vocabulary
 from vocabtool.vocabulary_files import text
@@ -75,6 +76,8 @@ def _of_array(file: Path, words: Path) -> Listed:
     rows = vector_rows.array_rows(file)
     if not words.is_file():
         raise NotFound(f"{words}: no such file; wanted the words of {file.name}, one a line")
+    if (size := words.stat().st_size) > MAX_FILE:
+        raise UnsupportedFormat(f"{words}: {size:,} bytes of words, wanted at most {MAX_FILE:,}")
     stored = text_file.read_lines(words.read_bytes())
     return _listed(stored, Place(words.name, "whole lines"), rows)
 

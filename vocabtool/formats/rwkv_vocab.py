@@ -28,10 +28,12 @@ MAX_ID: Final = (1 << 32) - 1
 _ESCAPE: Final = rb"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|[0-3]?[0-7]{1,2}"
 _TEXT: Final = _ESCAPE + rb"|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _BYTES: Final = _ESCAPE + rb")"
+# Possessive: an octal escape may end in three places, and who backs off tries them all.
 LINE: Final = re.compile(
     rb"([0-9]{1,10}) ("
-    rb"'(?:[^'\\]|" + _TEXT + rb")*'|" + rb'"(?:[^"\\]|' + _TEXT + rb')*"|'
-    rb"b'(?:[^'\\\x80-\xff]|" + _BYTES + rb")*'|" + rb'b"(?:[^"\\\x80-\xff]|' + _BYTES + rb')*"'
+    rb"'(?:[^'\\]|" + _TEXT + rb")*+'|" + rb'"(?:[^"\\]|' + _TEXT + rb')*+"|'
+    rb"b'(?:[^'\\\x80-\xff]|" + _BYTES + rb")*+'|"
+    rb'b"(?:[^"\\\x80-\xff]|' + _BYTES + rb')*+"'
     rb") ([0-9]{1,9})\r?"
 )
 

@@ -31,6 +31,7 @@ SETTINGS: Final = "vectors.cfg"
 FORMAT: Final = "spaCy vocab"
 
 MAX_FILE: Final = 1 << 28  # bytes of a file but the vectors, of which the head is read
+LONGEST: Final = 1 << 16  # bytes of a word
 SEED: Final = 1
 MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
 SHIFT: Final = np.uint64(47)
@@ -77,7 +78,7 @@ def read(folder: Path, vocab: Path) -> Model:
     within = "" if vocab == folder else f"{FOLDER}/"
     with reading(within + STRINGS):
         document = json_parsing.parse(_content(vocab / STRINGS))
-        if document and (reason := spacy_strings.recognise(document)):
+        if document != [] and (reason := spacy_strings.recognise(document)):
             raise InvalidFile(reason)
         strings = json_values.strings(document, "text")
     place = Place(within + STRINGS, "whole list")
@@ -172,7 +173,10 @@ def _of_keys(strings: ByteStrings, rows: dict[int, int]) -> tuple[ByteStrings, N
 
 
 def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
-    """The key of each string, shape (n,): MurmurHash64A (Austin Appleby, public domain)."""
+    """The key of each string, shape (n,): MurmurHash64A (Austin Appleby, public domain).
+
+    That of a string longer than ``LONGEST`` bytes is of its beginning, so no word has it.
+    """
     windows = np.lib.stride_tricks.sliding_window_view(
         np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK
     )
@@ -184,7 +188,7 @@ def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
     starts, lengths = strings.starts.astype(np.int64), strings.lengths.astype(np.int64)
     keys = np.uint64(SEED) ^ (lengths.astype(np.uint64) * MULTIPLIER)
     left = np.arange(len(strings))
-    for block in range(int(lengths.max(initial=0)) // BLOCK):
+    for block in range(min(int(lengths.max(initial=0)), LONGEST) // BLOCK):
         left = left[lengths[left] >= (block + 1) * BLOCK]
         mixed = numbers(starts[left] + block * BLOCK) * MULTIPLIER
         mixed = (mixed ^ (mixed >> SHIFT)) * MULTIPLIER

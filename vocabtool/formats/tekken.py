@@ -64,7 +64,8 @@ def read(document: Any, source: Source) -> Found:
     size = _count(config, "default_vocab_size", room + len(listed))
     if size < room:
         raise InvalidFile(f"default_vocab_size is {size:,}, for {room:,} special tokens alone")
-    special = _special(document, config.get("version"))
+    version = json_values.shown(str(config.get("version")))
+    special = _special(document, version)
     if len(special) > room:
         raise InvalidFile(f"{len(special):,} special tokens, and room for {room:,}")
     fillers = map(FILLER.format, range(len(special), room))
@@ -73,7 +74,7 @@ def read(document: Any, source: Source) -> Found:
         raise InvalidFile("two special tokens are the same")
     kept = _in_order(listed[: size - room], "vocab", "token_bytes")
     tokens = ByteStrings.of(chain(names, decoded(kept, "vocab: token_bytes of item")))
-    notes = [f"byte-level BPE of Mistral, version {config.get('version')}", *special_note(special)]
+    notes = [f"byte-level BPE of Mistral, version {version}", *special_note(special)]
     if len(special) < room:
         notes.append(f"special tokens from id {len(special):,} to {room - 1:,} have no name")
     if len(listed) > len(kept):
@@ -93,11 +94,11 @@ def _count(config: dict[str, Any], key: str, most: int) -> int:
     raise InvalidFile(f"config: {key} is {got}, wanted a whole number from 0 to {most:,}")
 
 
-def _special(document: dict[str, Any], version: object) -> list[str]:
+def _special(document: dict[str, Any], version: str) -> list[str]:
     listed = document.get("special_tokens")
     if listed is None:
-        digits = str(version).removeprefix("v")
-        if digits.isdecimal() and int(digits) > IMPLIED_UP_TO:
+        digits = version.removeprefix("v")
+        if digits.isdecimal() and (len(digits) > 4 or int(digits) > IMPLIED_UP_TO):
             raise InvalidFile(f"no special_tokens, which version {version} must list")
         return list(IMPLIED)
     if not isinstance(listed, list):

@@ -10,6 +10,7 @@ of a text are known is not asked.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -130,14 +131,14 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
             offset=int(entries.starts[line]),
         )
     notes = []
-    columns = word_and_number(data)
-    if columns is not None:
+    columns = word_and_number(data.removeprefix(codecs.BOM_UTF8))
+    if columns is not None and columns[0].distinct == len(columns[0]):
         held, numbers = columns
         order = _order(numbers)
         if order is not None:
             entries, kind = held.take(order), "table"
             notes.append(WORD_AND_ID)
-        elif held.distinct == len(held):
+        else:
             entries = held
             notes.append(
                 f"each line holds a word and a number: these are not 0 to {len(held) - 1:,}, each "

@@ -7,7 +7,8 @@ words are known. Where the words stand is in ``tokens.py``; here they are folded
   with a digit folded only. On ASCII text these are the runs ``[a-z0-9]+`` of the lower-cased text.
   Of scripts without blanks (Han, kana, Thai, ...) overlapping pairs of characters. Behind all of
   them the humps of runs in mixed case, so that phrases are found as if there were none:
-  ``parse http header`` finds ``parseHttpHeader``.
+  ``parse http header`` finds ``parseHttpHeader``; and such a run with its own ending, where its
+  stem has another: ``DataFrame`` tells itself from ``DataFrames``.
 - field *surfaces*: compound tokens whole and in segments (``surfaces.py``).
 
 A corpus is cut at the speed of a look-up for each chunk between blanks, since most chunks were met
@@ -52,7 +53,7 @@ _OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
 class Terms(NamedTuple):
     """The terms of one text in its order, each field joined by single blanks, and how many.
 
-    ``words``: humps behind all others.
+    ``words``: what runs in mixed case add stands behind all others.
     """
 
     words: str
@@ -67,6 +68,7 @@ class QueryWord(NamedTuple):
     ``surface``: as it is written, from ``start`` to before ``end`` (characters).
     ``words``: its terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
     ``humps``: more terms of the field "words", of runs in mixed case (``parseHttp``: pars, http).
+    ``unstemmed``: of such runs themselves, where their stems are others (``DataFrame``: dataframe).
     ``surfaces``: its terms of the field "surfaces", whole first; none for a plain word.
     ``stop``: whether it is a stop word of the language.
     ``phrase``: which quoted phrase of the query it stands in.
@@ -77,6 +79,7 @@ class QueryWord(NamedTuple):
     end: int
     words: tuple[str, ...]
     humps: tuple[str, ...]
+    unstemmed: tuple[str, ...]
     surfaces: tuple[str, ...]
     stop: bool
     phrase: int | None
@@ -124,9 +127,12 @@ class Cutter:
         for token in tokens(text):
             for run in token.runs:
                 yield from self._places(text, run)
-                for hump in humps(_written(text, run)):
-                    place = Span(run.start + hump.start, run.start + hump.end)
-                    yield self._stemmed(text[place.start : place.end].lower()), place
+                written = _written(text, run)
+                if found := humps(written):
+                    for hump, term in zip(found, self._humps(written), strict=True):
+                        yield term, Span(run.start + hump.start, run.start + hump.end)
+                    for term in self._unstemmed(written):
+                        yield term, run
 
     def chunk_terms(self, chunk: str) -> list[str]:
         """Every term of what stands between two blanks, of both fields."""
@@ -148,11 +154,13 @@ class Cutter:
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= LONGEST:  # as below, but quickly
             word = f"{self._stemmed(core.lower())} "
-            parts = "".join(f"{hump} " for hump in self._humps(core))
-            return f"{word}{_BETWEEN}{parts}{_BETWEEN}{_BETWEEN}" if parts else word
+            if not humps(core):
+                return word
+            parts = "".join(f"{part} " for part in self._humps(core) + self._unstemmed(core))
+            return f"{word}{_BETWEEN}{parts}{_BETWEEN}{_BETWEEN}"
         cut = self.spans(chunk)
         words = "".join(f"{word} " for each in cut for word in each.words)
-        parts = "".join(f"{hump} " for each in cut for hump in each.humps)
+        parts = "".join(f"{part} " for each in cut for part in each.humps + each.unstemmed)
         surfaces = "".join(f"{surface} " for each in cut for surface in each.surfaces)
         if parts or surfaces:
             return f"{words}{_BETWEEN}{parts}{_BETWEEN}{surfaces}{_BETWEEN}"
@@ -167,11 +175,17 @@ class Cutter:
             words = tuple(word for run in token.runs for word, _ in self._places(text, run))
         surfaces = surfaces_of(surface) if token.is_compound and words else ()
         stop = not token.is_compound and is_stop_word(surface, self.language)
-        parts = tuple(hump for run in token.runs for hump in self._humps(_written(text, run)))
-        return QueryWord(surface, start, end, words, parts, surfaces, stop, None)
+        mixed = [] if surface.islower() else [_written(text, run) for run in token.runs]
+        parts = tuple(hump for run in mixed for hump in self._humps(run))
+        unstemmed = tuple(whole for run in mixed for whole in self._unstemmed(run))
+        return QueryWord(surface, start, end, words, parts, unstemmed, surfaces, stop, None)
 
     def _humps(self, run: str) -> list[str]:
         return [self._stemmed(run[hump.start : hump.end].lower()) for hump in humps(run)]
+
+    def _unstemmed(self, run: str) -> list[str]:
+        whole = run.lower()
+        return [whole] if humps(run) and self._stemmed(whole) != whole else []
 
     def _places(self, text: str, run: Span) -> Iterator[tuple[str, Span]]:
         written = _written(text, run)

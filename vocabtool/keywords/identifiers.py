@@ -2,7 +2,8 @@
 
 Names: parts joined by ``_``, ``.``, ``::`` or ``->``, the first a letter and any more characters,
 the later ones a letter and one more at least, with underscores around them or not (``os.path``,
-``std::vector``; not ``e.g.``, ``U.S.``); ``__init__``; and strict camelCase (``parseHttp``).
+``std::vector``; not ``e.g.``, ``U.S.``); ``__init__``; strict camelCase (``parseHttp``); and paths
+of two slashes or more, or with the ending of a file (``/usr/lib``, ``src/main.py``).
 
 Codes: at least one letter, two digits and five characters. Numbers, dates, times, prices, decades,
 ordinals and measures (``100km``, ``1920x1080``) are none, as they are usually written.
@@ -52,11 +53,15 @@ _LONGEST: Final = 200  # characters: what is longer is no code that anybody type
 
 # Over shapes (``shapes.py``).
 _NAME: Final = re.compile(r"_*+a[a0f]*+(?:(?:_++|(?:\.|::|->)_*+)a[a0f]++)+_*+|__a[a0f]*+__")
+_STEP: Final = re.compile(r"[a_][a0f_]++(?:[-.][a0f_]++)*+")  # of a path
+_ENDING: Final = re.compile(r"\.a+$")
 _CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]+(?:[A-Z][a-z]+)+")
 
 
 def is_identifier(word: str) -> bool:
     """Whether a word as it is written looks like a name or a code."""
+    if word[1:].islower() and word.isalpha():  # most are, and can be none
+        return False
     return is_name(word) or is_code_like(word)
 
 
@@ -64,7 +69,14 @@ def is_name(word: str) -> bool:
     """Whether it looks like a name in a program: ``os.path``, ``snake_case``, ``camelCase``."""
     if len(word) > _LONGEST:
         return False
-    return bool(_CAMEL_CASE.fullmatch(word) or _NAME.fullmatch(shape_of(word)))
+    shape = shape_of(word)
+    return bool(_CAMEL_CASE.fullmatch(word) or _NAME.fullmatch(shape) or _is_path(shape))
+
+
+def _is_path(shape: str) -> bool:
+    if shape.count("/") < 2 and not ("/" in shape and _ENDING.search(shape)):
+        return False
+    return all(map(_STEP.fullmatch, shape.removeprefix("/").split("/")))
 
 
 def is_code_like(word: str) -> bool:

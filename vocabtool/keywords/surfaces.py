@@ -32,6 +32,7 @@ _CUTS: Final = tuple(
         ),
     )
 )
+_ONE_KIND: Final = re.compile(r"[a0f]++([.\-_/\\@#&$])[a0f]++(?:\1[a0f]++)*+")  # holds no other
 _JOINS: Final = re.compile(r"[.\-_/\\@:#&+$]")  # an arrow holds a hyphen
 _HYPHEN: Final = "\u2010"
 
@@ -39,6 +40,8 @@ _HYPHEN: Final = "\u2010"
 def surfaces_of(token: str) -> tuple[str, ...]:
     """The surfaces of a compound token, folded, whole first, each once."""
     shape = shape_of(token)
+    if _ONE_KIND.fullmatch(shape):
+        return (_folded(token),)
     inner = (
         token[start:end] for start, end in _segments(shape) if _JOINS.search(shape, start, end)
     )

@@ -87,7 +87,7 @@ def runs_of(text: str) -> list[str]:
 
 def humps(run: str) -> list[Span]:
     """The humps of a run, none where fewer than two have two characters or more; ASCII only."""
-    if not run.isascii() or run.islower() or run.isupper():
+    if run[1:].islower() or run.isupper() or not run.isascii():
         return []
     found = [hump for hump in map(_span, _HUMP.finditer(run)) if hump.end - hump.start > 1]
     return found if len(found) > 1 else []

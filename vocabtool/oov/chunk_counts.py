@@ -147,7 +147,7 @@ class ChunkCounts:
         """How many pieces each word has."""
         if words.pieces is None:
             return np.ones(len(codes), np.int32)
-        pieces = np.zeros(int(max(codes.max(initial=0), numbers.max(initial=0))) + 1, np.int32)
+        pieces = np.zeros(1 + max(int(each.max(initial=0)) for each in (codes, numbers)), np.int32)
         held = self._tally.held.pieces[: len(pieces)]
         pieces[: len(held)] = held
         pieces[numbers] = words.pieces

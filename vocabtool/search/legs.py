@@ -64,12 +64,12 @@ def _of_one_code(
 ) -> KeywordLeg | None:
     """The same for a code that few documents hold, in less time; ``None`` where more hold it.
 
-    Nor for a code that no single term finds. Its documents are found with all that they score, the
+    Nor for a code that no single term finds, or that outdoes its parts. Its documents are found with all that they score, the
     others without it: a union of both.
     """
     (code,) = query.codes
     own = tuple(clause for clause in query.should if clause.terms == code.terms)
-    if not own:
+    if not own or own[0].parts:
         return None
     others = tuple(clause for clause in query.should if clause.terms != code.terms)
     holders = corpus.keyword_search(KeywordQuery(others, own), limit, among)
@@ -97,15 +97,20 @@ def _listed(found: Ranked, holders: Ranked, limit: int) -> tuple[Ranked, int]:
     return Ranked(rows[kept], scores[kept]), limit
 
 
-def tiers(corpus: Corpus, query: Query, leg: KeywordLeg, among: Candidates) -> NDArray[np.bool_]:
-    """Which candidates hold an identifier."""
+def tiers(corpus: Corpus, query: Query, leg: KeywordLeg, among: Candidates) -> NDArray[np.int8]:
+    """1 for candidates that hold an identifier, 2 for those that hold one to the last letter."""
     if not len(leg.holders.rows):
-        return np.zeros(len(among.rows), np.bool_)
+        return np.zeros(len(among.rows), np.int8)
     holders = leg.holders
     if len(holders.rows) >= leg.limit:  # there may be more of them
         every = KeywordQuery(query.codes)
         holders = corpus.keyword_search(every, len(among.rows), mask_of(among.rows))
-    return are_among(among.rows, holders.rows)
+    found = are_among(among.rows, holders.rows).astype(np.int8)
+    if query.unstemmed:
+        exact = KeywordQuery(query.unstemmed)
+        rows = corpus.keyword_search(exact, len(among.rows), mask_of(among.rows)).rows
+        found += are_among(among.rows, rows)
+    return found
 
 
 def candidates(

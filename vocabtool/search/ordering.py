@@ -24,13 +24,13 @@ class Ordered(NamedTuple):
 def best(
     rows: Rows,
     scores: Fused,
-    tiers: NDArray[np.bool_],
+    tiers: NDArray[np.int8],
     k: int,
     ids: Ids,
     *,
     keywords_alone: bool = False,
 ) -> Ordered:
-    """The first ``k`` by tier (true first), score (highest first) and id.
+    """The first ``k`` by tier (highest first), score (highest first) and id.
 
     ``keywords_alone``: vectors have no say, so that what scores 0 matches nothing and is left out.
     ``ids`` is asked only for documents whose scores tie, and only where that decides. Of a run of
@@ -40,8 +40,7 @@ def best(
     if keywords_alone:
         order = order[: int(np.count_nonzero(scores > 0))]
     if np.count_nonzero(tiers):
-        first = tiers[order]
-        order = np.concatenate((order[first], order[~first]))
+        order = order[np.argsort(-tiers[order], kind="stable")]
     falling = scores[order]
     tied = _tied(falling, tiers[order])
     if not np.count_nonzero(tied[:k]):
@@ -50,7 +49,7 @@ def best(
     return Ordered(order[:k], falling[first_of_ties(tied)[:k]])
 
 
-def _tied(scores: Fused, tiers: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _tied(scores: Fused, tiers: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Whether each but the first ties with the one before it; documents of two tiers never do."""
     same: NDArray[np.bool_] = tiers[1:] == tiers[:-1]
     return is_tied(scores) & same

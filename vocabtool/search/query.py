@@ -14,7 +14,8 @@ from vocabtool.search.weighing import WeighedWord
 class Query(NamedTuple):
     """``counted``: how often the fusion counts each term. ``should``: what is asked, phrases too.
 
-    ``codes``: what the identifier guarantee is for. ``required``: phrases that a document holds.
+    ``codes``: what the identifier guarantee is for; ``unstemmed``: the same with names in mixed
+    case to the last letter, where that tells more. ``required``: phrases that a document holds.
     ``cut``: whether words past the first thousand were left out.
     """
 
@@ -23,6 +24,7 @@ class Query(NamedTuple):
     counted: dict[Term, Clause]
     should: tuple[Clause, ...]
     codes: tuple[Clause, ...]
+    unstemmed: tuple[Clause, ...]
     required: tuple[Clause, ...]
     cut: bool
 
@@ -45,7 +47,8 @@ def understood(corpus: Corpus, text: str, settings: Settings) -> Query:
     if should and not required:
         should += phrases
     codes = _codes(words, settings)
-    return Query(text, words, counted, should, codes, required, len(asked) < len(cut))
+    unstemmed = weighing.unstemmed(words) if codes else ()
+    return Query(text, words, counted, should, codes, unstemmed, required, len(asked) < len(cut))
 
 
 def _counted(words: list[WeighedWord], settings: Settings, corpus: Corpus) -> dict[Term, Clause]:
@@ -65,4 +68,7 @@ def _codes(words: list[WeighedWord], settings: Settings) -> tuple[Clause, ...]:
     """Of the fusions only; a single leg stays as it is."""
     if not settings.guarantee or settings.fusion in ("dense", "keyword"):
         return ()
-    return weighing.identifiers(words)
+    found = weighing.identifiers(words)
+    if found or settings.identifier is not None:
+        return found
+    return weighing.joined_alone(words)

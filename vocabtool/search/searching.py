@@ -122,8 +122,10 @@ def search(
 
 def _no_better(candidates: Candidates, chance: float) -> list[str]:
     """What to say where no keyword is found, and vectors find what they find of nonsense."""
+    if len(candidates.keyword.rows):
+        return []
     nearest = candidates.dense.scores[:1].tolist()
-    if len(candidates.keyword.rows) or not nearest or nearest[0] > chance:
+    if not nearest or nearest[0] > chance:
         return []
     return [f"{BY_CHANCE}: similarity {nearest[0]:.3f}, and random pairs reach {chance:.3f}"]
 
@@ -168,7 +170,9 @@ def _notes(asking: Asking, vector: Vectors | None) -> list[str]:
 
 def _not_held(query: Query) -> str:
     """Codes that nobody has are not what the first hits are about."""
-    codes = dict.fromkeys(word.word.surface for word in query.words if word.identifier)
+    asking = [word for word in query.words if word.counts]
+    named = [word for word in asking if word.identifier] or asking
+    codes = dict.fromkeys(word.word.surface for word in named)
     return f"no document that may be found holds {' or '.join(codes)}"
 
 

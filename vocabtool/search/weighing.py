@@ -64,10 +64,10 @@ class WeighedWord(NamedTuple):
 
     def searched(self) -> list[Term]:
         """All that finds it: its stems, and of a joined word the exact surface."""
-        terms = dict.fromkeys(Term("words", text) for text in self.parts())
+        terms = [Term("words", text) for text in self.parts() + self.word.unstemmed]
         if self.identifier or self.word.surfaces:
-            terms[self.word.exact()] = None
-        return list(terms)
+            terms.append(self.word.exact())
+        return list(dict.fromkeys(terms)) if len(terms) > 1 else terms
 
     def telling(self) -> list[Term]:
         """The terms whose inverse document frequency is the word's weight in the query."""
@@ -87,9 +87,12 @@ def weigh(
     weighed = []
     for word, known in zip(words, knowing, strict=True):
         counts = only_stop_words or not word.stop
-        unseen, looks_like_one = _is_unseen(known), is_identifier(word.surface)
-        identifier = counts and looks_like_one and (unseen or is_name(word.surface))
-        unknown = counts and ((identifier and unseen) or _is_unknown(word, known))
+        identifier = unknown = False
+        if counts:
+            unseen = _is_unseen(known)
+            looks_like_one = is_identifier(word.surface)
+            identifier = looks_like_one and (unseen or is_name(word.surface))
+            unknown = (identifier and unseen) or _is_unknown(word, known)
         weighed.append(WeighedWord(word, counts, known, identifier, unknown))
     return weighed
 
@@ -118,20 +121,22 @@ def counted(
     identifier weigh as ordinary words do, only the whole as a code.
     """
     asking = {word.word.surface: word for word in words if word.counts}.values()
-    askers = Counter(term for word in asking for term in word.searched())
+    searched = [(word, word.searched()) for word in asking]
     made: dict[Term, Clause] = {}
-    for word in asking:
-        weights = dict.fromkeys(word.searched(), 1 + boost if word.unknown else 1.0)
-        if word.identifier:
-            weights[word.word.exact()] = 1 + code_boost
-        for term, weight in weights.items():
-            made[term] = Clause((term,), max(weight, made[term].boost if term in made else 0.0))
-    for word in (word for word in asking if word.word.surfaces or word.word.humps):
+    for word, terms in searched:
+        weight = 1 + boost if word.unknown else 1.0
+        for term in terms:
+            if term not in made or made[term].boost < weight:
+                made[term] = Clause((term,), weight)
+    for word, terms in searched:
+        if not (word.identifier or word.word.surfaces or word.word.humps):
+            continue
         whole = word.word.exact()
-        parts = [term for term in word.searched() if term != whole]
+        parts = [term for term in terms if term != whole and term.text not in word.word.unstemmed]
         outdone: tuple[Term, ...] = ()
-        least = made[whole].boost
+        least = max(made[whole].boost, 1 + code_boost if word.identifier else 0.0)
         if not word.identifier and len(word.word.words) > 1:
+            askers = Counter(term for _, terms in searched for term in terms)
             parts = [term for term in parts if askers[term] == 1]
             outdone, least = tuple(parts), 0.0
         score = WHOLE_OVER_PARTS * sum(made[part].boost * _idf(part, corpus) for part in parts)
@@ -156,9 +161,29 @@ def _idf(term: Term, corpus: Corpus) -> float:
     return idf(corpus.documents, corpus.document_frequency(term))
 
 
+def joined_alone(words: Iterable[WeighedWord]) -> tuple[Clause, ...]:
+    """What finds a joined word of any kind, where it is all that is searched for: it is meant."""
+    asking = [word.word for word in words if word.counts]
+    if len(asking) == 1 and asking[0].surfaces:
+        return (Clause((asking[0].exact(),)),)
+    return ()
+
+
 def identifiers(words: Iterable[WeighedWord]) -> tuple[Clause, ...]:
     """What finds the documents that hold an identifier exactly, each once."""
     exact = dict.fromkeys(in_a_row(word.word) for word in words if word.identifier)
+    return tuple(map(Clause, exact))
+
+
+def unstemmed(words: Sequence[WeighedWord]) -> tuple[Clause, ...]:
+    """The same, those in mixed case with their own endings; none where that is no other."""
+    if not any(word.identifier and word.word.unstemmed for word in words):
+        return ()
+    exact = dict.fromkeys(
+        tuple(Term("words", text) for text in word.word.unstemmed) or in_a_row(word.word)
+        for word in words
+        if word.identifier
+    )
     return tuple(map(Clause, exact))
 
 

@@ -140,9 +140,9 @@ class VectorLeg:
         probes = self._probes(left)
         while True:
             found = codes.candidates(query[np.newaxis], self._candidates(limit), probes, coded)[0]
-            found = np.sort(found[found >= 0])
-            if len(found) >= min(limit, left) or probes >= codes.lists:
-                return found
+            rows: Rows = np.sort(found[found >= 0])
+            if len(rows) >= min(limit, left) or probes >= codes.lists:
+                return rows
             probes *= 4
 
     def _probes(self, left: int) -> int:
