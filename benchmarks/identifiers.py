@@ -2,6 +2,8 @@
 
     python benchmarks/identifiers.py                    every kind, three ways, some minutes
     python benchmarks/identifiers.py --documents 5000   fewer documents
+    python benchmarks/identifiers.py --encoder static:words.npz   a model's own vectors too
+    python benchmarks/identifiers.py --asked "how does {} work"     each within a question
     python benchmarks/identifiers.py --json FILE        keep the shares
 
 Documents are the docstrings of the installed packages that are named below, in paragraphs, in an
@@ -10,9 +12,10 @@ each kind 120 identifiers are drawn whose text is in one document only, in any c
 and CVE numbers packages hold few: documents are planted for them, by the same seed, each a
 paragraph with a made-up name in it, beside one that repeats the parts of the name.
 
-Each is asked for alone: without vectors, with those of a mean of word vectors that the corpus is
-encoded with (20,000 words, random by a seed, so that they tell words apart but nothing else), whose
-model knows words of letters only, and with random ones of a model whose vocabulary is not known.
+Each is asked for alone, or as ``--asked`` has it: without vectors, with those of a mean of word
+vectors that the corpus is encoded with (20,000 words, random by a seed, so that they tell words
+apart but nothing else), whose model knows words of letters only, with the same of a model whose
+vocabulary is not known, and with each ``--encoder``, as ``vocabtool index --model`` takes it.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from vocabtool.index.index import Index
 PACKAGES: Final = (
     "numpy", "pandas", "scikit-learn", "matplotlib", "networkx", "nltk", "scipy", "pyarrow",
     "spacy", "polars", "pillow", "Pygments", "rich", "click", "hypothesis", "pytest", "setuptools",
+    "fonttools", "pyparsing", "tornado", "protobuf", "torch", "keras", "sympy", "gensim",
 )  # fmt: skip  # a list
 DOCUMENTS: Final = 25_000
 EACH: Final = 120
@@ -142,10 +146,13 @@ def encoded(texts: Sequence[str], vectors: Mapping[str, NDArray[Any]]) -> NDArra
 
 
 def shares(
-    index: Index, asked: Sequence[tuple[str, int]], vectors: NDArray[Any] | None
+    index: Index,
+    queries: Sequence[str],
+    asked: Sequence[tuple[str, int]],
+    vectors: NDArray[Any] | None,
 ) -> tuple[float, float]:
     """How often the right document comes first, and among the first ten."""
-    hits = index.search_many([name for name, _ in asked], vectors=vectors)
+    hits = index.search_many(queries, vectors=vectors)
     ids = [[hit.id for hit in found] for found in hits]
     right = [str(row) for _, row in asked]
     first = sum(found[:1] == [one] for found, one in zip(ids, right, strict=True))
@@ -157,6 +164,8 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--documents", type=int, default=DOCUMENTS)
+    parser.add_argument("--asked", default="{}", help="a question, with {} for the identifier")
+    parser.add_argument("--encoder", action="append", default=[], help="a model: its own vectors")
     parser.add_argument("--json", type=Path, help="where the shares are kept")
     options = parser.parse_args()
     generator = random.Random(SEED)
@@ -169,22 +178,28 @@ def main() -> None:
     asked = {kind: drawn(kind, texts, generator) for kind in KINDS}
     print(f"{len(texts):,} documents, {4 * EACH} of them planted for {' and '.join(PLANTED)}")
     ways: dict[str, tuple[dict[str, NDArray[Any]] | None, dict[str, Any]]] = {
-        "no vectors": (None, {}),
-        "word vectors": (vectors, {"vocabulary": known, "rule": "regex:[a-z]+"}),
-        "unknown model": (vectors, {}),
+        "no vectors": (None, {"dim": DIM}),
+        "word vectors": (vectors, {"dim": DIM, "vocabulary": known, "rule": "regex:[a-z]+"}),
+        "unknown model": (vectors, {"dim": DIM}),
     }
+    for model in options.encoder:
+        fitted = {"sample": texts} if model.startswith("static:") else {}
+        ways[Path(model).name[-16:]] = None, {"model": model, **fitted}
     kept: dict[str, dict[str, tuple[float, float]]] = {}
     print(f"{'first / in ten':<14}{'n':>5}" + "".join(f"{way:>18}" for way in ways) + "  wanted")
     with tempfile.TemporaryDirectory() as folder:
         for way, (encoder, told) in ways.items():
-            index = Index.create(Path(folder) / way, dim=DIM, **told)
-            given = encoded(texts, encoder) if encoder else np.zeros((len(texts), DIM), np.float32)
+            index = Index.create(Path(folder) / way, **told)
+            given = None
+            if "dim" in told:
+                given = encoded(texts, encoder or {})
             with index.writer() as writer:
                 rows = (Document(str(row), text, {}) for row, text in enumerate(texts))
                 writer.add(rows, vectors=given)
             for kind, names in asked.items():
-                queries = encoded([name for name, _ in names], encoder) if encoder else None
-                kept.setdefault(kind, {})[way] = shares(index, names, queries)
+                queries = [options.asked.format(name) for name, _ in names]
+                own = encoded(queries, encoder) if encoder else None
+                kept.setdefault(kind, {})[way] = shares(index, queries, names, own)
     for kind, found in kept.items():
         _, first, ten = KINDS[kind]
         reached = all(one >= first and other >= ten for one, other in found.values())

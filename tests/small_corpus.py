@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.cutting import Cutter, Language
 from vocabtool.keywords.queries import Clause, Field, KeywordQuery, Term
 from vocabtool.ranked import Near, Ranked, Rows, Scores
 from vocabtool.search.corpus import Among, Stored
@@ -53,11 +53,16 @@ class SmallCorpus:
     """Rows are places in ``docs``. Similarity is the inner product. ``asked``: calls by name."""
 
     def __init__(
-        self, docs: Sequence[Doc], knowledge: Knowledge | None = None, *, dim: int = 2
+        self,
+        docs: Sequence[Doc],
+        knowledge: Knowledge | None = None,
+        *,
+        dim: int = 2,
+        language: Language = "none",
     ) -> None:
         self.docs = docs
         self.knowledge = knowledge
-        self.cutter = Cutter("none")
+        self.cutter = Cutter(language)
         self.documents = len(docs)
         self.asked: list[str] = []
         terms = self.cutter.terms([doc.text for doc in docs])

@@ -55,6 +55,7 @@ def test_a_hostile_word_is_judged_at_once() -> None:
         "_private_name", "np._core.Array", "foo.__init__",
         "a.bc", "end.Start", "x_train", "Node.js", "std::map.at_x1", "__class_getitem__",
         "größe.länge", "camelCase", "LinearRegression", "parseHttpHeader", "aaBb",
+        "/usr/lib", "src/main.py", "vocabtool/search/legs", "a_b/cc-d.e/ff",
     ],
 )  # fmt: skip  # a list
 def test_names(word: str) -> None:
@@ -68,6 +69,7 @@ def test_names(word: str) -> None:
     [
         "e.g", "U.S", "U.S.A", "Ph.D", "i.e", "http://example.com/a_b", "a_1", "1.5.x", "foo_1",
         "_private", "init__", ".NET", "john.doe@example.com", "quick-brown", "and/or", "a:bc",
+        "/usr", "input/output", "P/CAF", "km/h", "2024/jan/02", "example.com/page", "a/b/c", "//a",
         "mRNA", "HTTPServer", "parseHTTPHeader", "iPhone", "aB", "IL-6", "word", "Word", "WORD",
         "utf8Decode", "foo_bar-baz", "", "__", "_", "->",
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -227,6 +228,42 @@ def test_a_code_of_several_terms_is_held_by_what_holds_them_in_a_row(fusion: Fus
     docs = [Doc("part", "東京 東京 東京", (1, 0)), Doc("whole", "in 東京都庁 they say", (0, 1))]
     hits = ask("東京都庁", corpus=SmallCorpus(docs), identifier="東京都庁", fusion=fusion)
     assert [(hit.id, hit.tier) for hit in hits] == [("whole", 1), ("part", 0)]
+
+
+ENDINGS = (
+    Doc("more", "DataFrames, DataFrames and DataFrames", (1, 0)),
+    Doc("one", "a DataFrame among many other things that are said", (0, 1)),
+    Doc("lower", "dataframe", (0.5, 0.5)),
+    Doc("parts", "data frame data frame", (1, 0)),
+)
+
+
+@pytest.mark.parametrize("vector", [EAST, None])
+def test_a_name_in_mixed_case_comes_first_where_it_ends_as_it_was_asked_for(
+    vector: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None,
+) -> None:
+    """Then what has its stem, in any case; its parts last."""
+    corpus = SmallCorpus([*ENDINGS, Doc("js", "javascript", (0, 1))], language="english")
+    hits = ask("DataFrame", vector, corpus)[:4]
+    assert (hits[0].id, [hit.tier for hit in hits]) == ("one", [2, 1, 1, 0])
+    assert hits[3].id == "parts"
+    assert (ask("JavaScript", vector, corpus)[0]).id == "js"
+
+
+@pytest.mark.parametrize("query", ["input/output", "IL-6", "src/io/main.py", "C#"])
+@pytest.mark.parametrize("knowledge", [None, KnownWords(["input", "output", "input/output"])])
+def test_a_joined_word_that_is_all_of_a_query_is_meant_whole(
+    query: str, knowledge: KnownWords | None
+) -> None:
+    """Whatever joins it, and though vectors prefer its parts."""
+    parts = re.sub(r"\W", " ", query)
+    docs = [Doc("part", f"{parts} {parts} {parts}", (1, 0)), Doc("whole", f"an {query} of", (0, 1))]
+    hits = ask(query, corpus=SmallCorpus(docs, knowledge))
+    assert [(hit.id, hit.tier) for hit in hits] == [("whole", 1), ("part", 0)]
+    beside = ask(f"{query} box", corpus=SmallCorpus(docs, knowledge))
+    assert {hit.tier for hit in beside} == ({0, 1} if ".py" in query else {0})
+    chosen = ask(query, corpus=SmallCorpus(docs, knowledge), identifier="box")
+    assert {hit.tier for hit in chosen} == {0}
 
 
 def test_models_of_pieces_have_no_m_and_a_smaller_a() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -41,8 +42,8 @@ class Candidates(NamedTuple):
         """Similarity and BM25 of the candidates at ``places``; ``None`` where there is none."""
         near, bm25 = self.similarities[places].tolist(), self.bm25()[places].tolist()
         return [
-            (None if one != one else one, other or None)  # NaN alone differs from itself
-            for one, other in zip(near, bm25, strict=True)
+            (None if isnan(similarity) else similarity, score or None)
+            for similarity, score in zip(near, bm25, strict=True)
         ]
 
     def dense_ranks(self) -> NDArray[np.int64]:

@@ -99,8 +99,9 @@ class Hit:
     it within one answer, whose best may have 1 however bad it is.
     ``tier``: 1 where it holds an identifier of the query whole, or the joined word that is all of
     it: such documents come first. 2 where the query has a name in mixed case whose stem is another,
-    and it holds one to the last letter (asked for ``DataFrame``, ``DataFrames`` is 1). ``similarity``: how near it is to the query's vector, by the metric of the
-    index (cosine, inner product, minus the squared distance); ``None`` where either has no vector.
+    and it holds one to the last letter (asked for ``DataFrame``, ``DataFrames`` is 1).
+    ``similarity``: how near it is to the query's vector, by the metric of the index (cosine, inner
+    product, minus the squared distance); ``None`` where either has no vector.
     ``bm25``: of the query's words as they were weighed; ``None`` where the keyword leg did not find
     it. ``explanation``: only when asked for.
     """

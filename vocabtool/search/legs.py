@@ -64,8 +64,8 @@ def _of_one_code(
 ) -> KeywordLeg | None:
     """The same for a code that few documents hold, in less time; ``None`` where more hold it.
 
-    Nor for a code that no single term finds, or that outdoes its parts. Its documents are found with all that they score, the
-    others without it: a union of both.
+    Nor for a code that no single term finds, or that outdoes its parts. Its documents are found
+    with all that they score, the others without it: a union of both.
     """
     (code,) = query.codes
     own = tuple(clause for clause in query.should if clause.terms == code.terms)
