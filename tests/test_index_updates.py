@@ -356,3 +356,68 @@ def test_damaged_hashes_and_sources_are_found(tmp_path: Path, damage: str) -> No
     os.truncate(file, 40)
     with pytest.raises(InvalidFile, match=file.name):
         Index.open(index.path, noting).update(sync=True, force=True)
+
+
+def test_of_an_id_in_two_files_the_last_counts(tmp_path: Path) -> None:
+    """However they are read; nothing changes where nothing changed, and no id is there twice."""
+    for on_error in ("raise", "skip"):
+        one = write(tmp_path / "1.jsonl", {"X": "one", "a": "first"})
+        two = write(tmp_path / "2.jsonl", {"X": "two", "b": "second"})
+        index = Index.create(tmp_path / on_error, noting)
+        index.load(one, id_field="id")
+        index.load(two, id_field="id", on_error=on_error, on_existing="update")
+        for number in range(3):
+            write(one, {"X": "one", "a": "first", **rows(number + 1)})
+            report = index.update()
+            assert (*counts(report), report.dropped) == (1, 0, 3 + number, 0, 1)
+            assert texts(index)["X"] == "two"
+        write(two, {"X": "too", "b": "second"})
+        assert counts(index.update(sync=True)) == (0, 1, 5, 0)
+        assert texts(index)["X"] == "too"
+        with index.writer() as writer:
+            writer.delete([*texts(index)])
+        index.compact()
+        write(two, {"X": "two", "b": "second"})
+        assert counts(index.update()) == (6, 0, 0, 0)
+        assert index.verify().documents == len(texts(index)) == 6
+        assert texts(index)["X"] == "two"
+
+
+def test_an_id_twice_in_one_file_is_still_an_error(tmp_path: Path) -> None:
+    """Where it was one when the file was indexed."""
+    one, two = write(tmp_path / "1.jsonl", rows(3)), write(tmp_path / "2.jsonl", rows(3, "e"))
+    index = made(tmp_path, one, two)
+    with one.open("a") as file:
+        file.write('{"id": "d1", "text": "again"}\n')
+    with pytest.raises(InvalidFile, match=r"1\.jsonl:4: the id 'd1' is also that of .*1\.jsonl:2"):
+        index.update()
+
+
+def test_a_load_does_not_go_on_where_an_update_stopped(tmp_path: Path) -> None:
+    """An update reads files in another order: the load reads all."""
+    one = write(tmp_path / "1.jsonl", rows(2000))
+    two = write(tmp_path / "2.jsonl", rows(2000, "e"))
+    index = made(tmp_path, one, two)
+    write(one, new := {id_: f"{text} anew" for id_, text in rows(2000).items()})
+    write(two, rows(1999, "e"))
+    fails_at.append("d number 1500 anew")
+    with pytest.raises(RuntimeError, match="failed at"):
+        index.update(commit_rows=1000)
+    fails_at.clear()
+    index = Index.open(index.path, noting)
+    report = index.load([one, two], id_field="id", on_existing="update")
+    assert (report.read, report.resumed) == (3999, 0)
+    assert texts(index) == new | rows(2000, "e")
+
+
+def test_a_file_that_two_names_hold_is_of_the_first(tmp_path: Path) -> None:
+    """When it is indexed, and when it is updated: a sync of the other finds nothing to remove."""
+    folder = tmp_path / "docs"
+    one, two = write(folder / "1.jsonl", rows(9)), write(folder / "2.jsonl", rows(9, "e"))
+    index = made(tmp_path, folder, one, on_duplicate="first")
+    with index.writer() as writer:
+        assert [*writer.row_sources()] == [1] * 18
+    write(two, rows(10, "e"))
+    index.update()
+    with index.writer() as writer:
+        assert [*writer.row_sources()] == [1] * 19

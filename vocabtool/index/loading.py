@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vocabtool.documents import OnError, Repeated, Skip, Skipped, Sources, batches
 from vocabtool.encoders.encoder import Encoder, Vectors
@@ -28,7 +29,7 @@ from vocabtool.index.document_columns import DocumentRows
 from vocabtool.index.document_fields import of_texts
 from vocabtool.index.document_rows import of_batch, out_of_file
 from vocabtool.index.manifest import Load
-from vocabtool.index.named_files import Part, in_scope, made_of, named, shards_in
+from vocabtool.index.named_files import Part, in_scope, made_of, named
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.sources import Reading
 from vocabtool.index.unchanged import Held
@@ -41,6 +42,7 @@ from vocabtool.pipeline.inputs import Input, changes, facts_of
 from vocabtool.pipeline.shards import Shards, vectors_of
 from vocabtool.pipeline.slabs import ID, TEXT
 from vocabtool.ranked import Rows
+from vocabtool.repeated_ids import RepeatedIds
 from vocabtool.words.cut import not_utf8
 
 if TYPE_CHECKING:
@@ -225,6 +227,9 @@ class _Loading:
         self._facts = _facts(parts)
         self._held = Held(before) if asked.on_existing == "update" else None
         self._seen = np.zeros(before.manifest.rows, np.bool_)
+        several = sum(len(part.sources) for part in parts) > 1
+        self._ids = RepeatedIds() if several else None
+        self._compared_ids = 0
         self._skipped = Skipped()
         self._repeated = Repeated()
         self._read = start
@@ -236,7 +241,7 @@ class _Loading:
     def done(self) -> LoadReport:
         """Load what is left, committing on the way; what is to be removed goes with the last."""
         began, before, committed = time.monotonic(), self._writer.rows, self._read
-        for part in self._parts:
+        for part in reversed(self._parts):  # of one id the last counts, so it is read first
             with closed_after(self._blocks(part)) as blocks:
                 for block in blocks:
                     self._take(block, part.reading.on_error)
@@ -307,16 +312,17 @@ class _Loading:
     def _load(self, *, finished: bool) -> Load | None:
         if self._plan is None:
             return None
-        return Load(self._plan, self._read, finished, self._new, finished and self._asked.sync)
+        goes_on = finished or self._asked.reading is not None  # an update reads all again
+        read = self._read if goes_on else 0
+        return Load(self._plan, read, finished, self._new, finished and self._asked.sync)
 
     def _tell(self) -> None:
         if self._progress is not None:
             self._progress(f"{self._read:,} documents", 0.0)
 
     def _blocks(self, part: Part) -> Iterator[Block]:
-        shards = shards_in(part.sources)
-        if shards is not None:
-            return self._of_shards(Shards.open(shards), part)
+        if part.shards is not None:
+            return self._of_shards(Shards.open(part.shards), part)
         encoder = self._belonging.encoder
         if encoder is None:
             raise VocabtoolError(
@@ -327,30 +333,32 @@ class _Loading:
 
     def _encoded(self, encoder: Encoder, part: Part) -> Iterator[Block]:
         reading = part.reading
-        found = batches(
-            part.sources,
-            field=reading.field,
-            format=reading.format,
-            id_field=reading.id_field,
-            keep=reading.keep,
-            on_error=reading.on_error,
-            skipped=self._skipped,
-            on_duplicate=reading.on_duplicate,
-            repeated=self._repeated,
-            size=BLOCK,
-            rows=ROWS,
-            start=self._start,
-        )
 
         def rows_of() -> Iterator[tuple[DocumentRows, int, int]]:
-            with closed_after(found):
-                for batch in found:
-                    told, source = part.files.get(batch.source, (batch.source, 0))
-                    rows = of_batch(replace(batch, source=told))
-                    bad = _bad(rows)
-                    if self._held is not None:  # a value that is left out changes no row
-                        rows = self._writer.kept(rows, reading.on_error)
-                    yield rows, source, bad
+            for sources in reversed(part.sources):
+                found = batches(
+                    sources,
+                    field=reading.field,
+                    format=reading.format,
+                    id_field=reading.id_field,
+                    keep=reading.keep,
+                    on_error=reading.on_error,
+                    skipped=self._skipped,
+                    on_duplicate=reading.on_duplicate,
+                    repeated=self._repeated,
+                    size=BLOCK,
+                    rows=ROWS,
+                    start=self._start,
+                )
+                with closed_after(found):
+                    for batch in found:
+                        told, source = part.files.get(batch.source, (batch.source, 0))
+                        rows = of_batch(replace(batch, source=told))
+                        bad = int(not_utf8(rows.texts))
+                        if self._held is not None:  # a value that is left out changes no row
+                            rows = self._writer.kept(rows, reading.on_error)
+                            rows = rows.only(self._not_met(rows))
+                        yield rows, source, bad
 
         def encoded(read: tuple[DocumentRows, int, int]) -> Block:
             rows, source, bad = read
@@ -360,6 +368,16 @@ class _Loading:
 
         threads = self._asked.threads or THREADS[encoder.kind]
         return parallel_map(encoded, rows_of(), workers=threads)
+
+    def _not_met(self, rows: DocumentRows) -> NDArray[np.bool_]:
+        """Which documents are of ids that no FILE had which was read before: shape (n,)."""
+        chosen = np.ones(rows.rows, np.bool_)
+        if self._ids is not None:
+            places = np.arange(self._compared_ids, self._compared_ids + rows.rows)
+            chosen[self._ids.add(rows.ids, places).rows] = False
+            self._compared_ids += rows.rows
+            self._repeated.count += int(np.count_nonzero(~chosen))
+        return chosen
 
     def _compared(
         self,
@@ -406,15 +424,11 @@ class _Loading:
                     yield Block(rows, vectors, source, rows.rows, 0)
                 else:
                     rows = self._writer.kept(rows, part.reading.on_error)
-                    yield self._compared(rows, vectors, source, 0, None)
+                    new = self._not_met(rows)
+                    yield self._compared(rows.only(new), vectors[new], source, 0, None)
 
 
 def _rows(batch: pa.RecordBatch, shards: Shards) -> tuple[DocumentRows, Vectors]:
     fields = {name: of_texts(batch.column(name)) for name in shards.plan.keep}
     rows = DocumentRows(batch.column(ID), batch.column(TEXT), fields)
     return out_of_file(rows, lambda row: str(shards.path)), vectors_of(batch)
-
-
-def _bad(rows: DocumentRows) -> int:
-    """How many texts are not UTF-8."""
-    return not_utf8(rows.texts)

@@ -21,11 +21,12 @@ AS_SHIPPED: Final = Reading(None, None, None, (), "raise", "error")
 class Part(NamedTuple):
     """FILEs that are read alike.
 
-    ``sources``: what is opened. ``files``: of each file among it the name that it is told by, and
-    the number of its FILE; of a stream nothing. ``notes``: on files of folders that are not read.
+    ``sources``: what is opened, in each of which ids are compared as ``reading`` says; of documents
+    of one id in several the last counts. ``files``: of each file among it the name that it is told
+    by, and the number of its FILE; of a stream nothing. ``notes``: on files that are not read.
     """
 
-    sources: Sources
+    sources: tuple[Sources, ...]
     reading: Reading
     files: Mapping[str, tuple[str, int]]
     is_stream: bool = False
@@ -36,6 +37,11 @@ class Part(NamedTuple):
         """The numbers of the FILEs."""
         return {number for _, number in self.files.values()}
 
+    @property
+    def shards(self) -> Path | None:
+        """The folder of shards that is read, if it is one."""
+        return shards_in(self.sources[0])
+
 
 def named(
     sources: Sources, reading: Reading, known: Sequence[Source], index: Path
@@ -44,17 +50,18 @@ def named(
     files = files_outside(sources, index)
     names = names_of(sources)
     if files is None or names is None or not can_be_read_again(files):
-        part = Part(sources if files is None else files, reading, {}, is_stream=True)
+        part = Part((sources if files is None else files,), reading, {}, is_stream=True)
         return [part], (*known,)
     given = [Source.named(name, index, reading) for name in names]
     all_known, numbers = _remembered(known, given)
     told: dict[str, tuple[str, int]] = {}
     for source in given:
         found = files_outside([source.name], index) or []
-        told |= {file: (file, numbers[source.path]) for file in found}
+        for file in found:
+            told.setdefault(file, (file, numbers[source.path]))
     if shards_in(sources) is not None:
-        return [Part(sources, reading, told)], all_known
-    return [Part(files, reading, told, notes=left_out(sources, index))], all_known
+        return [Part((sources,), reading, told)], all_known
+    return [Part((files,), reading, told, notes=left_out(sources, index))], all_known
 
 
 def made_of(
@@ -76,7 +83,7 @@ def made_of(
                     "what is gone cannot be told from a stream: a sync wants names of files"
                 )
             stream = sources if given_files is None else given_files
-            return [Part(stream, reading, {}, is_stream=True)], (*known,)
+            return [Part((stream,), reading, {}, is_stream=True)], (*known,)
         by_path = {source.path: source for source in known}
         given = [Source.named(name, index, reading) for name in names]
         chosen = [by_path.get(source.path, source) for source in given]
@@ -94,10 +101,13 @@ def made_of(
                 "the FILEs to read"
             )
         part = _part(source, numbers[source.path], index, taken)
-        if parts and parts[-1].reading == part.reading and not _any_shards(parts[-1], part):
-            last = parts.pop()
+        last = parts[-1] if parts else part
+        if parts and last.reading == part.reading and last.shards is part.shards is None:
             files, notes = {**last.files, **part.files}, (*last.notes, *part.notes)
-            part = Part([*files], part.reading, files, notes=notes)
+            is_one = part.reading.on_duplicate != "error"
+            read = ([*files],) if is_one else (*last.sources, *part.sources)
+            part = Part(read, part.reading, files, notes=notes)
+            parts.pop()
         parts.append(part)
     return parts, all_known
 
@@ -115,12 +125,8 @@ def _part(source: Source, number: int, index: Path, taken: set[str]) -> Part:
         file: (file if name == source.name else file.removeprefix(start), number) for file in files
     }
     if shards_in(name) is not None:
-        return Part(name, source.reading, told)
-    return Part(files, source.reading, told, notes=left_out(name, index))
-
-
-def _any_shards(*parts: Part) -> bool:
-    return any(shards_in(part.sources) is not None for part in parts)
+        return Part((name,), source.reading, told)
+    return Part((files,), source.reading, told, notes=left_out(name, index))
 
 
 def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
