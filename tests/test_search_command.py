@@ -208,3 +208,22 @@ def test_queries_before_an_open_quote_are_answered(
         "query: os.path.join",
         "query: std::vector",
     ]
+
+
+def test_an_abbreviation_is_one_word_like_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its letters are in many documents, and would make the whole weigh more than all else."""
+    index = Index.create(tmp_path / "index", dim=2, vocabulary=["love"])
+    with index.writer() as writer:
+        writer.add(["things, e.g. others", "sorting an array", "e, g"], vectors=np.ones((3, 2)))
+    cli.main(
+        ["search", str(index.path), "e.g. sorting an array", "--explain", "--fusion", "keyword"],
+        standalone_mode=False,
+    )
+    told = capfd.readouterr().out
+    assert "  e.g      unknown to the model, in 1 document\n" in told
+    assert [line[:5] for line in told.splitlines() if line[1:3] in ("1.", "2.", "3.")] == [
+        " 1. 1",
+        " 2. 0",
+    ]

@@ -58,9 +58,10 @@ def _frequencies(word: WeighedWord, corpus: Corpus) -> tuple[int, int | None]:
 
     Of a run without blanks the rarest of its pairs of characters is told.
     """
-    rarest = min(corpus.document_frequency(Term("words", part)) for part in word.parts())
+    parts = [corpus.document_frequency(Term("words", part)) for part in word.parts()]
+    rarest = min(parts, default=None)
     whole = word.word.exact()
-    if word.word.surfaces:
+    if word.word.surfaces or rarest is None:
         return corpus.document_frequency(whole), rarest
     if word.word.humps:
         humps = (Term("words", hump) for hump in word.word.humps)

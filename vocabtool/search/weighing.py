@@ -55,12 +55,14 @@ class WeighedWord(NamedTuple):
     def parts(self) -> tuple[str, ...]:
         """The stems that are searched: of an identifier those of two characters and more.
 
-        Single ones, of which many documents hold some, say nothing; alone they are all there is.
+        Single ones, of which many documents hold some, say nothing: of ``e.g.`` only the whole is
+        searched, as one word like others.
         """
         words = self.word.words + self.word.humps
-        if not self.identifier:
-            return words
-        return tuple(word for word in words if len(word) >= SHORTEST_TELLING) or words
+        longer = tuple(word for word in words if len(word) >= SHORTEST_TELLING)
+        if self.word.surfaces and len(words) > 1 and not longer and "".join(words).isalpha():
+            return ()
+        return (longer or words) if self.identifier else words
 
     def searched(self) -> list[Term]:
         """All that finds it: its stems, and of a joined word the exact surface."""
@@ -129,7 +131,7 @@ def counted(
             if term not in made or made[term].boost < weight:
                 made[term] = Clause((term,), weight)
     for word, terms in searched:
-        if not (word.identifier or word.word.surfaces or word.word.humps):
+        if not (word.identifier or word.word.surfaces or word.word.humps) or not word.parts():
             continue
         whole = word.word.exact()
         parts = [term for term in terms if term != whole and term.text not in word.word.unstemmed]
