@@ -83,7 +83,8 @@ def _of_hits(name: str, hits: Hits, place: int | None, answer: Answer) -> Iterat
     yield f"  {name}: {where}"
     for rank, hit in enumerate(hits, 1):
         mark = ">" if hit.id == answer.question.document else " "
-        yield f"   {mark}{rank}. {hit.id}{_why(hit)}"
+        told = f"{rank}. {hit.id}{_why(hit)}"
+        yield from _indented(told, f"   {mark}", "       ")
 
 
 def _why(hit: Hit) -> str:
@@ -114,5 +115,7 @@ def _index(demo: Demo) -> str:
     return shlex.quote(str(demo.folder / "index"))
 
 
-def _indented(text: str, by: str = "  ") -> list[str]:
-    return wrap(text, WIDTH, initial_indent=by, subsequent_indent=by, break_on_hyphens=False)
+def _indented(text: str, first: str = "  ", other: str | None = None) -> list[str]:
+    """Lines of text, with ``other`` (if not the same) before all but the first."""
+    other = first if other is None else other
+    return wrap(text, WIDTH, initial_indent=first, subsequent_indent=other, break_on_hyphens=False)
