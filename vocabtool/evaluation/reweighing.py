@@ -32,7 +32,7 @@ class Legs(NamedTuple):
     rows: Rows
     similarities: Scores
     bm25: Scores
-    tiers: NDArray[np.bool_]
+    tiers: NDArray[np.int8]
     m: float
     by_vector: bool
     by_words: bool
