@@ -151,7 +151,7 @@ def names(rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[str]:
 def test_the_order_is_tier_then_score_then_id() -> None:
     """Row 3 is the only one of tier 1; rows 0 and 2 tie, and row 2 has the smaller id."""
     scores = np.array([0.5, 0.9, 0.5 + 1e-9, 0.1])
-    tiers = np.array([False, False, False, True])
+    tiers = np.array([0, 0, 0, 1], np.int8)
     found = best(np.arange(4), scores, tiers, 4, names)
     assert found.places.tolist() == [3, 1, 2, 0]
     assert found.scores.tolist() == [0.1, 0.9, 0.5 + 1e-9, 0.5 + 1e-9]
