@@ -555,7 +555,7 @@ def test_what_is_written_is_not_read(
     monkeypatch.chdir(tmp_path)
     vocabtool.embed(corpus, encode, "out")
     before = files_of(tmp_path / "out")
-    with pytest.raises(VocabtoolError, match="where the vectors go"):
+    with pytest.raises(VocabtoolError, match="which is written to"):
         vocabtool.embed(source, encode, "out", force=True)
     assert files_of(tmp_path / "out") == before
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -138,6 +139,35 @@ def test_an_index_is_made_in_an_empty_folder_only(tmp_path: Path) -> None:
     (tmp_path / "index" / folder.MANIFEST).unlink()
     assert len(Index.create(tmp_path / "index", dim=2)) == 0
     assert len(Index.open(tmp_path / "index")) == 0
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_old_index_needs_its_vocabulary_until_the_new_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    """Also where both hold the same in other bytes; a damaged file is replaced."""
+    path, commit = tmp_path / "index", folder.commit
+    before = answers(made(path, vocabulary=["amber"]))
+    (file,) = path.glob("vocabulary-*")
+
+    def saved(vocabulary: object, to: Path, format_: str) -> None:
+        pq.write_table(table, to, compression="none", use_dictionary=False)
+
+    def stopped(where: Path, manifest: Manifest) -> None:
+        if where == path:
+            raise InterruptedError
+        commit(where, manifest)
+
+    table = pq.read_table(file)
+    monkeypatch.setattr("vocabtool.index.belonging.save", saved)
+    with monkeypatch.context() as patched, pytest.raises(InterruptedError):
+        patched.setattr(folder, "commit", stopped)
+        Index.create(path, dim=2, vocabulary=["amber"], force=True)
+    assert answers(Index.open(path)) == before
+    if damaged:
+        file.write_bytes(b"nothing")
+    Index.create(path, dim=2, vocabulary=["amber"], force=True)
+    assert Index.open(path).verify().documents == 0
 
 
 @pytest.mark.parametrize("name", ["nothing", "file.txt"])

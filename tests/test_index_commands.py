@@ -506,7 +506,7 @@ def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatc
     assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
     told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), Took(2, 0)))
     assert told[1] == "  done now    nothing: there is no document"
-    assert told[-1] == "  weight      of the keyword leg: not calibrated"
+    assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
 
 
 def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:

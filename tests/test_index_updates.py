@@ -93,7 +93,7 @@ def test_only_what_changed_is_encoded(tmp_path: Path) -> None:
     assert texts(index) == held | {"d3": "another text", "new": "a new text"}
     assert index.verify().deleted == 2
     commit = index.manifest.commit
-    assert counts(index.update(sync=True)) == (0, 0, 0, 0)  # nothing changed since
+    assert counts(index.update(sync=True)) == (0, 0, 50, 0)  # nothing changed since
     assert index.manifest.commit == commit
 
 
@@ -180,7 +180,7 @@ def test_names_are_kept_from_anywhere(tmp_path: Path, monkeypatch: pytest.Monkey
     moved = Index.open(tmp_path / "moved" / "index", noting)
     assert counts(moved.update(sync=True)) == (1, 0, 2, 0)
     assert {*texts(moved)} == {"docs/a.txt:1", "docs/a.txt:2", "docs/b.txt:1"}
-    assert counts(moved.update(tmp_path / "moved" / "docs", sync=True)) == (0, 0, 0, 0)
+    assert counts(moved.update(tmp_path / "moved" / "docs", sync=True)) == (0, 0, 3, 0)
 
 
 @pytest.mark.parametrize("name", ["docs", "docs/*.jsonl"])
@@ -421,3 +421,46 @@ def test_a_file_that_two_names_hold_is_of_the_first(tmp_path: Path) -> None:
     index.update()
     with index.writer() as writer:
         assert [*writer.row_sources()] == [1] * 19
+
+
+def test_a_vector_that_a_caller_gave_is_of_its_document_alone(tmp_path: Path) -> None:
+    """A document of the same text is encoded."""
+    file = write(tmp_path / "x.jsonl", rows(3))
+    index = made(tmp_path, file)
+    with index.writer() as writer:
+        writer.add([Document("own", "aab")], np.ones((1, counted_letters.DIM)))
+    write(file, rows(3) | {"new": "aab"})
+    index.update()
+    assert asked_of == ["aab"]
+    (hit,) = index.search("aab", k=1, fusion="dense")
+    assert hit.id == "new"
+    assert hit.similarity == pytest.approx(1, abs=1e-3)
+
+
+def test_what_was_indexed_before_is_unchanged(tmp_path: Path) -> None:
+    """Also where nothing is read, as no FILE changed."""
+    index = made(tmp_path, write(tmp_path / "x.jsonl", rows(3)))
+    assert counts(index.update()) == (0, 0, 3, 0)
+
+
+def test_a_glob_is_found_in_a_folder_of_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From elsewhere too; a file whose name looks like a glob is that file."""
+    folder = tmp_path / "[2024] x"
+    write(folder / "a1.jsonl", rows(3))
+    write(folder / "b[1].jsonl", rows(3, "e"))
+    monkeypatch.chdir(folder)
+    index = made(tmp_path, Path("a*.jsonl"), Path("b[1].jsonl"))
+    write(folder / "a2.jsonl", {"new": "new"})
+    monkeypatch.chdir(tmp_path)
+    assert counts(index.update(sync=True)) == (1, 0, 6, 0)
+
+
+@pytest.mark.parametrize("name", [".new-idx", ".new-0123456789abcdeg"])
+def test_a_folder_may_be_called_nearly_as_one_on_its_way(tmp_path: Path, name: str) -> None:
+    """Files beside it are read."""
+    file = write(tmp_path / "x.jsonl", rows(3))
+    index = Index.create(tmp_path / name, noting)
+    assert index.load(file, id_field="id").added == 3
+    assert index.update(sync=True).unchanged == 3

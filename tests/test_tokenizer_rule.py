@@ -232,7 +232,12 @@ def test_an_index_keeps_its_tokenizer(tokenizer: Path, tmp_path: Path) -> None:
     found = opened.search("storage permissions", vector=np.ones(2, np.float32), explain=True)
     assert [word.known for word in found.query.words] == [True, True]
     assert opened.verify().documents == 1
+    other = tmp_path / "index" / f"tokenizer-{'0' * 64}"
+    other.write_text("of an index that was here before")
+    with opened.writer() as writer:
+        writer.delete(["1"])
     (copy,) = (tmp_path / "index").glob("tokenizer-*")
+    assert copy != other
     data = bytearray(copy.read_bytes())
     data[-1] ^= 1
     copy.write_bytes(data)

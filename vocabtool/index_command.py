@@ -67,7 +67,7 @@ def index_command(
 
     began = time.monotonic()
     with usage_errors(), _stopped():
-        build = _beside(folder, files, model, given) if force else Path(folder)
+        build = _build_folder(folder, files, model, given) if force else Path(folder)
         with removed_if_empty(build):
             index = _index(build, folder, files, model, {**given, "quiet": quiet})
             kinds, held = index.snapshot().documents_store.fields, len(index)
@@ -166,7 +166,9 @@ def _stopped() -> Iterator[None]:
         raise
 
 
-def _beside(folder: str, files: tuple[str, ...], model: str | None, given: dict[str, Any]) -> Path:
+def _build_folder(
+    folder: str, files: tuple[str, ...], model: str | None, given: dict[str, Any]
+) -> Path:
     """Where an index is built while another is in the folder; of the same command the same place.
 
     A stream cannot be gone on with: what was built of one is removed.
@@ -178,11 +180,12 @@ def _beside(folder: str, files: tuple[str, ...], model: str | None, given: dict[
     path = Path(folder)
     if not is_index(path):
         return path
-    refuse_others(path, but_an_index=True)
+    refuse_others(path, allow_index=True)
     found = files_outside(list(files), path) or []
     is_file = model is not None and Path(model).is_file()
     facts = facts_of([*found, model] if model is not None and is_file else found, "stat")
-    build = replacing.beside(path, json.dumps([facts, model, sorted(given.items())], default=str))
+    told = json.dumps([facts, model, sorted(given.items())], default=str)
+    build = replacing.build_folder(path, told)
     if not can_be_read_again(found):
         replacing.remove(build)
     return build

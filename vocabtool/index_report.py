@@ -55,7 +55,7 @@ def lines(index: Index, report: LoadReport, took: Took) -> Iterator[str]:
         yield f"  skipped     {rows}"
     if report.left_out:
         values = counted(report.left_out, "value that is", "values that are")
-        yield f"  left out    {values} not of the field's kind; the documents are in"
+        yield f"  left out    {values} not of the field's kind; their documents were added"
     if report.dropped:
         dropped = counted(report.dropped, "document", "documents")
         yield f"  dropped     {dropped} of an id that was there"
@@ -68,7 +68,7 @@ def lines(index: Index, report: LoadReport, took: Took) -> Iterator[str]:
     yield f"  vectors     {_vectors(index)}"
     words = counted(index.manifest.words, "running word", "running words")
     yield f"  keywords    {index.configuration.language}, {words}"
-    yield f"  weight      of the keyword leg: {_weight(index, report)}"
+    yield f"  weight      of the keyword leg: {_weight(index)}"
 
 
 def _done(report: LoadReport, took: Took) -> str:
@@ -99,10 +99,10 @@ def _vectors(index: Index) -> str:
     )
 
 
-def _weight(index: Index, report: LoadReport) -> str:
+def _weight(index: Index) -> str:
     found = index.calibration
     if found is None:
-        return f"{_fixed_weight(index)}, not calibrated" if report.added else "not calibrated"
+        return f"{_fixed_weight(index)}, not calibrated"
     if found.judged:
         return f"{found.a:.2f}, tuned on {found.judged:,} judged queries"
     return f"{found.a:.2f}, an estimate from {found.sample:,} documents"

@@ -90,10 +90,10 @@ class Configuration:
         if not all(
             text is None or type(text) is str for text in (*texts, found.rule, found.weights)
         ):
-            raise InvalidFile("the configuration's texts are none")
+            raise InvalidFile("the entry 'configuration' holds no texts where they are wanted")
         names = (found.vocabulary, found.weights)
         if not all(name is None or FINGERPRINT.fullmatch(name) for name in names):
-            raise InvalidFile("the fingerprints are none")
+            raise InvalidFile("a fingerprint is not of its form")
         if not OPTIONS.issuperset(found.options) or not all(
             type(value) in (str, bool) for value in found.options.values()
         ):

@@ -193,9 +193,12 @@ class _Evaluation:
             what = f"holds {PLAIN[kind]}: 'contains' is for texts and lists"
             self._refuse(f"the field {field.name!r} {what}", field.position)
         (value,) = part.values
+        if field.name in (ID, TEXT):
+            self._check(field, kind, part)
+            return pc.match_substring(column, str(value))
         written = column.filter(pc.match_substring_regex(column, LIST)).unique()
         lists = [elements(text) for text in decoded(written)]
-        if field.name in (ID, TEXT) or not any(each is not None for each in lists):
+        if not any(each is not None for each in lists):
             self._check(field, kind, part)
             return pc.match_substring(column, str(value))
         holding = pa.array([_has(each, value) for each in lists], pa.bool_())

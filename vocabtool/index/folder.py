@@ -51,12 +51,13 @@ OURS: Final = re.compile(
     r"|\.vocabtool-.*\.tmp"
 )
 MOST_BYTES: Final = 1 << 28  # of a manifest
+BUILD: Final = re.compile(r"\.new-[0-9a-f]{16}")  # another index on its way
+OF_A_MODEL: Final = ("vocabulary-", "weights-", "tokenizer-")
 # What a command that is killed while it makes a folder leaves behind.
 BEGUN: Final = re.compile(
     r"\.lock|vocabulary-[0-9a-f]{16}\.parquet|weights-[0-9a-f]{16}\.json|tokenizer-[0-9a-f]{64}"
-    r"|generation-\d{6}|\.new-[0-9a-f]{16}|\.vocabtool-.*\.tmp"
+    rf"|generation-\d{{6}}|{BUILD.pattern}|\.vocabtool-.*\.tmp"
 )
-BESIDE: Final = ".new-{}"
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -88,16 +89,16 @@ def generation(path: Path, number: int) -> Path:
     return path / GENERATION.format(number)
 
 
-def refuse_others(path: Path, *, but_an_index: bool = False) -> None:
+def refuse_others(path: Path, *, allow_index: bool = False) -> None:
     """Raise :class:`FolderNotEmpty` for what holds more than an index that was begun.
 
-    ``but_an_index``: one that is there may be.
+    ``allow_index``: or an index.
     """
     if not path.exists():
         return
     with reading(str(path)):
         others = sorted(each.name for each in path.iterdir() if not BEGUN.fullmatch(each.name))
-    if but_an_index:
+    if allow_index:
         others = [name for name in others if name != MANIFEST and not GENERATIONS.fullmatch(name)]
     if MANIFEST in others:
         raise FolderNotEmpty(
@@ -115,7 +116,7 @@ def recover(path: Path, manifest: Manifest) -> None:
     """
     remove_generations(path, but=manifest.generation)
     for each in path.iterdir():
-        of_a_model = each.name.startswith(("vocabulary-", "weights-"))
+        of_a_model = each.name.startswith(OF_A_MODEL)
         if BEGUN.fullmatch(each.name) and (
             each.suffix == ".tmp"
             or (of_a_model and each.name not in manifest.configuration.model_files)
@@ -153,4 +154,4 @@ def remove_generations(path: Path, but: int) -> None:
 
 def home(path: Path) -> Path:
     """The folder that an index is for, also where it is built beside the one that is there."""
-    return path.parent if path.name.startswith(BESIDE.format("")) else path
+    return path.parent if BUILD.fullmatch(path.name) else path

@@ -126,8 +126,8 @@ class Index:
         where = Path(path)
         replaces = force and folder.is_index(where)
         if replaces:
-            folder.refuse_others(where, but_an_index=True)
-            where = replacing.beside(where, uuid.uuid4().hex)
+            folder.refuse_others(where, allow_index=True)
+            where = replacing.build_folder(where, uuid.uuid4().hex)
         folder.refuse_others(where)
         with reading(str(where)):
             where.mkdir(parents=True, exist_ok=True)

@@ -78,16 +78,16 @@ class LoadReport:
 
     read: int
     resumed: int
-    added: int
-    updated: int
-    unchanged: int
-    removed: int
-    zero: int
-    not_utf8: int
-    skipped: int
-    first_skipped: tuple[Skip, ...]
-    dropped: int
-    seconds: float
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    zero: int = 0
+    not_utf8: int = 0
+    skipped: int = 0
+    first_skipped: tuple[Skip, ...] = ()
+    dropped: int = 0
+    seconds: float = 0.0
     left_out: int = 0
     first_left_out: tuple[Skip, ...] = ()
     notes: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ def loaded(
 
 def _already_done(load: Load | None) -> LoadReport:
     read = load.documents if load is not None else 0
-    return LoadReport(read, read, 0, 0, 0, 0, 0, 0, 0, (), 0, 0.0)
+    return LoadReport(read=read, resumed=read, unchanged=read)
 
 
 def weights_in(shards: Path) -> FittedWeights | None:
@@ -225,7 +225,9 @@ class _Loading:
         self._writer = writer
         self._progress = progress
         self._facts = _facts(parts)
-        self._held = Held(before) if asked.on_existing == "update" else None
+        self._held = None
+        if asked.on_existing == "update":
+            self._held = Held(before, writer.row_sources() > 0)
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         several = sum(len(part.sources) for part in parts) > 1
         self._ids = RepeatedIds() if several else None
@@ -252,21 +254,21 @@ class _Loading:
         removed = self._remove() if self._asked.sync else 0
         self._writer.commit(self._load(finished=True))
         return LoadReport(
-            self._read,
-            self._start,
-            self._writer.rows - before - self._updated,
-            self._updated,
-            self._unchanged,
-            removed,
-            self._zero,
-            self._not_utf8,
-            self._skipped.count,
-            tuple(self._skipped.first),
-            self._repeated.count,
-            time.monotonic() - began,
-            self._writer.left_out.count,
-            tuple(self._writer.left_out.first),
-            tuple(note for part in self._parts for note in part.notes),
+            read=self._read,
+            resumed=self._start,
+            added=self._writer.rows - before - self._updated,
+            updated=self._updated,
+            unchanged=self._unchanged,
+            removed=removed,
+            zero=self._zero,
+            not_utf8=self._not_utf8,
+            skipped=self._skipped.count,
+            first_skipped=tuple(self._skipped.first),
+            dropped=self._repeated.count,
+            seconds=time.monotonic() - began,
+            left_out=self._writer.left_out.count,
+            first_left_out=tuple(self._writer.left_out.first),
+            notes=tuple(note for part in self._parts for note in part.notes),
         )
 
     def _take(self, block: Block, on_error: OnError) -> None:

@@ -148,8 +148,6 @@ def _plain(manifest: Manifest) -> dict[str, Any]:
         held[each.name] = getattr(manifest, each.name)
     for name in ("configuration", "codes", "calibration"):
         held[name] = None if held[name] is None else asdict(held[name])
-    if manifest.chance is None:
-        del held["chance"]  # as earlier versions wrote it
     return held
 
 
@@ -160,7 +158,6 @@ def _crc(held: Mapping[str, Any]) -> int:
 
 
 def _manifest(held: dict[str, Any]) -> Manifest:
-    held.setdefault("chance", None)
     told = {each.name: held.pop(each.name) for each in fields(Manifest)}
     if held:
         raise InvalidFile(f"{next(iter(held))!r} is in it")
@@ -187,21 +184,15 @@ def _manifest(held: dict[str, Any]) -> Manifest:
     numbers += [number for each in manifest.code_files.values() for number in each]
     numbers += [*manifest.keywords.values(), *manifest.model_files.values()]
     if not all(type(number) is int and 0 <= number < MOST for number in numbers):
-        raise InvalidFile("its numbers are none")
+        raise InvalidFile("a number is not whole, or out of range")
     _check(manifest)
     return manifest
 
 
 def _load(told: list[Any]) -> Load:
     load = Load(*told)
-    if [type(each) for each in load] != [
-        str,
-        int,
-        bool,
-        bool,
-        bool,
-    ] or not 0 <= load.documents < MOST:
-        raise InvalidFile("the load is none")
+    if tuple(map(type, load)) != (str, int, bool, bool, bool) or not 0 <= load.documents < MOST:
+        raise InvalidFile("the entry 'load' does not describe a load")
     return load
 
 
@@ -209,7 +200,7 @@ def _chance(told: list[Any]) -> Chance:
     chance = Chance(*told)
     similarity, rows = chance
     if type(similarity) is not float or not isfinite(similarity) or type(rows) is not int:
-        raise InvalidFile("what chance reaches is no number")
+        raise InvalidFile("the entry 'chance' does not hold two numbers")
     return chance
 
 
@@ -233,7 +224,7 @@ def _check(manifest: Manifest) -> None:
     if {*manifest.code_files} != ({*manifest.code_names} if manifest.coded else set()):
         raise InvalidFile("files of codes of other names")
     if manifest.codes is not None and not _are_facts(manifest.codes):
-        raise InvalidFile("the facts of the codes are none")
+        raise InvalidFile("the entry 'codes' does not describe codes")
     if manifest.codes is not None and manifest.codes.dim != manifest.configuration.dim:
         raise InvalidFile("codes of other vectors")
     if manifest.live < 0:

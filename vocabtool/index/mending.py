@@ -9,9 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
-from vocabtool.index.folder import GENERATIONS, KEYWORDS, MANIFEST
+from vocabtool.index.folder import GENERATIONS, KEYWORDS, MANIFEST, OF_A_MODEL
 
-OF_THE_FOLDER = (MANIFEST, "vocabulary-", "weights-", "tokenizer-")
 MADE_ANEW = ("codes-", "codebook-", KEYWORDS)
 AS_IT_WAS = "index the same FILEs as before, with the same options and --force"
 
@@ -25,7 +24,7 @@ def advice(file: str) -> str | None:
                 folder = quote(str(inside.parent.parent))
                 return f"`vocabtool compact {folder}` makes it anew; where that fails, {AS_IT_WAS}"
             return f"nothing mends it: {AS_IT_WAS}"
-    if path.name.startswith(OF_THE_FOLDER) and _is_beside_a_generation(path):
+    if path.name.startswith((MANIFEST, *OF_A_MODEL)) and _is_beside_a_generation(path):
         return f"nothing mends it: {AS_IT_WAS}"
     return None
 

@@ -115,12 +115,12 @@ def made_of(
 def _part(source: Source, number: int, index: Path, taken: set[str]) -> Part:
     """One FILE, without files that are ``taken``; its own are from now on."""
     start = os.path.join(source.at, "")  # noqa: PTH118 - globs too
-    name = start + source.name if not os.path.isabs(source.name) else source.name  # noqa: PTH117
+    name = source.from_anywhere
     found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
     if not can_be_read_again(found.values()):
         raise VocabtoolError(f"{name}: is a stream now: name the FILEs to read")
     files = [file for real, file in found.items() if real not in taken]
-    taken |= found.keys()
+    taken.update(found)
     told = {
         file: (file if name == source.name else file.removeprefix(start), number) for file in files
     }

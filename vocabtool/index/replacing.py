@@ -15,19 +15,21 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+from vocabtool.checksums import compare
+from vocabtool.errors import InvalidFile, NotFound
 from vocabtool.folder_lock import locked
 from vocabtool.index import folder
 
 
-def beside(path: Path, told: str) -> Path:
+def build_folder(path: Path, told: str) -> Path:
     """Where an index is built that takes the place of the one in ``path``.
 
     ``told``: what tells this build from others; what others left is removed. Raises
     :class:`FolderInUse` where one is at work.
     """
-    own = path / folder.BESIDE.format(sha256(told.encode()).hexdigest()[:16])
-    for each in path.glob(folder.BESIDE.format("*")):
-        if each != own:
+    own = path / f".new-{sha256(told.encode()).hexdigest()[:16]}"
+    for each in path.iterdir():
+        if folder.BUILD.fullmatch(each.name) and each != own:
             remove(each)
     return own
 
@@ -48,14 +50,30 @@ def put_in_place(build: Path) -> Path:
     with locked(path), locked(build):
         manifest = folder.read_manifest(build)
         number = 1 + max((int(found[1]) for found in _generations(path)), default=-1)
-        for name in manifest.configuration.model_files:
-            (build / name).replace(path / name)
-        moved = replace(manifest, generation=number)
+        crcs = {name: _moved(build, path, name, crc) for name, crc in manifest.model_files.items()}
+        moved = replace(manifest, generation=number, model_files=crcs)
         folder.generation(build, manifest.generation).rename(folder.generation(path, number))
         folder.commit(path, moved)
         folder.remove_generations(path, but=number)
         shutil.rmtree(build)
     return path
+
+
+def _moved(build: Path, path: Path, name: str, crc32c: int) -> int:
+    """Move a file of the model; the CRC-32C of the one that is in ``path`` now.
+
+    The old index needs its own until the commit. One of the same name has the same content, perhaps
+    in other bytes, and stays unless it is damaged.
+    """
+    try:
+        held = folder.read_manifest(path).model_files.get(name)
+        if held is not None:
+            compare(path / name, held)
+            return held
+    except (InvalidFile, NotFound):
+        pass  # to be replaced
+    (build / name).replace(path / name)
+    return crc32c
 
 
 def _generations(path: Path) -> list[re.Match[str]]:

@@ -9,6 +9,7 @@ folder that it was named in, so that it is found from anywhere.
 from __future__ import annotations
 
 import os
+from glob import escape, has_magic
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
@@ -53,7 +54,15 @@ class Source(NamedTuple):
     @property
     def path(self) -> str:
         """The absolute path, by which two names of one FILE are known to be."""
-        return os.path.normpath(os.path.join(self.at, self.name))  # noqa: PTH118 - globs too
+        return os.path.normpath(self.from_anywhere)
+
+    @property
+    def from_anywhere(self) -> str:
+        """The name with the folder in front; of a glob a glob, whatever the folder is called."""
+        path = os.path.join(self.at, self.name)  # noqa: PTH118 - globs too
+        if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - bears any text
+            return os.path.join(escape(self.at), self.name)  # noqa: PTH118
+        return path
 
     @classmethod
     def named(cls, name: str, index: Path, reading: Reading) -> Source:
@@ -74,7 +83,7 @@ class Source(NamedTuple):
         if not all(type(text) is str for text in texts) or not all(
             value in among for value, among in choices
         ):
-            raise InvalidFile("a FILE that documents came from is none")
+            raise InvalidFile("the entry 'sources' does not describe a FILE")
         how = Reading(field, format_, id_field, tuple(keep), on_error, on_duplicate)
         return cls(name, at, beside, how)
 

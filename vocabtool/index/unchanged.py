@@ -38,10 +38,12 @@ class Compared(NamedTuple):
 class Held:
     """The documents of one commit. Several threads may ask.
 
-    Held in memory are its ids and 32 bytes a document.
+    ``encoded_rows``: shape (rows,), whose vectors the encoder made for sure: of documents of FILEs,
+    not of those that came in Python, perhaps with vectors. Held in memory are the ids and 32 bytes
+    a document.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, encoded_rows: NDArray[np.bool_]) -> None:
         import pyarrow as pa
 
         self._snapshot = snapshot
@@ -51,7 +53,8 @@ class Held:
         rows = snapshot.live_rows()
         keys = [_keys(block) for block in snapshot.documents_store.all_ids()]
         self._by_id = _Lookup(np.concatenate([np.zeros(0, np.int64), *keys])[rows], rows)
-        self._by_text = _Lookup(self._hashes[rows, 0], rows)
+        encoded = rows[encoded_rows[rows]]
+        self._by_text = _Lookup(self._hashes[encoded, 0], encoded)
 
     def compared(self, documents: DocumentRows, vectors: Vectors | None = None) -> Compared:
         """Compare documents: in UTF-8. ``vectors``: those that they come with, shape (n, dim)."""

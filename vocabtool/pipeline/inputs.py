@@ -66,7 +66,7 @@ def files_outside(sources: Sources, folder: Path) -> list[str] | None:
     resolved = cache(os.path.realpath)
     for name in names_of(sources) or []:
         if name != STDIN and Path(name).resolve().is_relative_to(own):
-            raise VocabtoolError(f"{name}: lies in {folder}, where the vectors go: name another")
+            raise VocabtoolError(f"{name}: lies in {folder}, which is written to: name another")
     return [
         name
         for name in files

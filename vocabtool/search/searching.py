@@ -127,7 +127,7 @@ def _no_better(candidates: Candidates, chance: float) -> list[str]:
     nearest = candidates.dense.scores[:1].tolist()
     if not nearest or nearest[0] > chance:
         return []
-    return [f"{BY_CHANCE}: similarity {nearest[0]:.3f}, and random pairs reach {chance:.3f}"]
+    return [f"{BY_CHANCE}: similarity {nearest[0]:.3f}; a nonsense query reaches {chance:.3f}"]
 
 
 def _check(vector: Vectors | None, k: int, where: str | None, settings: Settings) -> None:
