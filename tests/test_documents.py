@@ -391,9 +391,15 @@ def test_csv_round_trip(
 def test_csv_is_read_as_python_reads_it(
     body: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Quotes in any place mean what they mean to Python's csv, and rows have the same numbers."""
+    """Quotes in any place mean what they mean to Python's csv, and rows have the same numbers.
+
+    But for the last row, where a quote is open: the next row would be in it.
+    """
     data = f"id,text\n{body}"
     table = [row for row in csv.reader(io.StringIO(data, newline="")) if row]
+    *_, last = csv.reader(io.StringIO(f"{data}\nend,end\n", newline=""))
+    if last != ["end", "end"]:
+        del table[-1]
     name = write(tmp_path_factory.mktemp("csv") / "corpus.csv", data.encode())
     found = numbered(batches(name, on_error="skip", skipped=Skipped()))
     assert found == [

@@ -493,7 +493,7 @@ def test_folder(tmp_path: Path) -> None:
     text = ["the naïve fox zzz日"]
     assert judged(Words.of(tmp_path), text) == judged(ours("WordPiece"), text)
     (tmp_path / "tokenizer.json").unlink()
-    with pytest.raises(VocabtoolError, match="Name a rule"):
+    with pytest.raises(VocabtoolError, match="tokenizer:FILE"):
         Words.of(tmp_path)
 
 
