@@ -35,7 +35,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents import Document
+from vocabtool.documents.reading import Document
 from vocabtool.index.index import Index
 
 PACKAGES: Final = (

@@ -302,7 +302,7 @@ def tap_job(folder: str, runs: str) -> None:
     """Both in one process, in turn, after one round that does not count."""
     import tensorflow as tf
 
-    from vocabtool.words.tap import Tap
+    from vocabtool.tokenization.tap import Tap
 
     lines = next(blocks(words(), 1)).split(b"\n")
     texts = [b" ".join(line.split()[:12]) for line in lines[:SENTENCES]]

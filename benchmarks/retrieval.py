@@ -32,7 +32,7 @@ import coded_corpus
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents import Document
+from vocabtool.documents.reading import Document
 from vocabtool.evaluation.calibrating import calibrate
 from vocabtool.evaluation.metrics import ndcg
 from vocabtool.evaluation.qrels import Qrels, read_qrels

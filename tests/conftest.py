@@ -11,10 +11,10 @@ from zlib import crc32
 import pytest
 from hypothesis import settings
 
-from vocabtool.native_import import load_triton
+from vocabtool.system.native_import import load_triton
 
 if TYPE_CHECKING:
-    from tests.text_models import TextTruth
+    from tests.builders.text_models import TextTruth
 
 load_triton()  # before a test file imports TensorFlow
 
@@ -46,7 +46,7 @@ def text_model(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], tuple[Path, TextTruth]]:
     """Builds a model of ``text_models.py`` when it is first asked for; needs TensorFlow."""
-    from tests.text_models import build_texts
+    from tests.builders.text_models import build_texts
 
     folder = tmp_path_factory.mktemp("text_models")
     made: dict[str, tuple[Path, TextTruth]] = {}

@@ -102,7 +102,7 @@ def sentence_transformers(folder: Path) -> Case:
         return np.concatenate([np.zeros((0, 384), np.float32), *alone])
 
     def other() -> Encoder:
-        from tests.tiny_sentence_transformer import build
+        from tests.builders.tiny_sentence_transformer import build
 
         return SentenceTransformersEncoder.open(build(folder / "tiny"))
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import vocabtool
-from vocabtool.inspection import to_json, to_text
+from vocabtool.reports.inspection import to_json, to_text
 
 ADDRESS_SPACE = 4 << 30  # far above what is measured; only keeps a runaway from the machine
 

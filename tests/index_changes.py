@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vocabtool.documents import Document
+from vocabtool.documents.reading import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.index import Index
 from vocabtool.index.snapshot import Snapshot

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from shutil import copytree
 
-from tests.small_indexes import answers
+from tests.builders.small_indexes import answers
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.index import Index
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from vocabtool.words.cut import string_array
-from vocabtool.words.judged import Judged
+from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.judged import Judged
 
 Texts = Sequence[Sequence[bytes]]
 

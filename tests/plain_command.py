@@ -21,6 +21,6 @@ class NoPandas(MetaPathFinder):
 if __name__ == "__main__":
     sys.meta_path.insert(0, NoPandas())
     sys.argv[0] = "vocabtool"
-    from vocabtool.cli import main
+    from vocabtool.cli.main import main
 
     main()

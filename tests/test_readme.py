@@ -30,7 +30,7 @@ def environ(**more: str) -> dict[str, str]:
 
 def on_a_terminal(arguments: list[str]) -> str:
     """What a command writes to a terminal of 100 columns."""
-    code = "from vocabtool.cli import main; main()"
+    code = "from vocabtool.cli.main import main; main()"
     return read_terminal([sys.executable, "-c", code, *arguments], ROOT, environ())
 
 
@@ -124,7 +124,7 @@ def test_every_option_is_in_the_readme() -> None:
     """The README names each option of each command."""
     import click
 
-    from vocabtool.cli import cli
+    from vocabtool.cli.main import cli
 
     for name, command in cli.commands.items():
         assert f"vocabtool {name}" in README

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.byte_strings import ByteStrings
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary, decode, encode
 
 INT64 = st.one_of(st.integers(-3, 30), st.integers(-(1 << 63), (1 << 63) - 1))

@@ -28,29 +28,29 @@ from vocabtool.errors import (
 if TYPE_CHECKING:
     from vocabtool.comparison.diff import Diff, diff
     from vocabtool.comparison.pairwise import pairwise
-    from vocabtool.diff_report_files import save_diff
-    from vocabtool.documents import Document
+    from vocabtool.documents.reading import Document
+    from vocabtool.embedding.embed import embed
+    from vocabtool.embedding.report import EmbedReport
+    from vocabtool.embedding.shards import Shards
     from vocabtool.encoders.opening import open_encoder
     from vocabtool.evaluation.calibrating import calibrate
-    from vocabtool.extraction import extract, inspect, vocabularies
+    from vocabtool.formats.extraction import extract, inspect, vocabularies
+    from vocabtool.formats.model import Model, PassedOver
+    from vocabtool.formats.vocabulary_files import read, save
+    from vocabtool.formats.word_vectors import WordVectors
     from vocabtool.index.index import Index
     from vocabtool.index.index import open as open  # noqa: A004 - as `vocabtool.open(path)` reads
     from vocabtool.index.loading import LoadReport
     from vocabtool.index.writer import Writer
-    from vocabtool.model import Model, PassedOver
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
-    from vocabtool.oov_report_files import save_report
-    from vocabtool.pipeline.embed import embed
-    from vocabtool.pipeline.report import EmbedReport
-    from vocabtool.pipeline.shards import Shards
+    from vocabtool.reports.comparison import save_diff
+    from vocabtool.reports.oov import save_report
     from vocabtool.search.hits import Hit, Hits
     from vocabtool.search.settings import Settings
-    from vocabtool.streams import Stream, interleave, mix, stream
+    from vocabtool.streams.stream import Stream, interleave, mix, stream
+    from vocabtool.tokenization.model_words import Words
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
-    from vocabtool.vocabulary_files import read, save
-    from vocabtool.word_vectors import WordVectors
-    from vocabtool.words.model_words import Words
 
 __version__ = "0.1.0"
 
@@ -107,19 +107,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("extract", "inspect", "vocabularies"), "vocabtool.extraction"),
-    **dict.fromkeys(("read", "save"), "vocabtool.vocabulary_files"),
-    **dict.fromkeys(("Model", "PassedOver"), "vocabtool.model"),
+    **dict.fromkeys(("extract", "inspect", "vocabularies"), "vocabtool.formats.extraction"),
+    **dict.fromkeys(("read", "save"), "vocabtool.formats.vocabulary_files"),
+    **dict.fromkeys(("Model", "PassedOver"), "vocabtool.formats.model"),
     **dict.fromkeys(("diff", "Diff"), "vocabtool.comparison.diff"),
     "pairwise": "vocabtool.comparison.pairwise",
-    "save_diff": "vocabtool.diff_report_files",
-    "WordVectors": "vocabtool.word_vectors",
+    "save_diff": "vocabtool.reports.comparison",
+    "WordVectors": "vocabtool.formats.word_vectors",
     "open_encoder": "vocabtool.encoders.opening",
-    "embed": "vocabtool.pipeline.embed",
-    "EmbedReport": "vocabtool.pipeline.report",
-    "Shards": "vocabtool.pipeline.shards",
-    **dict.fromkeys(("Stream", "interleave", "mix", "stream"), "vocabtool.streams"),
-    "Document": "vocabtool.documents",
+    "embed": "vocabtool.embedding.embed",
+    "EmbedReport": "vocabtool.embedding.report",
+    "Shards": "vocabtool.embedding.shards",
+    **dict.fromkeys(("Stream", "interleave", "mix", "stream"), "vocabtool.streams.stream"),
+    "Document": "vocabtool.documents.reading",
     **dict.fromkeys(("Index", "open"), "vocabtool.index.index"),
     "LoadReport": "vocabtool.index.loading",
     "Writer": "vocabtool.index.writer",
@@ -128,8 +128,8 @@ _HOMES = {
     "calibrate": "vocabtool.evaluation.calibrating",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
-    "save_report": "vocabtool.oov_report_files",
-    "Words": "vocabtool.words.model_words",
+    "save_report": "vocabtool.reports.oov",
+    "Words": "vocabtool.tokenization.model_words",
     **dict.fromkeys(("Place", "Special", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
 }
 

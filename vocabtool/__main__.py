@@ -1,5 +1,5 @@
 """``python -m vocabtool`` is the command line."""
 
-from vocabtool.cli import main
+from vocabtool.cli.main import main
 
 main()

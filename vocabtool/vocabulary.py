@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
+from vocabtool.system.byte_strings import ByteStrings
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,7 +25,7 @@ from vocabtool.comparison.kinds import CODES, KINDS, Kind, kinds
 from vocabtool.comparison.ranks import Order, Ranks, order_of
 from vocabtool.comparison.union import Held, Union
 from vocabtool.errors import VocabtoolError
-from vocabtool.extraction import Picked, pick
+from vocabtool.formats.extraction import Picked, pick
 from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, Vocabulary, decode
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from vocabtool.comparison.use import Use
-    from vocabtool.documents import Sources
+    from vocabtool.documents.reading import Sources
 
 Part = Literal["common", "only_a", "only_b"]
 Comparable = Vocabulary | str | Path
@@ -308,7 +308,7 @@ def diff(
     if corpus is None:
         return found
     from vocabtool.comparison.use import UseCounter
-    from vocabtool.documents import batches, names_of
+    from vocabtool.documents.reading import batches, names_of
 
     counter = UseCounter(one, other, rule=rule, folds=folds)
     counter.count(batch.texts for batch in batches(corpus, field=field, on_duplicate=None))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import CHUNK, ByteStrings
+from vocabtool.system.byte_strings import CHUNK, ByteStrings
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,7 +1,7 @@
 """Entries without what vocabularies differ in by habit: marks of pieces, Unicode form, case.
 
 ``markers``: without the mark that says where a word begins or goes on, and byte-level characters
-as the bytes that they stand for (``vocabtool/markers.py``); ``nfkc``: Unicode's compatibility
+as the bytes that they stand for (``formats/markers.py``); ``nfkc``: Unicode's compatibility
 composition; ``case``: Unicode's full case folding. Several are applied in this order, and after
 case folding NFKC again. What is not UTF-8 keeps its bytes. What becomes common that way is
 counted in ``gains.py``.
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.comparison.characters import CASED, COMPOSED, WIDE, Bits, characters
 from vocabtool.comparison.entries import arrow, byte_strings, take
-from vocabtool.markers import plain_strings
+from vocabtool.formats.markers import plain_strings
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Marker
 
 if TYPE_CHECKING:

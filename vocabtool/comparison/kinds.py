@@ -42,7 +42,7 @@ from vocabtool.comparison.characters import (
 )
 from vocabtool.comparison.entries import bools, buffers, byte_strings, take
 from vocabtool.comparison.folding import without_marks
-from vocabtool.markers import marked
+from vocabtool.formats.markers import marked
 from vocabtool.oov.lookalikes import main_script
 from vocabtool.vocabulary import Marker
 

@@ -23,12 +23,12 @@ from vocabtool.comparison.characters import UPPER, characters
 from vocabtool.comparison.entries import arrow, bools, integers, take
 from vocabtool.comparison.folding import Fold, folded
 from vocabtool.comparison.union import Union
-from vocabtool.markers import marked, plain_strings
+from vocabtool.formats.markers import marked, plain_strings
+from vocabtool.tokenization import named
+from vocabtool.tokenization.cut import as_bytes, string_array
+from vocabtool.tokenization.model_words import Words, check_pieces, tokenizer_of
+from vocabtool.tokenization.rule import Rule
 from vocabtool.vocabulary import Marker, Vocabulary, decode
-from vocabtool.words import named
-from vocabtool.words.cut import as_bytes, string_array
-from vocabtool.words.model_words import Words, check_pieces, tokenizer_of
-from vocabtool.words.rule import Rule
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.documents import Document
+from vocabtool.documents.reading import Document
 from vocabtool.errors import NotFound
 
 SHORTEST: Final = 60  # characters of a docstring: "Return x." says nothing

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from vocabtool.demo.questions import Question
-from vocabtool.documents import Document
+from vocabtool.documents.reading import Document
 from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.whole_file import whole_file
+from vocabtool.system.whole_file import whole_file
 
 MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
 ABOUT: Final = b"""

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents import Document
+from vocabtool.documents.reading import Document
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Term
-from vocabtool.words.cut import as_bytes
-from vocabtool.words.judged import Judged
-from vocabtool.words.model_words import Words
+from vocabtool.tokenization.cut import as_bytes
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.model_words import Words
 
 MOST_HOLDERS: Final = 3  # documents that hold the unknown word
 KNOWN_WORDS: Final = 2  # beside it

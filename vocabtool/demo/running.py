@@ -19,11 +19,11 @@ from vocabtool.demo.documentation import documentation
 from vocabtool.demo.folder import DemoFolder
 from vocabtool.demo.questions import questions
 from vocabtool.demo.training import DIMENSIONS, train
-from vocabtool.documents import Document
+from vocabtool.documents.reading import Document
+from vocabtool.tokenization.checked_model import import_tensorflow
+from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.model_words import Words
 from vocabtool.vocabulary import printable
-from vocabtool.words.checked_model import import_tensorflow
-from vocabtool.words.cut import string_array
-from vocabtool.words.model_words import Words
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
@@ -149,7 +149,7 @@ def _train(place: DemoFolder, documents: Sequence[Document], clock: _Clock) -> N
 
 def _extract(place: DemoFolder, clock: _Clock) -> Words:
     """The way from text to words, and the words, read off the model's files again."""
-    from vocabtool import vocabulary_files
+    from vocabtool.formats import vocabulary_files
 
     words = Words.of(place.model)
     vocabulary_files.save(words.vocabulary, place.vocabulary)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from vocabtool.demo.training import TextWords, Trained
-from vocabtool.words.checked_model import import_tensorflow
+from vocabtool.tokenization.checked_model import import_tensorflow
 
 NOT_A_WORD: Final = r"[^\pL\pM\pN_\s]"  # any one of these characters is a word of its own
 AT_ONCE: Final = 1_000  # texts cut together

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.words.judged import Judged
-from vocabtool.words.model_words import Words
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.model_words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa

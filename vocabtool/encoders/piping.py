@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, cast
 
 from vocabtool.encoders.encoder import Texts, Vectors
-from vocabtool.parallel import pipe_rows
+from vocabtool.system.parallel import pipe_rows
 
 
 class _Encodes(Protocol):

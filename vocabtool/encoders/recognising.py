@@ -11,12 +11,12 @@ from vocabtool.errors import UnknownFormat, reading
 from vocabtool.formats import (
     binary_vectors,
     fasttext_bin,
-    graph_files,
     numpy_array,
     numpy_vectors,
     readers,
     text_vectors,
 )
+from vocabtool.formats.saved_model import graph_files
 
 WORD_VECTORS: Final = (
     numpy_vectors.READER,

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from vocabtool.errors import NotFound, UnsupportedFormat
-from vocabtool.formats import graph_files, hub_cache
-from vocabtool.native_import import imported
+from vocabtool.formats import hub_cache
+from vocabtool.formats.saved_model import graph_files
+from vocabtool.system.native_import import imported
 
 CONTENT: Final = ("variables", "assets", "assets.extra")
 KERAS: Final = ".keras"

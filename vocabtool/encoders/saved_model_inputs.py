@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.tokenization.checked_model import import_tensorflow
+from vocabtool.tokenization.cut import as_bytes, string_array
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.model_functions import Entry
+from vocabtool.tokenization.model_words import Words
 from vocabtool.vocabulary import Vocabulary
-from vocabtool.words.checked_model import import_tensorflow
-from vocabtool.words.cut import as_bytes, string_array
-from vocabtool.words.judged import Judged
-from vocabtool.words.model_functions import Entry
-from vocabtool.words.model_words import Words
 
 Tensor: TypeAlias = Any  # TensorFlow carries no types
 Integers: TypeAlias = NDArray[np.int64]

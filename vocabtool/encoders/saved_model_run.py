@@ -14,11 +14,11 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.saved_model_inputs import Fed, IdInput, Input
 from vocabtool.encoders.saved_model_vectors import Source, choose_source
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
-from vocabtool.formats import graph_files
-from vocabtool.words.checked_model import gist, import_tensorflow, load_checked
-from vocabtool.words.judged import Judged
-from vocabtool.words.model_functions import Entry
-from vocabtool.words.tap import Tap
+from vocabtool.formats.saved_model import graph_files
+from vocabtool.tokenization.checked_model import gist, import_tensorflow, load_checked
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.model_functions import Entry
+from vocabtool.tokenization.tap import Tap
 
 SAME: Final = 1e-6  # as much may a vector change with what stands beside its text
 

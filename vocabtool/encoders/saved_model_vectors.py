@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.words.checked_model import import_tensorflow
-from vocabtool.words.model_functions import (
+from vocabtool.tokenization.checked_model import import_tensorflow
+from vocabtool.tokenization.model_functions import (
     MODEL_CALLS,
     SERVING,
     ModelFunction,

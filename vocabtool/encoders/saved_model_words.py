@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from vocabtool.errors import NoVocabulary, VocabtoolError
-from vocabtool.words.model_words import Words, exact_words
-from vocabtool.words.tap import Tap
-from vocabtool.words.tap_judge import TapJudge
+from vocabtool.tokenization.model_words import Words, exact_words
+from vocabtool.tokenization.tap import Tap
+from vocabtool.tokenization.tap_judge import TapJudge
 
 EXACT: Final = "With --exact-words (exact_words=True) the model itself tells them"
 

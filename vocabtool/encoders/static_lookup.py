@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.oov.chunk_table import ChunkTable
-from vocabtool.words.cut import as_strings
-from vocabtool.words.judging import RuleJudge, judged
-from vocabtool.words.model_words import Words
-from vocabtool.words.rule import Coded, as_bytes_encoded, chunks, text_bounds, unfolded
+from vocabtool.tokenization.chunk_table import ChunkTable
+from vocabtool.tokenization.cut import as_strings
+from vocabtool.tokenization.judging import RuleJudge, judged
+from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.rule import Coded, as_bytes_encoded, chunks, text_bounds, unfolded
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import NotFound, reading
-from vocabtool.word_vectors import WordVectors
+from vocabtool.formats.word_vectors import WordVectors
 
 CACHE: Final = "VOCABTOOL_CACHE"
 CACHE_HOME: Final = "XDG_CACHE_HOME"  # XDG Base Directory Specification

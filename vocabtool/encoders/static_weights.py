@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import json_parsing
-from vocabtool.whole_file import whole_file
+from vocabtool.system.whole_file import whole_file
 
 Weighting = Literal["none", "idf", "sif"]
 WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)

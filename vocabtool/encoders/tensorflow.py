@@ -24,15 +24,16 @@ from vocabtool.encoders.saved_model_run import Options, load
 from vocabtool.encoders.saved_model_vectors import Source
 from vocabtool.encoders.saved_model_words import Told
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import graph_files, hub_cache
-from vocabtool.words import named
-from vocabtool.words.checked_model import import_tensorflow
-from vocabtool.words.cut import as_bytes, text_bytes, texts_array
-from vocabtool.words.judged import Judged
-from vocabtool.words.model_functions import Entry, ModelFunction, sizes
-from vocabtool.words.model_words import Words
-from vocabtool.words.tap import Tap
-from vocabtool.words.tap_judge import TapJudge
+from vocabtool.formats import hub_cache
+from vocabtool.formats.saved_model import graph_files
+from vocabtool.tokenization import named
+from vocabtool.tokenization.checked_model import import_tensorflow
+from vocabtool.tokenization.cut import as_bytes, text_bytes, texts_array
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.model_functions import Entry, ModelFunction, sizes
+from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.tap import Tap
+from vocabtool.tokenization.tap_judge import TapJudge
 
 if TYPE_CHECKING:
     import pyarrow as pa

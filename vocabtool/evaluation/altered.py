@@ -13,13 +13,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
+from vocabtool.index.vectors.metric import Metric, similarities
 from vocabtool.keywords.cutting import Cutter, Terms
 from vocabtool.keywords.plain_bm25 import idf, term_score
 from vocabtool.keywords.queries import Clause, Field, KeywordQuery, Term
-from vocabtool.ranked import Near, Ranked, Rows
 from vocabtool.search.corpus import Among, Corpus, Stored
 from vocabtool.search.knowledge import Knowledge
-from vocabtool.vectors.metric import Metric, similarities
+from vocabtool.system.ranked import Near, Ranked, Rows
 
 
 class Sampled(Corpus, Protocol):

@@ -34,10 +34,10 @@ from vocabtool.evaluation.query_shift import (
     with_words,
 )
 from vocabtool.evaluation.reweighing import WEIGHTS, Legs, legs_of
+from vocabtool.index.vectors.metric import Metric, prepared
 from vocabtool.search.calibration import Calibration, shifted
 from vocabtool.search.corpus import Corpus
 from vocabtool.search.settings import Settings
-from vocabtool.vectors.metric import Metric, prepared
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.ranked import Ranked
-from vocabtool.vectors.exact import Block, merged
-from vocabtool.vectors.metric import Metric
+from vocabtool.index.vectors.exact import Block, merged
+from vocabtool.index.vectors.metric import Metric
+from vocabtool.system.ranked import Ranked
 
 if TYPE_CHECKING:
     from vocabtool.index.snapshot import Snapshot

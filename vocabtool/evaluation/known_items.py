@@ -18,11 +18,11 @@ import numpy as np
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.exact_recall import Recall, recall_of
+from vocabtool.index.vectors.metric import prepared
 from vocabtool.search import weighing
 from vocabtool.search.corpus import Corpus, Stored
 from vocabtool.search.settings import FUSIONS, Fusion, Settings
 from vocabtool.search.weighing import WeighedWord
-from vocabtool.vectors.metric import prepared
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.ranked import Rows, Scores
 from vocabtool.search import fusion, legs, ordering, weighing
 from vocabtool.search.corpus import Corpus
 from vocabtool.search.query import understood
 from vocabtool.search.settings import Settings
+from vocabtool.system.ranked import Rows, Scores
 
 STEPS: Final = 20
 WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, .. 1

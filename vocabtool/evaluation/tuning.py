@@ -19,10 +19,10 @@ from vocabtool.evaluation.metrics import NDCG_DEPTH, Judged, ndcg
 from vocabtool.evaluation.qrels import Qrels
 from vocabtool.evaluation.queries import Query
 from vocabtool.evaluation.reweighing import WEIGHTS, Legs, legs_of
+from vocabtool.index.vectors.metric import prepared
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.corpus import Corpus
 from vocabtool.search.settings import Settings
-from vocabtool.vectors.metric import prepared
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index

@@ -13,10 +13,10 @@ from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
 from vocabtool.formats.reader import Found, Reader, Source
 from vocabtool.formats.text_vectors import HEADER, Listed
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
 WINDOW: Final = 1 << 18  # bytes read at a time

@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from vocabtool.errors import UnknownFormat, reading
-from vocabtool.formats import graph_files
-from vocabtool.formats.graph_files import Opened
-from vocabtool.formats.saved_model import read_model
-from vocabtool.model import Model, distinct
+from vocabtool.formats.model import Model, distinct
+from vocabtool.formats.saved_model import graph_files
+from vocabtool.formats.saved_model.graph_files import Opened
+from vocabtool.formats.saved_model.model import read_model
 
 
 def open_model(model: str | Path, *, small: bool = False) -> Model:
@@ -51,7 +51,7 @@ def has_graphs(model: str | Path) -> bool:
 def _open_file(file: Path, *, small: bool) -> Model:
     if graph_files.begins_as_graphs(file):
         return _in_graphs(graph_files.read_graphs(file, file), small=small)
-    from vocabtool.formats import readers  # all of them: only where one is needed
+    from vocabtool.formats import readers
 
     source = readers.source_of(file)
     reader = readers.find(source)

@@ -12,9 +12,9 @@ from typing import Final
 
 from vocabtool.errors import UnknownFormat
 from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.vocabulary_files import FileFormat
+from vocabtool.formats.vocabulary_files import read as read_written
 from vocabtool.vocabulary import Place
-from vocabtool.vocabulary_files import FileFormat
-from vocabtool.vocabulary_files import read as read_written
 
 JSON: Final = re.compile(rb'\s*\{\s*"name":[^\n]*?"?,?\s*"kind":[^\n]*\s*"entry_type":')
 CSV: Final = b"id,token,base64\r\n"

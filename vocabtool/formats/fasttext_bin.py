@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.mapped import mapped
 from vocabtool.formats.reader import Found, Reader, Source
 from vocabtool.formats.wire import Buffer
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
 MAGIC: Final = struct.pack("<i", 793712314)

@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
 from vocabtool.formats.wire import Buffer
+from vocabtool.system.byte_strings import ByteStrings
 
 MAX_BUFFER: Final = 1 << 30  # bytes; 30,000 wordpieces take 1.5 MB
 STRING_OVERHEAD: Final = 9  # bytes of one string in a vector: its distance, its length, a zero

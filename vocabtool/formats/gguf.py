@@ -16,12 +16,12 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.mapped import mapped
+from vocabtool.formats.model import PassedOver
 from vocabtool.formats.reader import Found, Reader, Source
 from vocabtool.formats.wire import Buffer
-from vocabtool.model import PassedOver
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
 
 MAGIC: Final = b"GGUF"

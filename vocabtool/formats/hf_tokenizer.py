@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_values
 from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, in_id_order
 
 KINDS: Final[dict[str, Kind]] = {

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, refuse_pointer
 from vocabtool.formats import json_values, text_file
+from vocabtool.formats.markers import guess_marker
 from vocabtool.formats.reader import Found, JsonReader, Source
-from vocabtool.markers import guess_marker
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order
 
 MERGES: Final = "merges.txt"

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import encode, printable
 
 MAX_ID: Final = (1 << 32) - 1  # the tokenizers library holds an id in 32 bits

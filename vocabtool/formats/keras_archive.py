@@ -15,9 +15,8 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.formats import assets, text_file
+from vocabtool.formats import text_file
 from vocabtool.formats.keras_layers import (
     MASK_AND_OOV,
     LookupLayer,
@@ -27,9 +26,11 @@ from vocabtool.formats.keras_layers import (
     lookup_layer,
     parse,
 )
+from vocabtool.formats.model import PassedOver
 from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.saved_model import assets
 from vocabtool.formats.zip_archive import MAGIC, ZipArchive
-from vocabtool.model import PassedOver
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary, printable
 
 CONFIG: Final = "config.json"

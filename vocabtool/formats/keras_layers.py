@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from typing import Any, Final
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import EntryType, printable
 
 Token = str | int | None

@@ -26,9 +26,9 @@ from vocabtool.errors import (
     refuse_pointer,
 )
 from vocabtool.formats import readers, spacy_vocab
-from vocabtool.formats.graph_files import no_model_in
+from vocabtool.formats.model import Model, PassedOver, distinct
 from vocabtool.formats.reader import Reader, Source
-from vocabtool.model import Model, PassedOver, distinct
+from vocabtool.formats.saved_model.graph_files import no_model_in
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
 MAX_FILES: Final = 10_000

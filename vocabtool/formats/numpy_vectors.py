@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vocabtool.byte_strings import CHUNK, ByteStrings
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats import numpy_array, text_file, vector_rows, zip_archive
 from vocabtool.formats.reader import Found, Reader, Source
 from vocabtool.formats.vector_rows import ArrayRows
+from vocabtool.formats.vocabulary_files import text
 from vocabtool.formats.word_list import MAX_FILE
 from vocabtool.formats.zip_archive import ZipArchive
+from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
-from vocabtool.vocabulary_files import text
 
 WORDS: Final = "words.npy"  # as ``numpy.savez(FILE, words=..., vectors=...)`` names them
 VECTORS: Final = "vectors.npy"

@@ -13,14 +13,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import (
-    onnx_extensions,
-    onnx_values,
-    sentencepiece,
-    sentencepiece_file,
-    wire,
-)
+from vocabtool.formats import onnx_extensions, onnx_values, sentencepiece, sentencepiece_file, wire
 from vocabtool.formats.mapped import mapped
+from vocabtool.formats.model import PassedOver
 from vocabtool.formats.onnx_operators import (
     OPERATORS,
     WANTED,
@@ -31,7 +26,6 @@ from vocabtool.formats.onnx_operators import (
 from vocabtool.formats.onnx_values import Attribute
 from vocabtool.formats.reader import HEAD, Found, Reader, Source
 from vocabtool.formats.wire import LEN, VARINT, Buffer, Span
-from vocabtool.model import PassedOver
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
 IR_VERSION: Final = 1

@@ -14,16 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import (
-    hf_tokenizer,
-    json_parsing,
-    rwkv_vocab,
-    sentencepiece_file,
-    text_file,
-)
+from vocabtool.formats import hf_tokenizer, json_parsing, rwkv_vocab, sentencepiece_file, text_file
 from vocabtool.formats.onnx_operators import Finding, list_of_strings, table
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, decode
 
 BERT_UNKNOWN: Final = b"[UNK]"  # the attribute's default

@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import onnx_values
+from vocabtool.formats.model import LEAST, PassedOver
 from vocabtool.formats.onnx_values import Attribute, Integers
-from vocabtool.model import LEAST, PassedOver
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Unknown, Vocabulary, in_id_order
 
 NOT_FOUND: Final = -1  # what LabelEncoder and CategoryMapper give by default

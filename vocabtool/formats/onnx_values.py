@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import wire, wire_arrays
+from vocabtool.formats import wire
+from vocabtool.formats.saved_model import wire_arrays
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Buffer, Span
+from vocabtool.system.byte_strings import ByteStrings
 
 # The fields of AttributeProto ...
 NAME: Final = 1

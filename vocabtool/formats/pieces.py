@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
+from vocabtool.system.byte_strings import ByteStrings
 
 
 @dataclass(frozen=True, slots=True, eq=False)

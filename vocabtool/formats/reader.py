@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.model import PassedOver
+from vocabtool.formats.model import PassedOver
 from vocabtool.vocabulary import Vocabulary
 
 HEAD: Final = 1 << 16  # bytes that recognition may look at

@@ -15,10 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import text_file
 from vocabtool.formats.reader import HEAD, Found, Reader, Source
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order, is_utf8, printable
 
 MAX_FILE: Final = 1 << 28  # bytes; 65,529 tokens take 1.2 MB

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.formats import json_values
+from vocabtool.formats.markers import guess_marker
 from vocabtool.formats.reader import Found, JsonReader, Source
-from vocabtool.markers import guess_marker
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary
 
 SCORES: Final = (int, float, type(None))

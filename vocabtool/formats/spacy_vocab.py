@@ -16,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_parsing, json_values, numpy_array, spacy_strings
+from vocabtool.formats.model import Model, PassedOver
 from vocabtool.formats.named_files import refuse_link
-from vocabtool.model import Model, PassedOver
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order
 
 FOLDER: Final = "vocab"

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_values
 from vocabtool.formats.reader import Found, JsonReader, Source
 from vocabtool.formats.tiktoken_ranks import byte_level, decoded, special_note
+from vocabtool.system.byte_strings import ByteStrings
 
 MAX_SPECIAL: Final = 1 << 20  # a thousand in all files that we know of
 FILLER: Final = "<SPECIAL_{}>"

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import CHUNK, ByteStrings, Offsets
 from vocabtool.errors import InvalidFile
+from vocabtool.system.byte_strings import CHUNK, ByteStrings, Offsets
 
 Column = ByteStrings | range
 

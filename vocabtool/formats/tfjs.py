@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_values, tfjs_weights
+from vocabtool.formats.model import LEAST, PassedOver
 from vocabtool.formats.reader import Found, JsonReader, Source
-from vocabtool.model import LEAST, PassedOver
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order, printable
 
 GRAPHS: Final = ("modelTopology", "modelInitializer")

@@ -19,12 +19,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading, refuse_pointer
 from vocabtool.formats.json_values import kind, shown
 from vocabtool.formats.mapped import mapped
 from vocabtool.formats.named_files import named_file, refuse_link
 from vocabtool.formats.wire import Buffer
+from vocabtool.system.byte_strings import ByteStrings
 
 STRING: Final = "string"
 INT32: Final = "int32"

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile
 from vocabtool.formats.mapped import mapped
+from vocabtool.formats.model import LEAST, PassedOver
 from vocabtool.formats.reader import Found, Reader, Source
 from vocabtool.formats.tflite_files import packed_files
 from vocabtool.formats.tflite_schema import STRING, Model
 from vocabtool.formats.tflite_tables import Filled, filled_tables
 from vocabtool.formats.tflite_tokenizers import tokenizers
-from vocabtool.model import LEAST, PassedOver
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order
 
 IDENTIFIER: Final = b"TFL3"

@@ -12,9 +12,9 @@ from typing import Final
 
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import sentencepiece, sentencepiece_file, text_file, word_list
+from vocabtool.formats.model import PassedOver
 from vocabtool.formats.reader import HEAD, Source
 from vocabtool.formats.zip_archive import ZipArchive
-from vocabtool.model import PassedOver
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order, printable
 
 END: Final = b"PK\x05\x06"  # of the archive's directory

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import flatbuffer
 from vocabtool.formats.flatbuffer import Table
 from vocabtool.formats.wire import Buffer
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import printable
 
 # The fields of Model, SubGraph, Tensor, Buffer, Operator and OperatorCode.

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.formats import flatbuffer, flexbuffer, graph_tokenizers
-from vocabtool.formats.graph import Node
+from vocabtool.formats import flatbuffer, flexbuffer
+from vocabtool.formats.model import PassedOver
+from vocabtool.formats.saved_model import graph_tokenizers
+from vocabtool.formats.saved_model.graph import Node
 from vocabtool.formats.tflite_schema import BYTES, Graph, Model, Operator
-from vocabtool.model import PassedOver
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
 FLEX: Final = b"Flex"

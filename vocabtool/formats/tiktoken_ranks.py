@@ -23,10 +23,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import json_values, text_file
 from vocabtool.formats.reader import HEAD, Found, JsonReader, Reader, Source
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order, printable
 
 MAX_FILE: Final = 1 << 28  # bytes; 200,000 tokens take 4 MB

@@ -18,11 +18,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import text_file
+from vocabtool.formats.markers import guess_marker
 from vocabtool.formats.reader import HEAD, Found, Reader, Source
-from vocabtool.markers import guess_marker
+from vocabtool.formats.vocabulary_files import text
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import (
     Kind,
     Marker,
@@ -33,7 +34,6 @@ from vocabtool.vocabulary import (
     is_utf8,
     printable,
 )
-from vocabtool.vocabulary_files import text
 
 MAX_FILE: Final = 1 << 30
 MAX_LINE: Final = 1 << 20  # bytes

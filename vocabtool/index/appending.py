@@ -18,10 +18,10 @@ from vocabtool.index.manifest import Manifest
 from vocabtool.index.row_hashes import Hashes
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import AppendedFile
+from vocabtool.index.vectors.metric import as_stored
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.tantivy_engine import TantivyWriter
-from vocabtool.vectors.metric import as_stored
 
 # Where a million documents are one commit, they are one segment of tantivy's: sooner written, and
 # searched, than three.

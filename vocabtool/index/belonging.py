@@ -18,12 +18,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vocabtool.checksums import checksum
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
+from vocabtool.formats.vocabulary_files import read, save
 from vocabtool.index.configuration import (
     OPTIONS,
     TOKENIZER,
@@ -33,11 +33,11 @@ from vocabtool.index.configuration import (
 )
 from vocabtool.search.knowledge import Knowledge
 from vocabtool.search.model_knowledge import ModelKnowledge
+from vocabtool.system.checksums import checksum
+from vocabtool.system.whole_file import whole_file
+from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.named import tokenizer_file
 from vocabtool.vocabulary import Vocabulary
-from vocabtool.vocabulary_files import read, save
-from vocabtool.whole_file import whole_file
-from vocabtool.words.model_words import Words
-from vocabtool.words.named import tokenizer_file
 
 
 class Opened(NamedTuple):

@@ -14,16 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from vocabtool.checksums import checksum, compare
 from vocabtool.index.configuration import Configuration
 from vocabtool.index.manifest import Chance, Manifest
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import Written
-from vocabtool.vectors.building import build, encode
-from vocabtool.vectors.chance import by_chance
-from vocabtool.vectors.codebook import Codebook
-from vocabtool.vectors.fast_scan import CodeFiles, FastScan
-from vocabtool.vectors.raw import RawVectors
+from vocabtool.index.vectors.building import build, encode
+from vocabtool.index.vectors.chance import by_chance
+from vocabtool.index.vectors.codebook import Codebook
+from vocabtool.index.vectors.fast_scan import CodeFiles, FastScan
+from vocabtool.index.vectors.raw import RawVectors
+from vocabtool.system.checksums import checksum, compare
 
 # Rows without a code are compared one by one. As many of them are worth what codes cost:
 TAIL: Final = 0.01  # of all rows

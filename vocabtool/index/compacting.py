@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vocabtool.checksums import compare
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.folder_lock import locked
 from vocabtool.index import coding, deletions, folder, row_hashes, sources
 from vocabtool.index.appending import Appending
 from vocabtool.index.deletions import Deleted
@@ -22,9 +20,11 @@ from vocabtool.index.document_store import DocumentStore
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import check_rule
 from vocabtool.index.vector_file import NAME as VECTORS
+from vocabtool.index.vectors.raw import RawVectors
 from vocabtool.index.writer import Progress, disturbed
 from vocabtool.keywords.cutting import Cutter
-from vocabtool.vectors.raw import RawVectors
+from vocabtool.system.checksums import compare
+from vocabtool.system.folder_lock import locked
 
 
 class Compacted(NamedTuple):

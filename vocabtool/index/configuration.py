@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast, get_args
 
 from vocabtool.errors import InvalidFile
+from vocabtool.index.vectors.metric import Metric, StoredType
 from vocabtool.keywords.stemming import Language
-from vocabtool.vectors.metric import Metric, StoredType
 
 EXACT_BELOW: Final = 20_000  # rows up to which a search of all vectors is quick
 RECALL: Final = 0.95

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.checksums import checksum, compare
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.whole_file import whole_file
+from vocabtool.system.checksums import checksum, compare
+from vocabtool.system.whole_file import whole_file
 
 NAME: Final = "deleted-{:06}.bits"  # by the number of the commit
 

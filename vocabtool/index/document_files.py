@@ -19,12 +19,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from vocabtool.checksums import checksum, compare
-from vocabtool.document_files.opening import arrow_errors
+from vocabtool.documents.opening import arrow_errors
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.index.document_columns import ID, MOST_FIELDS, TEXT, DocumentRows
 from vocabtool.index.document_fields import FieldColumn, Kind, as_column, narrowest
-from vocabtool.whole_file import sync_folder
+from vocabtool.system.checksums import checksum, compare
+from vocabtool.system.whole_file import sync_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

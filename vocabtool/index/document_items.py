@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import TypeAlias
 
-from vocabtool.document_files.objects import as_bytes
-from vocabtool.document_files.rows import SIZE, BadRow, Document, names_of, strings
+from vocabtool.documents.objects import as_bytes
+from vocabtool.documents.rows import SIZE, BadRow, Document, names_of, strings
 from vocabtool.index.document_columns import (
     ID,
     MOST_ROWS,

@@ -16,8 +16,8 @@ from vocabtool.errors import reading
 from vocabtool.index.document_columns import ID, TEXT, DocumentRows
 from vocabtool.index.document_fields import Kind, value_of
 from vocabtool.index.document_files import DocumentFile, OpenFile, Strings, check, kinds_of
-from vocabtool.ranked import Rows
 from vocabtool.search.corpus import Stored
+from vocabtool.system.ranked import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from vocabtool.document_files.rows import SIZE
+from vocabtool.documents.rows import SIZE
 from vocabtool.errors import VocabtoolError, reading
 from vocabtool.index.document_columns import MOST_FIELDS, DocumentRows
 from vocabtool.index.document_fields import FieldColumn, narrowest

@@ -40,7 +40,7 @@ from typing import Final
 
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
 from vocabtool.index.manifest import Manifest
-from vocabtool.whole_file import sync_folder, whole_file
+from vocabtool.system.whole_file import sync_folder, whole_file
 
 MANIFEST: Final = "manifest.json"
 GENERATION: Final = "generation-{:06}"

@@ -19,12 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.byte_strings import ByteStrings
-from vocabtool.documents import Document, Format, OnDuplicate, OnError, Sources
+from vocabtool.documents.reading import Document, Format, OnDuplicate, OnError, Sources
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.opening import Model
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.folder_lock import locked
 from vocabtool.index import belonging, folder, replacing
 from vocabtool.index.appending import Appending
 from vocabtool.index.belonging import Belonging, Opened
@@ -34,6 +32,7 @@ from vocabtool.index.loading import COMMIT_ROWS, Asked, LoadReport, loaded
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
 from vocabtool.index.sources import Reading
+from vocabtool.index.vectors.metric import Metric, StoredType
 from vocabtool.index.verifying import Verified, verified
 from vocabtool.index.writer import OnExisting, Progress, Writer
 from vocabtool.keywords.cutting import Cutter
@@ -42,9 +41,10 @@ from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Hits
 from vocabtool.search.searching import search
 from vocabtool.search.settings import Settings
-from vocabtool.vectors.metric import Metric, StoredType
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.system.folder_lock import locked
+from vocabtool.tokenization.model_words import Words
 from vocabtool.vocabulary import Vocabulary, encode
-from vocabtool.words.model_words import Words
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -260,7 +260,7 @@ class Index:
 
         Called again with the same arguments after a stop, it goes on where the last commit is;
         after its end it does nothing. ``sources``, ``field``, ``format``, ``id_field``, ``keep``,
-        ``on_error`` and ``on_duplicate`` are those of :func:`vocabtool.documents.batches`,
+        ``on_error`` and ``on_duplicate`` are those of :func:`vocabtool.documents.reading.batches`,
         ``on_existing`` is that of :meth:`Writer.add`, but ``"update"`` lets documents of the same
         content be; ``memory`` is that of :meth:`writer`.
         ``commit_rows``: documents between commits.

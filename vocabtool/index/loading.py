@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents import OnError, Repeated, Skip, Skipped, Sources, batches
+from vocabtool.documents.reading import OnError, Repeated, Skip, Skipped, Sources, batches
+from vocabtool.documents.repeated_ids import RepeatedIds
+from vocabtool.embedding.embed import THREADS
+from vocabtool.embedding.encoding import VECTOR
+from vocabtool.embedding.folder import WEIGHTS
+from vocabtool.embedding.inputs import Input, changes, facts_of
+from vocabtool.embedding.shards import Shards, vectors_of
+from vocabtool.embedding.slabs import ID, TEXT
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
@@ -34,16 +41,9 @@ from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.sources import Reading
 from vocabtool.index.unchanged import Held
 from vocabtool.index.writer import OnExisting, Writer, check_choice
-from vocabtool.parallel import closed_after, parallel_map
-from vocabtool.pipeline.embed import THREADS
-from vocabtool.pipeline.encoding import VECTOR
-from vocabtool.pipeline.folder import WEIGHTS
-from vocabtool.pipeline.inputs import Input, changes, facts_of
-from vocabtool.pipeline.shards import Shards, vectors_of
-from vocabtool.pipeline.slabs import ID, TEXT
-from vocabtool.ranked import Rows
-from vocabtool.repeated_ids import RepeatedIds
-from vocabtool.words.cut import not_utf8
+from vocabtool.system.parallel import closed_after, parallel_map
+from vocabtool.system.ranked import Rows
+from vocabtool.tokenization.cut import not_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,9 +22,9 @@ from vocabtool.index.document_files import DocumentFile
 from vocabtool.index.sources import Source, SourcesFile
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import Written
+from vocabtool.index.vectors.codebook import NO_LIST
+from vocabtool.index.vectors.facts import CodeFacts
 from vocabtool.search.calibration import Calibration
-from vocabtool.vectors.codebook import NO_LIST
-from vocabtool.vectors.facts import CodeFacts
 
 FORMAT: Final = 3  # 1, 2: no checksums of all files, hashes of rows, FILEs that they came from
 NUMBERS: Final = (

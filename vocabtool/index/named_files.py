@@ -8,12 +8,12 @@ from glob import has_magic
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.document_files.opening import find
-from vocabtool.documents import Sources, left_out, names_of
+from vocabtool.documents.opening import find
+from vocabtool.documents.reading import Sources, left_out, names_of
+from vocabtool.embedding.folder import RUN
+from vocabtool.embedding.inputs import can_be_read_again, files_outside
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index.sources import Reading, Source
-from vocabtool.pipeline.folder import RUN
-from vocabtool.pipeline.inputs import can_be_read_again, files_outside
 
 AS_SHIPPED: Final = Reading(None, None, None, (), "raise", "error")
 

@@ -15,10 +15,10 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from vocabtool.checksums import compare
 from vocabtool.errors import InvalidFile, NotFound
-from vocabtool.folder_lock import locked
 from vocabtool.index import folder
+from vocabtool.system.checksums import compare
+from vocabtool.system.folder_lock import locked
 
 
 def build_folder(path: Path, told: str) -> Path:

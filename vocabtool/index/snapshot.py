@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from vocabtool.checksums import compare
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, OtherModel
 from vocabtool.index import coding, deletions, folder, row_hashes
@@ -22,17 +21,18 @@ from vocabtool.index.document_store import DocumentStore
 from vocabtool.index.filters import Filters
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.vector_file import NAME as VECTORS
+from vocabtool.index.vectors.fast_scan import FastScan
+from vocabtool.index.vectors.leg import VectorLeg
+from vocabtool.index.vectors.raw import RawVectors
+from vocabtool.index.vectors.remeasuring import remeasured
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.tantivy_engine import TantivyReader
-from vocabtool.ranked import Near, Ranked, Rows
 from vocabtool.search.corpus import Among, Stored
 from vocabtool.search.knowledge import Knowledge
-from vocabtool.vectors.fast_scan import FastScan
-from vocabtool.vectors.leg import VectorLeg
-from vocabtool.vectors.raw import RawVectors
-from vocabtool.vectors.remeasuring import remeasured
+from vocabtool.system.checksums import compare
+from vocabtool.system.ranked import Near, Ranked, Rows
 
 
 class Snapshot:

@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.checksums import checksum, compare
-from vocabtool.document_files.opening import find
-from vocabtool.documents import Format, OnDuplicate, OnError
+from vocabtool.documents.opening import find
+from vocabtool.documents.reading import Format, OnDuplicate, OnError
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.whole_file import whole_file
+from vocabtool.system.checksums import checksum, compare
+from vocabtool.system.whole_file import whole_file
 
 NAME: Final = "sources-{:06}.bin"  # by the number of the commit
 NUMBER: Final = np.dtype("<u4")
@@ -29,7 +29,7 @@ RowSources = NDArray[np.uint32]  # shape (rows,)
 
 
 class Reading(NamedTuple):
-    """How FILEs are read: the arguments of :func:`vocabtool.documents.batches`."""
+    """How FILEs are read: the arguments of :func:`vocabtool.documents.reading.batches`."""
 
     field: str | None
     format: Format | None

@@ -14,8 +14,8 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.document_columns import ID, DocumentRows
 from vocabtool.index.row_hashes import Hashes, hashes_of
 from vocabtool.index.snapshot import Snapshot
-from vocabtool.ranked import Rows
-from vocabtool.vectors.metric import as_stored, prepared
+from vocabtool.index.vectors.metric import as_stored, prepared
+from vocabtool.system.ranked import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vocabtool.checksums import compare
 from vocabtool.errors import InvalidFile
-from vocabtool.folder_lock import LOCK
 from vocabtool.index import coding, deletions, folder, row_hashes, sources
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.tantivy_files import LOCKS, MANAGED, META
+from vocabtool.system.checksums import compare
+from vocabtool.system.folder_lock import LOCK
 
 if TYPE_CHECKING:
     import pyarrow as pa

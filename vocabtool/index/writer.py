@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, assert_never, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents import OnError, Skipped
+from vocabtool.documents.reading import OnError, Skipped
+from vocabtool.embedding.utf8 import as_utf8
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index import coding, deletions, folder, sources
@@ -27,13 +28,12 @@ from vocabtool.index.document_files import kinds_of
 from vocabtool.index.document_rows import DocumentRows, Items, document_rows
 from vocabtool.index.manifest import Load, Manifest
 from vocabtool.index.row_hashes import hashes_of
+from vocabtool.index.vectors.metric import prepared
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.tantivy_engine import TantivyReader
-from vocabtool.pipeline.utf8 import as_utf8
-from vocabtool.ranked import Rows
 from vocabtool.search.calibration import Calibration
-from vocabtool.telling import counted
-from vocabtool.vectors.metric import prepared
+from vocabtool.system.ranked import Rows
+from vocabtool.system.telling import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,7 +23,7 @@ import numpy as np
 
 from vocabtool.keywords.cutting import Terms
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.ranked import Ranked
+from vocabtool.system.ranked import Ranked
 
 K1: Final = 1.2
 B: Final = 0.75

@@ -26,8 +26,8 @@ from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.spellings import nearest
 from vocabtool.keywords.tantivy_files import META, check_structure, description
 from vocabtool.keywords.tantivy_queries import Fields, require_tantivy, schema
-from vocabtool.ranked import Ranked, Rows, Scores
-from vocabtool.whole_file import sync_folder
+from vocabtool.system.ranked import Ranked, Rows, Scores
+from vocabtool.system.whole_file import sync_folder
 
 if TYPE_CHECKING:
     import tantivy

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from vocabtool.checksums import checksum, compare, compare_bytes
 from vocabtool.errors import InvalidFile, NotFound
+from vocabtool.system.checksums import checksum, compare, compare_bytes
 
 META: Final = "meta.json"
 MANAGED: Final = ".managed.json"

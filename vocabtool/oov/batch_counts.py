@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.words.cut import as_bytes, as_strings
-from vocabtool.words.judged import Judged
+from vocabtool.tokenization.cut import as_bytes, as_strings
+from vocabtool.tokenization.judged import Judged
 
 NO_SLOTS: Final = np.zeros(0, np.int64)
 CODE_BITS: Final = np.int64(32)

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.oov.batch_counts import BatchCounts, batch_counts, occurring
-from vocabtool.oov.chunk_table import ChunkTable
 from vocabtool.oov.word_tally import WordTally
-from vocabtool.words.cut import as_bytes, as_strings
-from vocabtool.words.judged import Judged
-from vocabtool.words.judging import RuleJudge, judged
-from vocabtool.words.rule import Coded, as_bytes_encoded, chunks, text_bounds, unfolded
+from vocabtool.tokenization.chunk_table import ChunkTable
+from vocabtool.tokenization.cut import as_bytes, as_strings
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.judging import RuleJudge, judged
+from vocabtool.tokenization.rule import Coded, as_bytes_encoded, chunks, text_bounds, unfolded
 
 if TYPE_CHECKING:
     import pyarrow as pa

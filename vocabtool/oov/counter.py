@@ -17,10 +17,10 @@ from vocabtool.oov.batch_counts import BatchCounts, batch_counts
 from vocabtool.oov.chunk_counts import ChunkCounts, New
 from vocabtool.oov.counts import BUDGET, OovCounts
 from vocabtool.oov.report import Header, OovReport
-from vocabtool.words.cut import not_utf8, string_array, text_bytes, texts_array
-from vocabtool.words.judged import Judged, without_blanks
-from vocabtool.words.judging import RuleJudge
-from vocabtool.words.model_words import Words
+from vocabtool.tokenization.cut import not_utf8, string_array, text_bytes, texts_array
+from vocabtool.tokenization.judged import Judged, without_blanks
+from vocabtool.tokenization.judging import RuleJudge
+from vocabtool.tokenization.model_words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,7 +19,7 @@ from vocabtool.oov.figures import NEVER_USED, Totals
 from vocabtool.oov.report import MOST_PIECES, Header, KindShare, OovReport, Pieces
 from vocabtool.oov.word_examples import WIDTH, examples
 from vocabtool.oov.word_tally import NEVER, Tallied, WordTally
-from vocabtool.words.judged import Judged
+from vocabtool.tokenization.judged import Judged
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from vocabtool.byte_strings import ByteStrings
+from vocabtool.system.byte_strings import ByteStrings
 
 Kind = Literal[
     "form",  # an entry, but for case or Unicode form: equal after NFKC and case folding

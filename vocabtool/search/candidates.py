@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.ranked import Near, Ranked, Rows, Scores
 from vocabtool.search.fusion import shared_ranks
+from vocabtool.system.ranked import Near, Ranked, Rows, Scores
 
 Places = NDArray[np.int64]
 FEW: Final = 4

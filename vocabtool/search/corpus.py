@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.ranked import Near, Ranked, Rows
 from vocabtool.search.knowledge import Knowledge
+from vocabtool.system.ranked import Near, Ranked, Rows
 
 Among = NDArray[np.bool_]  # shape (rows,): which rows may be found
 

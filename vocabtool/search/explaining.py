@@ -12,7 +12,6 @@ from vocabtool.keywords.cutting import QueryWord
 from vocabtool.keywords.highlights import highlights
 from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.ranked import Ranked, Rows, Scores
 from vocabtool.search import weighing
 from vocabtool.search.candidates import Candidates, Places, mask_of
 from vocabtool.search.corpus import Among, Corpus
@@ -20,6 +19,7 @@ from vocabtool.search.fusion import shared_ranks
 from vocabtool.search.hits import Asked, AskedWord, Explanation, MatchedWord, Place
 from vocabtool.search.query import Query
 from vocabtool.search.weighing import WeighedWord
+from vocabtool.system.ranked import Ranked, Rows, Scores
 
 DEEP: Final = 10_000  # how far down the dense leg's list a document is looked for
 

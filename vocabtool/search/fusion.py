@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.ranked import Scores
+from vocabtool.system.ranked import Scores
 
 Fused = NDArray[np.float64]
 

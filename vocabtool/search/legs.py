@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.queries import KeywordQuery
-from vocabtool.ranked import Near, Ranked
 from vocabtool.search.candidates import Candidates, are_among, joined, mask_of
 from vocabtool.search.corpus import Among, Corpus
 from vocabtool.search.query import Query
+from vocabtool.system.ranked import Near, Ranked
 
 
 class KeywordLeg(NamedTuple):

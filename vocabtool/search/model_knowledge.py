@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from vocabtool.search.knowledge import Knowing
-from vocabtool.words.judged import Judged
-from vocabtool.words.model_words import Words
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.model_words import Words
 
 MOST_REMEMBERED: Final = 1 << 16  # words; past it all are forgotten
 LONGEST_REMEMBERED: Final = 100  # characters: longer ones hardly come twice

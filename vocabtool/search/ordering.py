@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.ranked import Rows
 from vocabtool.search.fusion import Fused, first_of_ties, is_tied
+from vocabtool.system.ranked import Rows
 
 Ids = Callable[[Rows], list[str]]
 

@@ -1,0 +1,203 @@
+"""How big the project is, and how much of it a reader passes on the way of one command.
+
+    python -m benchmarks.size                  # today's figures beside their ceilings
+    python -m benchmarks.size --check          # and exit code 1 where one is passed (CI runs this)
+    python -m benchmarks.size --tree ../other  # the same of another checkout, with its own code
+
+Lines are counted as they lie there, with blank lines and docstrings. A command's way is traced in
+a process of its own, the second time that it runs there, when nothing is left to import: which
+functions of the package are called (bodies of comprehensions belong to their function), and in how
+many files. Which names are bare participles is judged by their last letters and a list of words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+CEILINGS: Final = Path(__file__).with_name("size_ceilings.toml")
+# What a command line does in the process that is traced: `argv` twice, or what was loaded after it.
+TRACED: Final = """
+import contextlib, io, json, os, sys
+from importlib import import_module
+from pathlib import Path
+package, argv, fresh = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3] == "fresh"
+import vocabtool
+assert Path(vocabtool.__file__).parent == Path(package), vocabtool.__file__
+name = "vocabtool.cli.main" if (Path(package) / "cli" / "main.py").exists() else "vocabtool.cli"
+cli = import_module(name).cli
+passed = set()
+def note(frame, event, _):
+    code = frame.f_code
+    if event == "call" and code.co_filename.startswith(package):
+        if code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<module>"):
+            passed.add((code.co_filename, code.co_name, code.co_firstlineno))
+def run(argv):
+    out = io.TextIOWrapper(io.BytesIO())
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        cli.main(argv, standalone_mode=False)
+if not fresh:
+    run(argv[0])
+import threading
+threading.setprofile(note)
+sys.setprofile(note)
+run(argv[-1])
+sys.setprofile(None)
+print(json.dumps([len(passed), len({file for file, *_ in passed})]))
+os._exit(0)
+"""
+PUBLIC_MODULES: Final = ("vocabtool.cli.main", "vocabtool.documents", "vocabtool.errors")
+PARTICIPLES: Final = frozenset(
+    """asked begun bought bound broken brought built chosen cut done drawn fed felt found given gone
+    grown had heard held hidden hit kept known laid led left lent let lost made meant met named paid
+    put said seen sent set shown shut sought split spoken spread stood taken taught thought thrown
+    told understood won worn written""".split()  # noqa: SIM905 - a paragraph is easier to read
+)
+NOUNS: Final = frozenset(
+    """bed embed encoding embedding ending exceed feed indexing heading mapping meaning need padding
+    seed seeding shed speed spelling spring stemming string thing timing training warning weighting
+    wording stemmed hashing setting scoring ranking reading during bring ring king sing everything
+    nothing something anything numbering naming red""".split()  # noqa: SIM905
+)
+
+
+def main() -> None:
+    """Print the figures; with ``--check``, exit with 1 where one passes its ceiling."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="fail above a ceiling")
+    parser.add_argument("--tree", type=Path, default=Path(__file__).parent.parent)
+    asked = parser.parse_args()
+    figures = dict(sizes(asked.tree.resolve()))
+    ceilings: dict[str, int] = tomllib.loads(CEILINGS.read_text("utf-8"))
+    above = [name for name, ceiling in ceilings.items() if figures[name] > ceiling]
+    width = max(map(len, figures))
+    for name, figure in figures.items():
+        ceiling = f"{ceilings[name]:>10,}" if name in ceilings else ""
+        mark = "  above its ceiling" if name in above else ""
+        sys.stdout.write(f"{name:{width}} {figure:>10,}{ceiling}{mark}\n")
+    if asked.check and above:
+        sys.exit(1)
+
+
+def sizes(root: Path) -> Iterator[tuple[str, int]]:
+    """Each figure of a checkout, with the name that its ceiling has."""
+    package = root / "vocabtool"
+    sources = [path.read_text("utf-8") for path in sorted(package.rglob("*.py"))]
+    trees = [ast.parse(source) for source in sources]
+    yield "product_lines", sum(source.count("\n") for source in sources)
+    yield "product_files", len(sources)
+    unseen = {"__init__.py", "__main__.py", "__pycache__", "py.typed"}
+    yield "top_entries", len({path.name for path in package.iterdir()} - unseen)
+    tests = {path: path.read_text("utf-8") for path in sorted((root / "tests").rglob("*.py"))}
+    lines = sum(source.count("\n") for source in tests.values())
+    yield "test_lines", lines
+    public = public_names(package)
+    inside = sum(
+        source.count("\n") for source in tests.values() if not is_public(ast.parse(source), public)
+    )
+    yield "test_percent_inside", round(100 * inside / lines)
+    yield "imports_in_functions", sum(map(imports_in_functions, trees))
+    yield "participles", sum(len(participles(tree)) for tree in trees)
+    modules = [path.stem for path in package.rglob("*.py")]
+    yield "participles_public", sum(map(is_participle, [*public, *modules]))
+    with tempfile.TemporaryDirectory() as folder:
+        yield from ways(root, Path(folder))
+
+
+def public_names(package: Path) -> set[str]:
+    """What ``vocabtool.__all__`` lists."""
+    code = "import vocabtool; print(*vocabtool.__all__)"
+    return set(run_python(package.parent, "-c", code).split())
+
+
+def is_public(tree: ast.Module, public: set[str]) -> bool:
+    """Whether a test imports nothing of the package but its public names and its command line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            if any(name.startswith("vocabtool.") for name in names):
+                return False
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "vocabtool":
+                if not {alias.name for alias in node.names} <= public | {"__version__", "errors"}:
+                    return False
+            elif node.module.startswith("vocabtool.") and node.module not in PUBLIC_MODULES:
+                return False
+    return True
+
+
+def imports_in_functions(tree: ast.Module) -> int:
+    """How many statements import inside a function."""
+    return len(
+        {
+            (inner.lineno, inner.col_offset)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.Import | ast.ImportFrom)
+        }
+    )
+
+
+def participles(tree: ast.Module) -> list[str]:
+    """The names of functions, methods and classes that are a bare participle."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return [n.name for n in ast.walk(tree) if isinstance(n, kinds) and is_participle(n.name)]
+
+
+def is_participle(name: str) -> bool:
+    """Whether a name is one word, and that a participle: ``_joined``, ``Asking``, ``told``."""
+    name = name.strip("_")
+    word = name.lower()
+    is_one_word = "_" not in name and sum(map(str.isupper, name)) < 2
+    return (
+        is_one_word and word not in NOUNS and (word.endswith(("ed", "ing")) or word in PARTICIPLES)
+    )
+
+
+def ways(root: Path, folder: Path) -> Iterator[tuple[str, int]]:
+    """What ``extract``, ``index`` and ``search`` pass."""
+    data = root / "data"
+    questions = [str(data / "questions.txt"), "--model", str(data / "small_glove.txt")]
+    build = ["index", *questions, "--quiet", "-o"]
+    query = ["search", str(folder / "0"), "love to use Xapian", "-k", "2"]
+    jobs = {
+        "extract": [["extract", str(data / "sentence_encoder"), "-o", str(folder / "v.txt")]] * 2,
+        "index": [[*build, str(folder / name)] for name in ("0", "1")],
+        "search": [query] * 2,
+    }
+    for name, lines in jobs.items():
+        functions, files = trace(root, lines, "warm")
+        yield f"{name}_functions", functions
+        yield f"{name}_files", files
+    yield "first_search_files", trace(root, [query], "fresh")[1]
+
+
+def trace(root: Path, lines: list[list[str]], state: str) -> tuple[int, int]:
+    """How many functions the last of these command lines passes, and how many files."""
+    told = run_python(root, "-c", TRACED, f"{root / 'vocabtool'}", json.dumps(lines), state)
+    functions, files = json.loads(told)
+    return functions, files
+
+
+def run_python(root: Path, *arguments: str) -> str:
+    """What a Python of its own prints that imports the package of a checkout."""
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""A corpus in memory that answers by brute force, so that a person can compute what it answers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.keywords.cutting import Cutter, Language
+from vocabtool.keywords.queries import Clause, Field, KeywordQuery, Term
+from vocabtool.search.corpus import Among, Stored
+from vocabtool.search.knowledge import Knowing, Knowledge
+from vocabtool.system.ranked import Near, Ranked, Rows, Scores
+
+K1, B = 1.2, 0.75
+
+
+class Doc(NamedTuple):
+    """``vector``: ``()`` for none."""
+
+    id: str
+    text: str
+    vector: tuple[float, ...] = ()
+    fields: Mapping[str, Any] = {}
+
+
+class KnownWords(NamedTuple):
+    """A model of whole words that knows these, lower-cased."""
+
+    words: Collection[str]
+    subword: bool = False
+
+    def of(self, surfaces: Sequence[str]) -> list[Knowing]:
+        return [Knowing(surface.lower() in self.words) for surface in surfaces]
+
+
+class Pieces(NamedTuple):
+    """A model of pieces of ``size`` characters that knows all of them."""
+
+    size: int
+    subword: bool = True
+
+    def of(self, surfaces: Sequence[str]) -> list[Knowing]:
+        return [Knowing(True, -(-len(surface) // self.size)) for surface in surfaces]
+
+
+class SmallCorpus:
+    """Rows are places in ``docs``. Similarity is the inner product. ``asked``: calls by name."""
+
+    def __init__(
+        self,
+        docs: Sequence[Doc],
+        knowledge: Knowledge | None = None,
+        *,
+        dim: int = 2,
+        language: Language = "none",
+    ) -> None:
+        self.docs = docs
+        self.knowledge = knowledge
+        self.cutter = Cutter(language)
+        self.documents = len(docs)
+        self.asked: list[str] = []
+        terms = self.cutter.terms([doc.text for doc in docs])
+        self._terms: dict[Field, list[list[str]]] = {
+            "words": [each.words.split() for each in terms],
+            "surfaces": [each.surfaces.split() for each in terms],
+        }
+        filled = [doc.vector or (0.0,) * dim for doc in docs]
+        self._vectors = np.array(filled, np.float32).reshape(len(docs), dim)
+        self._without = np.array([not any(vector) for vector in filled], np.bool_)
+
+    def document_frequency(self, term: Term) -> int:
+        return sum(term.text in terms for terms in self._terms[term.field])
+
+    def bm25(self, term: Term, row: int) -> float:
+        """The textbook's; of the field "surfaces" the idf alone."""
+        lists = self._terms[term.field]
+        mean = sum(map(len, lists)) / len(lists)
+        count, frequency = lists[row].count(term.text), self.document_frequency(term)
+        idf = log(1 + (len(lists) - frequency + 0.5) / (frequency + 0.5))
+        if term.field == "surfaces":
+            return idf * (count > 0)
+        norm = K1 * (1 - B + B * len(lists[row]) / mean) if mean else 1
+        return idf * count * (K1 + 1) / (count + norm)
+
+    def keyword_search(self, query: KeywordQuery, limit: int, among: Among | None = None) -> Ranked:
+        self.asked.append("keyword_search")
+        clauses = query.must + query.should
+        scores = {}
+        for row in self._allowed(among):
+            held = [clause for clause in clauses if self._holds(clause, row)]
+            if held and all(clause in held for clause in query.must):
+                scores[row] = sum(self._score(clause, held, row) for clause in held)
+        rows = np.array(list(scores), np.int64)
+        return Ranked.of(rows, np.array(list(scores.values()), np.float32), limit)
+
+    def _score(self, clause: Clause, held: Sequence[Clause], row: int) -> float:
+        score = clause.boost * sum(self.bm25(term, row) for term in clause.terms)
+        parts = [each for each in held if each.terms[0] in clause.parts]
+        return max(score - sum(self._score(part, held, row) for part in parts), 0.0)
+
+    def matching(self, clauses: Sequence[Clause], among: Among | None = None) -> Rows:
+        self.asked.append("matching")
+        held = [
+            row
+            for row in self._allowed(among)
+            if all(self._holds(clause, row) for clause in clauses)
+        ]
+        return np.array(held, np.int64)
+
+    def vector_search(self, vector: Vectors, limit: int, among: Among | None = None) -> Ranked:
+        self.asked.append("vector_search")
+        return self._nearest(vector, limit, among)
+
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
+        self.asked.append("near")
+        return Near(self._nearest(vector, limit, among), self._similarities(vector, rows))
+
+    def _nearest(self, vector: Vectors, limit: int, among: Among | None) -> Ranked:
+        allowed = [row for row in self._allowed(among) if not self._without[row]]
+        rows = np.array(allowed, np.int64)
+        return Ranked.of(rows, self._similarities(vector, rows), limit)
+
+    def _similarities(self, vector: Vectors, rows: Rows) -> Scores:
+        near = np.array([self._vectors[row] @ vector for row in rows], np.float32)
+        near[self._without[rows]] = np.nan
+        return near
+
+    def where(self, condition: str) -> Among:
+        """``name=value``."""
+        name, _, value = condition.partition("=")
+        return np.array([str(doc.fields.get(name)) == value for doc in self.docs], np.bool_)
+
+    def ids(self, rows: Rows) -> list[str]:
+        self.asked.append("ids")
+        return [self.docs[row].id for row in rows]
+
+    def stored(self, rows: Rows) -> list[Stored]:
+        return [
+            Stored(*(self.docs[row].id, self.docs[row].text, self.docs[row].fields)) for row in rows
+        ]
+
+    def near_spellings(self, word: str, limit: int) -> list[str]:
+        self.asked.append("near_spellings")
+        words = sorted({word for words in self._terms["words"] for word in words})
+        return difflib.get_close_matches(word.lower(), words, limit)
+
+    def _allowed(self, among: NDArray[np.bool_] | None) -> list[int]:
+        rows = range(self.documents)
+        return [row for row in rows if among is None or (row < len(among) and among[row])]
+
+    def _holds(self, clause: Clause, row: int) -> bool:
+        held = self._terms[clause.terms[0].field][row]
+        wanted = [term.text for term in clause.terms]
+        starts = range(len(held) - len(wanted) + 1)
+        return any(held[start : start + len(wanted)] == wanted for start in starts)

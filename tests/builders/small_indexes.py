@@ -1,0 +1,92 @@
+"""Indexes so small that a person can tell what they answer, and their answers as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from vocabtool.documents.reading import Document
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import VocabtoolError
+from vocabtool.index.index import Index
+from vocabtool.search.hits import Hits
+from vocabtool.search.settings import FUSIONS, Fusion
+
+DIM: Final = 4
+WORDS: Final = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove")
+QUERIES: Final = ("amber birch", "only00003", "cedar delta", "grove", "SKU-10005")
+Scored = list[tuple[str, float]]
+
+
+def document(number: int, version: int = 0) -> Document:
+    """Document ``d3``: two common words, a word and a code of its own."""
+    words = (WORDS[number % 7], WORDS[(number + version) % 5])
+    text = f"{' '.join(words)} only{number:05} SKU-{10000 + number}"
+    return Document(f"d{number}", text, {"n": number, "even": number % 2 == 0})
+
+
+def documents(numbers: Iterable[int], version: int = 0) -> list[Document]:
+    """Several of them."""
+    return [document(number, version) for number in numbers]
+
+
+def vector(number: int, version: int = 0) -> Vectors:
+    """Its vector: small whole numbers, no two alike in direction."""
+    draw = np.random.default_rng([number, version])
+    return np.asarray(draw.integers(-50, 51, DIM) + np.array([0.5, 0, 0, 0]), np.float32)
+
+
+def vectors(numbers: Iterable[int], version: int = 0) -> Vectors:
+    """Several of them: shape (n, DIM)."""
+    return np.stack([vector(number, version) for number in numbers])
+
+
+def made(path: Path, numbers: Sequence[int] = range(10), **options: Any) -> Index:
+    """An index of these documents with their vectors."""
+    index = Index.create(path, dim=DIM, **options)
+    with index.writer() as writer:
+        writer.add(documents(numbers), vectors(numbers))
+    return index
+
+
+def scored(hits: Hits) -> Scored:
+    """Ids and scores."""
+    return [(hit.id, hit.score) for hit in hits]
+
+
+def ids(hits: Hits) -> list[str]:
+    """The ids alone."""
+    return [hit.id for hit in hits]
+
+
+def answers(index: Index, queries: Sequence[str] = QUERIES) -> dict[tuple[str, Fusion], Scored]:
+    """What every fusion answers to some queries, each with a vector of its own."""
+    return {
+        (text, fusion): scored(
+            index.search(text, k=8, vector=vector(-at - 1 & 0xFF), fusion=fusion)
+        )
+        for at, text in enumerate(queries)
+        for fusion in FUSIONS
+    }
+
+
+def contents(index: Index) -> dict[str, Document]:
+    """All documents by id, as both legs find them."""
+    snapshot = index.snapshot()
+    found = {}
+    for each in snapshot.stored(snapshot.live_rows()):
+        found[each.id] = Document(each.id, each.text, dict(each.fields))
+        assert index.get(each.id) == found[each.id]
+    assert len(found) == len(index)
+    return found
+
+
+def refused(act: Callable[[], object], name: str) -> None:
+    """Something raises an error of ours that names a file."""
+    with pytest.raises(VocabtoolError) as caught:
+        act()
+    assert name in str(caught.value)

@@ -1,0 +1,1495 @@
+"""Small real models, one per place where a vocabulary can hide, each with TensorFlow's account.
+
+A builder saves a model and then asks TensorFlow, or the library that owns the format, what the
+saved files hold: a truth is never the list that went in. How vocabtool reads the files is not
+known here. Not built: ``saved_model.cpb`` (TensorFlow's Python refuses to write it), and hub's
+TF1 exporter (it does not run today), whose result is written by hand instead.
+
+``python -m tests.builders.tensorflow_models FOLDER [NAME ...]`` builds them and prints the truths.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import io
+import logging
+import os
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+from unittest.mock import patch
+from zipfile import ZipFile
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.ops import lookup_ops
+from tensorflow.python.saved_model import loader_impl
+
+from vocabtool.vocabulary import Kind
+
+tf1 = tf.compat.v1
+
+Tensor: TypeAlias = Any  # TensorFlow and Keras carry no types
+Library: TypeAlias = Any  # tf_keras or keras: what is used here has the same names in both
+Proto: TypeAlias = Any
+
+LONG = "long" * 40  # its length takes two bytes as a varint
+WORDS = (
+    *("the", "quick", "naïve", "日本", "O'Neil", "a b", "line\nbreak", "", LONG),
+    *("tab\there", " padded ", "cr\r", "\u2028", "👩\u200d🚀", "[UNK]"),
+)
+LINE_WORDS = ("the", "naïve", "日本", "O'Neil", "a b", "a\rb", "\x85", "\u2028", " padded ", LONG)
+NUMBERS = (12, 1138, 42, -7, 0, 2**40)
+PIECES = (
+    *("[PAD]", "[UNK]", "the", "great", "##est", "##ly", "they", "##'", "##re", "'"),
+    *("re", "naïve", "日", "##", "quick", "!", LONG[:90]),
+)
+PHRASES = ("<UNK>", "I", "have", "a", "dream", "a dream", "have a dream", "naïve 日本")
+UNSEEN = tuple(f"unseen{number}" for number in range(64))  # enough to meet every bucket
+UNSEEN_NUMBERS = tuple(range(10**6, 10**6 + 64))
+SERVE = ("serve",)
+TABLE_OPS = ("HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2")
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """One vocabulary that must be found in a model.
+
+    ``entries``: as stored, in id order; where ids are equal, in the order of the constant.
+    ``ids``: ``None`` where TensorFlow gives none (a bare constant, a variable, an asset).
+    ``unknown``: first id and number of ids of words that the vocabulary does not hold, observed
+    by looking such words up; ``None`` where nothing can be looked up by word.
+    ``specials``: what Keras adds to the stored entries, with their ids.
+    ``get_vocabulary``: what that method of the Keras layer answers, specials and entries together.
+    ``name``: what its maker called it, an attribute's path, a layer or a file; ``None``: not told.
+    ``places``: how many times the model's files hold it, ``None`` where the builder cannot say.
+    """
+
+    entries: tuple[bytes, ...]
+    ids: tuple[int, ...] | None
+    kind: Kind
+    unknown: tuple[int, int] | None
+    specials: tuple[tuple[int, str], ...] = ()
+    get_vocabulary: tuple[str | int, ...] | None = None
+    name: str | None = None
+    places: int | None = None
+
+
+Builder: TypeAlias = Callable[[Path], tuple[Truth, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One model: ``build`` saves it at a path (a folder, or a file where the name has a suffix)."""
+
+    name: str
+    build: Builder
+
+
+_cases: list[Case] = []
+
+
+def case(build: Builder) -> Builder:
+    """Add a builder to ``CASES`` under its own name."""
+    _cases.append(Case(build.__name__, build))
+    return build
+
+
+def called(name: str | None, places: int | None = 1) -> Callable[[Builder], Builder]:
+    """Say what the one vocabulary of a model is called, and how many times it is in the files."""
+
+    def decorate(build: Builder) -> Builder:
+        @functools.wraps(build)
+        def named(path: Path) -> tuple[Truth, ...]:
+            return tuple(replace(truth, name=name, places=places) for truth in build(path))
+
+        return named
+
+    return decorate
+
+
+def build_all(
+    folder: Path, names: Collection[str] | None = None
+) -> dict[str, tuple[Path, tuple[Truth, ...]]]:
+    """Build the cases (all, or those of ``names``) below ``folder``: path and truths per name.
+
+    Raises ``KeyError`` for a name that is no case.
+    """
+    by_name = {case.name: case.build for case in CASES}
+    wanted = by_name if names is None else {name: by_name[name] for name in names}
+    with quiet():
+        return {name: (folder / name, build(folder / name)) for name, build in wanted.items()}
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings, and no log below errors, from TensorFlow and Keras."""
+    loggers = [logging.getLogger(name) for name in ("tensorflow", "absl")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+# What TensorFlow says.
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A saved model, loaded into a session of its own, and its serving signature."""
+
+    session: Any
+    signature: Any
+
+    def __call__(self, inputs: Sequence[object] | None = None) -> NDArray[Any]:
+        """What the model answers, one item per input; without inputs, to things it never saw."""
+        (answers,) = self.outputs(inputs).values()
+        return answers
+
+    def outputs(self, inputs: Sequence[object] | None = None) -> dict[str, NDArray[Any]]:
+        """The same for a model of several outputs, by their names."""
+        (fed,) = self.signature.inputs.values()
+        text = fed.dtype == tf.string.as_datatype_enum
+        if inputs is None:
+            inputs = UNSEEN if text else UNSEEN_NUMBERS
+        array = np.array(inputs, object if text else np.int64)
+        array = array.reshape([-1] + [1] * (len(fed.tensor_shape.dim) - 1))
+        fetched = {name: output.name for name, output in self.signature.outputs.items()}
+        answers = self.session.run(fetched, {fed.name: array})
+        return {name: np.asarray(answer) for name, answer in answers.items()}
+
+    def unknown(self) -> tuple[int, int] | None:
+        """First id and number of ids that stand for what the model never saw."""
+        answers = self()
+        if answers.dtype == object:  # words come out: an inverse table
+            return None
+        several = answers.ndim == 2 and answers.shape[1] > 1  # multi-hot
+        return span(answers.argmax(-1) if several else answers)
+
+    def answering(self, keys: NDArray[Any], values: NDArray[Any]) -> str:
+        """The output that looks words up in the table of those keys and values."""
+        answers = self.outputs(keys.tolist()).items()
+        (name,) = [name for name, found in answers if np.array_equal(found.ravel(), values)]
+        return name
+
+    def tables(self) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Keys and values of every lookup table that is not empty, as the table exports them."""
+        exports = [export(operation) for operation in self.session.graph.get_operations()]
+        filled = [self.session.run(pair) for pair in exports if pair is not None]
+        return [(keys, values) for keys, values in filled if len(keys)]
+
+
+def export(operation: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The tensors that export a table made by ``operation``, in its own graph."""
+    if operation.type not in TABLE_OPS:
+        return None
+    types = (operation.get_attr("key_dtype"), operation.get_attr("value_dtype"))
+    exported = tf.raw_ops.LookupTableExportV2(
+        table_handle=operation.outputs[0], Tkeys=types[0], Tvalues=types[1]
+    )
+    return exported.keys, exported.values
+
+
+@contextmanager
+def running(model: Path, tags: Sequence[str] = SERVE) -> Iterator[Running]:
+    """Load a SavedModel, of TF1 or TF2, with its tables filled."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        meta_graph = tf1.saved_model.load(session, list(tags), str(model))
+        yield Running(session, meta_graph.signature_def["serving_default"])
+
+
+def span(answers: NDArray[Any]) -> tuple[int, int]:
+    """The smallest id and how many there are; they must follow each other."""
+    ids = np.unique(answers)
+    assert ids[-1] - ids[0] == len(ids) - 1
+    return int(ids[0]), len(ids)
+
+
+def raw(value: object) -> bytes:
+    """A key of a table as bytes; integers in decimal."""
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def listed(keys: NDArray[Any], values: NDArray[Any], unknown: tuple[int, int] | None) -> Truth:
+    """An exported table in id order; a table from integers to words is read backwards."""
+    if values.dtype == object:
+        keys, values = values, keys
+    order = np.argsort(values, kind="stable")
+    entries = tuple(map(raw, keys[order].tolist()))
+    return Truth(entries, tuple(values[order].tolist()), "table", unknown)
+
+
+def tables(model: Path, tags: Sequence[str] = SERVE) -> tuple[Truth, ...]:
+    """Every different table of a SavedModel; the unknown is the serving signature's."""
+    with running(model, tags) as loaded:
+        unknown, exported = loaded.unknown(), loaded.tables()
+    assert exported, "the graph itself makes no table"
+    return tuple(dict.fromkeys(listed(*pair, unknown) for pair in exported))
+
+
+def tables_by_output(model: Path) -> dict[str, Truth]:
+    """Every table of a model with an output for each; the unknown is what that output says."""
+    with running(model) as loaded:
+        unseen = loaded.outputs()
+        exported = {loaded.answering(*pair): pair for pair in loaded.tables()}
+    assert set(exported) == set(unseen)
+    return {name: listed(*pair, span(unseen[name])) for name, pair in exported.items()}
+
+
+def looked_up(model: Path, stored: Sequence[bytes]) -> tuple[Truth, ...]:
+    """A table that only functions can reach: its constant, and the ids that the model answers."""
+    with running(model) as loaded:
+        return (listed(np.array(stored, object), loaded(stored), loaded.unknown()),)
+
+
+def as_stored(truth: Truth, stored: Iterable[bytes]) -> Truth:
+    """A table in the order of its constant, with the repetitions that a table does not keep."""
+    assert truth.ids is not None
+    id_of = dict(zip(truth.entries, truth.ids, strict=True))
+    entries = tuple(sorted(stored, key=id_of.__getitem__))
+    return replace(truth, entries=entries, ids=tuple(map(id_of.__getitem__, entries)))
+
+
+def nodes(model: Path) -> Iterator[Proto]:
+    """Every node of a SavedModel's graphs and of their functions."""
+    for meta_graph in loader_impl.parse_saved_model(str(model)).meta_graphs:
+        yield from meta_graph.graph_def.node
+        for function in meta_graph.graph_def.library.function:
+            yield from function.node_def
+
+
+def constant(model: Path, name: str) -> tuple[bytes, ...]:
+    """The string constant of that name."""
+    (tensor,) = [node.attr["value"].tensor for node in nodes(model) if node.name == name]
+    return tuple(tf.make_ndarray(tensor).tolist())
+
+
+def captured(model: Path) -> list[tuple[bytes, ...]]:
+    """The string constants, of more than one entry, that functions of a TF2 model capture."""
+    (meta_graph,) = loader_impl.parse_saved_model(str(model)).meta_graphs
+    constants = [node for node in meta_graph.graph_def.node if node.op == "Const"]
+    arrays = [tf.make_ndarray(node.attr["value"].tensor) for node in constants]
+    return [tuple(a.tolist()) for a in arrays if a.dtype == object and a.size > 1]
+
+
+def variable(model: Path) -> tuple[bytes, ...]:
+    """The one string variable in a SavedModel's checkpoint."""
+    checkpoint = tf.train.load_checkpoint(str(model / "variables" / "variables"))
+    types = checkpoint.get_variable_to_dtype_map()
+    strings = [checkpoint.get_tensor(key) for key, dtype in types.items() if dtype == tf.string]
+    (words,) = [array for array in strings if np.ndim(array)]  # the saved object graph is a scalar
+    return tuple(words.tolist())
+
+
+def bare(entries: tuple[bytes, ...], kind: Kind) -> tuple[Truth, ...]:
+    """The only truth of a model that nothing can be looked up in."""
+    return (Truth(entries, None, kind, None),)
+
+
+# Saving.
+
+
+def save(
+    folder: Path,
+    serve: Callable[[Tensor], Tensor],
+    dtype: Tensor = tf.string,
+    **tracked: object,
+) -> None:
+    """Save a TF2 module that serves one function of a vector and tracks some objects.
+
+    ``serve`` answers with a tensor, or with a dictionary of them.
+    """
+    module = tf.Module()
+    for name, value in tracked.items():
+        setattr(module, name, value)
+    module.serve = function(serve, dtype)
+    tf.saved_model.save(module, str(folder), signatures=module.serve)
+
+
+def function(serve: Callable[[Tensor], Tensor], dtype: Tensor = tf.string) -> Tensor:
+    """A TensorFlow function of one vector."""
+    return tf.function(serve, input_signature=[tf.TensorSpec([None], dtype)], autograph=False)
+
+
+def save_v1(
+    folder: Path,
+    serve: Callable[[Tensor], Tensor],
+    *,
+    tag_sets: Sequence[Sequence[str]] = (SERVE,),
+    as_text: bool = False,
+    change: Callable[[], Tensor] = tf1.no_op,
+) -> None:
+    """Save a TF1 graph of one function of strings, once per set of tags.
+
+    ``change`` makes an operation that runs before the variables are saved.
+    """
+    with tf.Graph().as_default(), tf1.Session() as session:
+        words = tf1.placeholder(tf.string, [None], "text")
+        signature = tf1.saved_model.predict_signature_def({"text": words}, {"ids": serve(words)})
+        fill, changed = tf1.tables_initializer(), change()
+        session.run([tf1.global_variables_initializer(), fill])
+        session.run(changed)
+        signatures = {"serving_default": signature}
+        assets = tf1.get_collection(tf1.GraphKeys.ASSET_FILEPATHS)
+        builder = tf1.saved_model.Builder(str(folder))
+        builder.add_meta_graph_and_variables(
+            session, tag_sets[0], signatures, assets_collection=assets, main_op=fill
+        )
+        for tags in tag_sets[1:]:
+            builder.add_meta_graph(tags, signatures)  # the collections are the graph's by now
+        builder.save(as_text=as_text)
+
+
+def rewrite(model: Path, change: Callable[[Proto], None]) -> None:
+    """Change every vector of strings in the main graph of a SavedModel that is on disk."""
+    file = model / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    for node in saved.meta_graphs[0].graph_def.node:
+        if node.op == "Const" and len(node.attr["value"].tensor.string_val) > 1:
+            change(node.attr["value"].tensor)
+    file.write_bytes(saved.SerializeToString())
+
+
+@contextmanager
+def text_file(content: str, name: str = "words.txt") -> Iterator[str]:
+    """A file on "the training machine": it is gone once the model is built."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, name)
+        file.write_bytes(content.encode())
+        yield str(file)
+
+
+def lines(words: Iterable[str], end: str = "\n") -> str:
+    """One word per line."""
+    return "".join(word + end for word in words)
+
+
+def filled(
+    keys: Sequence[object],
+    values: Sequence[object] | None = None,
+    key_dtype: Tensor = tf.string,
+    value_dtype: Tensor = tf.int64,
+) -> Tensor:
+    """An initializer from constants; without values, keys get their positions."""
+    values = range(len(keys)) if values is None else values
+    return tf.lookup.KeyValueTensorInitializer(
+        tf.constant(keys, key_dtype), tf.constant(list(values), value_dtype)
+    )
+
+
+def static(initializer: Tensor, default: object = -1) -> Tensor:
+    """A static table."""
+    return tf.lookup.StaticHashTable(initializer, default)
+
+
+# TF1 graphs.
+
+
+def serve_table_v1(words: Tensor) -> Tensor:
+    """Look words up in a TF1 table that is filled from a constant."""
+    return lookup_ops.index_table_from_tensor(tf.constant(WORDS, name="words")).lookup(words)
+
+
+@case
+@called("words")
+def tf1_table(folder: Path) -> tuple[Truth, ...]:
+    """Keys are a constant, ids a ``Range``."""
+    save_v1(folder, serve_table_v1)
+    return tables(folder)
+
+
+@case
+@called("string_to_index")
+def tf1_table_buckets(folder: Path) -> tuple[Truth, ...]:
+    """The same with hash buckets for the unknown."""
+
+    def serve(words: Tensor) -> Tensor:
+        return lookup_ops.index_table_from_tensor(WORDS, num_oov_buckets=3).lookup(words)
+
+    save_v1(folder, serve)
+    return tables(folder)
+
+
+@case
+@called("string_to_index")
+def tf1_table_default(folder: Path) -> tuple[Truth, ...]:
+    """The unknown is an entry of the vocabulary."""
+
+    def serve(words: Tensor) -> Tensor:
+        return lookup_ops.index_table_from_tensor(WORDS, default_value=14).lookup(words)
+
+    save_v1(folder, serve)
+    return tables(folder)
+
+
+@case
+@called("words.txt")
+def tf1_table_file(folder: Path) -> tuple[Truth, ...]:
+    """Only the collection ``saved_model_assets`` names the file in the model."""
+    with text_file(lines(LINE_WORDS)) as file:
+        save_v1(
+            folder,
+            lambda words: lookup_ops.index_table_from_file(file, num_oov_buckets=2).lookup(words),
+        )
+    return tables(folder)
+
+
+@case
+@called("words", 2)
+def tf1_tags(folder: Path) -> tuple[Truth, ...]:
+    """Several MetaGraphDefs, each with a copy of the vocabulary."""
+    save_v1(folder, serve_table_v1, tag_sets=(SERVE, ("serve", "gpu")))
+    return tables(folder)
+
+
+@case
+@called("words", 2)
+def tf1_hub_module(folder: Path) -> tuple[Truth, ...]:
+    """What hub's TF1 exporter leaves: one set of tags is empty, and a file says the version."""
+    save_v1(folder, serve_table_v1, tag_sets=((), ("train",)))
+    (folder / "tfhub_module.pb").write_bytes(b"\x08\x03")
+    return tables(folder, tags=())
+
+
+@case
+@called("words")
+def tf1_text(folder: Path) -> tuple[Truth, ...]:
+    """``saved_model.pbtxt``."""
+    save_v1(folder, serve_table_v1, as_text=True)
+    return tables(folder)
+
+
+@case
+@called("words")
+def tf1_equal(folder: Path) -> tuple[Truth, ...]:
+    """A constant that words are compared with; no table."""
+
+    def serve(words: Tensor) -> Tensor:
+        known = tf.constant(WORDS, name="words")
+        return tf.argmax(tf.cast(tf.equal(words[:, None], known[None]), tf.int32), -1)
+
+    save_v1(folder, serve)
+    return bare(constant(folder, "words"), "constant")
+
+
+@case
+@called("words")
+def tf1_gather(folder: Path) -> tuple[Truth, ...]:
+    """A constant that ids become words with; no table."""
+
+    def serve(words: Tensor) -> Tensor:
+        known = tf.constant(WORDS, name="words")
+        return tf.gather(known, tf.strings.to_hash_bucket_fast(words, len(WORDS)))
+
+    save_v1(folder, serve)
+    return bare(constant(folder, "words"), "constant")
+
+
+@case
+@called("known")
+def tf1_string_variable(folder: Path) -> tuple[Truth, ...]:
+    """A string variable, whose first value lies in the graph as well."""
+    save_v1(folder, serve_variable_v1)
+    return bare(variable(folder), "variable")
+
+
+@case
+@called("known")
+def tf1_string_variable_changed(folder: Path) -> tuple[Truth, ...]:
+    """The checkpoint holds other words than the constant that the variable began with."""
+
+    def change() -> Tensor:
+        (words,) = tf1.global_variables()
+        return words.assign(tf.strings.join(["later ", words]))
+
+    save_v1(folder, serve_variable_v1, change=change)
+    return bare(variable(folder), "variable")
+
+
+@case
+@called("grows", None)
+def tf1_mutable(folder: Path) -> tuple[Truth, ...]:
+    """A growing table of TF1: keys and values are in the checkpoint, under the table's name."""
+    made: list[Tensor] = []
+
+    def serve(words: Tensor) -> Tensor:
+        made.append(tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1, name="grows"))
+        return made[0].lookup(words)
+
+    def insert() -> Tensor:
+        return made[0].insert(tf.constant(WORDS), tf.range(len(WORDS), dtype=tf.int64))
+
+    save_v1(folder, serve, change=insert)
+    return tables(folder)
+
+
+def serve_variable_v1(words: Tensor) -> Tensor:
+    """Compare words with a TF1 string variable."""
+    known = tf1.get_variable("known", initializer=tf.constant(WORDS), use_resource=True)
+    return tf.cast(tf.equal(words[:, None], known[None]), tf.int32)
+
+
+@case
+@called("words")
+def tf1_looked_up(folder: Path) -> tuple[Truth, ...]:
+    """Test words that the graph itself looks up are a constant of strings, and no vocabulary."""
+
+    def serve(words: Tensor) -> Tensor:
+        table = lookup_ops.index_table_from_tensor(tf.constant(WORDS, name="words"))
+        tests = table.lookup(tf.constant([f"test {number}" for number in range(12)]))
+        return table.lookup(words) + tf.reduce_min(tests) + 1  # a test word gets -1
+
+    save_v1(folder, serve)
+    return tables(folder)
+
+
+@case
+def tf1_string_variable_grid(folder: Path) -> tuple[Truth, ...]:
+    """A variable of strings in rows and columns is no list."""
+    grid = [[f"{row} {column}" for column in range(12)] for row in range(2)]
+
+    def serve(words: Tensor) -> Tensor:
+        known = tf1.get_variable("grid", initializer=tf.constant(grid), use_resource=True)
+        return tf.cast(tf.equal(words[:, None, None], known[None]), tf.int32)
+
+    save_v1(folder, serve)
+    return ()
+
+
+@called("words")
+def tf1_frozen(file: Path) -> tuple[Truth, ...]:
+    """A GraphDef on its own."""
+    with tf.Graph().as_default() as graph:
+        ids = serve_table_v1(tf1.placeholder(tf.string, [None], "text"))
+        names = tf1.tables_initializer().name, ids.name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(graph.as_graph_def().SerializeToString())
+    return frozen_tables(file, *names)
+
+
+_cases.append(Case("tf1_frozen.pb", tf1_frozen))
+
+
+def frozen_tables(file: Path, fill: str, ids: str) -> tuple[Truth, ...]:
+    """The tables of a GraphDef whose input is called ``text``."""
+    with tf.Graph().as_default() as graph, tf1.Session() as session:
+        tf.import_graph_def(tf1.GraphDef.FromString(file.read_bytes()), name="")
+        session.run(graph.get_operation_by_name(fill))
+        unknown = span(session.run(ids, {"text:0": UNSEEN}))
+        return tuple(listed(*pair, unknown) for pair in Running(session, None).tables())
+
+
+@case
+@called("Embeddings_words")
+def tf1_resaved(folder: Path) -> tuple[Truth, ...]:
+    """A TF1 graph loaded and saved by TF2, as USE v4 was: everything is in a pruned function."""
+
+    def serve(words: Tensor) -> Tensor:
+        known = tf.constant(WORDS, name="Embeddings_words")
+        ids = tf.range(len(WORDS), dtype=tf.int64)
+        initializer = tf.lookup.KeyValueTensorInitializer(known, ids)
+        return tf.lookup.StaticVocabularyTable(initializer, 2).lookup(words)
+
+    with tempfile.TemporaryDirectory() as first:
+        save_v1(Path(first, "v1"), serve)
+        inner = tf.saved_model.load(str(Path(first, "v1")))
+        ask = inner.signatures["serving_default"]
+        save(folder, lambda words: ask(words)["ids"], inner=inner)
+    return looked_up(folder, constant(folder, "Embeddings_words"))
+
+
+# TF2 modules.
+
+
+@case
+@called("table")
+def tf2_static(folder: Path) -> tuple[Truth, ...]:
+    """Keys and ids are captured constants of the main graph."""
+    table = static(filled(WORDS))
+    save(folder, table.lookup, table=table)
+    return tables(folder)
+
+
+@case
+@called("table")
+def tf2_static_offset(folder: Path) -> tuple[Truth, ...]:
+    """Ids that begin at 7, stored backwards; the unknown is 3."""
+    table = static(filled(WORDS, range(6 + len(WORDS), 6, -1)), 3)
+    save(folder, table.lookup, table=table)
+    return tables(folder)
+
+
+@case
+@called("table")
+def tf2_static_gaps(folder: Path) -> tuple[Truth, ...]:
+    """Two entries share an id, others are left out, one is negative."""
+    table = static(filled(WORDS, [*range(20, 18 + len(WORDS)), 25, -1]), 0)
+    save(folder, table.lookup, table=table)
+    (truth,) = tables(folder)
+    return (as_stored(truth, *captured(folder)),)
+
+
+@case
+@called("table")
+def tf2_static_int32(folder: Path) -> tuple[Truth, ...]:
+    """Ids of 32 bits."""
+    table = static(filled(WORDS, range(1, 1 + len(WORDS)), value_dtype=tf.int32), 0)
+    save(folder, table.lookup, table=table)
+    return tables(folder)
+
+
+@case
+@called("table")
+def tf2_static_buckets(folder: Path) -> tuple[Truth, ...]:
+    """``StaticVocabularyTable`` with three hash buckets."""
+    table = tf.lookup.StaticVocabularyTable(filled(WORDS), 3)
+    save(folder, table.lookup, table=table)
+    return tables(folder)
+
+
+@case
+@called("table")
+def tf2_static_offset_buckets(folder: Path) -> tuple[Truth, ...]:
+    """Buckets begin at the number of entries, which is among the ids that entries have."""
+    table = tf.lookup.StaticVocabularyTable(filled(WORDS, range(5, 5 + len(WORDS))), 2)
+    save(folder, table.lookup, table=table)
+    return tables(folder)
+
+
+@case
+@called("table")
+def tf2_one_entry(folder: Path) -> tuple[Truth, ...]:
+    """A vocabulary of one entry, looked up after lower-casing, in a function of a function."""
+    table = static(filled(["one"], [1]), 0)
+    inner = tf.function(table.lookup, autograph=False)
+    save(folder, lambda words: inner(tf.strings.lower(words)), table=table)
+    return tables(folder)
+
+
+@case
+@called("table")
+def tf2_file(folder: Path) -> tuple[Truth, ...]:
+    """The whole line is the entry, its number the id."""
+    return save_file_table(folder, lines(LINE_WORDS))
+
+
+@case
+@called("table")
+def tf2_file_crlf(folder: Path) -> tuple[Truth, ...]:
+    """TensorFlow drops one carriage return before a line break, and no other."""
+    return save_file_table(folder, lines([*LINE_WORDS, "two\r"], "\r\n"))
+
+
+@case
+@called("table")
+def tf2_file_open_end(folder: Path) -> tuple[Truth, ...]:
+    """The last line has no line break."""
+    return save_file_table(folder, lines(LINE_WORDS) + "last")
+
+
+@case
+@called("table")
+def tf2_file_offset(folder: Path) -> tuple[Truth, ...]:
+    """Ids are line numbers plus an offset."""
+    return save_file_table(folder, lines(LINE_WORDS), offset=5)
+
+
+@case
+@called("table")
+def tf2_file_columns(folder: Path) -> tuple[Truth, ...]:
+    """Entry in the third column, id in the first."""
+    rows = [f"{3 * number}|x|{word}|y" for number, word in enumerate(LINE_WORDS)]
+    return save_file_table(folder, lines(reversed(rows)), 2, tf.int64, 0, delimiter="|")
+
+
+@case
+@called("table")
+def tf2_file_inverse(folder: Path) -> tuple[Truth, ...]:
+    """From line number to word."""
+    with text_file(lines(LINE_WORDS)) as file:
+        line, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+        initializer = tf.lookup.TextFileInitializer(file, tf.int64, number, tf.string, line)
+        table = static(initializer, "[UNK]")
+        save(folder, table.lookup, tf.int64, table=table)
+    return tables(folder)
+
+
+def save_file_table(
+    folder: Path,
+    content: str,
+    key: int = tf.lookup.TextFileIndex.WHOLE_LINE,
+    value_dtype: Tensor = tf.int64,
+    value: int = tf.lookup.TextFileIndex.LINE_NUMBER,
+    *,
+    delimiter: str = "\t",
+    offset: int = 0,
+) -> tuple[Truth, ...]:
+    """A model with one table that is filled from a file."""
+    with text_file(content) as file:
+        initializer = tf.lookup.TextFileInitializer(
+            *(file, tf.string, key, value_dtype, value),
+            delimiter=delimiter,
+            value_index_offset=offset,
+        )
+        table = static(initializer)
+        save(folder, table.lookup, table=table)
+    return tables(folder)
+
+
+@case
+@called("table")
+def tf2_mutable(folder: Path) -> tuple[Truth, ...]:
+    """Keys and values are in the checkpoint, in hash order."""
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert(tf.constant(WORDS), tf.range(len(WORDS), dtype=tf.int64))
+    save(folder, table.lookup, table=table)
+    return tables(folder)
+
+
+@case
+@called("table")
+def tf2_dense(folder: Path) -> tuple[Truth, ...]:
+    """The checkpoint holds the empty buckets too, 131,072 in all."""
+    free = ("<empty>", "<deleted>")
+    table = tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, -1, *free)
+    table.insert(tf.constant([*WORDS, "gone"]), tf.range(len(WORDS) + 1, dtype=tf.int64))
+    table.remove(tf.constant(["gone"]))
+    save(folder, table.lookup, table=table)
+    size = int(table.size())
+    with running(folder) as loaded:
+        ((keys, values),) = loaded.tables()
+        used = ~np.isin(keys.ravel(), [word.encode() for word in free])
+        assert used.sum() == size
+        return (listed(keys.ravel()[used], values.ravel()[used], loaded.unknown()),)
+
+
+@case
+@called("table")
+def tf2_integers(folder: Path) -> tuple[Truth, ...]:
+    """The keys are integers."""
+    table = static(filled(NUMBERS, key_dtype=tf.int64))
+    save(folder, table.lookup, tf.int64, table=table)
+    return tables(folder)
+
+
+@case
+@called("table")
+def tf2_inverse(folder: Path) -> tuple[Truth, ...]:
+    """The words are the values of a table from integers."""
+    table = static(filled(range(2, 2 + len(WORDS)), WORDS, tf.int64, tf.string), "[UNK]")
+    save(folder, table.lookup, tf.int64, table=table)
+    return tables(folder)
+
+
+@case
+@called(None, 2)
+def tf2_forward_and_inverse(folder: Path) -> tuple[Truth, ...]:
+    """The same words as keys of one table and values of another: one vocabulary, two places."""
+    table = static(filled(WORDS))
+    inverse = static(filled(range(len(WORDS)), WORDS, tf.int64, tf.string), "?")
+    back = function(inverse.lookup, tf.int64)
+    save(folder, table.lookup, table=table, inverse=inverse, back=back)
+    return tables(folder)
+
+
+@case
+@called(None, 2)
+def tf2_two_tables(folder: Path) -> tuple[Truth, ...]:
+    """Two tables with the same words: one vocabulary, two places."""
+    first, second = static(filled(WORDS)), static(filled(WORDS))
+    save(folder, lambda words: first.lookup(words) & second.lookup(words), one=first, two=second)
+    return tables(folder)
+
+
+@case
+def tf2_two_vocabularies(folder: Path) -> tuple[Truth, ...]:
+    """Two tables with different words and the same ids: two vocabularies."""
+    first, second = static(filled(WORDS)), static(filled([f"{word} {word}" for word in WORDS]))
+    save(
+        folder,
+        lambda words: {"one": first.lookup(words), "two": second.lookup(words)},
+        one=first,
+        two=second,
+    )
+    return by_attribute(folder)
+
+
+@case
+@called("table")
+def tf2_words_to_words(folder: Path) -> tuple[Truth, ...]:
+    """Values that are four times the same word: TensorFlow stores one of them."""
+    table = static(filled(["b", "a", "d", "c"], ["same"] * 4, value_dtype=tf.string), "?")
+    save(folder, table.lookup, table=table)
+    keys, _ = one_table(folder)
+    (stored,) = [words for words in captured(folder) if set(words) == set(keys)]
+    return bare(stored, "table")
+
+
+def one_table(model: Path) -> tuple[list[object], list[object]]:
+    """Keys and values of a model's only table."""
+    with running(model) as loaded:
+        ((keys, values),) = loaded.tables()
+        return keys.tolist(), values.tolist()
+
+
+@case
+@called("known")
+def tf2_string_variable(folder: Path) -> tuple[Truth, ...]:
+    """A string variable."""
+    known = tf.Variable(WORDS, trainable=False)
+    save(folder, lambda words: tf.equal(words[:, None], known[None]), known=known)
+    return bare(variable(folder), "variable")
+
+
+@case
+@called(None)
+def tf2_constant(folder: Path) -> tuple[Truth, ...]:
+    """A constant that a function captures; no table."""
+    known = tf.constant(WORDS)
+    save(folder, lambda words: tf.equal(words[:, None], known[None]), known=known)
+    (stored,) = captured(folder)
+    return bare(stored, "constant")
+
+
+@case
+def tf2_shared_input(folder: Path) -> tuple[Truth, ...]:
+    """Three tables are asked about the same words; each has its own ids for the unknown."""
+    plain = static(filled(KERAS_WORDS), -7)
+    few = tf.lookup.StaticVocabularyTable(filled([f"few {n}" for n in range(30)]), 5)
+    many = tf.lookup.StaticVocabularyTable(filled([f"many {n}" for n in range(31)]), 9)
+    asked = {"plain": plain, "few": few, "many": many}
+    save(folder, lambda words: {name: asked[name].lookup(words) for name in asked}, **asked)
+    return by_attribute(folder)
+
+
+@case
+@called("lookup_table")
+def tf2_lookup_table_attribute(folder: Path) -> tuple[Truth, ...]:
+    """A table in an attribute that is called as in Keras' layers, and no Keras."""
+    table = static(filled(WORDS, range(3, 3 + len(WORDS))), 1)
+    save(folder, table.lookup, lookup_table=table)
+    return tables(folder)
+
+
+@case
+def tf2_mutable_in_dict(folder: Path) -> tuple[Truth, ...]:
+    """Tables in a dictionary, whose keys hold what separates the parts of a checkpoint's keys."""
+    asked = {}
+    for key, default in (("en.txt", -1), ("a/b", -2)):
+        asked[key] = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, default)
+        words = [f"{key} {number}" for number in range(12)]
+        asked[key].insert(tf.constant(words), tf.range(12, dtype=tf.int64))
+
+    def serve(words: Tensor) -> Tensor:
+        return {"english": asked["en.txt"].lookup(words), "other": asked["a/b"].lookup(words)}
+
+    save(folder, serve, tables=asked)
+    truths = tables_by_output(folder)
+    return (
+        replace(truths["english"], name="tables.en.txt", places=1),
+        replace(truths["other"], name="tables.a/b", places=1),
+    )
+
+
+def by_attribute(model: Path) -> tuple[Truth, ...]:
+    """The tables of a model that calls each output as it calls the table."""
+    truths = tables_by_output(model).items()
+    return tuple(replace(truth, name=name, places=1) for name, truth in truths)
+
+
+@case
+@called("inner.table")
+def tf2_nested(folder: Path) -> tuple[Truth, ...]:
+    """A model that was loaded and saved again inside another."""
+    with tempfile.TemporaryDirectory() as first:
+        tf2_static_buckets(Path(first))
+        inner = tf.saved_model.load(first)
+        ask = inner.signatures["serving_default"]
+        save(folder, lambda words: ask(words)["output_0"], inner=inner)
+    (stored,) = captured(folder)
+    return looked_up(folder, stored)
+
+
+@case
+@called("outer.inner.table")
+def tf2_submodule(folder: Path) -> tuple[Truth, ...]:
+    """The table belongs to a module of a module."""
+    outer, inner = tf.Module(), tf.Module()
+    inner.table, outer.inner = static(filled(WORDS)), inner
+    save(folder, inner.table.lookup, outer=outer)
+    return tables(folder)
+
+
+@case
+@called("vocab.txt")
+def tf2_asset(folder: Path) -> tuple[Truth, ...]:
+    """A file of words that no table reads; without a CR, which a TextLineDataset drops anywhere."""
+    words = [word for word in LINE_WORDS if "\r" not in word]
+    with text_file(lines([*words, "more"]), "vocab.txt") as file:
+        asset = tf.saved_model.Asset(file)
+        save(folder, tf.strings.length, asset=asset)
+    lines_read = tf.data.TextLineDataset(str(folder / "assets" / "vocab.txt"))
+    return bare(tuple(line.numpy() for line in lines_read), "asset")
+
+
+# Keras layers: the same for Keras 2 (tf_keras) and Keras 3.
+
+KERAS_WORDS = [word for word in WORDS if word not in ("", "[UNK]")]  # the layers add those
+KERAS_LINES = [word for word in LINE_WORDS if word == word.strip() and "\r" not in word]
+LAYERS: dict[str, Callable[[Library, str], Tensor]] = {
+    "vectorization_adapted": lambda layers, _: adapted(layers.TextVectorization(name="words")),
+    "vectorization_list": lambda layers, _: layers.TextVectorization(
+        vocabulary=KERAS_WORDS, name="words"
+    ),
+    "vectorization_multi_hot": lambda layers, _: layers.TextVectorization(
+        vocabulary=KERAS_WORDS, output_mode="multi_hot", name="words"
+    ),
+    "lookup_buckets": lambda layers, _: layers.StringLookup(
+        vocabulary=KERAS_WORDS, num_oov_indices=2, mask_token="", name="words"
+    ),
+    "lookup_inverse": lambda layers, _: layers.StringLookup(
+        vocabulary=KERAS_WORDS, invert=True, name="words"
+    ),
+    "lookup_oov_token": lambda layers, _: layers.StringLookup(
+        vocabulary=list(WORDS), oov_token="<oov>", name="words"
+    ),
+    "lookup_integers": lambda layers, _: layers.IntegerLookup(
+        vocabulary=list(NUMBERS), name="words"
+    ),
+    "lookup_integers_buckets": lambda layers, _: layers.IntegerLookup(
+        vocabulary=list(NUMBERS), num_oov_indices=3, mask_token=99, name="words"
+    ),
+    "lookup_file": lambda layers, file: layers.StringLookup(vocabulary=file, name="words"),
+}
+ARCHIVED = ("vectorization_adapted", "vectorization_list", "lookup_integers", "lookup_file")
+
+
+def adapted(layer: Tensor) -> Tensor:
+    """A layer that learned its words from texts."""
+    layer.adapt(tf.constant(["The quick brown fox, naïve.", "the lazy dog", "the quick 日本"]))
+    return layer
+
+
+def build_keras(version: int, layer_name: str, path: Path) -> tuple[Truth, ...]:
+    """Save a model of one layer, as a SavedModel or as a ``.keras`` archive."""
+    keras = importlib.import_module({2: "tf_keras", 3: "keras"}[version])
+    numbers = layer_name in ("lookup_integers", "lookup_integers_buckets", "lookup_inverse")
+    with text_file(lines(KERAS_LINES if path.suffix else LINE_WORDS)) as file:
+        layer = LAYERS[layer_name](keras.layers, file)
+        given = keras.Input((1,), dtype="int64" if numbers else "string", name="text")
+        model = keras.Model(given, layer(given))
+        save_keras(version, model, path)
+    if not path.suffix:
+        truths = [with_specials(truth, layer) for truth in tables(path)]
+        name = "words" if version == 2 else None  # Keras 3 numbers its scopes
+        return tuple(replace(truth, name=name) for truth in truths)
+    if (version, layer_name) == (2, "lookup_file"):
+        return ()  # it keeps the path of the file, and no words
+    return (archive_truth(keras, path),)
+
+
+def save_keras(version: int, model: Tensor, path: Path) -> None:
+    """Save an archive where the path has a suffix, else a SavedModel."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix:
+        model.save(path)
+    elif version == 2:
+        model.save(path, save_format="tf")
+    else:
+        model.export(path, verbose=False)
+
+
+SHARED_INPUT: dict[str, dict[str, object]] = {
+    "few": {"num_oov_indices": 3},
+    "plain": {"num_oov_indices": 1},
+    "masked": {"num_oov_indices": 2, "mask_token": ""},
+    "spoken": {"num_oov_indices": 1, "mask_token": "<mask>"},
+}
+
+
+def build_shared_input(version: int, path: Path) -> tuple[Truth, ...]:
+    """Several layers look up the same input; Keras 3 does not export another ``oov_token``."""
+    keras = importlib.import_module({2: "tf_keras", 3: "keras"}[version])
+    given = keras.Input((1,), dtype="string", name="text")
+    layers = {}
+    for size, (name, options) in enumerate(SHARED_INPUT.items(), 12):
+        token = {"oov_token": "<oov>"} if (version, name) == (2, "spoken") else {}
+        words = [f"{name} {number}" for number in range(size)]
+        layers[name] = keras.layers.StringLookup(vocabulary=words, name=name, **options, **token)
+    model = keras.Model(given, {name: layer(given) for name, layer in layers.items()})
+    save_keras(version, model, path)
+    truths = tables_by_output(path).items()
+    named = [with_specials(truth, layers[name]) for name, truth in truths]
+    names = [name if version == 2 else None for name, _ in truths]  # Keras 3 numbers its scopes
+    return tuple(replace(truth, name=name) for truth, name in zip(named, names, strict=True))
+
+
+def with_specials(truth: Truth, layer: Tensor) -> Truth:
+    """A truth with what the layer adds to the table: all ids that the table does not hold."""
+    vocabulary = tuple(map(plain, layer.get_vocabulary()))
+    assert truth.ids is not None
+    specials = tuple((i, str(word)) for i, word in enumerate(vocabulary) if i not in truth.ids)
+    return replace(truth, specials=specials, get_vocabulary=vocabulary)
+
+
+def plain(word: Any) -> str | int:
+    """A word as Python's own type, not as NumPy's."""
+    return str(word) if isinstance(word, str) else int(word)
+
+
+def load_archive(keras: Library, file: Path) -> Any:
+    """The model in a ``.keras`` archive.
+
+    tf_keras reads weights inside the archive, moving to and fro; Python 3.13.0 loses its way there.
+    """
+    in_place = ZipFile.open
+
+    def whole(archive: ZipFile, *arguments: Any, **named: Any) -> io.BytesIO:
+        with in_place(archive, *arguments, **named) as member:
+            return io.BytesIO(member.read())
+
+    with patch.object(ZipFile, "open", whole):
+        return keras.models.load_model(file)
+
+
+def archive_truth(keras: Library, file: Path) -> Truth:
+    """What the layer of a loaded ``.keras`` archive holds."""
+    model = load_archive(keras, file)
+    layer = model.get_layer("words")
+    keys, values = getattr(layer, "_lookup_layer", layer).lookup_table.export()
+    unseen = UNSEEN if keys.dtype == tf.string else UNSEEN_NUMBERS
+    unknown = span(np.asarray(model(tf.constant(unseen)[:, None])))
+    return with_specials(listed(keys.numpy(), values.numpy(), unknown), layer)
+
+
+_cases += [
+    Case(f"k{version}_{name}{suffix}", functools.partial(build_keras, version, name))
+    for version in (2, 3)
+    for suffix, names in (("", tuple(LAYERS)), (".keras", ARCHIVED))
+    for name in names
+]
+_cases += [
+    Case(f"k{version}_shared_input", functools.partial(build_shared_input, version))
+    for version in (2, 3)
+]
+
+
+# Tokenizers of tensorflow-text.
+
+
+@functools.cache
+def sentencepiece_model() -> bytes:
+    """A small unigram model, trained here."""
+    import sentencepiece
+
+    choose = random.Random(0)
+    words = ("alpha", "beta", "gamma", "epsilon", "eta", "naïve", "日本語", "running", "walked")
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(" ".join(choose.choices(words, k=8)) for _ in range(300)),
+        model_writer=written,
+        vocab_size=40,
+        hard_vocab_limit=False,
+        user_defined_symbols=["<sep>"],
+        minloglevel=2,
+    )
+    return written.getvalue()
+
+
+def sentencepieces(
+    wanted: Callable[[Any, int], bool], unknown: tuple[int, int]
+) -> tuple[Truth, ...]:
+    """The pieces of the small model that ``wanted`` chooses, as sentencepiece lists them."""
+    import sentencepiece
+
+    model = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model())
+    ids = tuple(i for i in range(model.get_piece_size()) if wanted(model, i))
+    entries = tuple(model.id_to_piece(i).encode() for i in ids)
+    return (Truth(entries, ids, "sentencepiece", unknown),)
+
+
+def save_tokenizer(folder: Path, tokenizer: Any, **tracked: object) -> tuple[int, int]:
+    """Save a model that makes ids of texts; returns the id of a character that it cannot know."""
+    tracked = {"tokenizer": tokenizer, **tracked}
+    save(folder, lambda texts: tokenizer.tokenize(texts).flat_values, **tracked)
+    with running(folder) as loaded:
+        return int(loaded(["\N{SNOWMAN}"])[-1]), 1
+
+
+def spoken(tokenizer: Callable[..., Any], probes: Sequence[str], kind: Kind) -> Truth:
+    """Every id that a tokenizer gives to any of the probes, with the piece that it names."""
+    ids = tokenizer(token_out_type=tf.int32).tokenize(probes).flat_values.numpy().tolist()
+    spelled = tokenizer(token_out_type=tf.string).tokenize(probes).flat_values.numpy().tolist()
+    pairs = sorted(set(zip(ids, spelled, strict=True)))
+    return Truth(tuple(piece for _, piece in pairs), tuple(i for i, _ in pairs), kind, None)
+
+
+def wordpiece_probes() -> list[str]:
+    """Texts that use every piece: each one alone, each suffix behind each word."""
+    heads = [piece for piece in PIECES if not piece.startswith("##")]
+    tails = [piece.removeprefix("##") for piece in PIECES if piece.startswith("##")]
+    return [*PIECES, *(head + tail for head in heads for tail in tails)]
+
+
+@case
+@called(None, 2)
+def text_sentencepiece(folder: Path) -> tuple[Truth, ...]:
+    """The model is an attribute of ``SentencepieceOp``, twice."""
+    import tensorflow_text
+
+    tokenizer = tensorflow_text.SentencepieceTokenizer(sentencepiece_model(), out_type=tf.int32)
+    unknown = save_tokenizer(folder, tokenizer)
+    return sentencepieces(lambda model, piece: True, unknown)
+
+
+@case
+@called(None)
+def text_fast_sentencepiece(folder: Path) -> tuple[Truth, ...]:
+    """A flatbuffer, without control pieces and the unknown one."""
+    import tensorflow_text
+
+    tokenizer = tensorflow_text.FastSentencepieceTokenizer(sentencepiece_model())
+    unknown = save_tokenizer(folder, tokenizer)
+    return sentencepieces(
+        lambda model, piece: not (model.is_control(piece) or model.is_unknown(piece)), unknown
+    )
+
+
+@case
+@called(None)
+def text_fast_wordpiece(folder: Path) -> tuple[Truth, ...]:
+    """A flatbuffer; the pieces are only in its trie."""
+    return save_fast_wordpiece(folder, support_detokenization=False)
+
+
+@case
+@called(None)
+def text_fast_wordpiece_detokenize(folder: Path) -> tuple[Truth, ...]:
+    """A flatbuffer that lists the pieces."""
+    return save_fast_wordpiece(folder, support_detokenization=True)
+
+
+def save_fast_wordpiece(folder: Path, *, support_detokenization: bool) -> tuple[Truth, ...]:
+    """A model of words already split."""
+    import tensorflow_text
+
+    make = functools.partial(
+        tensorflow_text.FastWordpieceTokenizer,
+        vocab=list(PIECES),
+        no_pretokenization=True,
+        support_detokenization=support_detokenization,
+    )
+    unknown = save_tokenizer(folder, make(token_out_type=tf.int32))
+    return (replace(spoken(make, wordpiece_probes(), "wordpiece"), unknown=unknown),)
+
+
+@case
+@called(None)
+def text_fast_bert(folder: Path) -> tuple[Truth, ...]:
+    """End to end: pieces that hold punctuation beside other characters cannot come out."""
+    import tensorflow_text
+
+    tokenizer = tensorflow_text.FastBertTokenizer(list(PIECES), lower_case_nfd_strip_accents=True)
+    unknown = save_tokenizer(folder, tokenizer)
+    make = functools.partial(tensorflow_text.FastWordpieceTokenizer, vocab=list(PIECES))
+    make = functools.partial(make, no_pretokenization=False)  # the same buffer, case kept
+    truth = replace(spoken(make, wordpiece_probes(), "wordpiece"), unknown=unknown)
+    return (with_indicator(truth),)
+
+
+def with_indicator(truth: Truth) -> Truth:
+    """Add the lone suffix indicator: it is in the buffer, and no text makes a tokenizer say it."""
+    position, indicator = PIECES.index("##"), b"##"
+    assert truth.ids is not None
+    pairs = sorted([*zip(truth.ids, truth.entries, strict=True), (position, indicator)])
+    ids, entries = zip(*pairs, strict=True)
+    return replace(truth, ids=ids, entries=entries)
+
+
+@case
+@called(None)
+def text_phrase(folder: Path) -> tuple[Truth, ...]:
+    """A flatbuffer that lists phrases."""
+    import tensorflow_text
+
+    make = functools.partial(
+        tensorflow_text.PhraseTokenizer, vocab=list(PHRASES), unknown_token="<UNK>"
+    )
+    unknown = save_tokenizer(folder, make(token_out_type=tf.int32))
+    return (replace(spoken(make, PHRASES, "phrase"), unknown=unknown),)
+
+
+@case
+@called("table")
+def text_bert_table(folder: Path) -> tuple[Truth, ...]:
+    """A table of pieces with one hash bucket, which the model itself never reaches."""
+    return save_bert(folder, tf.lookup.StaticVocabularyTable(filled(PIECES), 1))
+
+
+@case
+@called("table")
+def text_bert_file(folder: Path) -> tuple[Truth, ...]:
+    """The same, from a file."""
+    with text_file(lines(PIECES)) as file:
+        initializer = tf.lookup.TextFileInitializer(
+            *(file, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE),
+            *(tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER),
+        )
+        return save_bert(folder, tf.lookup.StaticVocabularyTable(initializer, 1))
+
+
+def save_bert(folder: Path, table: Tensor) -> tuple[Truth, ...]:
+    """A model whose pieces are in a table; the unknown is the model's answer, not the table's."""
+    import tensorflow_text
+
+    tokenizer = tensorflow_text.BertTokenizer(table, lower_case=True)
+    unknown = save_tokenizer(folder, tokenizer, table=table)
+    return tuple(replace(truth, unknown=unknown) for truth in tables(folder))
+
+
+# Encodings of a string tensor.
+
+BYTES = (
+    *(b"\xff\xfe", b"", b"a\x00b", b"\x00", b"x\n", "é".encode(), "é".encode("latin-1"), b"\x80"),
+    *(b"long\xff" * 40, b"last"),
+)
+
+
+@case
+@called("table")
+def bytes_not_utf8(folder: Path) -> tuple[Truth, ...]:
+    """Entries in no encoding at all, and one twice with one id."""
+    table = static(filled([*BYTES, b"\xff\xfe"], [*range(len(BYTES)), 0]))
+    save(folder, table.lookup, table=table)
+    (truth,) = tables(folder)
+    return (as_stored(truth, *captured(folder)),)
+
+
+@case
+@called(None)
+def bytes_not_utf8_constant(folder: Path) -> tuple[Truth, ...]:
+    """The same without a table, each entry twice."""
+    known = tf.constant(BYTES + BYTES)
+    save(folder, lambda words: tf.equal(words[:, None], known[None]), known=known)
+    (stored,) = captured(folder)
+    return bare(stored, "constant")
+
+
+@case
+@called("table")
+def last_repeated(folder: Path) -> tuple[Truth, ...]:
+    """Four last entries are equal, have one id, and are stored once."""
+    table = static(filled([*WORDS, *["same"] * 4], [*range(len(WORDS)), *[len(WORDS)] * 4]))
+    save(folder, table.lookup, table=table)
+    rewrite(folder, drop_repetitions)
+    (truth,) = tables(folder)
+    return (as_stored(truth, *captured(folder)),)
+
+
+@case
+@called(None)
+def last_repeated_constant(folder: Path) -> tuple[Truth, ...]:
+    """The same without a table."""
+    known = tf.constant([*WORDS, *["same"] * 4])
+    save(folder, lambda words: tf.equal(words[:, None], known[None]), known=known)
+    rewrite(folder, drop_repetitions)
+    (stored,) = captured(folder)
+    return bare(stored, "constant")
+
+
+def drop_repetitions(tensor: Proto) -> None:
+    """Store the last of several equal last values once, as TensorFlow does at times."""
+    while len(tensor.string_val) > 1 and tensor.string_val[-1] == tensor.string_val[-2]:
+        del tensor.string_val[-1]
+
+
+@case
+@called("table")
+def content_strings(folder: Path) -> tuple[Truth, ...]:
+    """Strings in ``tensor_content``: TensorFlow reads it, its ``make_ndarray`` does not."""
+    table = static(filled(WORDS))
+    save(folder, table.lookup, table=table)
+    rewrite(folder, move_to_content)
+    return tables(folder)
+
+
+@case
+@called(None)
+def content_strings_constant(folder: Path) -> tuple[Truth, ...]:
+    """The same without a table."""
+    known = tf.constant(WORDS)
+    save(folder, lambda words: tf.equal(words[:, None], known[None]), known=known)
+    rewrite(folder, move_to_content)
+    contents = [node.attr["value"].tensor for node in nodes(folder) if node.op == "Const"]
+    (tensor,) = [tensor for tensor in contents if tensor.dtype == tf.string and content(tensor)]
+    read = tf.io.parse_tensor(tensor.SerializeToString(), tf.string)
+    return bare(tuple(read.numpy().tolist()), "constant")
+
+
+def content(tensor: Proto) -> bytes:
+    """The packed bytes of a tensor."""
+    return bytes(tensor.tensor_content)
+
+
+def move_to_content(tensor: Proto) -> None:
+    """Store strings as TensorFlow's C++ packs them: all lengths, then all bytes."""
+    values = list(tensor.string_val)
+    tensor.tensor_content = b"".join([*map(varint, map(len, values)), *values])
+    del tensor.string_val[:]
+
+
+def varint(number: int) -> bytes:
+    """A number in groups of seven bits, the lowest first."""
+    high, low = divmod(number, 128)
+    return bytes([low]) if not high else bytes([low | 128]) + varint(high)
+
+
+@case
+@called(None)
+def wrapped_entries(folder: Path) -> tuple[Truth, ...]:
+    """As in USE-lite: each entry is a message of one field, and nothing uses the constant."""
+
+    def serve(words: Tensor) -> Tensor:
+        tf.constant([tf.train.BytesList(value=[e.encode()]).SerializeToString() for e in WORDS])
+        return tf.strings.length(words)
+
+    save_v1(folder, serve)
+    stored = constant(folder, "Const")
+    return bare(tuple(tf.train.BytesList.FromString(e).value[0] for e in stored), "constant")
+
+
+# Models without a vocabulary.
+
+
+@case
+def none_at_all(folder: Path) -> tuple[Truth, ...]:
+    """A model that measures words."""
+    save(folder, tf.strings.length)
+    return ()
+
+
+@case
+def none_features(folder: Path) -> tuple[Truth, ...]:
+    """The names of features to parse are a constant of strings."""
+    features = {f"feature {number}": tf.io.VarLenFeature(tf.int64) for number in range(12)}
+    features |= {f"dense {number}": tf.io.FixedLenFeature([], tf.float32) for number in range(12)}
+    save(folder, lambda examples: tf.io.parse_example(examples, features)["dense 0"])
+    return ()
+
+
+@case
+def none_features_v1(folder: Path) -> tuple[Truth, ...]:
+    """The same in a TF1 graph."""
+    features = {f"feature {number}": tf.io.VarLenFeature(tf.int64) for number in range(12)}
+    save_v1(folder, lambda texts: tf1.parse_example(texts, features)["feature 0"].values)
+    return ()
+
+
+@case
+def none_variables(folder: Path) -> tuple[Truth, ...]:
+    """The names of variables to save are a constant of strings."""
+    numbers = [tf.Variable(number) for number in range(14)]
+    save(folder, lambda words: tf.strings.length(words) + numbers[0], numbers=numbers)
+    return ()
+
+
+@case
+def none_variables_v1(folder: Path) -> tuple[Truth, ...]:
+    """The same in a TF1 graph."""
+
+    def serve(words: Tensor) -> Tensor:
+        total = tf.add_n([tf1.get_variable(f"number{n}", initializer=n) for n in range(14)])
+        return tf.strings.length(words) + total
+
+    save_v1(folder, serve)
+    return ()
+
+
+@case
+def none_messages(folder: Path) -> tuple[Truth, ...]:
+    """A list of words, and many messages, that only an assertion shows."""
+    save(folder, assert_much)
+    return ()
+
+
+@case
+def none_messages_guarded(folder: Path) -> tuple[Truth, ...]:
+    """The assertion is in a branch: the list goes through an ``If`` into another function."""
+    save(folder, lambda words: assert_much(words, 0.5))
+    return ()
+
+
+@case
+def none_returned_names(folder: Path) -> tuple[Truth, ...]:
+    """A function returns the list of names; only its caller saves and asserts with it."""
+    names = tf.function(lambda: tf.constant([f"name {n}" for n in range(12)]), autograph=False)
+
+    def serve(words: Tensor) -> Tensor:
+        lengths = tf.strings.length(words)
+        saved = tf.raw_ops.SaveV2(
+            prefix="saved",
+            tensor_names=names(),
+            shape_and_slices=[""] * 12,
+            tensors=[lengths] * 12,
+        )
+        shown = tf1.Assert(tf.reduce_all(lengths < 10**6), [names()])
+        with tf.control_dependencies([saved, shown]):
+            return tf.identity(lengths)
+
+    save(folder, serve)
+    return ()
+
+
+@case
+def none_messages_v1(folder: Path) -> tuple[Truth, ...]:
+    """The list goes through a ``Switch``, as in graphs of TF1's days."""
+    tf1.disable_control_flow_v2()
+    try:
+        save_v1(folder, lambda words: assert_much(words, 0.5))
+    finally:
+        tf1.enable_control_flow_v2()
+    return ()
+
+
+def assert_much(words: Tensor, *numbers: float) -> Tensor:
+    """Check lengths, with much to say where one is wrong; floats in it make a branch."""
+    lengths = tf.strings.length(words)
+    messages = [f"message {number}" for number in range(12)]
+    shown = [tf.constant(messages), *messages, *numbers]
+    with tf.control_dependencies([tf1.Assert(tf.reduce_all(lengths < 10**6), shown)]):
+        return tf.identity(lengths)
+
+
+CASES: tuple[Case, ...] = tuple(_cases)
+
+
+def main(folder: Path, names: Sequence[str]) -> None:
+    """Build, and print what TensorFlow says."""
+    for name in names or [case.name for case in CASES]:
+        start = time.perf_counter()
+        ((_, truths),) = build_all(folder, [name]).values()
+        print(f"{name}  ({time.perf_counter() - start:.2f} s)")  # noqa: T201 - shown to a developer
+        for truth in truths:
+            print("   ", truth)  # noqa: T201 - the same
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,235 @@
+"""``vocabtool embed`` as a user meets it: reports, exit codes, what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import ROOT
+from tests.counted_letters import write_corpus
+from vocabtool.cli import embed_command, source_options
+from vocabtool.documents.reading import OnDuplicate
+from vocabtool.embedding.embed import SHARD_ROWS, Runner
+from vocabtool.embedding.encoding import Counts
+from vocabtool.embedding.inputs import Check
+from vocabtool.embedding.plan import Dtype
+from vocabtool.embedding.report import EmbedReport, Progress
+from vocabtool.encoders.encoder import EncoderKind
+from vocabtool.encoders.static_weights import Weighting
+
+MODEL = "python:tests.counted_letters:encode"
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The command, in a process of its own."""
+    command = [sys.executable, "-m", "vocabtool", "embed", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """100 documents."""
+    path = tmp_path / "corpus.jsonl"
+    write_corpus(path, 100)
+    return path
+
+
+def test_choices_are_those_of_the_library() -> None:
+    """What --help names is what there is."""
+    assert get_args(EncoderKind) == source_options.KINDS
+    assert get_args(Weighting) == source_options.WEIGHTINGS
+    assert get_args(OnDuplicate) == source_options.DUPLICATES
+    assert get_args(Dtype) == embed_command.DTYPES
+    assert get_args(Check) == embed_command.CHECKS
+    assert get_args(Runner) == embed_command.RUNNERS
+    assert embed_command.SHARD_ROWS == SHARD_ROWS
+
+
+def test_the_report(corpus: Path, tmp_path: Path) -> None:
+    """What was done, then that nothing is left to do."""
+    out = tmp_path / "out"
+    first = run(corpus, "--model", MODEL, "-o", out, "--shard-rows", "30")
+    lines = first.stdout.splitlines()
+    assert lines[0] == f"{out}: 100 documents in 4 shards"
+    assert lines[1].startswith("  done now    100 documents in ")
+    assert len(lines) == 2
+    again = run(corpus, "--model", MODEL, "-o", out, "--shard-rows", "30")
+    assert again.stdout.splitlines() == [
+        f"{out}: 100 documents in 4 shards",
+        "  done now    nothing: all of it was there",
+        "  gone on     4 shards were there already",
+    ]
+    assert (first.returncode, again.returncode) == (0, 0)
+
+
+def test_one_is_no_plural() -> None:
+    """One of each, then several."""
+    one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
+    assert [*embed_command.in_lines(one)] == [
+        "out: 1 document in 1 shard",
+        "  done now    1 document in 2.0 s, 0 a second",
+        "  gone on     1 shard was there already",
+        "  redone      1 shard that was begun and lost",
+        "  skipped     1 row that is no document",
+        "  dropped     1 document of an id that was there",
+        "  empty       1 text of nothing but blanks",
+        "  zero        1 vector: the model knows no word of the text",
+        "  not UTF-8   1 document, stored with U+FFFD for such bytes",
+        "  cached      1 vector that was not made again",
+        "  unknown     1 of 1 word (100.00%)",
+    ]
+    two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
+    assert [*embed_command.in_lines(two)] == [
+        "out: 4,000 documents in 2 shards",
+        "  done now    4,000 documents in 2.0 s, 2,000 a second",
+        "  gone on     2 shards were there already",
+        "  redone      2 shards that were begun and lost",
+        "  skipped     2 rows that are no documents",
+        "  dropped     2 documents of an id that was there",
+        "  empty       2 texts of nothing but blanks",
+        "  zero        2 vectors: the model knows no word of the text",
+        "  not UTF-8   2 documents, stored with U+FFFD for such bytes",
+        "  cached      2 vectors that were not made again",
+        "  unknown     1 of 4 words (25.00%)",
+    ]
+
+
+def test_a_misspelt_field_is_told(corpus: Path, tmp_path: Path) -> None:
+    """After the report, where it would be stored and no document has it."""
+    options = ("--model", MODEL, "-o", tmp_path / "out", "--keep", "title", "--keep", "titel")
+    done = run(corpus, *options)
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[-1] == "vocabtool: no document has a value in the field 'titel'"
+    assert "'title'" not in done.stderr
+
+
+def test_the_report_as_json(corpus: Path, tmp_path: Path) -> None:
+    """For machines, on standard output alone."""
+    with corpus.open("a") as file:
+        file.write("[]\n")
+    options = ("-o", tmp_path / "out", "--on-error", "skip", "--format", "json")
+    done = run(corpus, "--model", MODEL, *options)
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert {name: told[name] for name in ("documents", "encoded", "skipped", "shards")} == {
+        "documents": 100,
+        "encoded": 100,
+        "skipped": 1,
+        "shards": 1,
+    }
+    assert told["first_skipped"][0]["place"] == f"{corpus}:101"
+
+
+def test_quiet_is_quiet(corpus: Path, tmp_path: Path) -> None:
+    """Nothing on either stream."""
+    done = run(corpus, "--model", MODEL, "-o", tmp_path / "out", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_changed_run_is_refused(corpus: Path, tmp_path: Path) -> None:
+    """With what changed; --force starts over."""
+    options = ("--model", MODEL, "-o", tmp_path / "out")
+    run(corpus, *options)
+    done = run(corpus, *options, "--dtype", "float16")
+    assert done.returncode == 3
+    assert "  - --dtype: was float32, is float16\n" in done.stderr
+    assert "--force" in done.stderr
+    assert run(corpus, *options, "--dtype", "float16", "--force").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (("--model", MODEL), 2, "Missing option '-o'"),
+        (("-o", "out"), 2, "Missing option '--model'"),
+        (("--model", MODEL, "-o", "out", "--keep", "vector"), 2, "keep: 'vector'"),
+        (("--model", MODEL, "-o", "out", "--ray-address", "x"), 2, "--runner ray"),
+        (("--model", "nowhere", "-o", "out"), 3, "nowhere"),
+        (("--model", "python:no.such:thing", "-o", "out"), 3, "no.such"),
+        (("--model", MODEL, "-o", "out", "--field", "body"), 3, "corpus.jsonl:1: no field 'body'"),
+        (("--model", MODEL, "-o", "out", "--signature", "x"), 3, "--signature"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_told(
+    options: tuple[str, ...], code: int, told: str, corpus: Path, tmp_path: Path
+) -> None:
+    """On standard error, without a traceback."""
+    placed = [str(tmp_path / "out") if each == "out" else each for each in options]
+    done = run(corpus, *placed)
+    assert done.returncode == code
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_what_a_model_raises_is_told(corpus: Path, tmp_path: Path) -> None:
+    """It is the model's fault, not the command's: no usage, no traceback."""
+    (tmp_path / "weak.py").write_text(
+        "import numpy as np\n\n\ndef encode(texts):\n    if len(texts) > 1:\n"
+        "        raise ValueError('too much')\n    return np.ones((1, 2))\n"
+    )
+    options = ["--model", "python:weak:encode", "-o", str(tmp_path / "out"), "--id-field", "id"]
+    done = subprocess.run(
+        [sys.executable, "-m", "vocabtool", "embed", str(corpus), *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 3
+    assert "error: d0 to d99: the model raised ValueError: too much" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_progress_is_for_who_watches(corpus: Path, tmp_path: Path) -> None:
+    """On a terminal there is a line that goes away; nothing of it elsewhere."""
+    command = [sys.executable, "-m", "vocabtool", "embed", str(corpus), "--model", MODEL]
+    reader, terminal = pty.openpty()
+    with subprocess.Popen(
+        [*command, "-o", str(tmp_path / "out")], stderr=terminal, stdout=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        os.close(terminal)
+        said = b""
+        with contextlib.suppress(OSError):  # which is how a terminal ends
+            while piece := os.read(reader, 1 << 16):
+                said += piece
+    os.close(reader)
+    assert process.returncode == 0
+    assert b"100 documents" in said
+
+
+def test_progress_in_words() -> None:
+    """Rate, what is left, what is unknown, what was cached."""
+    counts = Counts(documents=1200, tokens=1000, tokens_unknown=41)
+    halfway = Progress(counts, 300, 10.0, read=50, to_do=800)
+    assert embed_command.in_words(halfway) == (
+        "1,200 documents, 120/s, 2 min left, 4.1% of words unknown, 25% from the cache"
+    )
+    # Gone on with: 400 of 800 bytes were done before, and told in 2 seconds; then 100 in 8.
+    resumed = Progress(counts, 0, 10.0, read=500, to_do=800, passed=2.0, passed_read=400)
+    assert embed_command.in_words(resumed).startswith("1,200 documents, 120/s, 24 s left")
+    first = Progress(counts, 0, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
+    assert first.remaining is None
+    assert embed_command.in_words(Progress(Counts(1), 0, 1.0, 0, None)) == "1 document, 1/s"
+    stream = Progress(Counts(documents=5), 0, 0.5, read=0, to_do=None)
+    assert embed_command.in_words(stream) == "5 documents, 10/s"
+
+
+def test_a_folder_of_files(tmp_path: Path) -> None:
+    """A folder stands for the documents in it."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.txt").write_text("two\n")
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "one"}\n')
+    done = run(tmp_path / "in", "--model", MODEL, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    (shard,) = (tmp_path / "out").glob("shard-*")
+    assert pq.read_table(shard)["text"].to_pylist() == ["one", "two"]

@@ -1,0 +1,668 @@
+"""The commands that make, search, judge and keep an index, as a person types them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+
+from tests.builders.small_corpus import Pieces
+from tests.conftest import ROOT
+from vocabtool.cli import evaluation_commands, index_command, index_options, search_command
+from vocabtool.evaluation import calibrating, known_items
+from vocabtool.index import configuration, folder, loading
+from vocabtool.index.index import Index
+from vocabtool.index.loading import LoadReport
+from vocabtool.index.mending import advice
+from vocabtool.index.vectors.metric import Metric, StoredType
+from vocabtool.index.writer import OnExisting
+from vocabtool.reports.index_report import Took, lines
+from vocabtool.search.calibration import Calibration
+from vocabtool.search.settings import EmptyHands, Fusion, Phrases, Settings
+
+MODEL = str(ROOT / "data" / "small_glove.txt")
+ROWS = [
+    {"key": "a", "text": "I love to use Xapian", "year": 2019, "lang": "en"},
+    {"key": "b", "text": "I love to use the index", "year": 2020, "lang": "en"},
+    {"key": "c", "text": "the error ERR-48007-X came back", "year": 2021, "lang": "de"},
+    {"key": "d", "text": "an error came back", "year": 2021, "lang": "en"},
+]
+
+
+def vocabtool(*arguments: str, given: str = "", path: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command, standard error apart. ``path``: a folder of modules that come first."""
+    paths = os.pathsep.join(filter(None, (path, str(ROOT))))
+    environment = os.environ | {"PYTHONPATH": paths, "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "tests.plain_command", *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+
+def fine(*arguments: str, given: str = "") -> str:
+    """What a command prints that ends well."""
+    done = vocabtool(*arguments, given=given)
+    assert (done.returncode, done.stderr) == (0, done.stderr), done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four documents as JSON lines."""
+    file = tmp_path_factory.mktemp("corpus") / "corpus.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    return file
+
+
+@pytest.fixture(scope="module")
+def made(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of them, which no test changes."""
+    folder = tmp_path_factory.mktemp("made") / "index"
+    fine("index", str(corpus), "-o", str(folder), *MAKE)
+    return folder
+
+
+@pytest.fixture
+def index(made: Path, tmp_path: Path) -> str:
+    """An index of its own for each test."""
+    return str(shutil.copytree(made, tmp_path / "index"))
+
+
+MAKE = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--keep", "lang", "--quiet")
+
+
+def ids(told: str) -> list[str]:
+    """The ids of the hits in an answer of JSON."""
+    return [hit["id"] for hit in json.loads(told)["hits"]]
+
+
+def test_choices_are_those_of_the_library() -> None:
+    """What the command line repeats, so that --help need not load NumPy, is what is meant."""
+    shipped = Settings()
+    assert get_args(Metric) == index_options.METRICS
+    assert {*get_args(StoredType)} == {*index_options.DTYPES}
+    assert get_args(OnExisting) == index_options.EXISTING
+    assert configuration.RECALL == index_options.RECALL
+    assert configuration.EXACT_BELOW == index_options.EXACT_BELOW
+    assert loading.COMMIT_ROWS == index_options.COMMIT_ROWS
+    assert get_args(Fusion) == search_command.FUSIONS
+    assert get_args(EmptyHands) == search_command.EMPTY
+    assert get_args(Phrases) == search_command.PHRASES
+    assert calibrating.SAMPLE == evaluation_commands.SAMPLE
+    assert known_items.SAMPLE == evaluation_commands.CHECKED
+    told = {option.name: option.default for option in search_command.search_command.params}
+    named = ("fusion", "boost", "code_boost", "k_rrf", "depth", "guarantee", "phrases", "empty")
+    assert {name: told[name] for name in named} == {name: getattr(shipped, name) for name in named}
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("16777216", 1 << 24), ("16M", 1 << 24), ("16.5m", 33 << 19), ("2GB", 2 << 30)],
+)
+def test_sizes(text: str, size: int) -> None:
+    """Sizes are bytes, or with a unit of 1,024."""
+    assert index_options.size_of(None, None, text) == size  # type: ignore[arg-type] # unused
+
+
+@pytest.mark.parametrize("text", ["", "G", "1X", "-1", "0", "nan", "1e999", "1", "512", "15M"])
+def test_no_sizes(text: str, corpus: Path, tmp_path: Path) -> None:
+    """What is no size is refused as wrong usage, and so is one that cannot be meant."""
+    done = vocabtool("index", str(corpus), "-o", str(tmp_path / "i"), *MAKE, "--memory", text)
+    told = "wanted a" in done.stderr and "as 512M or 2G" in done.stderr
+    assert (done.returncode, told) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("content", ["empty.txt", "empty.jsonl", "empty.csv", "head.csv", "-"])
+def test_nothing_to_read_is_one_exit_code(content: str, index: str, tmp_path: Path) -> None:
+    """Whatever command it is: bad input, and nothing is left where something was to be made."""
+    file = tmp_path / content
+    file.write_text("id,text\n" if content == "head.csv" else "")
+    made, before = tmp_path / "made", folder.read_manifest(Path(index))
+    name = "-" if content == "-" else str(file)
+    commands = [
+        ("oov", MODEL, name, "--rule", "lower"),
+        ("oov", MODEL, name, "--rule", "lower", "--fail-over", "50%"),
+        ("oov", MODEL, name, "--rule", "lower", "--mask", "known"),
+        ("diff", MODEL, MODEL, "--corpus", name),
+        ("embed", name, "--model", MODEL, "--weights", "none", "-o", str(made)),
+        ("embed", name, "--model", MODEL, "-o", str(made)),
+        ("index", name, "--model", MODEL, "--weights", "none", "-o", str(made)),
+        ("index", name, "--model", MODEL, "-o", str(made)),
+        ("index", name, "-o", index),
+        *([("search", index, "-")] if content == "-" else []),
+        *([] if content == "-" else [("eval", index, "--queries", name, "--qrels", name)]),
+    ]
+    for command in commands:
+        done = vocabtool(*command)
+        assert (done.returncode, done.stdout) == (3, ""), (command, done.stderr)
+        assert not made.exists(), command
+    assert len(Index.open(index)) == before.live
+
+
+@pytest.mark.parametrize("command", ["index", "embed"])
+def test_a_damaged_archive_leaves_nothing(command: str, tmp_path: Path) -> None:
+    """Damaged at its end, behind many documents that could be read."""
+    file, made = tmp_path / "corpus.txt.gz", tmp_path / "made"
+    lines = b"".join(b"I love the error %d\n" % number for number in range(60_000))
+    file.write_bytes(gzip.compress(lines, 1)[:-100])
+    for options in ([], ["--weights", "none"]):
+        done = vocabtool(command, str(file), "--model", MODEL, *options, "-o", str(made))
+        assert (done.returncode, "not gzip, or damaged" in done.stderr) == (3, True), done.stderr
+        assert not made.exists()
+
+
+def test_index_again_does_nothing(corpus: Path, index: str) -> None:
+    """The same command after its end leaves everything as it is, and says so."""
+    before = Path(index, "manifest.json").read_bytes()
+    told = fine("index", str(corpus), "-o", index, *MAKE[:-1], "--format", "json")
+    report = json.loads(told)
+    assert (report["documents"], report["added"], report["resumed"]) == (4, 0, 4)
+    assert Path(index, "manifest.json").read_bytes() == before
+    again = ("index", str(corpus), "-o", index, *MAKE[:-1])
+    done = "done now    nothing: the same was indexed before, and is unchanged"
+    assert f"  {done}\n" in fine(*again)
+    vocabtool("delete", index, "a")
+    assert f"  {done}\n" in fine(*again)  # it does not come back
+    assert len(Index.open(index)) == 3
+
+
+def test_index_adds_and_replaces(index: str, tmp_path: Path) -> None:
+    """Other files are added; what becomes of an id that is there is the caller's choice."""
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"key": "a", "text": "I hate Lucene"}\n{"key": "e", "text": "new"}\n')
+    done = vocabtool("index", str(more), "-o", index, *MAKE)
+    assert (done.returncode, len(Index.open(index))) == (3, 4)
+    assert "document 'a' is in the index already" in done.stderr
+    fine("index", str(more), "-o", index, *MAKE, "--existing", "skip")
+    assert ids(fine("search", index, "Lucene", "--format", "json")) == []
+    more.write_text(more.read_text() + '{"key": "f", "text": "newer"}\n')
+    fine("index", str(more), "-o", index, *MAKE, "--existing", "update")
+    assert ids(fine("search", index, "Lucene", "--format", "json")) == ["a"]
+    assert len(Index.open(index)) == 6
+
+
+def test_a_word_among_numbers_is_left_out_and_told(index: str, tmp_path: Path) -> None:
+    """With its row; conditions on the field go on working."""
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"key": "e", "text": "new", "year": "big", "lang": "en"}\n')
+    options = ("index", str(more), "-o", index, *MAKE[:-1])
+    done = vocabtool(*options)
+    assert (done.returncode, len(Index.open(index))) == (3, 4)
+    reason = f"{more}:1: the field 'year' holds whole numbers, got 'big'"
+    assert reason in done.stderr
+    done = vocabtool(*options, "--on-error", "skip", "--format", "json")
+    assert (done.returncode, json.loads(done.stdout)["left_out"]) == (0, 1)
+    assert f"left out: {reason}\n" in done.stderr
+    assert ids(fine("search", index, "came", "--where", "year > 2020", "--format", "json")) == [
+        "c",
+        "d",
+    ]
+
+
+def test_an_update_loses_no_field(index: str, tmp_path: Path) -> None:
+    """A document is put in its place whole: what would be gone is named, and how to keep it."""
+    more = tmp_path / "more.jsonl"
+    more.write_text(json.dumps(ROWS[0]) + "\n")
+    given = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--existing", "update")
+    done = vocabtool("index", str(more), "-o", index, *given)
+    assert done.returncode == 2
+    assert "would lack: 'lang'. Keep what is to stay: --keep lang" in done.stderr
+    assert "a" in fine("search", index, "--where", "lang = 'en'", "Xapian")
+    fine("index", str(more), "-o", index, *given, "--keep", "lang", "--quiet")
+
+
+def test_search_explains(index: str) -> None:
+    """Each word is told apart, and each hit says why it stands where it does."""
+    told = fine("search", index, "use Xapian", "--explain", "-k", "1")
+    assert "Xapian  unknown to the model, in 1 document, counted 1.5 times" in told
+    assert "1. a  (" in told
+    assert "I love to [use] [Xapian]" in told
+    assert "keywords number 1" in told
+    found = json.loads(fine("search", index, "use Xapian", "--explain", "--format", "json"))
+    words = {word["surface"]: word for word in found["query"]["words"]}
+    assert (words["use"]["known"], words["Xapian"]["known"]) == (True, False)
+    first = found["hits"][0]["explanation"]
+    assert first["keyword"]["rank"] == 1
+    assert {word["surface"] for word in first["words"]} == {"use", "Xapian"}
+
+
+def test_a_code_comes_first(index: str) -> None:
+    """The document that holds an unknown code is first, unless the guarantee is turned off."""
+    found = json.loads(fine("search", index, "came back err-48007-x", "--format", "json"))
+    assert [(hit["id"], hit["tier"]) for hit in found["hits"]][:2] == [("c", 1), ("d", 0)]
+    off = fine("search", index, "err-48007-x", "--no-guarantee", "--format", "json")
+    assert {hit["tier"] for hit in json.loads(off)["hits"]} == {0}
+
+
+def test_conditions(index: str) -> None:
+    """Only documents that fulfil the condition are found; a wrong one shows its place."""
+    query = ("search", index, "error came back", "--format", "json")
+    assert ids(fine(*query, "--where", "year >= 2021 and lang = 'en'")) == ["d"]
+    done = vocabtool(*query, "--where", "year >= ")
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False)
+    assert "year >=" in done.stderr
+
+
+def test_an_unknown_number_counts_like_a_known_word(index: str) -> None:
+    """Which is said, since it is not what a person expects of an unknown word."""
+    told = fine("search", index, "error 48007", "--explain")
+    said = "counted as a known word is: a number, or one character"
+    assert f"  48007  unknown to the model, in 1 document, {said}\n" in told
+    beside = fine("search", index, "48007 ERR-48007-X", "--explain")
+    assert "  48007        unknown to the model, in 1 document, counted 1.5 times\n" in beside
+    assert said not in fine("search", index, "error 48007", "--explain", "--fusion", "convex")
+    assert "keywords weigh 0.50 = 0.50 + 0.50 x 0.00, the share of the query in unknown" in told
+
+
+def test_text_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+    """What nobody will find by typing it is said to be there."""
+    file = tmp_path / "latin.txt"
+    file.write_bytes(b"caf\xe9 love\nlove\n")
+    told = fine("index", str(file), "-o", str(tmp_path / "i"), "--model", MODEL)
+    assert "  not UTF-8   1 document, kept with U+FFFD: perhaps another encoding" in told
+
+
+def test_a_load_that_is_half_done_is_told(index: str) -> None:
+    """The index is whole, but it is not all that was meant to be in it."""
+    whole = f"{index}: whole: 4 documents in both legs, vectors: all compared\n"
+    assert fine("verify", index) == whole
+    held = folder.read_manifest(Path(index))
+    assert held.load is not None
+    folder.commit(Path(index), replace(held, load=held.load._replace(finished=False)))
+    told = "a load is not at its end: where it was stopped, the same command goes on\n"
+    assert fine("verify", index) == whole + told
+
+
+def test_what_helps_against_damage(index: str) -> None:
+    """Codes and keywords can be made anew; of a file that is not the index's nothing is said."""
+    bad = Path(index) / "queries.tsv"
+    bad.write_text("q1\n")
+    done = vocabtool("eval", index, "--queries", str(bad), "--qrels", str(bad))
+    assert (done.returncode, "mends" in done.stderr, "anew" in done.stderr) == (3, False, False)
+    (vectors,) = Path(index).glob("generation-*/vectors.bin")
+    held = vectors.read_bytes()
+    vectors.write_bytes(held[:-1])
+    helps = "nothing mends it: index the same FILEs as before, with the same options and --force"
+    for arguments in (["verify", index], ["search", index, "love"]):
+        done = vocabtool(*arguments)
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (3, f"vocabtool: {helps}")
+    vectors.write_bytes(held)
+    (positions,) = Path(index).glob("generation-*/keywords/*.pos")
+    positions.write_bytes(b"\xff" + positions.read_bytes()[1:])
+    done = vocabtool("verify", index)
+    made_anew = f"`vocabtool compact {index}` makes it anew"
+    assert (done.returncode, made_anew in done.stderr) == (3, True)
+    fine("compact", index)
+    assert "whole: 4 documents" in fine("verify", index)
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("x/generation-000001/codes-000001.bin", "`vocabtool compact x` makes it anew"),
+        ("a b/generation-000001/codebook-000001.bin", "`vocabtool compact 'a b'` makes it anew"),
+        ("generation-000001/keywords/meta.json", "`vocabtool compact .` makes it anew"),
+        ("x/generation-000001/keywords", "`vocabtool compact x` makes it anew"),
+        ("x/generation-000001/documents-000000000000-2.arrow", "nothing mends it"),
+        ("x/manifest.json", None),  # there is no index
+        ("x/corpus.jsonl", None),
+    ],
+)
+def test_what_is_damaged_tells_what_helps(file: str, told: str | None) -> None:
+    """By its place alone."""
+    found = advice(file)
+    assert found is None if told is None else str(found).startswith(told)
+
+
+def test_queries_from_standard_input(index: str) -> None:
+    """A query a line, an answer a line."""
+    told = fine("search", index, "-", "--format", "json", given="Xapian\nERR-48007-X\n")
+    assert [ids(line)[0] for line in told.splitlines()] == ["a", "c"]
+
+
+def test_nothing_found_suggests_a_spelling(index: str) -> None:
+    """Nothing is said plainly, with a word of the corpus that is spelled nearly so."""
+    told = fine("search", index, "Xapain")
+    assert "nothing found\n" in told
+    assert "Xapain: perhaps Xapian" in told.replace("xapian", "Xapian")
+    told = fine("search", index, "Xapain", "--empty", "spelling", "--format", "json")
+    assert ids(told) == ["a"]
+
+
+def test_delete_compact_verify(index: str) -> None:
+    """Deleted documents are gone at once, their space after compacting; verify says what is."""
+    assert vocabtool("delete", index, "a", "b").returncode == 0
+    missing = vocabtool("delete", index, "a", "c")
+    assert (missing.returncode, "1 of 2 documents deleted, 1 is left" in missing.stderr) == (
+        1,
+        True,
+    )
+    assert json.loads(fine("verify", index, "--format", "json"))["deleted"] == 3
+    assert vocabtool("compact", index).stderr == (
+        "vocabtool: 3 deleted documents removed, 1 is left\n"
+    )
+    assert fine("verify", index) == (
+        f"{index}: whole: 1 document in both legs, vectors: all compared\n"
+    )
+
+
+def test_eval_with_judgements(index: str, tmp_path: Path) -> None:
+    """Means of every fusion; of one query with one relevant document they are easily told."""
+    queries, qrels = tmp_path / "queries.tsv", tmp_path / "qrels.tsv"
+    queries.write_text("q1\tuse Xapian\nq2\tcame back\n")
+    qrels.write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\td\t1\n")
+    judged = ("eval", index, "--queries", str(queries), "--qrels", str(qrels))
+    told: dict[str, Any] = json.loads(fine(*judged, "--format", "json"))
+    keyword = next(
+        row for row in told["rows"] if (row["fusion"], row["split"]) == ("keyword", "all")
+    )
+    assert (told["queries"], told["unknown"]) == (2, 1)
+    assert [round(value, 4) for value in keyword["measures"].values()] == [1.0, 1.0, 1.0]
+    assert "coverage" in fine(*judged)
+
+
+def test_eval_checks_itself(index: str) -> None:
+    """Known documents are asked for by their own words."""
+    told = json.loads(fine("eval", index, "--self-check", "--format", "json"))
+    assert {rate["fusion"] for rate in told["rates"]} == {*get_args(Fusion)}
+    assert vocabtool("eval", index).returncode == 2
+    assert "wanted --queries and --qrels, or --self-check" in vocabtool("eval", index).stderr
+
+
+def test_calibrate_says_when_nothing_can_be_said(index: str) -> None:
+    """Four short documents tell nothing: exit code 1, and the index stays as it is."""
+    done = vocabtool("calibrate", index)
+    assert (done.returncode, Index.open(index).calibration) == (1, None)
+    assert done.stderr == (
+        "vocabtool: fewer than 10 documents of three sentences and 15 words were found: "
+        "nothing can be said\n"
+    )
+
+
+def test_calibrate_keeps_what_it_found(tmp_path: Path) -> None:
+    """The weight is stored, unless it is only asked for, and repeats with its seed."""
+    lines = tmp_path / "lines.txt"
+    things = ["coffee", "night", "book", "woman", "window", "paper", "school", "table"]
+    told = [
+        f"The {a} is near the {b}. We love number{n} and the old {b} there. Nobody saw word{n} in "
+        f"the {a} since then."
+        for n, (a, b) in enumerate((a, b) for a in things for b in things if a != b)
+    ]
+    lines.write_text("\n".join(told) + "\n")
+    folder = str(tmp_path / "index")
+    fine("index", str(lines), "--model", MODEL, "-o", folder, "--quiet")
+    asked = ("calibrate", folder, "--sample", "20", "--format", "json")
+    dry = json.loads(fine(*asked, "--dry-run"))
+    assert Index.open(folder).calibration is None
+    kept = json.loads(fine(*asked))
+    assert kept == dry
+    calibration = Index.open(folder).calibration
+    assert calibration is not None
+    assert calibration.a == kept["a"]
+    found = json.loads(fine("search", folder, "number3", "--format", "json"))
+    assert found["query"]["a"] == kept["a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("search", "nowhere", "x"), "nowhere: no such folder"),
+        (("verify", "nowhere"), "nowhere: no such folder"),
+        (("compact", "nowhere"), "nowhere: no such folder"),
+        (("delete", "nowhere", "x"), "nowhere: no such folder"),
+        (("eval", "nowhere", "--self-check"), "nowhere: no such folder"),
+        (("calibrate", "nowhere"), "nowhere: no such folder"),
+        (("index", "nowhere.txt", "-o", "made", "--model", "nothing"), "nowhere.txt: no such file"),
+    ],
+)
+def test_what_is_not_there(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bad input is exit code 3, one line, no traceback, and nothing is left behind."""
+    monkeypatch.chdir(tmp_path)
+    done = vocabtool(*arguments)
+    assert (done.returncode, said in done.stderr) == (3, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None:
+    """What embed wrote is indexed with its vectors; such an index answers by keywords."""
+    shards, folder = str(tmp_path / "shards"), str(tmp_path / "index")
+    fine("embed", str(corpus), "--model", MODEL, "--id-field", "key", "-o", shards, "--quiet")
+    done = vocabtool("index", shards, "-o", folder)
+    assert done.stderr == (
+        "vocabtool: no --model, so queries will be searched by their words only: start over with "
+        "--model and --force to search by vectors, too\n"
+    )
+    done = vocabtool("search", folder, "Xapian", "--format", "json")
+    by_words = f"{folder}: made without a model, so queries are searched by their words only"
+    assert done.stderr == f"vocabtool: {by_words}\n"
+    told = json.loads(done.stdout)
+    assert [hit["id"] for hit in told["hits"]] == ["a"]
+    assert told["notes"] == ["the query has no vector: only keywords are searched"]
+    with_model = str(tmp_path / "with")
+    fine("index", shards, "-o", with_model, "--model", MODEL, "--quiet")
+    told = json.loads(fine("search", with_model, "use Xapian", "--explain", "--format", "json"))
+    assert told["query"]["words"][1]["known"] is False
+    done = vocabtool("index", str(corpus), "-o", str(tmp_path / "none"), "--quiet")
+    assert (done.returncode, "--model is missing" in done.stderr) == (2, True)
+    for command in (("search", folder, "Xapian"), ("calibrate", folder)):
+        done = vocabtool(*command, "--model", MODEL)
+        assert done.stderr == (
+            f"vocabtool: error: {folder}: made without a model: it holds vectors, and nothing "
+            "tells what made them. Leave the model out, or index the same anew with it (in a new "
+            "folder, or with --force)\n"
+        )
+        assert done.returncode == 3
+
+
+def test_an_index_is_no_file_of_documents(index: str, tmp_path: Path) -> None:
+    """Its own files are not read as such."""
+    done = vocabtool("index", index, "-o", str(tmp_path / "another"), "--model", MODEL)
+    told = "is an index, no file of documents: name the files that it was made of"
+    assert (done.returncode, done.stderr) == (3, f"vocabtool: error: {index}: {told}\n")
+
+
+def test_the_report_of_one_document(index: str) -> None:
+    """In the singular, and with no speed, which would be that of starting."""
+    vocabtool("delete", index, "b", "c", "d")
+    report = LoadReport(4, 1, 1, 0, 2, 0, 1, 1, 1, (), 1, 2.0)
+    assert list(lines(Index.open(index), report, Took(2.5, 0.0))) == [
+        f"{index}: 1 document",
+        "  done now    1 added, 2 unchanged in 2.5 s",
+        "  gone on     1 document was in already",
+        "  skipped     1 row that is no document",
+        "  dropped     1 document of an id that was there",
+        "  zero        1 vector: found by keywords alone",
+        "  not UTF-8   1 document, kept with U+FFFD: perhaps another encoding, or no text",
+        "  vectors     4 numbers, float16, cosine; every one is compared",
+        "  keywords    english, 22 running words",
+        "  weight      of the keyword leg: 0.5, not calibrated",
+    ]
+
+
+def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The speed is of what was added; models of pieces begin with another weight."""
+    opened = Index.open(index)
+    monkeypatch.setattr(opened.snapshot(), "knowledge", Pieces(2))
+    report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
+    told = list(lines(opened, report, Took(7.0, 4.5)))
+    done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
+    assert told[:2] == [f"{index}: 4 documents", f"  done now    {done}"]
+    assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
+    told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), Took(2, 0)))
+    assert told[1] == "  done now    nothing: there is no document"
+    assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
+
+
+def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --force too: what was built beside is gone on with."""
+    with pytest.raises(KeyboardInterrupt), index_command._stopped():
+        raise KeyboardInterrupt
+    told = "vocabtool: stopped; the same command goes on from the last commit\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--metric", "l2"), ("--dtype", "float32"), ("--language", "german"), ("--recall", "0.9")],
+)
+def test_an_index_stays_what_it_was_created_as(
+    corpus: Path, index: str, option: str, value: str
+) -> None:
+    """An option that says otherwise is refused; one that says the same is not."""
+    done = vocabtool("index", str(corpus), "-o", index, *MAKE, option, value)
+    assert done.returncode == 2
+    assert f"{option} {value}" in done.stderr
+    held = str(getattr(Index.open(index).configuration, option.removeprefix("--")))
+    fine("index", str(corpus), "-o", index, *MAKE, option, held, "--memory", "1G")
+
+
+def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents added later let it be; an estimate is made anew."""
+    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 1)
+    made = Calibrated(0)
+    monkeypatch.setattr(calibrating, "calibrate", made)
+    opened = Index.open(index)
+    for judged, calls in ((50, 0), (0, 1)):
+        opened.store_calibration(Calibration(0.3, 0.3, 0.0, judged, 4, 0))
+        index_command._calibrate(opened, 0, True, ADDED, quiet=True)
+        assert made.calls == calls
+
+
+@pytest.mark.parametrize(("shift", "a"), [(-0.15, 0.65), (0.5, 1.0), (0.0, 0.8)])
+def test_what_queries_shifted_is_kept(
+    index: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    shift: float,
+    a: float,
+) -> None:
+    """Documents added later move the estimate by documents; the queries are no longer at hand."""
+    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 1)
+    found = SimpleNamespace(calibration=Calibration(0.8, 0.8, 0.0, 0, 4, 0))
+    monkeypatch.setattr(calibrating, "calibrate", lambda index: found)
+    opened = Index.open(index)
+    opened.store_calibration(Calibration(0.3 + shift, 0.3, shift, 0, 4, 0))
+    index_command._calibrate(opened, 0, True, ADDED, quiet=False)
+    kept = Index.open(index).calibration
+    assert kept is not None
+    assert kept.a == pytest.approx(a)
+    assert (kept.a0, kept.shift) == (0.8, shift)
+    told = capsys.readouterr().err
+    assert f"a = {a:.2f}, an estimate" in told
+    assert ("by earlier queries is kept" in told) == (shift != 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "known", "due"),
+    [
+        (0, None, True),
+        (3, None, False),
+        (2, None, True),
+        (0, 4, False),
+        (0, 3, False),
+        (3, 2, True),
+    ],
+)
+def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
+    index: str, monkeypatch: pytest.MonkeyPatch, before: int, known: int | None, due: bool
+) -> None:
+    """Of four documents; ``known``: how many they were when it was calibrated last."""
+    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 2)
+    made = Calibrated(0)
+    monkeypatch.setattr(calibrating, "calibrate", made)
+    opened = Index.open(index)
+    if known is not None:
+        opened.store_calibration(Calibration(0.3, 0.3, 0.0, 0, 4, 0))
+        assert opened.calibration is not None
+        assert opened.calibration.documents == 4
+        held = replace(opened.calibration, documents=known)
+        folder.commit(Path(index), replace(opened.manifest, calibration=held))
+        opened = Index.open(index)
+    index_command._calibrate(opened, before, None, ADDED, quiet=True)
+    assert made.calls == due
+    index_command._calibrate(opened, before, None, replace(ADDED, added=0), quiet=True)
+    index_command._calibrate(opened, before, False, ADDED, quiet=True)
+    assert made.calls == due
+
+
+ADDED = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
+
+
+@dataclass
+class Calibrated:
+    """Takes the place of calibrating, and counts."""
+
+    calls: int
+
+    def __call__(self, index: Index) -> None:
+        self.calls += 1
+
+
+def test_force_starts_over(corpus: Path, index: str) -> None:
+    """--force makes the index anew, whatever was in it."""
+    vocabtool("delete", index, "a")
+    fine("index", str(corpus), "-o", index, *MAKE, "--force")
+    assert len(Index.open(index)) == 4
+
+
+@pytest.mark.parametrize(
+    ("file", "model", "options"),
+    [
+        ("nothing.jsonl", MODEL, ()),
+        ("bad.jsonl", MODEL, ()),
+        ("corpus.jsonl", MODEL, ("nothing.jsonl",)),
+        ("corpus.jsonl", "nothing.txt", ()),
+        ("corpus.jsonl", MODEL, ("--language", "latin")),
+        ("corpus.jsonl", MODEL, ("--rule", "nothing")),
+    ],
+)
+def test_force_looks_before_it_clears(
+    corpus: Path, index: str, tmp_path: Path, file: str, model: str, options: tuple[str, ...]
+) -> None:
+    """What a mistyped FILE, MODEL or option would replace is still there."""
+    shutil.copy(corpus, tmp_path / "corpus.jsonl")
+    (tmp_path / "bad.jsonl").write_text("{")
+    given = ("--id-field", "key", "--quiet", "--force", *options)
+    done = vocabtool("index", str(tmp_path / file), "-o", index, "--model", model, *given)
+    assert done.returncode in (2, 3)
+    assert "Traceback" not in done.stderr
+    assert len(Index.open(index)) == 4
+
+
+def test_another_model_is_refused(index: str, tmp_path: Path) -> None:
+    """An index belongs to its model: fingerprints are compared and shown."""
+    other = tmp_path / "other.txt"
+    other.write_text("love 1.5 0.5 0.5 0.5\nuse 0.5 1.5 0.5 0.5\n")
+    done = vocabtool("search", index, "love", "--model", str(other))
+    assert done.returncode == 3
+    assert "belongs to another file of word vectors: fingerprint" in done.stderr
+    assert "small_glove.txt', or index anew" in done.stderr
+
+
+def test_a_file_that_is_no_model_is_told_without_tensorflow(index: str, tmp_path: Path) -> None:
+    """Loading it takes seconds; why the file is no file of word vectors either is said."""
+    stub = tmp_path / "stub" / "tensorflow.py"
+    stub.parent.mkdir()
+    stub.write_text("raise SystemExit('TensorFlow was loaded')")
+    whole = tmp_path / "whole.txt"
+    whole.write_text("love 1 0 0 0\nuse 0 1 0 0\n")
+    done = vocabtool("search", index, "love", "--model", str(whole), path=str(stub.parent))
+    assert done.returncode == 3
+    assert "a text file, not a model" in done.stderr
+    assert "the numbers in its lines are whole" in done.stderr

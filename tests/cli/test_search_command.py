@@ -1,0 +1,229 @@
+"""What the command ``search`` reads, and how it tells of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+from vocabtool.cli.main import cli
+from vocabtool.errors import InvalidCondition
+from vocabtool.index.index import Index
+from vocabtool.reports.search_report import _why
+from vocabtool.search.hits import Explanation, MatchedWord, Place
+
+
+def test_a_query_of_several_arguments_wants_quotes(tmp_path: Path) -> None:
+    """They are shown as one."""
+    with pytest.raises(click.UsageError) as caught:
+        cli.main(["search", str(tmp_path), "red", "-k", "3", "kettle"], standalone_mode=False)
+    assert caught.value.message == "QUERY is one argument: put it in quotes, as 'red kettle'"
+
+
+@pytest.mark.parametrize(
+    ("query", "character"),
+    [
+        ('say "hello world', 5),
+        ('"one" "two', 7),
+        ("„eins zwei", 1),
+        ('a 5" disk', None),
+        ('5" and 7" disks', None),
+        ("don't 'quote", None),
+        ('"a phrase" and more', None),
+        ('print("hello")', None),
+        ('lone " quote', None),
+    ],
+)
+def test_a_quote_that_is_never_closed_is_told(
+    query: str, character: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it stands, in the argument and in a line; inch marks and apostrophes are none."""
+    index = Index.create(tmp_path / "index", dim=2)
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(f"fine\n{query}\n".encode())))
+    for asked, place in ((query, ""), ("-", "line 2: ")):
+        command = ["search", str(index.path), asked, "--fusion", "keyword"]
+        if character is None:
+            cli.main(command, standalone_mode=False)
+            continue
+        with pytest.raises(InvalidCondition) as caught:
+            cli.main(command, standalone_mode=False)
+        assert str(caught.value).startswith(f"{place}the quote at character {character} is never")
+
+
+def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
+    """The first holds no word of the query, the second one that stands too far down."""
+    words = ((), (MatchedWord("kettle", 0.5),))
+    nowhere = Place(None, None)
+    told = [
+        _why(Explanation(Place(1, 0.9), nowhere, matched, rank_without_keywords=1, highlights=()))
+        for matched in words
+    ]
+    assert told == [
+        "vectors number 1 (0.900); no keyword; without keywords number 1",
+        "vectors number 1 (0.900); keywords past the end of the list; by kettle 0.50; "
+        "without keywords number 1",
+    ]
+
+
+def test_a_line_that_is_not_utf8_leaves_the_other_queries_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """An answer a line, whatever the locale takes the bytes for."""
+    index = Index.create(tmp_path / "index", dim=2, vocabulary=["love"])
+    with index.writer() as writer:
+        writer.add(["xapian", "zébra"], vectors=np.ones((2, 2), np.float32))
+    asked = BytesIO(b"xapian\n" + b"\xff\xfe\n" + "zébra".encode())
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(asked, encoding="ascii"))
+    cli.main(["search", str(index.path), "-", "--format", "json"], standalone_mode=False)
+    answers = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+    assert [[hit["text"] for hit in each["hits"]] for each in answers] == [
+        ["xapian"], [], ["zébra"],
+    ]  # fmt: skip  # one query, one list
+
+
+def asked(index: Index, monkeypatch: pytest.MonkeyPatch, queries: bytes, *options: str) -> None:
+    """Ask queries of standard input."""
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(queries)))
+    cli.main(["search", str(index.path), "-", *options], standalone_mode=False)
+
+
+def test_several_answers_tell_which_query_each_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Once above each list, also where nothing is found and where it is explained."""
+    index = Index.create(tmp_path / "index", dim=2, vocabulary=["love"])
+    with index.writer() as writer:
+        writer.add(["xapian", "zebra"], vectors=np.ones((2, 2), np.float32))
+    for options in ((), ("--explain",)):
+        asked(index, monkeypatch, b"xapian\nmissing\nzebra\n", *options)
+        told = capfd.readouterr().out.splitlines()
+        shown = [line[:9] for line in told if line.startswith(("query:", " 1.", "nothing"))]
+        assert shown == [
+            "query: xa",
+            " 1. 0  (1",
+            "query: mi",
+            "nothing f",
+            "query: ze",
+            " 1. 1  (1",
+        ]
+
+
+def test_raw_scores_stand_beside_the_scaled_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A score of 1.000 is the best of this answer, not of all: what each leg says is not scaled."""
+    index = Index.create(tmp_path / "index", dim=2, metric="l2")
+    with index.writer() as writer:
+        writer.add(["a zebra", "the yak"], vectors=[[3, 0], [0, 4]])
+    near, far = index.search("zebra", vector=[0, 5], a=0)
+    assert (near.id, near.score, near.similarity, near.bm25) == ("1", 1.0, -1.0, None)
+    assert (far.score, far.similarity) == (0.0, -34.0)
+    (told,) = index.search("zebra")
+    assert told.similarity is None
+    assert told.bm25 == far.bm25
+    assert told.to_dict()["bm25"] == told.bm25
+    cli.main(["search", str(index.path), "zebra"], standalone_mode=False)
+    assert f"1. 0  (1.000, BM25 {told.bm25:.3f})\n" in capfd.readouterr().out
+
+
+WHOLES = {
+    "snake_case_helper": "The `snake_case_helper` function parses config.",
+    "os.path.join": "Use `os.path.join` with the parts of a name, one after the other.",
+    "std::vector": "A `std::vector` grows when it must.",
+    "node->next": "Follow `node->next` to the end.",
+    "parseHttpHeader": "Call `parseHttpHeader` with the text.",
+    "quick-brown": "The `quick-brown` function parses config.",
+}
+PARTS = {
+    "snake_case_helper": "snake snake case case helper helper snake case helper",
+    "os.path.join": "os path join os path join path join os",
+    "std::vector": "std vector std vector vector std",
+    "node->next": "node next next node node next",
+    "parseHttpHeader": "parse http header parse http header header http",
+    "quick-brown": "quick brown quick quick brown brown quick brown",
+}
+
+
+@pytest.fixture(scope="module")
+def of_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of documents with whole identifiers, and of others with their parts."""
+    folder = tmp_path_factory.mktemp("names")
+    rows = [
+        {"id": f"{kind} {name}", "text": text}
+        for kind, texts in (("parts", PARTS), ("whole", WHOLES))
+        for name, text in texts.items()
+    ]
+    corpus = folder / "names.jsonl"
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    model = Path(__file__).parents[2] / "data" / "small_glove.txt"
+    made = ["--model", str(model), "--id-field", "id", "-o", str(folder / "index")]
+    cli.main(["index", str(corpus), *made], standalone_mode=False)
+    return folder / "index"
+
+
+@pytest.mark.parametrize("fusion", ["coverage", "convex", "rrf", "keyword"])
+@pytest.mark.parametrize("name", WHOLES)
+def test_a_whole_identifier_comes_before_its_parts(
+    name: str, fusion: str, of_names: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However often another document repeats these; the explanation tells one from the other."""
+    asked = ["search", str(of_names), name, "--fusion", fusion, "--format", "json", "--explain"]
+    capsys.readouterr()
+    cli.main(asked, standalone_mode=False)
+    hits = json.loads(capsys.readouterr().out)["hits"]
+    first, second = hits[0], next(hit for hit in hits if hit["id"] == f"parts {name}")
+    assert first["id"] == f"whole {name}"
+    assert [each["explanation"]["words"][0]["whole"] for each in (first, second)] == [True, False]
+    start, end = first["explanation"]["highlights"][0]
+    assert first["text"][start:end] == name
+
+
+def test_the_words_of_camel_case_are_found(
+    of_names: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also in quotes, and marked in it."""
+    capsys.readouterr()
+    asked = ["search", str(of_names), '"http header"', "--format", "json", "--explain"]
+    cli.main(asked, standalone_mode=False)
+    hits = json.loads(capsys.readouterr().out)["hits"]
+    assert {hit["id"] for hit in hits} == {"parts parseHttpHeader", "whole parseHttpHeader"}
+    text, marked = WHOLES["parseHttpHeader"], hits[-1]["explanation"]["highlights"]
+    assert [text[start:end] for start, end in marked] == ["Http", "Header"]
+
+
+def test_queries_before_an_open_quote_are_answered(
+    of_names: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A mark of the byte order before them is none of a query."""
+    queries = b'\xef\xbb\xbfos.path.join\nstd::vector\n"quick brown\n'
+    with pytest.raises(InvalidCondition, match="line 3: the quote at character 1 is never closed"):
+        asked(Index.open(of_names), monkeypatch, queries)
+    told = capfd.readouterr().out
+    assert [line for line in told.splitlines() if line.startswith("query:")] == [
+        "query: os.path.join",
+        "query: std::vector",
+    ]
+
+
+def test_an_abbreviation_is_one_word_like_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its letters are in many documents, and would make the whole weigh more than all else."""
+    index = Index.create(tmp_path / "index", dim=2, vocabulary=["love"])
+    with index.writer() as writer:
+        writer.add(["things, e.g. others", "sorting an array", "e, g"], vectors=np.ones((3, 2)))
+    cli.main(
+        ["search", str(index.path), "e.g. sorting an array", "--explain", "--fusion", "keyword"],
+        standalone_mode=False,
+    )
+    told = capfd.readouterr().out
+    assert "  e.g      unknown to the model, in 1 document\n" in told
+    assert [line[:5] for line in told.splitlines() if line[1:3] in ("1.", "2.", "3.")] == [
+        " 1. 1",
+        " 2. 0",
+    ]

@@ -1,0 +1,849 @@
+"""``words`` and ``oov`` as a user meets them: outputs counted by hand, exit codes, streams."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from types import MappingProxyType
+from typing import Any, get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.builders import saved_model_bytes as b
+from tests.conftest import ROOT
+from vocabtool.cli import command_streams, text_commands
+from vocabtool.documents import reading as documents
+from vocabtool.reports import oov as oov_report_files
+from vocabtool.tokenization import mask, named
+from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.strings import Lower, SplitWhitespace
+
+COMMAND = [sys.executable, "-c", "from vocabtool.cli.main import main; main()"]
+# What a shell starts in the background has SIGINT ignored, and so has all that it starts.
+HANDLED = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+INTERRUPTIBLE = [*COMMAND[:2], f"{HANDLED}; {COMMAND[2]}"]
+WORDS = (b"the", b"cat", b"sat", "naïve".encode(), b"mat")
+# 11 tokens: the cat sat. | a dog sat | | the cat, naïve | the cat; of 8 words 4 are unknown.
+CORPUS = "The cat sat.\nA dog sat\n\nthe  Cat, naïve\nthe cat\n".encode()
+PACKED = gzip.compress(b'{"n": [1], "body": "dog"}', mtime=0)
+FINGERPRINT = Rule((Lower(), SplitWhitespace())).fingerprint
+ROWS = [
+    # word, count, documents, error, kind, like, example
+    ("a", 1, 1, 0, "name", None, "A dog sat"),
+    ("cat,", 1, 1, 0, "misspelling", "cat", "the  Cat, naïve"),
+    ("dog", 1, 1, 0, "other", None, "A dog sat"),
+    ("sat.", 1, 1, 0, "misspelling", "sat", "The cat sat."),
+]
+TABBED = "word\tcount\tdocuments\terror\tkind\tlike\texample\n" + "".join(
+    "\t".join("" if cell is None else str(cell) for cell in row) + "\n" for row in ROWS
+)
+NOTHING = "word\tcount\tdocuments\terror\tkind\tlike\texample\n"
+
+
+def run(
+    *arguments: str | Path,
+    cwd: Path,
+    given: bytes = b"",
+    environ: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.CompletedProcess[bytes]:
+    paths = os.pathsep.join(filter(None, (environ.get("PYTHONPATH"), str(ROOT))))
+    environment = os.environ | dict(environ) | {"PYTHONPATH": paths, "COLUMNS": "100"}
+    command = [sys.executable, "-m", "tests.plain_command", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, cwd=cwd, env=environment, input=given)
+
+
+def chain(*between: bytes, words: bytes = b"split:1") -> tuple[bytes, ...]:
+    """A table, and a lookup of what ``between`` makes of the placeholder ``text``."""
+    return (
+        *b.table_nodes(WORDS)[:7],
+        b.node(b"text", b"Placeholder"),
+        *between,
+        b.const(b"default", b.scalar_tensor(-1)),
+        b.node(
+            b"find",
+            b"LookupTableFindV2",
+            b"hash_table",
+            words,
+            b"default",
+            Tin=b.number(6, b.STRING),
+        ),
+    )
+
+
+LOWER_AND_SPLIT = (
+    b.node(b"lower", b"StringLower", b"text"),
+    b.const(b"sep", b.scalar_tensor(b"")),
+    b.node(b"split", b"StringSplitV2", b"lower", b"sep"),
+)
+
+
+def save(folder: Path, *nodes: bytes) -> str:
+    folder.mkdir()
+    (folder / "saved_model.pb").write_bytes(b.saved_model(b.graph(*nodes)))
+    return folder.name
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``model`` (lower-case, split), ``ids`` (no text ops), and ``corpus.txt``."""
+    folder = tmp_path_factory.mktemp("here")
+    save(folder / "model", *chain(*LOWER_AND_SPLIT))
+    save(folder / "ids", *b.table_nodes(WORDS)[:7])
+    save(folder / "strange", *chain(b.node(b"odd", b"StringFormat", b"text"), words=b"odd"))
+    (folder / "corpus.txt").write_bytes(CORPUS)
+    return folder
+
+
+def oov(here: Path, *arguments: str | Path, given: bytes = b"") -> str:
+    """What ``oov model`` prints, when all is well."""
+    done = run("oov", "model", *arguments, cwd=here, given=given)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+# What is printed
+
+
+def test_words_for_programs(here: Path) -> None:
+    """The rule, then each text with its words: word, id, verdict."""
+    done = run("words", "model", "The Café  sat", "", " ", cwd=here)
+    assert (done.returncode, done.stderr) == (0, b"")
+    title, how, *lines = done.stdout.decode().splitlines(keepends=True)
+    assert title == "words: 5 entries; unknown words get id -1\n"
+    assert "read off its files" in how
+    assert "".join(lines) == (
+        "  1. lower-case A to Z\n"
+        "  2. split at whitespace\n"
+        f"rule {FINGERPRINT[:16]}\n"
+        "\nThe Café  sat\nthe\t0\tknown\ncafé\t\tunknown\nsat\t2\tknown\n"
+        "\n''\n(no words)\n"
+        "\n' '\n(no words)\n"
+    )
+
+
+def test_words_json(here: Path) -> None:
+    """The same as JSON; a word that is not UTF-8 stands in base64 beside."""
+    done = run("words", "model", "The ü\udcff", "--format", "json", cwd=here)
+    found = json.loads(done.stdout)
+    words = found["texts"][0].pop("words")
+    assert found == {
+        "vocabulary": "words",
+        "size": 5,
+        "how": "recovered",
+        "rule": ["lower-case A to Z", "split at whitespace"],
+        "fingerprint": FINGERPRINT,
+        "notes": [],
+        "others": [],
+        "texts": [{"text": "The ü\udcff"}],
+    }
+    assert [(word["id"], word["known"]) for word in words] == [(0, True), (None, False)]
+    assert words[0]["word"] == "the"
+    assert "base64" not in words[0]
+    assert words[1]["base64"] == base64.b64encode(b"\xc3\xbc\xff").decode()
+
+
+def test_table_for_programs(here: Path) -> None:
+    """Where no terminal is, oov writes a tab-separated row for each unknown word."""
+    assert oov(here, "corpus.txt") == TABBED
+
+
+def test_a_terminal_gets_tables(here: Path) -> None:
+    """On a terminal oov draws tables: the rates, the unknown words, kinds, coverage."""
+    shown = on_terminal(here, "oov", "model", "corpus.txt")
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    for line in (
+        "model model",
+        "vocabulary words: 5 entries",
+        "rule lower-case A to Z",
+        "split at whitespace",
+        f"rule's fingerprint {FINGERPRINT}",
+        "documents corpus.txt",
+        "tokens 4 11 36.36%",
+        "distinct words 4 8 50.00%",
+        "documents 3 5 60.00%",
+        "cat, 1 1 near cat the Cat, naïve",
+        "one edit from a known word 2 2",
+        "8 100.00% 63.64%",
+        "1 of 5 entries was never used: mat",
+    ):
+        assert line in lines
+
+
+def on_terminal(here: Path, *arguments: str, code: int = 0) -> str:
+    """What a terminal shows of standard output."""
+    outer, inner = pty.openpty()
+    environ = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
+    pipe = subprocess.PIPE
+    command = [*COMMAND, *arguments]
+    with subprocess.Popen(command, stdout=inner, stderr=pipe, env=environ, cwd=here) as process:
+        os.close(inner)
+        shown = b"".join(iter(lambda: _read(outer), b""))
+        errors = process.stderr.read() if process.stderr else b""
+    os.close(outer)
+    assert process.returncode == code
+    assert b"Traceback" not in errors
+    return (shown + errors).decode().replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+def test_parquet_is_not_for_terminals(here: Path) -> None:
+    """Parquet on a terminal is refused as usage, before anything is read."""
+    shown = on_terminal(here, "oov", "model", "missing", "--format", "parquet", code=2)
+    assert "parquet is not for a terminal; give a file with -o FILE" in shown
+
+
+def test_json(here: Path) -> None:
+    """The JSON of oov, whole: what a person counts."""
+    fields = ("word", "count", "documents", "error", "kind", "like", "example")
+    assert json.loads(oov(here, "corpus.txt", "--format", "json")) == {
+        "model": "model",
+        "vocabulary": {"name": "words", "size": 5, "used": 4, "never_used": ["mat"]},
+        "rule": {"steps": ["lower-case A to Z", "split at whitespace"], "fingerprint": FINGERPRINT},
+        "sources": ["corpus.txt"],
+        "documents": {"all": 5, "unknown": 3, "unknown_rate": 3 / 5},
+        "tokens": {"all": 11, "unknown": 4, "unknown_rate": 4 / 11},
+        "distinct_words": {"all": 8, "unknown": 4, "unknown_rate": 4 / 8},
+        "unknown_words": [dict(zip(fields, row, strict=True)) for row in ROWS],
+        "unknown_words_listed": 4,
+        "unknown_words_in_all": 4,
+        "kinds": [
+            {"kind": "misspelling", "words": 2, "tokens": 2},
+            {"kind": "name", "words": 1, "tokens": 1},
+            {"kind": "other", "words": 1, "tokens": 1},
+        ],
+        "coverage": [
+            {"words": 1, "covered": 3 / 11, "known": 3 / 11},  # the
+            {"words": 2, "covered": 5 / 11, "known": 5 / 11},  # cat
+            {"words": 5, "covered": 8 / 11, "known": 5 / 11},  # a cat, dog: by their bytes
+            {"words": 8, "covered": 1.0, "known": 7 / 11},
+        ],
+        "pieces": None,
+        "estimated": [],
+        "notes": [],
+        "others": [],
+    }
+
+
+def test_csv_and_parquet(here: Path, tmp_path: Path) -> None:
+    """CSV and Parquet have a row per unknown word; the ending of FILE tells the format."""
+    rows = [*csv.reader(io.StringIO(oov(here, "corpus.txt", "--format", "csv"), newline=""))]
+    cells = [(w, "", str(c), str(d), str(e), k, like or "", x) for w, c, d, e, k, like, x in ROWS]
+    assert rows == [
+        ["word", "base64", "count", "documents", "error", "kind", "like", "example"],
+        *map(list, cells),
+    ]
+    file = tmp_path / "unknown.parquet"
+    assert oov(here, "corpus.txt", "-o", file) == ""
+    table = pq.read_table(file)
+    assert table.column_names == [
+        *("word", "bytes", "count", "documents", "error", "kind", "like", "example")
+    ]
+    assert [tuple(row.values()) for row in table.drop(["bytes"]).to_pylist()] == ROWS
+    assert table["bytes"].null_count == len(ROWS)
+
+
+def test_html(here: Path, tmp_path: Path) -> None:
+    """--html writes one page beside the report, which asks nothing of the network."""
+    page = tmp_path / "page.html"
+    assert oov(here, "corpus.txt", "--html", page) == TABBED
+    text = page.read_text("utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    for wanted in ("36.36%", "50.00%", "60.00%", "<svg", "sat.", FINGERPRINT, "corpus.txt"):
+        assert wanted in text
+    for asks in ("src=", "<link", "@import", "url(http", "<script"):
+        assert asks not in text
+    assert oov(here, "corpus.txt", "-o", tmp_path / "same.html") == ""
+    assert (tmp_path / "same.html").read_bytes() == page.read_bytes()
+
+
+def test_format_beats_the_ending(here: Path, tmp_path: Path) -> None:
+    """--format says what is in FILE, whatever FILE is called."""
+    for file in ("a.json", "a.xml"):
+        oov(here, "corpus.txt", "-o", tmp_path / file, "--format", "csv")
+        rows = (tmp_path / file).read_text("utf-8").splitlines()
+        assert [row.split(",")[0].strip('"') for row in rows] == ["word", "a", "cat", "dog", "sat."]
+
+
+@pytest.mark.parametrize("file", ["report.txt", "report"])
+def test_a_table_in_a_file_is_for_people(file: str, here: Path, tmp_path: Path) -> None:
+    """A file without a format's ending holds the tables that a terminal shows."""
+    assert oov(here, "corpus.txt", "-o", tmp_path / file) == ""
+    lines = (tmp_path / file).read_text("utf-8").splitlines()
+    shown = [" ".join(line.split()) for line in lines]
+    for line in ("tokens 4 11 36.36%", "distinct words 4 8 50.00%", "documents 3 5 60.00%"):
+        assert line in shown
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("output", ["json", "table", "csv", "parquet"])
+def test_the_same_bytes_for_any_threads(output: str, here: Path, tmp_path: Path) -> None:
+    """A report is the same, byte for byte, in every run and for any number of threads."""
+    corpus = tmp_path / "corpus.txt"
+    lines = [f"the w{number % 997} Word{number * 7 % 1013} x\n" for number in range(400_000)]
+    corpus.write_text("".join(lines))  # more than one batch
+    assert corpus.stat().st_size > text_commands.SIZE
+    found = set()
+    for number in ("1", "2", "4", "4"):
+        page = tmp_path / f"{number}.html"
+        arguments = ("oov", "model", corpus, "--threads", number, "--format", output)
+        done = run(*arguments, "--html", page, cwd=here)
+        assert done.returncode == 0
+        found.add((done.stdout, page.read_bytes()))
+    assert len(found) == 1
+
+
+# Masks
+
+
+def test_mask_known(here: Path) -> None:
+    """Of each line only its unknown words stay, in their own spelling; lines stay lines."""
+    assert oov(here, "corpus.txt", "--mask", "known") == "sat.\nA dog\n\nCat,\n\n"
+
+
+def test_mask_unknown(here: Path, tmp_path: Path) -> None:
+    """Each line stays as it was, but for the words that the model does not know."""
+    masked = "The cat [UNK]\n[UNK] [UNK] sat\n\nthe  [UNK] naïve\nthe cat\n"
+    assert oov(here, "corpus.txt", "--mask", "unknown") == masked
+    assert oov(here, "corpus.txt", "--mask", "unknown", "-o", tmp_path / "masked") == ""
+    assert (tmp_path / "masked").read_text("utf-8") == masked
+
+
+def test_masks_keep_bytes(here: Path) -> None:
+    """What is known goes through as the bytes that it was, UTF-8 or not; a NUL is no end."""
+    given = b"the \xff\xfe cat\na\0b mat\n"
+    done = run("oov", "model", "-", "--mask", "known", cwd=here, given=given)
+    assert done.stdout == b"\xff\xfe\na\0b\n"
+    done = run("oov", "model", "-", "--mask", "unknown", cwd=here, given=given)
+    assert done.stdout == b"the [UNK] cat\n[UNK] mat\n"
+
+
+# Where documents come from
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "options", "words"),
+    [
+        ("a.txt.gz", gzip.compress(CORPUS, mtime=0), [], ["a", "cat,", "dog", "sat."]),
+        ("a.jsonl", b'{"text": "the dog"}\n{"id": 3, "text": "A"}\n', [], ["a", "dog"]),
+        ("a.jsonl", b'{"text": "the", "body": "dog"}\n', ["--field", "body"], ["dog"]),
+        (
+            "a.jsonl.gz",
+            gzip.compress(b'{"n": [1], "body": "dog"}', mtime=0),
+            ["--field=body"],
+            ["dog"],
+        ),
+        ("a.csv", b'id,text\n1,"a, dog"\n', [], ["a,", "dog"]),
+        ("a.csv", b"body\na dog\n", [], ["a", "dog"]),  # the only column
+        ("a.tsv", b"title\tbody\nx\ta, dog\n", ["--field", "body"], ["a,", "dog"]),
+        ("a.log", b'{"text": "a dog"}\n', ["--input-format", "jsonl"], ["a", "dog"]),
+        ("a.csv", b"a dog\n", ["--input-format", "lines"], ["a", "dog"]),
+    ],
+)
+def test_sources(
+    name: str, data: bytes, options: list[str], words: list[str], here: Path, tmp_path: Path
+) -> None:
+    """Endings and --input-format say how a file is read, --field what the text is."""
+    (tmp_path / name).write_bytes(data)
+    rows = oov(here, tmp_path / name, *options).splitlines()[1:]
+    assert [row.split("\t")[0] for row in rows] == words
+
+
+def test_parquet_documents(here: Path, tmp_path: Path) -> None:
+    """Parquet is read by its column."""
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "text": ["the dog", "a"]}), file)
+    found = json.loads(oov(here, file, "--format", "json"))
+    assert [word["word"] for word in found["unknown_words"]] == ["a", "dog"]
+
+
+def test_standard_input_globs_and_several_files(here: Path, tmp_path: Path) -> None:
+    """`-` is standard input, a glob its files in order, and several FILEs are one corpus."""
+    assert oov(here, "-", given=CORPUS) == TABBED
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.txt").write_text(f"the {name}\n")
+    assert oov(here, tmp_path / "*.txt", "--mask", "known") == "a\nb\n"
+    masked = oov(here, tmp_path / "b.txt", "-", tmp_path / "a.txt", "--mask", "known", given=b"x")
+    assert masked == "b\nx\na\n"
+    found = json.loads(oov(here, "corpus.txt", "-", "--format", "json", given=b"the cat\n"))
+    assert found["documents"]["all"] == 6
+    assert found["sources"] == ["corpus.txt", "-"]
+
+
+@pytest.mark.parametrize("extra", [[], ["--mask", "unknown"]])
+def test_bad_rows_raise_or_are_skipped(extra: list[str], here: Path, tmp_path: Path) -> None:
+    """A row that is no document is named by file and line: it ends the run, or is counted."""
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'{"text": "the cat"}\n{"tex": "x"}\nnope\n{"text": "dog"}\n')
+    done = run("oov", "model", file, *extra, cwd=here)
+    assert done.returncode == 3
+    assert f"vocabtool: error: {file}:2: no field 'text'" in done.stderr.decode()
+    done = run("oov", "model", file, *extra, "--on-error", "skip", cwd=here)
+    assert done.returncode == 0
+    assert "vocabtool: 2 rows left out" in done.stderr.decode()
+    assert f"{file}:2: no field 'text'" in done.stderr.decode()
+    assert f"{file}:3: not JSON" in done.stderr.decode()
+    assert done.stdout.splitlines()[-1].split(b"\t")[0] == (b"[UNK]" if extra else b"dog")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "note"),
+    [
+        (b"the cat\nna\xefve\n", "1 of 2 documents is"),
+        (b"\x89PNG\r\n\x1a\n\xff\xd8 the\n\xc3\n\xa9\n", "4 of 5 documents are"),
+        (b"the cat\n\n" * 3 + "naïve\n".encode(), None),
+    ],
+)
+def test_what_is_not_utf8_is_told(
+    corpus: bytes, note: str | None, here: Path, tmp_path: Path
+) -> None:
+    """How many documents, in the report, on the page, and on standard error; else not a word."""
+    page = tmp_path / "page.html"
+    done = run("oov", "model", "-", "--html", page, cwd=here, given=corpus)
+    found = json.loads(oov(here, "-", "--format", "json", given=corpus))
+    if note is None:
+        assert not [told for told in found["notes"] if "UTF-8" in told]
+        assert b"UTF-8" not in done.stderr
+        return
+    whole = f"{note} not UTF-8: perhaps another encoding, or no text"
+    assert whole in found["notes"]
+    assert f"vocabtool: {whole}\n" in done.stderr.decode()
+    assert whole in page.read_text()
+
+
+def test_one_row_left_out(here: Path) -> None:
+    """One row is no rows, one token is no tokens."""
+    options = ("--input-format", "jsonl", "--on-error", "skip")
+    given = b'{"text": "the dog"}\n{"a": 1}\n'
+    done = run("oov", "model", "-", *options, cwd=here, given=given)
+    assert b"vocabtool: 1 row left out\n" in done.stderr
+    assert b"vocabtool: 1 of 2 tokens is unknown (50.00%)\n" in done.stderr
+
+
+def test_nothing_to_count(here: Path, tmp_path: Path) -> None:
+    """Of documents without a word nothing can be said: a threshold does not pass on them."""
+    (tmp_path / "blank").write_text("  \n")
+    assert oov(here, tmp_path / "blank") == NOTHING
+    done = run("oov", "model", tmp_path / "blank", "--fail-over", "0.5", cwd=here)
+    assert (done.returncode, done.stdout.decode()) == (1, NOTHING)
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    ("share", "code"),
+    [
+        ("2%", 1),
+        ("0.02", 1),
+        ("0", 1),
+        ("36.3%", 1),
+        ("36.4%", 0),
+        ("0.364", 0),
+        ("100%", 0),
+        ("1", 2),  # 1% or all?
+        *(
+            (share, 2)
+            for share in ("200%", "1.01", "-1", "-1%", "nan", "inf", "", "%", "two", "2%%")
+        ),
+        ("1e999999999", 2),
+    ],
+)
+def test_fail_over(share: str, code: int, here: Path) -> None:
+    """Exit 1 where a greater share of the tokens is unknown, with the report all the same."""
+    done = run("oov", "model", "corpus.txt", f"--fail-over={share}", cwd=here)
+    assert done.returncode == code
+    assert done.stdout.decode() == ("" if code == 2 else TABBED)
+    told = {
+        0: "",
+        1: "(36.36%)",
+        2: f"wanted a share such as 2% or 0.02, got {share!r}",
+    }
+    assert told[code] in done.stderr.decode()
+
+
+@pytest.mark.parametrize(("share", "unknown", "of"), [("0.7%", 7, 1000), ("2%", 1, 50)])
+def test_the_very_share_is_no_failure(share: str, unknown: int, of: int, here: Path) -> None:
+    """Exactly the share that is allowed is allowed, whatever binary fractions make of it."""
+    text = b"dog " * unknown + b"the " * (of - unknown)
+    done = run("oov", "model", "-", "--fail-over", share, cwd=here, given=text)
+    assert done.returncode == 0
+    done = run("oov", "model", "-", "--fail-over", share, cwd=here, given=text + b"dog")
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["oov", "model"], "Missing argument 'FILE...'"),
+        (["oov"], "Missing argument 'MODEL'"),
+        (["words"], "Missing argument 'MODEL'"),
+        (["words", "model", "--format", "csv"], "'csv' is not one of"),
+        (["oov", "model", "-", "--format", "xml"], "'xml' is not one of"),
+        (["oov", "model", "-", "--input-format", "xml"], "'xml' is not one of"),
+        (["oov", "model", "-", "--on-error", "cry"], "'cry' is not one of"),
+        (["oov", "model", "-", "--mask", "all"], "'all' is not one of"),
+        (["oov", "model", "-", "--mask", "known", "--html", "x.html"], "--mask prints lines"),
+        (["oov", "model", "-", "--mask", "known", "--format", "json"], "--mask prints lines"),
+        (["oov", "model", "-", "--mask", "known", "--fail-over", "0"], "--mask prints lines"),
+        (["oov", "model", "-", "--threads", "0"], "'--threads': 0 is not in the range"),
+        (["oov", "model", "-", "--budget", "0"], "'--budget': 0 is not in the range"),
+        (["oov", "model", "-", "-o", "model"], "'model' is a directory"),
+        (["oov", "model", "-", "-o", ""], "-o wants the name of a file"),
+        (["oov", "model", "-", "--html", ""], "--html wants the name of a file"),
+        (["oov", "model", "-", "--html", "-"], "--html wants the name of a file"),
+        (["oov", "model", "-", "-o", "report.xml"], "-o wants a file that ends in"),
+        (["words", "model", "--rule", "lower", "--exact-words"], "not with --rule"),
+        (["oov", "model", "-", "--rule", "lower", "--exact-words"], "not with --rule"),
+        (["words", "model", "--rule", "nope"], "'nope' is not a rule from text to words. Choose"),
+        (["words", "model", "--rule", ""], "'' is not a rule from text to words. Choose"),
+        (["words", "model", "--rule", "regex:("], "is not a pattern that RE2 takes"),
+        (["words", "model", "--rule", "regex:"], "regex: is followed by no pattern"),
+        (["words", "model", "--rule", "regex:(?=a)"], "no lookahead"),
+        (["words", "model", "--rule", "regex:\udcff"], "is not a pattern that RE2 takes"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str, here: Path) -> None:
+    """Wrong usage exits with 2 and says what was wrong; nothing is printed."""
+    done = run(*arguments, cwd=here)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert message in done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+
+
+# How each begins: as what it is called, and no further.
+BAD = {
+    "bad.txt.gz": b"",
+    "bad.parquet": b"PAR1vocabtool",
+    "bad.json": b'{\n"name": "words",\n"kind": "table",\n"entry_type": "text"',
+    "bad.csv": b"id,token,base64\r\n",
+    "bad.pb": b"",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["oov", "model", "missing.txt"], "missing.txt: no such file"),
+        (["oov", "model", "model"], "model: a folder without a file of documents"),
+        (["oov", "model", "zz*"], "zz*: no file matches"),
+        (["oov", "model", "a" * 5000], "File name too long"),
+        (["oov", "model", "bad.txt.gz"], "bad.txt.gz: not gzip, or damaged"),
+        (["oov", "model", "bad.parquet"], "bad.parquet: "),
+        (["oov", "model", "corpus.txt", "--field", "text"], "text lines have no field 'text'"),
+        (["oov", "model", "corpus.txt", "-o", "no/f"], "no: no such folder to write in"),
+        (["oov", "model", "corpus.txt", "--html", "no/f"], "no: no such folder to write in"),
+        (["oov", "nowhere", "corpus.txt"], "nowhere: no such file or folder"),
+        (["words", "nowhere", "a text"], "nowhere: no such file or folder"),
+        (["words", "corpus.txt"], "corpus.txt: a list of words does not say"),
+        (["oov", "model", "corpus.txt", "--name", "x"], "no vocabulary named 'x' that words are"),
+        (["oov", "model", "corpus.txt", "--name", "x", "--rule", "lower"], "named 'x'"),
+        (["oov", "bad.json", "corpus.txt", "--rule", "lower"], "bad.json: not JSON"),
+        (["oov", "bad.parquet", "corpus.txt", "--rule", "lower"], "bad.parquet: not Parquet"),
+        (["oov", "bad.csv", "corpus.txt", "--rule", "lower"], "bad.csv: the last row has no end"),
+        (["words", "bad.pb"], "bad.pb: "),
+    ],
+)
+def test_bad_input(arguments: list[str], message: str, here: Path) -> None:
+    """Bad input exits with 3 and a message that names it; nothing is printed."""
+    for name, begins in BAD.items():
+        (here / name).write_bytes(begins + b"\0\xffbad")
+    done = run(*arguments, cwd=here)
+    assert (done.returncode, done.stdout) == (3, b"")
+    error = done.stderr.decode().partition("vocabtool: error: ")[2]
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_a_folder_that_is_not_there_is_told_before_reading(here: Path) -> None:
+    """Where no report can be written, standard input is not waited for."""
+    command = [*COMMAND, "oov", "model", "-", "-o", "no/f"]
+    environ = os.environ | {"PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stderr=pipe, cwd=here, env=environ) as process:
+        assert process.wait() == 3
+
+
+# Rules
+
+
+@pytest.mark.parametrize("ending", ["txt", "json", "csv", "parquet"])
+def test_lists_of_words(ending: str, here: Path, tmp_path: Path) -> None:
+    """A list that extract wrote is a MODEL, once a rule is named; the report says which."""
+    words = tmp_path / f"words.{ending}"
+    assert run("extract", "model", "-o", words, cwd=here).returncode == 0
+    done = run("oov", words, "corpus.txt", "--rule", "lower", cwd=here)
+    assert (done.returncode, done.stdout.decode()) == (0, TABBED)
+    done = run("oov", words, "corpus.txt", cwd=here)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert "whitespace, lower, keras, ptb" in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("rule", "steps", "words"),
+    [
+        ("whitespace", ["split at whitespace"], ["The", "sat."]),
+        ("lower", ["lower-case in every script", "split at whitespace"], ["sat."]),
+        ("keras", None, []),
+        ("ptb", None, ["."]),
+        ("regex:[a-z]+", ["each match of '[a-z]+' is a word"], ["he"]),
+    ],
+)
+def test_rules_by_name(rule: str, steps: list[str] | None, words: list[str], here: Path) -> None:
+    """A model that takes ids gets a rule by name, which the report shows with its fingerprint."""
+    done = run(
+        "oov", "ids", "-", "--rule", rule, "--format", "json", cwd=here, given=b"The cat sat."
+    )
+    assert done.returncode == 0
+    report = json.loads(done.stdout)
+    assert [word["word"] for word in report["unknown_words"]] == words
+    assert steps is None or report["rule"]["steps"] == steps
+    shown = run("words", "ids", "--rule", rule, cwd=here).stdout.decode()
+    assert "(a rule that you named)" in shown
+    assert f"rule {report['rule']['fingerprint'][:16]}" in shown
+
+
+def test_a_named_rule_overrules_the_models(here: Path) -> None:
+    """With --rule a model's own way is not asked for, understood or not."""
+    for model in ("model", "strange"):
+        done = run("oov", model, "-", "--rule", "whitespace", cwd=here, given=b"the The")
+        assert [row.split(b"\t")[0] for row in done.stdout.splitlines()[1:]] == [b"The"]
+
+
+def test_a_model_that_takes_ids(here: Path) -> None:
+    """Where no op looks words up, the answer is to name a rule."""
+    done = run("oov", "ids", "corpus.txt", cwd=here)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert "Name the rule that makes words of a text with --rule" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", [["words", "strange"], ["oov", "strange", "corpus.txt"]])
+def test_a_chain_that_is_not_understood(command: list[str], here: Path) -> None:
+    """The op in the way is named, and that --exact-words would tell."""
+    done = run(*command, cwd=here)
+    assert (done.returncode, done.stdout) == (3, b"")
+    told = done.stderr.decode()
+    assert "how the model cuts texts is not understood: the op StringFormat: " in told
+    assert "pip install '.[tensorflow]' and ask for --exact-words" in told
+
+
+def test_exact_words_without_tensorflow(here: Path, tmp_path: Path) -> None:
+    """Without TensorFlow --exact-words says what to install."""
+    (tmp_path / "tensorflow").mkdir()
+    missing = "raise ModuleNotFoundError('No module named tensorflow', name='tensorflow')"
+    (tmp_path / "tensorflow" / "__init__.py").write_text(missing)
+    environ = {"PYTHONPATH": str(tmp_path)}
+    for command in (["words", "model", "x"], ["oov", "model", "corpus.txt"]):
+        done = run(*command, "--exact-words", cwd=here, environ=environ)
+        assert (done.returncode, done.stdout) == (3, b"")
+        assert b"pip install '.[tensorflow]'" in done.stderr
+        assert b"Traceback" not in done.stderr
+        assert run(*command, cwd=here, environ=environ).returncode == 0  # recovered: no need of it
+
+
+def test_choices_are_those_of_the_parts() -> None:
+    """What --help offers is what the parts take."""
+    from vocabtool.documents.opening import Format
+
+    assert set(text_commands.REPORT_FORMATS) == {*get_args(oov_report_files.ReportFormat)} - {
+        "html"
+    }
+    assert get_args(Format) == command_streams.SOURCE_FORMATS
+    assert get_args(mask.Mode) == text_commands.MASKS
+    assert get_args(documents.OnError) == command_streams.ERRORS
+    assert {*text_commands.RULES.split(", ")} == {*named.RULE_NAMES}
+
+
+def test_help(here: Path) -> None:
+    """--help of both commands names every option."""
+    words = run("words", "--help", cwd=here).stdout.decode()
+    for option in ("--name", "--rule", "--exact-words", "--trust", "--format"):
+        assert option in words
+    shown = run("oov", "--help", cwd=here).stdout.decode()
+    for option in (
+        *("--name", "--rule", "--exact-words", "--trust", "--field", "--input-format"),
+        *("--on-error", "--format", "--output", "--html", "--mask", "--fail-over", "--budget"),
+        "--threads",
+    ):
+        assert option in shown
+
+
+# Streams
+
+
+@contextmanager
+def endless(here: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A run of ``oov model -`` whose standard input does not end."""
+    command = [*INTERRUPTIBLE, "oov", "model", "-", *arguments]
+    environ = os.environ | {"PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=here, env=environ
+    ) as process:
+        feeder = Thread(target=_feed, args=(process.stdin,))
+        feeder.start()
+        try:
+            yield process
+        finally:
+            process.kill()
+            feeder.join()
+
+
+def _feed(pipe: Any) -> None:
+    try:
+        while True:
+            pipe.write(b"the cat xapian\n" * 4096)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+
+
+def test_a_killed_report_leaves_nothing(here: Path, tmp_path: Path) -> None:
+    """Killed while it reads, oov has written neither FILE nor page, nor a part of them."""
+    files = [tmp_path / "report.json", tmp_path / "page.html"]
+    fed = 0
+    command = [*COMMAND, "oov", "model", "-", "-o", str(files[0]), "--html", str(files[1])]
+    environ = os.environ | {"PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stderr=pipe, cwd=here, env=environ) as process:
+        assert process.stdin is not None
+        while fed < 3 * text_commands.SIZE:  # it has counted some when it has taken so much
+            fed += process.stdin.write(b"the cat xapian\n" * 4096)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_mask_leaves_no_file(end: signal.Signals, here: Path, tmp_path: Path) -> None:
+    """Killed while it masks into FILE, there is no FILE; an interrupt leaves nothing at all."""
+    file = tmp_path / "masked.txt"
+    with endless(here, "--mask", "unknown", "-o", str(file)) as process:
+        while not any(beside.stat().st_size for beside in tmp_path.iterdir()):
+            assert process.poll() is None
+        process.send_signal(end)
+        code = process.wait(timeout=60)
+        assert not file.exists()
+        if end == signal.SIGINT:
+            assert code == 130
+            assert list(tmp_path.iterdir()) == []
+            assert process.stderr is not None
+            assert b"Traceback" not in process.stderr.read()
+
+
+def test_masks_are_printed_as_lines_come(here: Path) -> None:
+    """Of an endless input the first masked lines come out; closing the pipe ends it with 0."""
+    with endless(here, "--mask", "unknown") as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(3)] == [b"the cat [UNK]\n"] * 3
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.wait() == 0
+        assert b"Traceback" not in process.stderr.read()
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("extra", "code"),
+    [
+        ([], 0),
+        (["--fail-over", "100%"], 0),
+        (["--fail-over", "99%"], 1),
+        (["--mask", "unknown"], 0),
+        (["--format", "json"], 0),
+        (["--format", "csv"], 0),
+        (["--format", "parquet"], 0),
+    ],
+)
+def test_a_reader_that_stops(extra: list[str], code: int, here: Path, tmp_path: Path) -> None:
+    """`oov ... | head -1` ends quietly, with the exit code that it would have had."""
+    (tmp_path / "many.txt").write_text("".join(f"w{number}\n" for number in range(50_000)))
+    command = [*COMMAND, "oov", "model", str(tmp_path / "many.txt"), *extra]
+    environ = os.environ | {"PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=here, env=environ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr is not None
+        told = process.stderr.read()
+    assert process.returncode == code
+    assert b"error" not in told
+    assert b"Traceback" not in told
+
+
+def test_a_full_disk(here: Path) -> None:
+    """A report or a mask that cannot be written is an error, not a success."""
+    environ = os.environ | {"PYTHONPATH": str(ROOT)}
+    for extra in ([], ["--mask", "known"]):
+        command = [*COMMAND, "oov", "model", "corpus.txt", *extra]
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, cwd=here, env=environ
+            )
+        assert done.returncode == 3
+        assert b"No space left on device" in done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+def test_a_name_behind_the_path(tmp_path: Path) -> None:
+    """``MODEL#NAME`` is what ``--name`` says; both together are wrong usage."""
+    (tmp_path / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
+    (tmp_path / "words.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
+    (tmp_path / "text.txt").write_text("to be\n", "utf-8")
+    named = f"{tmp_path}#words"
+    done = run("words", named, "to be", "--rule", "lower", "--format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["vocabulary"] == "words"
+    done = run("oov", named, "text.txt", "--rule", "lower", "--mask", "known", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"be\n")
+    for command in ("words", "oov"):
+        done = run(command, named, "text.txt", "--name", "words", "--rule", "lower", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"--name is the name of a vocabulary" in done.stderr
+
+
+def test_wide_characters_keep_their_columns(tmp_path: Path) -> None:
+    """Columns begin under each other where a character takes two columns, or none."""
+    (tmp_path / "words.txt").write_text("日本\nab\ne\u0301\n", "utf-8")
+    arguments = ("words", "words.txt", "日本 ab e\u0301 🎉", "--rule", "whitespace")
+    lines = [line.rstrip() for line in on_terminal(tmp_path, *arguments).splitlines()]
+    assert lines[-4:] == [
+        "  日本  0  known",
+        "  ab    1  known",
+        "  e\u0301     2  known",
+        "  🎉       unknown",
+    ]
+
+
+def test_a_share_is_never_nothing(tmp_path: Path) -> None:
+    """One token of 20,001 is more than 0.00%, on standard error, too."""
+    (tmp_path / "words.txt").write_text("the\n", "utf-8")
+    (tmp_path / "corpus.txt").write_text("the " * 20_000 + "cat", "utf-8")
+    done = run(
+        *("oov", "words.txt", "corpus.txt", "--rule", "lower", "--fail-over", "0.00001"),
+        cwd=tmp_path,
+    )
+    assert b"1 of 20,001 tokens is unknown (<0.01%)" in done.stderr
+    assert b"that is more than <0.01%" in done.stderr
+    shown = run(
+        *("oov", "words.txt", "corpus.txt", "--rule", "lower", "--format", "json"), cwd=tmp_path
+    )
+    assert json.loads(shown.stdout)["tokens"]["unknown_rate"] == 1 / 20_001

@@ -1,0 +1,265 @@
+"""An index kept up to date by commands: ``update`` and ``index --force``, killed on the way too."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests import counted_letters
+from tests.builders.small_indexes import contents
+from tests.cli.test_index_commands import MODEL, fine, vocabtool
+from tests.conftest import ROOT
+from vocabtool.index.index import Index
+
+READ: Final = ("--id-field", "key", "--keep", "year")
+KILLS: Final = 40
+SEED: Final = 5
+
+
+def write(path: Path, texts: dict[str, str], year: int = 2020) -> Path:
+    """JSON lines with a key, a text and a year."""
+    rows = ({"key": key, "text": text, "year": year} for key, text in texts.items())
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def texts(count: int, version: str = "") -> dict[str, str]:
+    """Documents of words that the model knows, and of their own."""
+    return {f"d{number}": f"I love to use it{version} only{number}" for number in range(count)}
+
+
+def held(index: str | Path) -> dict[str, str]:
+    """The texts by id."""
+    return {id_: each.text for id_, each in contents(Index.open(index)).items()}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file of twelve documents."""
+    return write(tmp_path / "corpus.jsonl", texts(12))
+
+
+@pytest.fixture
+def index(file: Path, tmp_path: Path) -> str:
+    """An index of it."""
+    folder = str(tmp_path / "index")
+    fine("index", str(file), "-o", folder, "--model", MODEL, *READ, "--quiet")
+    return folder
+
+
+def test_update_needs_no_option_again(file: Path, index: str) -> None:
+    """What was added, updated, left and removed is told, as text and as JSON."""
+    write(file, {**texts(11), "d3": "I hate it", "new": "a new one"})
+    told = fine("update", index).splitlines()
+    assert told[0] == f"{index}: 13 documents"
+    assert told[1].startswith("  done now    1 added, 1 updated, 10 unchanged in ")
+    assert "nothing: the same was indexed before" in fine("update", index)
+    told = json.loads(fine("update", index, "--sync", "--format", "json"))
+    names = ("documents", "added", "updated", "unchanged", "removed")
+    assert {name: told[name] for name in names} == dict(zip(names, (12, 0, 0, 12, 1), strict=True))
+    assert told["seconds"] >= told["seconds_loading"] > 0 == told["seconds_calibrating"]
+    assert contents(Index.open(index))["new"].fields == {"year": 2020}
+    done = vocabtool("update", index, "--force")
+    assert (done.returncode, "--force is for --sync" in done.stderr) == (2, True)
+
+
+def test_index_tells_the_same(file: Path, index: str) -> None:
+    """With ``--existing update`` only what changed is put in."""
+    write(file, {**texts(12), "d3": "I hate it"})
+    again = ("index", str(file), "-o", index, *READ, "--existing", "update")
+    assert "done now    1 updated, 11 unchanged in " in fine(*again)
+
+
+def test_sync_is_refused_where_it_cannot_tell(file: Path, index: str) -> None:
+    """On standard input, for a file that is missing, and for too much at once."""
+    done = vocabtool("update", index, "-", "--sync", given="a text\n")
+    assert (done.returncode, "cannot be told from a stream" in done.stderr) == (3, True)
+    write(file, texts(7))
+    done = vocabtool("update", index, "--sync")
+    assert done.returncode == 3
+    assert "5 of the 12 documents of these FILEs are in them no longer, more than" in done.stderr
+    assert len(held(index)) == 12
+    assert "7 unchanged, 5 removed in" in fine("update", index, "--sync", "--force")
+    file.unlink()
+    done = vocabtool("update", index, "--sync")
+    assert (done.returncode, f"{file}: is not there, and {index}" in done.stderr) == (3, True)
+    assert held(index) == texts(7)
+
+
+def test_a_callable_is_named_each_time(tmp_path: Path, file: Path) -> None:
+    """A folder does not say what is imported; the caller does."""
+    folder, model = str(tmp_path / "other"), "python:tests.counted_letters:encode"
+    options = ("--fingerprint", "1", "--quiet")
+    fine("index", str(file), "-o", folder, "--model", model, *READ, *options)
+    write(file, texts(13))
+    done = vocabtool("update", folder)
+    assert (done.returncode, "name the model (--model" in done.stderr) == (3, True)
+    assert "1 added, 12 unchanged" in fine("update", folder, "--model", model)
+
+
+@pytest.mark.parametrize("command", ["oov", "embed", "index", "update", "diff"])
+def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path, command: str) -> None:
+    """On standard error, and in the report."""
+    docs, out = tmp_path / "docs", str(tmp_path / "out")
+    write(docs / "a.jsonl", texts(3))
+    for name in ("b.md", "c.md", "d.rst"):
+        (docs / name).write_text("text\n")
+    json_ = ("--format", "json")
+    run = {
+        "oov": ("oov", MODEL, str(docs), "--rule", "lower", *json_),
+        "embed": ("embed", str(docs), "--model", MODEL, "-o", out, *json_),
+        "index": ("index", str(docs), "--model", MODEL, "-o", out, *json_),
+        "update": ("update", out, *json_),
+        "diff": ("diff", MODEL, MODEL, "--corpus", str(docs), *json_),
+    }
+    if command == "update":
+        fine(*run["index"])
+        write(docs / "a.jsonl", texts(4))
+    done = vocabtool(*run[command])
+    note = f"{docs}: 3 files are not read: 2 .md, 1 .rst. A glob in quotes, as '{docs}/**/*.md', "
+    note += "reads such files as lines"
+    assert f"vocabtool: {note}\n" in done.stderr
+    assert note in json.loads(done.stdout)["notes"]
+
+
+# ``--force``
+
+
+def test_force_keeps_the_old_index_until_the_new_one_is_whole(
+    tmp_path: Path, file: Path, index: str
+) -> None:
+    """A later row that fails leaves it; a reader that has it open goes on after the swap, too."""
+    old = Index.open(index)
+    other = write(tmp_path / "other.jsonl", texts(5, " anew"))
+    with other.open("a") as opened:
+        opened.write("no json\n")
+    force = ("index", str(other), "-o", index, "--model", MODEL, *READ, "--quiet", "--force")
+    done = vocabtool(*force, "--commit-rows", "1")
+    assert (done.returncode, "other.jsonl:6" in done.stderr) == (3, True)
+    assert held(index) == texts(12)
+    write(file, texts(13))
+    assert "1 added, 12 unchanged" in fine("update", index)  # a writer may come between
+    write(other, texts(5, " anew"))
+    fine(*force)
+    assert held(index) == texts(5, " anew")
+    assert old.search("only11").hits[0].id == "d11"
+    write(other, texts(4, " anew"))
+    fine("update", index, "--sync")
+    assert Index.open(index).verify().documents == 4
+    parts = [each.name.split("-")[0] for each in Path(index).iterdir()]
+    assert sorted(parts) == [".lock", "generation", "manifest.json", "vocabulary", "weights"]
+
+
+def test_a_stopped_force_is_gone_on_with(
+    tmp_path: Path, index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the same command; what another one began is removed."""
+    lines = tmp_path / "lines.jsonl"
+    new = texts(3000, " again" * 100)  # more than a block, so that there is a commit
+    write(lines, new)
+    model = ("--model", "python:tests.cli.test_update_command:failing", "--fingerprint", "1")
+    force = ("index", str(lines), "-o", index, *model, *READ, "--force", "--commit-rows", "1")
+    flag = tmp_path / "fails"
+    flag.touch()
+    monkeypatch.setenv("FAILS_WHILE_THERE_IS", str(flag))
+    done = vocabtool(*force)
+    assert "failed at only2900" in done.stderr
+    (build,) = Path(index).glob(".new-*")
+    assert 0 < len(Index.open(build)) < 3000
+    assert held(index) == texts(12)
+    flag.unlink()
+    told = fine(*force)
+    assert "gone on     " in told
+    assert held(index) == new
+    assert not [*Path(index).glob(".new-*")]
+
+
+def failing(given: Sequence[str]) -> Any:
+    """Counts letters, and fails at a document while there is a file."""
+    if (
+        any("only2900" in text for text in given)
+        and Path(os.environ["FAILS_WHILE_THERE_IS"]).exists()
+    ):
+        raise RuntimeError("failed at only2900")
+    return counted_letters.encode(given)
+
+
+# Killed
+
+
+def killed(seconds: float, *command: str) -> bool:
+    """Run a command and kill it after so many seconds; whether it was still at work then."""
+    run = [sys.executable, "-m", "tests.plain_command", *command]
+    with subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as done:
+        try:
+            done.wait(seconds)
+        except subprocess.TimeoutExpired:
+            done.send_signal(signal.SIGKILL)
+            return True
+    assert done.returncode == 0
+    return False
+
+
+def seconds_of(*command: str) -> float:
+    """How long a command takes that is not killed."""
+    began = time.monotonic()
+    fine(*command)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("what", ["update", "force"])
+def test_killed_at_any_moment(tmp_path: Path, full: bool, what: str) -> None:
+    """``update --sync`` removes nothing before its last commit; ``--force`` leaves one of the two.
+
+    Every commit between is one of the old documents and some new ones; run again, all is there.
+    """
+    folder = str(tmp_path / "index")
+    old, new = texts(600), {**texts(900, " anew"), **texts(450)}
+    for gone in range(450, 600):
+        del new[f"d{gone}"]
+    first, second = write(tmp_path / "a.jsonl", old), write(tmp_path / "b.jsonl", new)
+    model = ("--model", MODEL, "--no-calibrate", "--commit-rows", "100", "--quiet")
+    make = ("index", str(tmp_path / "x.jsonl"), "-o", folder, *model, *READ)
+    change = {
+        "update": ("update", folder, "--sync", "--commit-rows", "100", "--quiet"),
+        "force": (*make, "--force"),
+    }[what]
+
+    (tmp_path / "x.jsonl").write_bytes(first.read_bytes())
+    fine(*make)
+    shutil.copytree(folder, tmp_path / "before")
+    (tmp_path / "x.jsonl").write_bytes(second.read_bytes())
+    lasts = seconds_of(*change)
+    draw = random.Random(SEED)
+    at_work = 0
+    while at_work < (KILLS if full else KILLS // 10):
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "before", folder)
+        if killed(draw.uniform(0.3, 1.05) * lasts, *change):
+            at_work += 1
+        else:
+            lasts *= 0.9  # other programs took their time when it was measured
+        found = held(folder)
+        if what == "update":
+            done = found == new
+            assert done or found.items() >= {key: old[key] for key in old if key not in new}.items()
+            assert all(text in (old.get(key), new.get(key)) for key, text in found.items())
+        else:
+            done = found == new
+            assert done or found == old
+        fine(*change)
+        assert held(folder) == new
+        index = Index.open(folder)
+        assert index.verify().documents == len(new)

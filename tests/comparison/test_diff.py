@@ -1,0 +1,542 @@
+"""Comparing vocabularies: figures counted by hand, and laws that hold for any two.
+
+The oracles are Python's sets, ``unicodedata``, and Spearman's rho from its definition.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocabtool.comparison.diff import Diff, KindCount, Shift, diff
+from vocabtool.comparison.entries import arrow
+from vocabtool.comparison.gains import Gain
+from vocabtool.comparison.pairwise import Pair, pairwise
+from vocabtool.comparison.ranks import order_of
+from vocabtool.comparison.use import Carriers, Use, UseCounter, UsedWord
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.tokenization.cut import string_array
+from vocabtool.vocabulary import Marker, Vocabulary, encode
+
+A = ("the", "of", "Paris", "cat", "287.9", "[UNK]", "the", "ﬁne", "running")
+B = ("[PAD]", "of", "paris", "fine", "the", "dog", "running")
+
+Token = bytes | str
+
+
+def made(
+    entries: Sequence[Token], name: str = "v", marker: Marker | None = None, first_id: int = 0
+) -> Vocabulary:
+    stored = ByteStrings.of(e if isinstance(e, bytes) else encode(e) for e in entries)
+    return Vocabulary(name, "list", stored, first_id=first_id, marker=marker)
+
+
+def named(found: Diff, part: Any) -> list[str]:
+    return [found.tokens[int(place)].as_py().decode() for place in found.places(part)]
+
+
+def test_sizes_by_hand() -> None:
+    """What is common, what is not, in the order of ids; a repeated entry counts once."""
+    found = diff(made(A, "one"), made(B, "two"))
+    assert (found.a.label, found.a.size, found.a.distinct, found.a.duplicates) == ("one", 9, 8, 1)
+    assert (found.b.label, found.b.size, found.b.distinct, found.b.duplicates) == ("two", 7, 7, 0)
+    assert (found.common, found.only_a, found.only_b) == (3, 5, 4)
+    assert found.jaccard == 3 / 12
+    assert named(found, "common") == ["the", "of", "running"]
+    assert named(found, "only_a") == ["Paris", "cat", "287.9", "[UNK]", "ﬁne"]
+    assert named(found, "only_b") == ["[PAD]", "paris", "fine", "dog"]
+    assert repr(found) == "<Diff: 3 common, 5 only in 'one', 4 only in 'two'>"
+
+
+def test_kinds_by_hand() -> None:
+    """How many of each kind there are, in the order of the kinds."""
+    assert diff(made(A), made(B)).kinds == (
+        KindCount("word", 5, 6, 2, 3),
+        KindCount("capitalised", 1, 0, 1, 0),
+        KindCount("number", 1, 0, 1, 0),
+        KindCount("special", 1, 1, 1, 1),
+    )
+
+
+def test_gains_by_hand() -> None:
+    """Each fold apart, and all together; nothing of it is applied."""
+    gains = diff(made(A), made(B)).gains
+    paris, fine = (b"Paris", b"paris"), ("ﬁne".encode(), b"fine")
+    assert gains == (
+        Gain("case", 2, 2, 8, 7, 5, (paris, fine)),  # full case folding makes fi of ﬁ
+        Gain("nfkc", 1, 1, 8, 7, 4, (fine,)),
+        Gain("markers", 0, 0, 8, 7, 3),
+        Gain("all", 2, 2, 8, 7, 5, (paris, fine)),
+    )
+    assert gains[0].jaccard == 5 / 10
+
+
+def test_gains_of_marks_by_hand() -> None:
+    """Marks differ, words do not; what folding makes equal on one side counts once."""
+    a = made(["▁the", "▁The", "▁cat", "s", "the"], marker="▁")
+    b = made(["the", "##s", "CAT"], marker="##")
+    case, nfkc, marks, every = diff(a, b).gains
+    assert case == Gain("case", 0, 0, 4, 3, 1)
+    assert nfkc == Gain("nfkc", 0, 0, 5, 3, 1)
+    pairs = ((b"\xe2\x96\x81the", b"the"), (b"s", b"##s"))
+    assert marks == Gain("markers", 2, 1, 4, 3, 2, pairs)
+    more = ((b"\xe2\x96\x81The", b"the"), (b"\xe2\x96\x81cat", b"CAT"), (b"s", b"##s"))
+    assert every == Gain("all", 4, 2, 3, 3, 3, (pairs[0], *more))
+
+
+def test_byte_level_entries_are_understood() -> None:
+    """``Ġ`` is a blank, and the characters that stand for bytes are bytes again."""
+    a = made(["Ġcaf\u00c3\u00a9", "Ġthe", "s"], marker="Ġ")
+    found = diff(a, made(["café", "the"]), fold=["markers"])
+    assert (found.common, found.only_a, found.only_b) == (2, 1, 0)
+    assert named(found, "common") == ["café", "the"]
+
+
+def test_a_fold_is_applied_when_asked_for() -> None:
+    """Then entries are merged, ids are the first ones, and the gains are told as before."""
+    found = diff(made(["The", "the", "CAT"], first_id=5), made(["cat"]), fold=["case"])
+    assert (found.a.size, found.a.distinct, found.a.merged, found.a.duplicates) == (3, 2, 1, 0)
+    assert (found.common, found.only_a, found.only_b, found.fold) == (1, 1, 0, ("case",))
+    assert found.to_arrow().to_pylist()[0] == {
+        "token": b"the",
+        "in_a": True,
+        "in_b": False,
+        "id_a": 5,
+        "id_b": None,
+        "kind_a": "capitalised",
+        "kind_b": None,
+        "rank_a": None,
+        "rank_b": None,
+        "shift": None,
+    }
+    assert found.gains == diff(made(["The", "the", "CAT"]), made(["cat"])).gains
+
+
+def test_folds_in_one_order() -> None:
+    """Folds are named in any order, once; another is refused by name."""
+    found = diff(
+        made(["▁\uff21"], marker="▁"), made(["a"]), fold=("markers", "case", "nfkc", "case")
+    )
+    assert (found.fold, found.common) == (("case", "nfkc", "markers"), 1)
+    with pytest.raises(ValueError, match="wanted some of case, nfkc, markers, got 'stem'"):
+        diff(made(A), made(B), fold=["stem"])
+
+
+def test_folds_as_one_text() -> None:
+    """As the command line has them: names with commas between."""
+    found = diff(made(["The"]), made(["the"]), fold="nfkc, case")
+    assert (found.fold, found.common) == (("case", "nfkc"), 1)
+    assert diff(made(A), made(B), fold="").fold == ()
+    with pytest.raises(ValueError, match="wanted some of case, nfkc, markers, got 'stem'"):
+        diff(made(A), made(B), fold="case,stem")
+
+
+def test_rows() -> None:
+    """Arrow's row for a common word; ids with gaps, ranks among common words only."""
+    a = Vocabulary("a", "list", ByteStrings.of([b"x", b"y", b"z"]), ids=np.array([3, 7, 7]))
+    table = diff(a, made(["z", "q", "y"])).to_arrow()
+    assert table.column_names == [
+        *("token", "in_a", "in_b", "id_a", "id_b", "kind_a", "kind_b"),
+        *("rank_a", "rank_b", "shift"),
+    ]
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    assert rows == [
+        (b"x", True, False, 3, None, "word", None, None, None, None),
+        (b"y", True, True, 7, 2, "word", "word", 1, 2, 1.0),
+        (b"z", True, True, 7, 0, "word", "word", 2, 1, -1.0),
+        (b"q", False, True, None, 1, None, "word", None, None, None),
+    ]
+
+
+def test_pandas_and_polars() -> None:
+    """Both show the same rows; pandas has text, and keeps bytes that are none."""
+    found = diff(made([b"caf\xe9", "the"]), made(["the"]))
+    pytest.importorskip("pandas", reason="it makes the table")
+    frame = found.to_pandas()
+    assert frame["token"].tolist() == ["caf\udce9", "the"]
+    assert frame["kind_a"].tolist() == ["other", "word"]
+    whole = ["id_a", "id_b", "rank_a", "rank_b"]
+    assert frame[whole].dtypes.map(str).tolist() == ["Int64"] * 4  # floats would be 0.0 and NaN
+    assert frame["id_b"].dropna().tolist() == [0]
+    pytest.importorskip("polars", reason="it makes the table")
+    assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_library_that_is_missing(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vocabtool needs neither: the message says what to install."""
+    monkeypatch.setitem(sys.modules, library, None)
+    found = diff(made(A), made(B))
+    with pytest.raises(VocabtoolError, match=f"the table needs {library}: pip install {library}"):
+        getattr(found, f"to_{library}")()
+
+
+def test_samples() -> None:
+    """Highest rank first; special entries only when they are asked for."""
+    found = diff(made(A), made(B))
+    assert found.sample("only_b", 2) == [b"paris", b"fine"]
+    assert found.sample("only_b", 5, kind="special") == [b"[PAD]"]
+    assert found.sample("only_a", 5, kind="number") == [b"287.9"]
+    assert found.sample("common", 0) == []
+
+
+def test_ranks_by_hand() -> None:
+    """Ranks are those among common words; the largest shift is a ratio of ranks."""
+    found = diff(made(["a", "x", "b", "c", "d"]), made(["d", "a", "b", "y", "c"]))
+    assert found.ranks.a.tolist() == [1, 2, 3, 4]
+    assert found.ranks.b.tolist() == [2, 3, 4, 1]
+    assert found.ranks.rho == 1 - 6 * (1 + 1 + 1 + 9) / (4 * 15)
+    assert found.ranks.shifts.tolist() == pytest.approx([1, np.log2(1.5), np.log2(4 / 3), -2])
+    assert found.ranks.largest(2).tolist() == [3, 0]
+    assert found.ranks.largest(9).tolist() == [3, 0, 1, 2]
+
+
+def test_the_same_order_has_no_shifts() -> None:
+    """Rho is 1 in the same order and -1 in the other; with fewer than two words there is none."""
+    words = ["a", "b", "c"]
+    assert diff(made(words), made(["[X]", *words])).ranks.rho == 1.0
+    assert diff(made(words), made(words)).ranks.largest(3).tolist() == []
+    assert diff(made(words), made(words[::-1])).ranks.rho == -1.0
+    assert diff(made(words), made(["b"])).ranks.rho is None
+    assert diff(made(words), made([])).ranks.rho is None
+
+
+def test_orders_are_told() -> None:
+    """By the alphabet, by frequency as far as lengths tell, or nothing tells."""
+    alphabet = [f"word{i:04}" for i in range(200)]
+    assert order_of(arrow(made(alphabet).stored)) == "alphabet"
+    zipf = [f"w{i * 7919 % 1000:03}" for i in range(100)] + [f"wordy{i * 31}" for i in range(900)]
+    assert order_of(arrow(made(zipf).stored)) == "frequency"
+    shuffled = [f"w{i * 7919 % 1000:03}" for i in range(200)]
+    assert order_of(arrow(made(shuffled).stored)) == "unclear"
+    assert order_of(arrow(made(["a", "b"]).stored)) == "unclear"
+
+
+def test_the_largest_shifts_leave_special_entries_out() -> None:
+    """``<s>`` may stand first or last, which says nothing of words; ranks count it all the same."""
+    found = diff(made(["<s>", "the", "of", "cat"]), made(["cat", "the", "of", "<s>"]))
+    assert found.shifts(9) == [
+        Shift(b"cat", 4, 1, -2.0),
+    ]
+    assert found.shifts(0) == []
+    assert len(found.ranks.largest(9)) == 2
+
+
+def test_notes_of_files(tmp_path: Path) -> None:
+    """What could not be read is known to a comparison and to a table of pairs, in that order."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
+        (tmp_path / name / "broken.tflite").write_bytes(b"\x1c\0\0\0TFL3" + b"\xff" * 64)
+    a, b = tmp_path / "a", tmp_path / "b"
+    first, second = diff(a, b).notes
+    assert first.startswith(f"{a}: incomplete: broken.tflite")
+    assert second.startswith(f"{b}: incomplete: broken.tflite")
+    assert pairwise([b, made(["x"]), a]).notes == (second, first)
+
+
+def test_the_order_of_many_entries_is_told_by_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours from everywhere: an alphabet that ends half way is none."""
+    monkeypatch.setattr("vocabtool.comparison.ranks.NEIGHBOURS", 70)
+    alphabet = [f"w{i:04}" for i in range(1000)]
+    assert order_of(arrow(made(alphabet).stored)) == "alphabet"
+    half = alphabet[:500] + alphabet[:499:-1]
+    assert order_of(arrow(made(half).stored)) == "unclear"
+
+
+TEXTS = ["The dog of Paris loves running.", "A cat, the dog, the the"]
+
+
+def used(a: Vocabulary, b: Vocabulary, texts: Sequence[str] = TEXTS, **options: Any) -> Use:
+    counter = UseCounter(a, b, **options)
+    counter.count([string_array(texts)])
+    return counter.report()
+
+
+def test_use_by_hand() -> None:
+    """the 4, dog 2, of, paris, loves, running, a, cat: 12 tokens."""
+    use = used(made(A), made(B))
+    assert (use.documents, use.tokens) == (2, 12)
+    assert (use.both, use.only_a, use.only_b, use.neither) == (6, 1, 3, 2)
+    assert use.words_both == 3
+    assert use.words_a.to_pylist() == [{"word": b"cat", "count": 1}]
+    words_b = [{"word": b"dog", "count": 2}, {"word": b"paris", "count": 1}]
+    assert use.words_b.to_pylist() == words_b
+    assert use.carriers("b", 0.5) == Carriers(1, 2, 2 / 3)
+    assert use.carriers("b") == Carriers(2, 3, 1.0)
+    assert use.share(use.both) == 0.5
+    assert (use.rule_name, use.rule[0]) == ("keras", "lower-case A to Z")
+    assert (use.known_a, use.known_b) == (7, 9)
+    assert "2 entries of A have capitals" in use.notes[0]
+
+
+def test_use_with_folds() -> None:
+    """With case folded, ``Paris`` is known to A as well, and nothing need be said of capitals."""
+    use = used(made(A), made(B), folds=("case",))
+    assert (use.both, use.only_a, use.only_b, use.neither) == (7, 1, 2, 2)
+    assert use.notes == ()
+
+
+def test_use_by_another_rule() -> None:
+    """By blanks alone ``Paris`` stays as it is, and ``dog,`` is another word."""
+    use = used(made(A), made(B), rule="whitespace")
+    assert (use.rule_name, use.rule) == ("whitespace", ("split at whitespace",))
+    assert (use.both, use.only_a, use.only_b, use.neither) == (4, 1, 1, 6)
+    with pytest.raises(VocabtoolError, match=r"x\.model: no such file"):
+        used(made(A), made(B), rule="tokenizer:x.model")
+    with pytest.raises(VocabtoolError, match="Did you mean keras"):
+        used(made(A), made(B), rule="kera")
+
+
+@pytest.mark.parametrize(
+    ("marker", "entries"),
+    [
+        ("▁", ["▁the", "dog"]),
+        ("Ġ", ["Ġthe", "dog"]),
+        (" ", [" the", "dog"]),
+        ("##", ["the", "##dog"]),
+        ("@@", ["the", "dog@@"]),
+        ("</w>", ["the</w>", "dog"]),
+    ],
+)
+def test_only_whole_words_of_pieces_are_known(marker: Marker, entries: list[str]) -> None:
+    """A piece that goes on with a word, or does not end one, is no word of a text."""
+    use = used(made(entries, marker=marker), made([]))
+    assert use.words_a.to_pylist() == [{"word": b"the", "count": 4}]
+
+
+def test_a_data_frame_of_the_words_in_use() -> None:
+    """pandas takes them as they are: words as text, whole numbers as counts."""
+    words = used(made(A), made(B)).words_b
+    assert [*words] == [UsedWord("dog", 2), UsedWord("paris", 1)]
+    assert (words[-1], words[:1]) == (words[1], [words[0]])
+    pandas = pytest.importorskip("pandas", reason="it makes the table")
+    frame = pandas.DataFrame(words)
+    assert frame["word"].tolist() == ["dog", "paris"]
+    assert frame["count"].dtype == "int64"
+    assert frame.columns.tolist() == ["word", "count"]
+
+
+def test_words_that_wait_are_looked_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded by looking words up before all were read: the figures stay the same."""
+    from vocabtool.comparison import use as module
+
+    texts = [f"the w{i} cat dog" for i in range(200)]
+    expected = used(made(A), made(B), texts)
+    monkeypatch.setattr(module, "TOGETHER", 64)
+    counter = UseCounter(made(A), made(B))
+    counter.count(string_array([text]) for text in texts)
+    found = counter.report()
+    assert (found.tokens, found.both, found.only_a, found.only_b) == (800, 200, 200, 200)
+    assert found.words_a == expected.words_a
+    assert found.words_b == expected.words_b
+
+
+def test_a_corpus_of_files(tmp_path: Path) -> None:
+    """``corpus`` takes what ``oov`` takes; none of it known, or none of it there, is no error."""
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(TEXTS), "utf-8")
+    use = diff(made(A), made(B), corpus=path).use
+    assert use is not None
+    assert (use.tokens, use.only_b, use.sources) == (12, 3, (str(path),))
+    empty = diff(made([]), made([]), corpus=iter(())).use
+    assert empty is not None
+    assert (empty.tokens, empty.share(empty.both), empty.carriers("a")) == (
+        *(0, 0.0),
+        Carriers(0, 0, 0.0),
+    )
+
+
+def test_a_corpus_whose_text_is_in_another_field(tmp_path: Path) -> None:
+    """``field`` is handed on to what reads the corpus."""
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"n": 1, "body": text}) + "\n" for text in TEXTS), "utf-8")
+    use = diff(made(A), made(B), corpus=path, field="body").use
+    assert use is not None
+    assert (use.tokens, use.only_b) == (12, 3)
+
+
+def test_files_are_compared(tmp_path: Path) -> None:
+    """A path is what ``extract`` takes; one that is not there is said to be missing."""
+    for name, words in (("a", A), ("b", B)):
+        (tmp_path / f"{name}.txt").write_text("\n".join(words) + "\n", "utf-8")
+    found = diff(tmp_path / "a.txt", str(tmp_path / "b.txt"))
+    assert (found.common, found.only_a, found.only_b) == (3, 5, 4)
+    assert found.a.label == str(tmp_path / "a.txt")
+    with pytest.raises(NotFound):
+        diff(tmp_path / "a.txt", tmp_path / "c.txt")
+
+
+def test_pairs_by_hand() -> None:
+    """Each with each behind it, in the order given."""
+    vocabularies = [made(["a", "b"], "x"), made(["b", "c", "a"], "y"), made(["Q", "q"], "z")]
+    found = pairwise(vocabularies)
+    assert found.pairs == (
+        Pair("x", "y", 2, 3, 2, 0, 1, 2 / 3, -1.0),
+        Pair("x", "z", 2, 2, 0, 2, 2, 0.0, None),
+        Pair("y", "z", 3, 2, 0, 3, 2, 0.0, None),
+    )
+    assert pairwise(vocabularies, fold=["case"]).pairs[1].size_b == 1
+    assert found.to_arrow().to_pylist()[0] == found.pairs[0]._asdict()
+    assert pairwise(vocabularies[:1]).to_arrow().num_rows == 0
+
+
+# Laws.
+
+letters = st.sampled_from(["a", "B", "b", "é", "É", "e\u0301", "ﬁ", "ß", "ж", "中", "1", "_", "▁"])
+words = st.one_of(
+    st.lists(letters, max_size=4).map("".join).map(encode),
+    st.binary(max_size=3),
+    st.text(max_size=3).filter(lambda text: text.isprintable()).map(str.encode),
+)
+markers = st.sampled_from([None, "▁", "Ġ", " ", "##", "@@", "</w>"])
+vocabularies = st.builds(made, st.lists(words, max_size=12), marker=markers)
+folds = st.lists(st.sampled_from(["case", "nfkc", "markers"]), unique=True)
+
+
+@given(vocabularies, vocabularies, folds)
+def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
+    """Only-A and common are A, only-B and common are B; without folds, Python's sets agree."""
+    found = diff(a, b, fold=fold)
+    assert found.only_a + found.common == found.a.distinct
+    assert found.only_b + found.common == found.b.distinct
+    assert found.a.distinct + found.a.merged + found.a.duplicates == len(a)
+    assert sum(kind.a for kind in found.kinds) == found.a.distinct
+    assert sum(kind.only_b for kind in found.kinds) == found.only_b
+    assert len(found.tokens) == len(set(found.tokens.to_pylist()))
+    if not fold:
+        one, other = set(a.stored), set(b.stored)
+        parts = (one & other, one - other, other - one)
+        for part, entries in zip(("common", "only_a", "only_b"), parts, strict=True):
+            places: Any = found.places(part)  # type: ignore[arg-type] # a parameter, so only a str
+            assert {found.tokens[int(i)].as_py() for i in places} == entries
+
+
+@given(vocabularies, vocabularies, folds)
+def test_it_is_symmetric(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
+    """With A and B changed for each other, so is all that is found."""
+    one, other = diff(a, b, fold=fold), diff(b, a, fold=fold)
+    assert (one.common, one.only_a, one.only_b) == (other.common, other.only_b, other.only_a)
+    assert (one.jaccard, one.ranks.rho) == (other.jaccard, other.ranks.rho)
+    assert one.kinds == tuple(KindCount(k.kind, k.b, k.a, k.only_b, k.only_a) for k in other.kinds)
+    for gain, back in zip(one.gains, other.gains, strict=True):
+        assert gain[:6] == (back.fold, *(back[i] for i in (2, 1, 4, 3, 5)))
+        assert gain.jaccard == back.jaccard
+    shifts = {bytes(row["token"]): row["shift"] for row in one.to_arrow().to_pylist()}
+    for row in other.to_arrow().to_pylist():
+        shift = shifts[row["token"]]
+        assert row["shift"] == (None if shift is None else -shift)
+
+
+@given(vocabularies)
+def test_a_vocabulary_is_equal_to_itself(vocabulary: Vocabulary) -> None:
+    """Nothing is in one only, and nothing shifts."""
+    found = diff(vocabulary, vocabulary)
+    assert (found.only_a, found.only_b, found.jaccard) == (0, 0, 1.0)
+    assert not found.ranks.shifts.any()
+
+
+def folded(entry: bytes, fold: str) -> bytes:
+    """What Python makes of an entry without a mark."""
+    try:
+        text = entry.decode()
+    except UnicodeDecodeError:
+        return entry
+    if fold in ("nfkc", "all"):
+        text = unicodedata.normalize("NFKC", text)
+    if fold in ("case", "all"):
+        text = text.casefold()
+    if fold == "all":
+        text = unicodedata.normalize("NFKC", text)
+    return text.encode()
+
+
+plain = st.builds(made, st.lists(words, max_size=12))
+
+
+@given(plain, plain)
+def test_gains_agree_with_python(a: Vocabulary, b: Vocabulary) -> None:
+    """Sizes, common entries and gains are those of sets of folded entries."""
+    one, other = set(a.stored), set(b.stored)
+    for gain in diff(a, b).gains:
+        forms_a, forms_b = ({folded(e, gain.fold) for e in side} for side in (one, other))
+        assert (gain.size_a, gain.size_b) == (len(forms_a), len(forms_b))
+        assert gain.common == len(forms_a & forms_b)
+        assert gain.entries_a == sum(folded(e, gain.fold) in forms_b for e in one - other)
+        assert gain.entries_b == sum(folded(e, gain.fold) in forms_a for e in other - one)
+        for x, y in gain.examples:
+            assert x in one
+            assert y in other
+            assert x != y
+            assert folded(x, gain.fold) == folded(y, gain.fold)
+
+
+@given(vocabularies, vocabularies, folds.filter(len))
+def test_a_fold_applied_is_the_gain_told(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
+    """What a gain promises is what ``fold`` does."""
+    names = {1: fold[0], 3: "all"}
+    if len(fold) not in names:
+        return
+    told = next(gain for gain in diff(a, b).gains if gain.fold == names[len(fold)])
+    found = diff(a, b, fold=fold)
+    assert (found.a.distinct, found.b.distinct, found.common) == told[3:6]
+    assert found.jaccard == told.jaccard
+
+
+@given(st.permutations(range(8)))
+def test_rho_from_its_definition(order: list[int]) -> None:
+    """Pearson's correlation of the ranks."""
+    names = [f"w{i}" for i in range(8)]
+    rho = diff(made(names), made([names[i] for i in order])).ranks.rho
+    ranks = np.argsort(order)
+    assert rho == pytest.approx(np.corrcoef(np.arange(8), ranks)[0, 1])
+
+
+texts = st.lists(
+    st.lists(st.sampled_from(["a", "b", "ab", "é", "A", "1", "x!"]), max_size=6).map(" ".join),
+    max_size=6,
+)
+
+
+@given(plain, plain, texts, st.randoms(), folds)
+def test_shares_add_to_one_in_any_order(
+    a: Vocabulary, b: Vocabulary, documents: list[str], random: Any, fold: list[Any]
+) -> None:
+    """Every token is in one share; the order of documents and their batches do not matter."""
+    use = used(a, b, documents, folds=fold)
+    known = (use.both, use.only_a, use.only_b, use.neither)
+    assert sum(known) == use.tokens
+    if use.tokens:
+        assert sum(map(use.share, known)) == pytest.approx(1)
+    shuffled = list(documents)
+    random.shuffle(shuffled)
+    counter = UseCounter(a, b, folds=fold)
+    counter.count(string_array([text]) for text in shuffled)
+    again = counter.report()
+    assert (again.both, again.only_a, again.only_b, again.tokens) == (*known[:3], use.tokens)
+    assert again.words_a == use.words_a
+    assert again.words_b == use.words_b
+
+
+@given(plain, plain, texts)
+def test_use_agrees_with_a_counter(a: Vocabulary, b: Vocabulary, documents: list[str]) -> None:
+    """Python's Counter of what ``split`` makes, looked up in sets."""
+    use = used(a, b, documents, rule="whitespace")
+    counts = Counter(word.encode() for text in documents for word in text.split())
+    one, other = set(a.stored), set(b.stored)
+    assert use.only_a == sum(n for word, n in counts.items() if word in one - other)
+    assert use.only_b == sum(n for word, n in counts.items() if word in other - one)
+    assert use.both == sum(n for word, n in counts.items() if word in one & other)
+    expected = sorted((-n, word) for word, n in counts.items() if word in one - other)
+    assert [(-r["count"], r["word"]) for r in use.words_a.to_pylist()] == expected

@@ -1,0 +1,773 @@
+"""One contract for every source: the same documents, whatever holds them and who wrote it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import json
+import os
+import queue
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import feather, parquet
+
+from tests.conftest import ROOT
+from vocabtool.documents import items
+from vocabtool.documents.reading import (
+    END,
+    Batch,
+    Document,
+    Extent,
+    Skip,
+    Skipped,
+    batches,
+    documents,
+    extent,
+    left_out,
+)
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
+
+COUNT = 1000
+LETTERS = "ab ,;\"'\t\n\r\\{}[]:éß\u00a0\u2028\x85\ufeff中😀\U0010ffff"
+STARTS = (0, 1, 17, 500, 999, 1000, 1500)
+
+
+class Row(NamedTuple):
+    """What a batch tells of one document."""
+
+    id: str
+    text: str
+    title: str | None
+    year: str | None
+
+
+def texts() -> list[str]:
+    """Whole Unicode, each of 1 to 40 characters: lines, quotes and blanks anywhere."""
+    rolled = random.Random(7)
+    return ["".join(rolled.choices(LETTERS, k=rolled.randint(1, 40))) for _ in range(COUNT)]
+
+
+TRUTH = [Row(f"doc-{n}", text, f"title {n}\n é", str(n - 500)) for n, text in enumerate(texts())]
+OBJECTS: list[dict[str, Any]] = [
+    {"id": row.id, "text": row.text, "title": row.title, "year": int(row.year or 0)}
+    for row in TRUTH
+]
+TABLE = pa.Table.from_pylist(OBJECTS)
+
+
+def write_json(path: Path) -> None:
+    lines = [json.dumps(row, ensure_ascii=bool(n % 2)) for n, row in enumerate(OBJECTS)]
+    path.write_text("\n".join(lines), "utf-8")
+
+
+def write_csv(path: Path, dialect: str) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(OBJECTS[0]), dialect=dialect, quoting=csv.QUOTE_ALL)
+        writer.writeheader()
+        writer.writerows(OBJECTS)
+
+
+def write_stream(path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=70)
+
+
+def write_ipc(path: Path, codec: str | None = None) -> None:
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_file(str(path), TABLE.schema, options=options) as writer:
+        writer.write_table(TABLE, max_chunksize=70)
+
+
+def write_records(path: Path, packed: str = "") -> None:
+    tf = pytest.importorskip("tensorflow", reason="TensorFlow's writer is the oracle")
+
+    def feature(value: str | int) -> Any:
+        if isinstance(value, int):
+            return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+
+    with tf.io.TFRecordWriter(str(path), options=packed) as writer:
+        for row in OBJECTS:
+            named = {name: feature(value) for name, value in row.items()}
+            example = tf.train.Example(features=tf.train.Features(feature=named))
+            writer.write(example.SerializeToString())
+
+
+class Indexed:
+    """Rows behind an index only; remembers which were read."""
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self.rows = rows
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> Any:
+        self.read.append(place)
+        return self.rows[place]
+
+
+def queued(rows: Sequence[Any]) -> queue.Queue[Any]:
+    """A queue that another thread fills."""
+    filled: queue.Queue[Any] = queue.Queue(maxsize=3)
+
+    def fill() -> None:
+        for row in rows:
+            filled.put(row)
+        filled.put(END)
+
+    threading.Thread(target=fill, daemon=True).start()
+    return filled
+
+
+def as_documents() -> list[Document]:
+    return [
+        Document(row["id"], row["text"], {"title": row["title"], "year": row["year"]})
+        for row in OBJECTS
+    ]
+
+
+WRITTEN: dict[str, Callable[[Path], None]] = {
+    "corpus.jsonl": write_json,
+    "corpus.csv": lambda path: write_csv(path, "excel"),
+    "corpus.tsv": lambda path: write_csv(path, "excel-tab"),
+    "corpus.parquet": lambda path: parquet.write_table(TABLE, path, row_group_size=70),
+    "corpus.arrow": write_ipc,
+    "packed.arrow": lambda path: write_ipc(path, "zstd"),
+    "corpus.feather": lambda path: feather.write_feather(TABLE, path, chunksize=70),
+    "corpus.arrows": write_stream,
+    "corpus.tfrecord": write_records,
+    "corpus.tfrecord-00000-of-00001": write_records,
+    "written.tfrecord.gz": lambda path: write_records(path, "GZIP"),
+}
+PACKED = {".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
+HELD: dict[str, Callable[[], Any]] = {
+    "mappings": lambda: iter(OBJECTS),
+    "documents": lambda: iter(as_documents()),
+    "list": lambda: OBJECTS,
+    "index": lambda: Indexed(OBJECTS),
+    "index of documents": lambda: Indexed(as_documents()),
+    "queue": lambda: queued(OBJECTS),
+    "several": lambda: [iter(OBJECTS[:300]), Indexed(OBJECTS[300:700]), queued(OBJECTS[700:])],
+}
+FILES = [
+    *WRITTEN,
+    *(
+        f"corpus.{kind}{suffix}"
+        for kind in ("jsonl", "csv", "arrow", "arrows")
+        for suffix in PACKED
+    ),
+    "corpus.tfrecord.zst",
+]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """Makes a source of 1,000 documents anew; a file is written once."""
+    folder = tmp_path_factory.mktemp("sources")
+
+    def made(name: str) -> Any:
+        if name in HELD:
+            return HELD[name]()
+        path = folder / name
+        if not path.exists():
+            if name in WRITTEN:
+                WRITTEN[name](path)
+            else:
+                path.write_bytes(PACKED[path.suffix](Path(made(path.stem)).read_bytes()))
+        return str(path)
+
+    return made
+
+
+def strings(column: pa.StringArray) -> list[str | None]:
+    return cast(list[str | None], column.to_pylist())
+
+
+def rows_of(found: Iterator[Batch]) -> list[Row]:
+    """What some batches hold, all of it checked to be of one length."""
+    rows = []
+    for batch in found:
+        columns = (batch.id_array(), batch.texts, batch.columns["title"], batch.columns["year"])
+        assert {pa.string()} == {column.type for column in columns}
+        rows += list(map(Row._make, zip(*map(strings, columns), strict=True)))
+        assert len(batch) == len(batch.texts)
+    return rows
+
+
+@pytest.mark.parametrize("name", [*FILES, *HELD])
+class TestEverySource:
+    """1,000 documents, written by the library that owns the format."""
+
+    def test_batches(self, name: str, sources: Callable[[str], Any]) -> None:
+        """Texts, ids and kept columns come as they were written, whatever the size of a batch."""
+        for size in (1 << 20, 1000):
+            found = batches(sources(name), id_field="id", keep=["title", "year"], size=size)
+            assert rows_of(found) == TRUTH
+
+    def test_documents(self, name: str, sources: Callable[[str], Any]) -> None:
+        """The same as documents: fields keep their kind where the format has kinds."""
+        found = list(documents(sources(name), id_field="id"))
+        assert [(d.id, d.text) for d in found] == [(row.id, row.text) for row in TRUTH]
+        assert [d.fields["title"] for d in found] == [row.title for row in TRUTH]
+        assert [str(d.fields["year"]) for d in found] == [row.year for row in TRUTH]
+
+    @pytest.mark.sampled(4)
+    @pytest.mark.parametrize("start", STARTS)
+    def test_start_is_a_slice(self, name: str, sources: Callable[[str], Any], start: int) -> None:
+        """To leave out the first documents gives what a slice gives, compared ids or not."""
+        asked: dict[str, Any] = {"id_field": "id", "keep": ["title", "year"], "start": start}
+        assert rows_of(batches(sources(name), **asked)) == TRUTH[start:]
+        assert rows_of(batches(sources(name), on_duplicate=None, **asked)) == TRUTH[start:]
+        found = documents(sources(name), start=start, id_field="id")
+        assert [d.id for d in found] == [row.id for row in TRUTH[start:]]
+        counted = batches(sources(name), on_error="skip", skipped=Skipped(), **asked)
+        assert rows_of(counted) == TRUTH[start:]
+
+    def test_places(self, name: str, sources: Callable[[str], Any]) -> None:
+        """Without an id field a document is called by its place, behind left out ones too."""
+        if name in ("index of documents", "documents"):
+            pytest.skip("documents come with their ids")
+        found = [strings(batch.id_array()) for batch in batches(sources(name))]
+        called = [id_ for ids in found for id_ in ids]
+        assert called == [document.id for document in documents(sources(name))]
+        later = [strings(batch.id_array()) for batch in batches(sources(name), start=500)]
+        assert [id_ for ids in later for id_ in ids] == called[500:]
+        assert len(set(called)) == COUNT
+
+    def test_a_field_that_is_nowhere(self, name: str, sources: Callable[[str], Any]) -> None:
+        """A field to be kept that no row has is null in all."""
+        found = list(batches(sources(name), keep=["nothing"]))
+        assert sum(len(batch) for batch in found) == COUNT
+        assert all(batch.columns["nothing"].null_count == len(batch) for batch in found)
+
+
+# ---- what is left out is not read
+
+
+class TestUnread:
+    """Documents that are left out are not read where the source allows it."""
+
+    def test_behind_an_index(self) -> None:
+        """The first row that is asked for is the first that is wanted."""
+        source = Indexed([f"text {n}" for n in range(10)])
+        found = [d.text for d in documents([source], start=7)]
+        assert (found, source.read) == (["text 7", "text 8", "text 9"], [7, 8, 9])
+
+    def test_over_several(self) -> None:
+        """One source is left out whole, the next one in part."""
+        first, second = Indexed(["a", "b", "c"]), Indexed(["d", "e", "f"])
+        found = batches([first, second], start=4, on_duplicate=None)
+        assert [batch.texts.to_pylist() for batch in found] == [["e", "f"]]
+        assert (first.read, second.read) == ([], [1, 2])
+
+    @pytest.mark.parametrize("kind", ["parquet", "arrow"])
+    def test_groups(self, kind: str, tmp_path: Path) -> None:
+        """A row group or record batch that is left out may be damaged, and is not missed."""
+        path = tmp_path / f"corpus.{kind}"
+        table = pa.table({"text": [f"{n:0100}" for n in range(100)]})
+        if kind == "parquet":
+            parquet.write_table(table, path, row_group_size=50, compression="zstd")
+        else:
+            with pa.ipc.new_file(str(path), table.schema) as writer:
+                writer.write_table(table, max_chunksize=50)
+        data = bytearray(path.read_bytes())
+        if kind == "parquet":
+            data[4:60] = os.urandom(56)
+            path.write_bytes(data)
+            with pytest.raises(InvalidFile, match="not Parquet, or damaged"):
+                list(batches(str(path)))
+        else:
+            at = data.index(b"0" * 98)
+            data[at - 204 : at - 196] = b"\xff" * 8  # offsets of the first batch's texts
+            path.write_bytes(data)
+            with pytest.raises(InvalidFile, match="not Arrow IPC, or damaged"):
+                list(batches(str(path)))
+        found = [t for batch in batches(str(path), start=60) for t in batch.texts.to_pylist()]
+        assert found == table["text"].to_pylist()[60:]
+
+    def test_lines(self, tmp_path: Path) -> None:
+        """JSON lines that are left out are counted, blank ones not, and not looked at."""
+        path = tmp_path / "corpus.jsonl"
+        path.write_bytes(b"\xef\xbb\xbf" + b"\nno JSON\n \t\n\n" * 10 + b'"a"\n\n"b"')
+        found = list(documents(str(path), start=11, size=8))
+        assert [(d.id, d.text) for d in found] == [(f"{path}:43", "b")]
+        counted = Skipped()
+        found = list(documents(str(path), start=1, on_error="skip", skipped=counted))
+        assert ([d.text for d in found], counted.count) == (["b"], 10)
+
+    def test_ids_that_are_left_out_are_compared(self) -> None:
+        """With an id field all is read: an id may repeat one that is left out."""
+        rows = [{"id": n % 8, "text": "x"} for n in range(10)]
+        with pytest.raises(InvalidFile, match=r"texts:9: the id '0' is also that of texts:1"):
+            list(batches(Indexed(rows), id_field="id", start=5))
+        given_ = [Document(str(n % 8), "x") for n in range(10)]
+        with pytest.raises(InvalidFile, match=r"texts:9: the id '0' is also that of texts:1"):
+            list(batches(Indexed(given_), start=5))
+
+
+@given(
+    lines=st.lists(st.sampled_from(["a", "é ", "", " \t", "\r"]), max_size=12),
+    start=st.integers(0, 13),
+    size=st.sampled_from([1, 3, 64]),
+    as_json=st.booleans(),
+)
+def test_start_is_a_slice_of_lines(
+    lines: list[str],
+    start: int,
+    size: int,
+    as_json: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Lines are counted as documents are, wherever blocks end and however blank lines lie."""
+    path = tmp_path_factory.mktemp("lines") / ("corpus.jsonl" if as_json else "corpus.txt")
+    written = [json.dumps(line) if as_json and line.strip() else line for line in lines]
+    path.write_bytes("\n".join(written).encode())
+    every = list(documents(str(path), size=size))
+    assert list(documents(str(path), size=size, start=start)) == every[start:]
+
+
+# ---- laziness
+
+
+def test_endless_sources_in_a_row() -> None:
+    """The second source is not touched while the first gives documents."""
+    touched = []
+
+    def second() -> Iterator[str]:
+        touched.append(True)
+        yield "never"
+
+    endless = (f"text {n}" for n in itertools.count())
+    found = documents([endless, second()])
+    assert [d.text for d in itertools.islice(found, 3)] == ["text 0", "text 1", "text 2"]
+    assert (touched, next(endless)) == ([], "text 3")
+
+
+def test_a_queue_whose_producer_waits() -> None:
+    """A document is given out while the producer, that waits for it, has put no other."""
+    source: queue.Queue[Any] = queue.Queue()
+    found = documents(source)
+    for text in ("a", "b", "c"):
+        source.put(text)
+        assert next(found).text == text
+        assert source.empty()
+    source.put(END)
+    assert list(found) == []
+    source.join()
+
+
+def test_a_batch_waits_for_no_more_than_it_holds() -> None:
+    """A batch out of a queue is full when it is full, not when the next document comes."""
+    source: queue.Queue[Any] = queue.Queue()
+    source.put("abc")
+    source.put("def")
+    assert next(batches(source, size=6)).texts.to_pylist() == ["abc", "def"]
+
+
+def test_a_producer_that_fails() -> None:
+    """An exception that is put into a queue is raised to the reader, behind what came before."""
+    source: queue.Queue[Any] = queue.Queue()
+    failed = RuntimeError("the database is gone")
+    for item in ("a", failed, "b"):
+        source.put(item)
+    found = documents(source)
+    assert next(found).text == "a"
+    with pytest.raises(RuntimeError, match="the database is gone") as caught:
+        next(found)
+    assert caught.value is failed
+
+
+def test_the_end_goes_through_other_processes() -> None:
+    """The mark at the end of a queue is the same object after a trip through a pickle."""
+    import pickle
+
+    assert pickle.loads(pickle.dumps(END)) is END
+
+
+# ---- several sources, and what is one
+
+
+def test_several_sources(tmp_path: Path) -> None:
+    """Names, iterables, indexables and queues follow each other; places stay distinct."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    mixed = [iter(["x"]), str(tmp_path / "*.txt"), Indexed(["y", "z"]), [queued([{"text": "q"}])]]
+    found = [(d.id, d.text) for d in documents(cast(Any, mixed))]
+    place = f"{tmp_path / 'a.txt'}"
+    assert found == [
+        ("texts:1", "x"),
+        (f"{place}:1", "one"),
+        (f"{place}:2", "two"),
+        ("texts2:1", "y"),
+        ("texts2:2", "z"),
+        ("texts3:1", "q"),
+    ]
+    assert names(mixed[1:3]) == [place, "texts"]
+
+
+def names(given_: Any) -> list[str]:
+    return [batch.source for batch in batches(given_)]
+
+
+def test_what_a_list_is() -> None:
+    """A list of strings is one of names, a list with other documents one of documents."""
+    given_: list[Any] = ["a", b"b", {"text": "c"}]
+    assert [d.text for d in documents(given_)] == ["a", "b", "c"]
+    assert [d.text for d in documents(given_[1:])] == ["b", "c"]
+    assert [d.text for d in documents(iter(["a", "b"]))] == ["a", "b"]
+    assert [d.text for d in documents([iter(["a", "b"])])] == ["a", "b"]
+    assert list(documents([])) == []
+    with pytest.raises(NotFound, match="a: no such file"):
+        list(documents(["a", "b"]))
+
+
+@pytest.mark.parametrize("wrong", [b"text", {"text": "a"}, Document("1", "a")])
+def test_documents_among_sources(wrong: Any) -> None:
+    """A document in a list of sources is a mistake that is said."""
+    with pytest.raises(ValueError, match="wanted sources only, or documents only, in one list"):
+        list(documents([iter("a"), wrong]))
+
+
+@pytest.mark.parametrize("wrong", [17, None, b"bytes"])
+def test_no_source(wrong: Any) -> None:
+    """What is neither a name nor holds documents is refused by its type."""
+    with pytest.raises(ValueError, match=f"wanted a name, .* got {type(wrong).__name__}"):
+        list(documents(wrong))
+
+
+def test_pandas_by_place() -> None:
+    """A pandas series is read in its order, not by its labels."""
+    pandas = pytest.importorskip("pandas", reason="pandas is what this is about")
+    series = pandas.Series(["a", "b", "c"], index=[2, 0, 7])
+    assert [d.text for d in documents(series)] == ["a", "b", "c"]
+    assert [d.text for d in documents(series, start=1)] == ["b", "c"]
+
+
+# ---- folders
+
+
+def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder stands for its files of documents at any depth, sorted, hidden ones left out."""
+    monkeypatch.chdir(tmp_path)
+    for place in (
+        *("c/b.txt", "c/a.jsonl", "c/.hidden.txt", "c/.git/x.txt", "c/README.md", "c/bare"),
+        *("c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002", "c/Z.TXT", "c/x.gz"),
+    ):
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(place).encode()
+        Path(place).write_bytes(gzip.compress(text) if place.endswith(".gz") else text)
+    expected = ["c/Z.TXT", "c/a.jsonl", "c/b.txt", "c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002"]
+    assert names("c") == expected
+    assert names([Path("c")]) == expected
+    Path("c/link").symlink_to(tmp_path / "c")
+    assert names("c") == expected
+
+
+def test_a_folder_of_no_documents(tmp_path: Path) -> None:
+    """A folder without a file of documents is an error that names the suffixes."""
+    (tmp_path / "README.md").write_text("a")
+    with pytest.raises(
+        NotFound, match=r"a folder without a file of documents\. Their names end in"
+    ):
+        list(batches(str(tmp_path)))
+
+
+def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path) -> None:
+    """By their endings; neither hidden ones, nor those of a folder that we write in."""
+    for place in (
+        "a.txt",
+        "b.md",
+        "c/d.MD",
+        "c/e.rst",
+        "c/bare",
+        "c/f.md.gz",
+        ".git/g.md",
+        "own/h.md",
+    ):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text("text\n")
+    assert names(str(tmp_path)) == [str(tmp_path / "a.txt")]
+    (note,) = left_out([tmp_path, str(tmp_path), tmp_path / "a.txt"], tmp_path / "own")
+    start, endings = note.split(". A glob in quotes")[0].split(" are not read: ")
+    assert start == f"{tmp_path}: 5 files"
+    assert sorted(endings.split(", ")) == ["1 .md.gz", "1 .rst", "1 without an ending", "2 .md"]
+    assert left_out(tmp_path / "own" / "h.md") == ()
+    assert left_out(iter(["text"])) == ()
+    with pytest.raises(NotFound, match=r"1 file is not read: 1 \.md\."):
+        list(batches(str(tmp_path / "own")))
+
+
+# ---- bad rows
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "arrow", "held"])
+def test_rows_without_an_id(kind: str, tmp_path: Path) -> None:
+    """A row without an id is bad in every source, and passed over with file and row."""
+    rows: list[dict[str, Any]] = [{"id": "a", "text": "x"}, {"id": None, "text": "y"}]
+    rows += [{"id": "c", "text": None}, {"id": "d", "text": "z"}]
+    path = tmp_path / f"corpus.{kind}"
+    if kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    elif kind == "parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    elif kind == "arrow":
+        feather.write_feather(pa.Table.from_pylist(rows), path)
+    source: Any = iter(rows) if kind == "held" else str(path)
+    called = "texts" if kind == "held" else str(path)
+    skipped = Skipped()
+    found = batches(source, id_field="id", on_error="skip", skipped=skipped)
+    assert [i for b in found for i in b.id_array().to_pylist()] == ["a", "d"]
+    no_id = "field 'id': wanted a string or a whole number for the id, got "
+    got = "null" if kind in ("parquet", "arrow") else "NoneType"
+    assert skipped.first == [
+        Skip(f"{called}:2", no_id + got),
+        Skip(f"{called}:3", "field 'text': wanted a string, got null"),
+    ]
+    if kind != "held":
+        with pytest.raises(InvalidFile, match=rf"{kind}:2: field 'id': wanted a string"):
+            list(batches(source, id_field="id"))
+
+
+@pytest.mark.parametrize("kind", ["txt", "csv", "parquet", "arrow"])
+def test_files_without_the_id_field(kind: str, tmp_path: Path) -> None:
+    """A file that has no such field at all says so at once."""
+    path = tmp_path / f"corpus.{kind}"
+    table = pa.table({"name": ["a"], "text": ["b"]})
+    if kind == "parquet":
+        parquet.write_table(table, path)
+    elif kind == "arrow":
+        feather.write_feather(table, path)
+    else:
+        path.write_text("name,text\na,b\n")
+    with pytest.raises(InvalidFile, match=f"corpus.{kind}: (text lines have )?no field 'id'"):
+        list(batches(str(path), id_field="id", on_error="skip", skipped=Skipped()))
+
+
+def test_ids_that_cannot_be(tmp_path: Path) -> None:
+    """A column of numbers with a point holds no ids, and two columns of one name neither."""
+    path = tmp_path / "corpus.parquet"
+    parquet.write_table(pa.table({"id": [0.5], "text": ["b"]}), path)
+    wanted = "wanted strings or whole numbers for ids, got double"
+    with pytest.raises(InvalidFile, match=rf"field 'id': {wanted}"):
+        list(batches(str(path), id_field="id"))
+    twice = tmp_path / "corpus.csv"
+    twice.write_text("id,text,id\n1,b,2\n")
+    with pytest.raises(InvalidFile, match="more than one field 'id'"):
+        list(batches(str(twice), id_field="id"))
+    with pytest.raises(InvalidFile, match="more than one field 'id'"):
+        list(batches(str(twice), keep=["id"]))
+
+
+def test_truths_are_no_ids(tmp_path: Path) -> None:
+    """A line whose id is true is bad, also where all lines of a file are of that kind."""
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"id": true, "text": "a"}\n{"id": false, "text": "b"}\n')
+    with pytest.raises(InvalidFile, match=r"jsonl:1: field 'id': wanted a string or a whole"):
+        list(batches(str(path), id_field="id"))
+    (kept,) = batches(str(path), keep=["id"])
+    assert kept.columns["id"].to_pylist() == ["true", "false"]
+
+
+# ---- kept columns
+
+
+VALUES: list[tuple[Any, str | None]] = [
+    ("a", "a"),
+    ("", ""),
+    (None, None),
+    (7, "7"),
+    (-(1 << 62), str(-(1 << 62))),
+    (True, "true"),
+    (1.5, "1.5"),
+    (1e300, "1e+300"),
+    (["é", "b"], '["é", "b"]'),
+    ({"a": None}, '{"a": null}'),
+    ("2020-01-01", "2020-01-01"),
+]
+
+
+@pytest.mark.parametrize(("value", "kept"), VALUES, ids=repr)
+@pytest.mark.parametrize("among", ["alone", "first", "last"])
+def test_kept_values(value: Any, kept: str | None, among: str, tmp_path: Path) -> None:
+    """A kept value is the same on every way: by itself, and among rows that hold strings."""
+    row = {"text": "x", "v": value}
+    plain = {"text": "y", "v": "plain"}
+    rows = {"alone": [row], "first": [row, plain], "last": [plain, row]}[among]
+    expected = ["plain" if each is plain else kept for each in rows]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    for source in (str(path), iter(rows), iter([Document("1", "x", each) for each in rows])):
+        found = batches(cast(Any, source), keep=["v"], on_duplicate=None)
+        assert [v for batch in found for v in batch.columns["v"].to_pylist()] == expected
+    if among == "alone":
+        parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "corpus.parquet")
+        (batch,) = batches(str(tmp_path / "corpus.parquet"), keep=["v"])
+        assert batch.columns["v"].to_pylist() == expected
+
+
+def test_kept_columns_of_other_types(tmp_path: Path) -> None:
+    """Bytes stay bytes, times and decimals are written out, codes become what they stand for."""
+    import datetime
+    import decimal
+
+    path = tmp_path / "corpus.parquet"
+    columns = {
+        "text": ["x"],
+        "bytes": pa.array([b"\xff"]),
+        "day": pa.array([datetime.date(2020, 1, 2)]),
+        "price": pa.array([decimal.Decimal("1.10")]),
+        "code": pa.array(["a"]).dictionary_encode(),
+        "long": pa.array(["b"], pa.large_string()),
+        "small": pa.array([200], pa.uint8()),
+    }
+    parquet.write_table(pa.table(columns), path)
+    (batch,) = batches(str(path), keep=list(columns)[1:])
+    found = {name: column.view(pa.binary()).to_pylist() for name, column in batch.columns.items()}
+    assert found == {
+        "bytes": [b"\xff"],
+        "day": [b"2020-01-02"],
+        "price": [b"1.10"],
+        "code": [b"a"],
+        "long": [b"b"],
+        "small": [b"200"],
+    }
+
+
+def test_kept_values_that_json_does_not_know() -> None:
+    """NumPy's values are what they hold, others what ``str`` shows; a circle is a bad row."""
+    circle: list[Any] = []
+    circle.append(circle)
+    values = [np.int64(3), np.array([1, 2]), {1}, [b"\xff"], circle]
+    skipped = Skipped()
+    rows = [{"text": "x", "v": value} for value in values]
+    (batch,) = batches(iter(rows), keep=["v"], on_error="skip", skipped=skipped)
+    found = batch.columns["v"].view(pa.binary()).to_pylist()
+    assert found == [b"3", b"[1, 2]", b"{1}", b'["\xff"]']
+    assert skipped.first[0].reason.startswith("field 'v': no JSON can be made of it: Circular")
+
+
+def test_a_long_kept_value_many_times_over(tmp_path: Path) -> None:
+    """What a dictionary says once and stands in many rows comes in batches of few rows."""
+    for kind in ("parquet", "feather"):
+        path = tmp_path / f"bomb.{kind}"
+        column = pa.DictionaryArray.from_arrays(pa.array([0] * 3000, pa.int32()), ["x" * (1 << 20)])
+        table = pa.table({"text": ["a"] * 3000, "v": column})
+        if kind == "parquet":
+            parquet.write_table(table, path, store_schema=False)
+        else:
+            feather.write_feather(table, path)
+        found = batches(str(path), keep=["v"], size=1)
+        first = list(itertools.islice(found, 50))
+        assert max(batch.columns["v"].nbytes for batch in first) < 10 << 20
+        assert {len(value) for b in first for value in b.columns["v"].to_pylist()} == {1 << 20}
+        cast(Any, found).close()
+
+
+# ---- how much there is
+
+
+def test_extent(tmp_path: Path, sources: Callable[[str], Any]) -> None:
+    """Rows are told where a footer or a length tells them, bytes of what is a file."""
+    packed, plain = sources("corpus.parquet"), sources("corpus.jsonl")
+    size, other = Path(packed).stat().st_size, Path(plain).stat().st_size
+    assert extent(packed) == Extent(COUNT, size)
+    assert extent([packed, plain]) == Extent(None, size + other)
+    assert extent([packed, packed]) == Extent(2 * COUNT, 2 * size)
+    for name in ("corpus.arrow", "corpus.feather", "packed.arrow"):
+        assert extent(sources(name)) == Extent(COUNT, Path(sources(name)).stat().st_size)
+    assert extent(sources("corpus.arrows")).rows is None
+    assert extent(OBJECTS) == extent(Indexed(OBJECTS)) == Extent(COUNT, None)
+    assert extent(cast(Any, [OBJECTS, packed])) == Extent(2 * COUNT, None)
+    unknowns: tuple[Any, ...] = (
+        iter(OBJECTS),
+        "-",
+        str(tmp_path / "none.txt"),
+        str(tmp_path),
+        queue.Queue(),
+    )
+    for unknown in unknowns:
+        assert extent(unknown) == Extent(None, None)
+    (tmp_path / "bad.parquet").write_bytes(b"no")
+    assert extent(str(tmp_path / "bad.parquet")) == Extent(None, None)
+    (tmp_path / "bad.arrow").write_bytes(b"ARROW1\0\0no")
+    assert extent(str(tmp_path / "bad.arrow")) == Extent(None, None)
+
+
+# ---- standard input
+
+
+@pytest.mark.parametrize("name", ["corpus.arrow", "corpus.arrows", "corpus.tfrecord"])
+def test_standard_input(name: str, sources: Callable[[str], Any]) -> None:
+    """Binary formats come through a pipe too; of an Arrow file the stream that it holds."""
+    kind = "tfrecord" if "tfrecord" in name else "arrow"
+    code = (
+        "from vocabtool.documents.reading import batches\n"
+        f"found = list(batches('-', format={kind!r}, id_field='id'))\n"
+        "ids = [i for b in found for i in b.id_array().to_pylist()]\n"
+        "print(len(ids), ids[0], ids[-1], {b.source for b in found})"
+    )
+    data = Path(sources(name)).read_bytes()
+    done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == (b"1000 doc-0 doc-999 {'-'}\n", b"")
+
+
+def test_caller_mistakes() -> None:
+    """Wrong arguments are ``ValueError``, raised before anything is read."""
+    for wrong in (
+        {"start": -1},
+        {"keep": "title"},
+        {"on_duplicate": "all"},
+        {"on_duplicate": "first"},
+        {"on_duplicate": "last"},
+    ):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            next(batches("-", **cast(Any, wrong)))
+
+
+def test_batches_in_parts() -> None:
+    """A part of a batch is that part of all it holds."""
+    (batch,) = batches(iter(as_documents()), keep=["title"])
+    part = batch.part(10, 13)
+    assert part.id_array().to_pylist() == ["doc-10", "doc-11", "doc-12"]
+    assert part.columns["title"].to_pylist() == [row.title for row in TRUTH[10:13]]
+    assert (part.place(1), part.id_of(1), len(part)) == ("texts:12", "doc-11", 3)
+    some = batch.only(np.arange(COUNT) % 500 == 7)
+    assert (strings(some.id_array()), some.numbers.tolist()) == (["doc-7", "doc-507"], [8, 508])
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    """The place of a document in a file whose name is no UTF-8 holds the name's bytes."""
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")
+    Path(name).write_text("a\n")
+    (batch,) = batches(name)
+    assert batch.id_array().view(pa.binary()).to_pylist() == [os.fsencode(name) + b":1"]
+    assert [d.id for d in documents(name)] == [f"{name}:1"] == [batch.place(0)]
+
+
+def test_reading_twice_needs_a_source_that_can_be() -> None:
+    """To keep the last of repeated ids is refused for what can be read once only."""
+    from vocabtool.documents.reading import Repeated
+
+    for once in (iter(OBJECTS), queued([]), "-"):
+        with pytest.raises(VocabtoolError, match="reads twice, and this can be read once only"):
+            list(batches(once, on_duplicate="last", repeated=Repeated()))
+
+
+def test_queues_are_told_from_other_things() -> None:
+    """What has ``get`` but can be iterated, as a mapping, is no queue."""
+    assert items.is_queue(queue.SimpleQueue())
+    assert not items.is_queue({})
+    assert not items.is_indexable({})

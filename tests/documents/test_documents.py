@@ -1,0 +1,780 @@
+"""Documents from every source, compared with what other readers make of the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from tests.conftest import ROOT
+from vocabtool.documents import csv_file, lines, rows
+from vocabtool.documents.reading import Batch, Document, Format, Skip, Skipped, batches, documents
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
+from vocabtool.vocabulary import encode
+
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+SIZES = st.sampled_from([1, 2, 3, 5, 8, 64, 1 << 20])
+NASTY = st.lists(
+    st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", b"\0", b"\xff", "\u2028\x85é".encode()])
+).map(b"".join)
+
+
+def texts_of(found: Iterator[Batch]) -> list[bytes]:
+    """The texts of some batches, as bytes."""
+    return [text for batch in found for text in batch.texts.view(pa.binary()).to_pylist()]
+
+
+def numbered(found: Iterator[Batch]) -> list[tuple[int, bytes]]:
+    """Each text with its number."""
+    return [
+        (int(number), text)
+        for batch in found
+        for number, text in zip(
+            batch.numbers, batch.texts.view(pa.binary()).to_pylist(), strict=True
+        )
+    ]
+
+
+def write(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+def slow_lines(data: bytes) -> list[bytes]:
+    """The rule for text lines, written plainly."""
+    *ended, last = data.split(b"\n")
+    return [line.removesuffix(b"\r") for line in ended] + ([last] if last else [])
+
+
+# ---- text lines
+
+
+@pytest.mark.parametrize(
+    ("data", "texts"),
+    [
+        (b"", []),
+        (b"\n", [b""]),
+        (b"\r\n", [b""]),
+        (b"\r", [b"\r"]),
+        (b"a", [b"a"]),
+        (b"a\n\nb\n", [b"a", b"", b"b"]),
+        (b"a\r\nb\r\n", [b"a", b"b"]),
+        (b"a\rb\nx\r\r\nz\r", [b"a\rb", b"x\r", b"z\r"]),
+        ("\x85\n\u2028x\n\x0b\x0c\n".encode(), [b"\xc2\x85", b"\xe2\x80\xa8x", b"\x0b\x0c"]),
+        (b"a\0b\n\xff\xfe\n", [b"a\0b", b"\xff\xfe"]),
+        (b"\xef\xbb\xbfa\n", [b"\xef\xbb\xbfa"]),
+    ],
+)
+def test_lines(tmp_path: Path, data: bytes, texts: list[bytes]) -> None:
+    """A line ends at LF or CRLF and nowhere else; empty lines and a last one without end count."""
+    name = write(tmp_path / "corpus.txt", data)
+    assert numbered(batches(name)) == list(enumerate(texts, 1))
+
+
+@given(data=NASTY, size=SIZES)
+def test_lines_are_cut_the_same_whatever_the_size(
+    data: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Blocks that end anywhere, also between CR and LF, change neither bytes nor numbers."""
+    name = write(tmp_path_factory.mktemp("lines") / "corpus.txt", data)
+    assert numbered(batches(name, size=size)) == list(enumerate(slow_lines(data), 1))
+    found = [(d.id, encode(d.text), d.fields) for d in documents(name, size=size)]
+    assert found == [(f"{name}:{n}", text, {}) for n, text in enumerate(slow_lines(data), 1)]
+
+
+def test_batches_have_about_the_size_asked_for(tmp_path: Path) -> None:
+    """No batch holds more text than asked for, unless it is one text; none mixes two sources."""
+    data = b"".join(b"x" * (number % 50) + b"\n" for number in range(5000)) + b"y" * 3000
+    names = [write(tmp_path / "a.txt", data), write(tmp_path / "b.txt", data)]
+    found = list(batches(names, size=1000))
+    sizes = [sum(map(len, texts_of(iter([batch])))) for batch in found]
+    assert [size for size, batch in zip(sizes, found, strict=True) if size > 1000] == [3000, 3000]
+    assert [batch.source for batch in found] == sorted(batch.source for batch in found)
+    assert {batch.source for batch in found} == set(names)
+    assert texts_of(iter(found)) == slow_lines(data) * 2
+
+
+def test_empty_lines_fill_a_batch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch has at most so many texts, although empty ones take no byte."""
+    monkeypatch.setattr(rows, "MOST_ROWS", 100)
+    name = write(tmp_path / "empty.txt", b"\n" * 250)
+    assert [len(batch) for batch in batches(name)] == [100, 100, 50]
+    assert [int(batch.numbers[0]) for batch in batches(name)] == [1, 101, 201]
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_a_line_that_is_too_long_is_a_bad_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """It is dropped unseen and counted; the lines around it keep their numbers."""
+    monkeypatch.setattr(lines, "LONGEST", 100)
+    long = b"x" * 1000
+    data = b"a\n" + b"y" * 99 + b"\n" + long + b"\r\nb\n" + long + b"\n\nc\n" + long
+    name = write(tmp_path / "long.txt", data)
+    skipped = Skipped()
+    found = numbered(batches(name, size=size, on_error="skip", skipped=skipped))
+    assert found == [(1, b"a"), (2, b"y" * 99), (4, b"b"), (6, b""), (7, b"c")]
+    reason = "a line of more than 100 bytes"
+    assert skipped == Skipped(3, [Skip(f"{name}:{line}", reason) for line in (3, 5, 8)])
+    what_next = r" \(mend or cut it, or leave it out with --on-error skip\)$"
+    with pytest.raises(InvalidFile, match=rf"long\.txt:3: {reason}{what_next}"):
+        list(batches(name, size=size))
+
+
+def test_lines_have_no_fields(tmp_path: Path) -> None:
+    """To ask text lines for a field is a mistake that is said."""
+    name = write(tmp_path / "corpus.txt", b'{"body": "a"}\n')
+    with pytest.raises(InvalidFile, match=r"corpus\.txt: text lines have no field 'body'"):
+        list(batches(name, field="body"))
+    assert texts_of(batches(name, field="body", format="jsonl")) == [b"a"]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_json_may_be_lines_or_not(ending: str, tmp_path: Path) -> None:
+    """An array read as lines of text would be counted without a word."""
+    name = write(tmp_path / f"corpus.json{ending}", b'[\n{"text": "a"}]\n')
+    with pytest.raises(
+        UnsupportedFormat, match=r"\.json alone .* --input-format \(format=\) jsonl"
+    ):
+        list(batches(name))
+    if not ending:
+        assert texts_of(batches(name, format="lines")) == [b"[", b'{"text": "a"}]']
+
+
+# ---- JSON lines
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    """Objects or strings, a line each; blank lines hold no row but count; a BOM is no content."""
+    data = b'\xef\xbb\xbf{"text": "a"}\r\n\n  \n "\\u00e9\\n"\t\n{"id": 7, "text": ""}'
+    name = write(tmp_path / "corpus.jsonl", data)
+    assert numbered(batches(name)) == [(1, b"a"), (4, "é\n".encode()), (5, b"")]
+    assert [(d.id, d.text, d.fields) for d in documents(name)] == [
+        (f"{name}:1", "a", {}),
+        (f"{name}:4", "é\n", {}),
+        (f"{name}:5", "", {"id": 7}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"text": "a"', "not JSON: "),
+        (b'{"text": "a"} x', "not JSON: Extra data"),
+        (b'{"text": "b"}{"text": "c"}', "not JSON: Extra data"),
+        (b'{"text": "a\x01b"}', "not JSON: Invalid control character"),
+        (b'{"text": "a"}\0', "not JSON: Extra data"),
+        (b'{"text": "b"}{"text": "c"}\0}', "not JSON: Extra data"),
+        (b'{"text": "\xff"}', "not UTF-8 (at byte 10 of the line)"),
+        (b"[" * 100_000, "arrays or objects nested too deeply"),
+        (b'{"body": "a", "n": 1}', "no field 'text'; the fields are 'body', 'n'"),
+        (b"{}", "no field 'text'; the fields are none"),
+        (b'{"text": null}', "field 'text': wanted a string, got null"),
+        (b'{"text": 1}', "field 'text': wanted a string, got a number"),
+        (b'{"text": [1]}', "field 'text': wanted a string, got an array"),
+        (b'{"text": {"a": 1}}', "field 'text': wanted a string, got an object"),
+        (b'{"text": true}', "field 'text': wanted a string, got true or false"),
+        (b"[]", "wanted an object or a string, got an array"),
+        (b"1", "wanted an object or a string, got a number"),
+        (b"null", "wanted an object or a string, got null"),
+    ],
+)
+@pytest.mark.parametrize("read", [batches, documents])
+def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> None:
+    """A bad row is named by file and line and says what was wanted; or it is passed over."""
+    name = write(tmp_path / "bad.jsonl", b'{"text": "a"}\n' + line + b'\n{"text": "z"}\n')
+    with pytest.raises(InvalidFile) as caught:
+        list(read(name))
+    assert str(caught.value).startswith(f"{name}:2: {reason}")
+    skipped = Skipped()
+    found = numbered(batches(name, on_error="skip", skipped=skipped))
+    assert found == [(1, b"a"), (3, b"z")]
+    assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
+    assert skipped.first[0].reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b'{"text": "a", "text": "b"}', b"b"),
+        (b'{"text": "\\ud83d"}', b"\xed\xa0\xbd"),
+        (b'{"text": "\\udc80"}', b"\xed\xb2\x80"),
+        (b'{"text": "\\ud83d\\ude00"}', "😀".encode()),
+        (b'{"text": "\\u0000x"}', b"\0x"),
+        (b'{"t\\u0065xt": "a"}', b"a"),
+        (b'{"text": "a", "n": ' + b"9" * 5000 + b"}", b"a"),
+        (b'{"text": "a", "n": 1e999}', b"a"),
+        (b'{"text": "a", "n": NaN}', b"a"),
+        (b'{"text": "2020-01-01", "n": {"text": 1}}', b"2020-01-01"),
+    ],
+)
+def test_odd_json_lines(tmp_path: Path, line: bytes, text: bytes) -> None:
+    """Equal keys, lone surrogates and boundless numbers are read, alone or among others."""
+    plain = b'{"text": "plain"}\n'
+    alone = write(tmp_path / "alone.jsonl", line + b"\n")
+    among = write(tmp_path / "among.jsonl", plain + line + b'\n"s"\n')
+    assert texts_of(batches(alone)) == [text]
+    assert texts_of(batches(among)) == [b"plain", text, b"s"]
+    assert [encode(d.text) for d in documents(alone)] == [text]
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+OBJECTS = st.dictionaries(st.text(max_size=5), SCALARS | st.lists(SCALARS, max_size=2), max_size=3)
+
+
+@given(
+    objects=st.lists(st.tuples(st.text(), OBJECTS), max_size=8), ascii_=st.booleans(), size=SIZES
+)
+def test_json_round_trip(
+    objects: list[tuple[str, dict[str, object]]],
+    ascii_: bool,
+    size: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """What Python's json writes is read back, texts and fields, whatever the size of a block."""
+    objects = [(text, {k: v for k, v in rest.items() if k != "text"}) for text, rest in objects]
+    written = [json.dumps({**rest, "text": text}, ensure_ascii=ascii_) for text, rest in objects]
+    data = "\n".join(written).encode("utf-8", "surrogatepass")
+    name = write(tmp_path_factory.mktemp("json") / "corpus.ndjson", data)
+    assert texts_of(batches(name, size=size)) == [text.encode() for text, _ in objects]
+    found = list(documents(name, size=size))
+    assert [(d.text, d.fields) for d in found] == objects
+
+
+# ---- CSV and TSV
+
+
+def test_csv(tmp_path: Path) -> None:
+    """The first row names the fields; quotes hold line ends, and rows are counted, not lines."""
+    data = b'\xef\xbb\xbf\nid,text\r\n1,"a\r\n""b"", c"\r\n\r\n2,\xff \n3,NULL'
+    name = write(tmp_path / "corpus.csv", data)
+    assert numbered(batches(name)) == [(2, b'a\r\n"b", c'), (3, b"\xff "), (4, b"NULL")]
+    assert [(d.id, d.text, d.fields) for d in documents(name, id_field="id")] == [
+        ("1", 'a\r\n"b", c', {"id": "1"}),
+        ("2", "\udcff ", {"id": "2"}),
+        ("3", "NULL", {"id": "3"}),
+    ]
+
+
+def test_tsv_and_the_only_column(tmp_path: Path) -> None:
+    """Tabs part a TSV's values; a file of one column needs no name for it."""
+    name = write(tmp_path / "corpus.tsv", b"a,b\tbody\nx\t1,2\n")
+    assert texts_of(batches(name, field="body")) == [b"1,2"]
+    one = write(tmp_path / "one.csv", b'"body"\n\xef\xbb\xbfa\n""\n\nb')
+    assert numbered(batches(one)) == [(2, b"\xef\xbb\xbfa"), (3, b""), (4, b"b")]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\n\n"])
+def test_a_header_alone_is_no_document(tmp_path: Path, end: bytes) -> None:
+    """A CSV file of a header only is empty of documents, and no error."""
+    assert list(batches(write(tmp_path / "corpus.csv", b"id,text" + end))) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "corpus.csv: empty: wanted a first row that names the fields"),
+        (b"id,body\n1,a\n", "corpus.csv: no field 'text'; the fields are 'id', 'body'. Say which"),
+        (b"text,text\n1,a\n", "corpus.csv: more than one field 'text'"),
+        (b"id,text\n1,a\n2\n", "corpus.csv:3: wanted 2 values, got 1"),
+        (b"id,text\n1,a\n\n2,b,c\n", "corpus.csv:3: wanted 2 values, got 3"),
+        (b"x" * 200_000 + b"\n1\n", "corpus.csv: the first row names no fields: field larger"),
+    ],
+)
+def test_bad_csv(tmp_path: Path, data: bytes, message: str) -> None:
+    """A file without the field, or a row of too few or too many values, is said by name."""
+    with pytest.raises(InvalidFile) as caught:
+        list(batches(write(tmp_path / "corpus.csv", data)))
+    assert f"{tmp_path}/{message}" in str(caught.value)
+
+
+def test_bad_csv_rows_are_skipped_over_many_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows behind bad ones keep their numbers, although Arrow reads ahead of what it gives out."""
+    monkeypatch.setattr(csv_file, "LONGEST_ROW", 64)
+    bad = {5, 6, 40, 41, 300, 998, 999, 1000}
+    kept = [row for row in range(2, 1001) if row not in bad]
+    data = b"id,text\n" + b"".join(
+        b"%d\n" % row if row in bad else b"%d,text %d\n" % (row, row) for row in range(2, 1001)
+    )
+    name = write(tmp_path / "corpus.csv", data)
+    skipped = Skipped()
+    found = numbered(batches(name, on_error="skip", skipped=skipped))
+    assert found == [(row, b"text %d" % row) for row in kept]
+    places = [f"{name}:{row}" for row in sorted(bad)]
+    assert (skipped.count, [skip.place for skip in skipped.first]) == (8, places)
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (b'text\na\n"b\nc\n', 3),
+        (b'text\n"', 2),
+        (b'id,text\n1,"a ""b"""\n2,"open\n3,c', 3),
+        (b'id,text,more\n1,a,"open\n\n3,c,d\n', 2),
+    ],
+)
+def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, number: int) -> None:
+    """It takes in all that follows: an error, or one row that is left out."""
+    name = write(tmp_path / "corpus.csv", data)
+    with pytest.raises(InvalidFile, match=f"csv:{number}: a quote is opened and never closed"):
+        list(batches(name))
+    skipped = Skipped()
+    found = numbered(batches(name, on_error="skip", skipped=skipped))
+    assert [number for number, _ in found] == list(range(2, number))
+    assert [skip.place for skip in skipped.first] == [f"{name}:{number}"]
+
+
+@pytest.mark.parametrize("data", [b'text\n5" disk\na "b c\n', b'text\n"a\nb"\n"5"" disk"'])
+def test_a_quote_inside_a_value_is_none(tmp_path: Path, data: bytes) -> None:
+    """Only one that a value begins with is."""
+    rows = list(csv.reader(io.StringIO(data.decode(), newline="")))[1:]
+    assert texts_of(batches(write(tmp_path / "corpus.csv", data))) == [
+        row[0].encode() for row in rows
+    ]
+
+
+def test_a_csv_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quote left open ends in an error, not in the memory of the machine, also when skipping."""
+    monkeypatch.setattr(csv_file, "LONGEST_ROW", 1000)
+    name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
+    told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
+    with pytest.raises(InvalidFile, match=told):
+        list(batches(name, on_error="skip", skipped=Skipped()))
+
+
+VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+TABLES = st.integers(1, 3).flatmap(
+    lambda width: st.lists(st.lists(VALUES, min_size=width, max_size=width), min_size=1, max_size=8)
+)
+
+
+@given(table=TABLES, end=st.sampled_from(["\n", "\r\n"]), tab=st.booleans(), size=SIZES)
+def test_csv_round_trip(
+    table: list[list[str]],
+    end: str,
+    tab: bool,
+    size: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """What Python's csv writes is read back, texts and fields, whatever the size of a batch."""
+    file = io.StringIO(newline="")
+    names = ["text", "b", "c"][: len(table[0])]
+    writer = csv.writer(
+        file, "excel-tab" if tab else "excel", lineterminator=end, quoting=csv.QUOTE_ALL
+    )
+    writer.writerows([names, *table])
+    folder = tmp_path_factory.mktemp("csv")
+    name = write(folder / ("corpus.tsv" if tab else "corpus.csv"), file.getvalue().encode())
+    assert texts_of(batches(name, size=size)) == [row[0].encode() for row in table]
+    rows_read = [(d.text, *d.fields.values()) for d in documents(name, size=size)]
+    assert rows_read == [tuple(row) for row in table]
+
+
+@given(body=st.lists(st.sampled_from(["a", "b ", ",", '"', '""', "\n", "\r\n", "\r"])).map("".join))
+def test_csv_is_read_as_python_reads_it(
+    body: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Quotes in any place mean what they mean to Python's csv, and rows have the same numbers.
+
+    But for the last row, where a quote is open: the next row would be in it.
+    """
+    data = f"id,text\n{body}"
+    table = [row for row in csv.reader(io.StringIO(data, newline="")) if row]
+    *_, last = csv.reader(io.StringIO(f"{data}\nend,end\n", newline=""))
+    if last != ["end", "end"]:
+        del table[-1]
+    name = write(tmp_path_factory.mktemp("csv") / "corpus.csv", data.encode())
+    found = numbered(batches(name, on_error="skip", skipped=Skipped()))
+    assert found == [
+        (number, row[1].encode())
+        for number, row in enumerate(table, 1)
+        if len(row) == 2 and number > 1
+    ]
+
+
+# ---- Parquet
+
+
+STRINGS = [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+
+
+@pytest.mark.parametrize("kind", STRINGS, ids=str)
+def test_parquet(tmp_path: Path, kind: pa.DataType) -> None:
+    """Every type of string column is text; only nulls are bad rows, also across row groups."""
+    texts = ["a", None, "", "naïve", "naïve", None, "z"]
+    table = pa.table({"n": range(7), "body": pa.array(texts).cast(kind)})
+    name = str(tmp_path / "corpus.parquet")
+    parquet.write_table(table, name, row_group_size=3)
+    skipped = Skipped()
+    found = documents(name, field="body", id_field="n", on_error="skip", skipped=skipped)
+    assert [(d.id, d.text, d.fields) for d in found] == [
+        (str(row), text, {"n": row}) for row, text in enumerate(texts) if text is not None
+    ]
+    reason = "field 'body': wanted a string, got null"
+    assert skipped == Skipped(2, [Skip(f"{name}:2", reason), Skip(f"{name}:6", reason)])
+    with pytest.raises(InvalidFile, match=r"corpus\.parquet:2: field 'body': wanted a string"):
+        list(batches(name, field="body"))
+
+
+@given(texts=st.lists(VALUES), group=st.integers(1, 4), size=SIZES)
+def test_parquet_round_trip(
+    texts: list[str], group: int, size: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What pyarrow writes is read back with its row numbers, whatever the row groups and sizes."""
+    name = tmp_path_factory.mktemp("parquet") / "corpus.pq"
+    parquet.write_table(
+        pa.table({"only": pa.array(texts, pa.string())}), name, row_group_size=group
+    )
+    found = numbered(batches(name, size=size))
+    assert found == [(row, text.encode()) for row, text in enumerate(texts, 1)]
+
+
+def test_a_long_text_many_times_over(tmp_path: Path) -> None:
+    """A Parquet file of some kilobytes that stands for gigabytes comes in batches of few texts."""
+    name = tmp_path / "bomb.parquet"
+    codes = pa.array([0, 1, None] * 1000, pa.int32())
+    column = pa.DictionaryArray.from_arrays(codes, pa.array(["x" * (1 << 20), "y"]))
+    parquet.write_table(pa.table({"text": column}), name, store_schema=False)
+    assert name.stat().st_size < 200_000
+    found = batches(name, on_error="skip", skipped=Skipped())
+    first = list(itertools.islice(found, 50))
+    assert max(batch.texts.nbytes for batch in first) < 10 << 20
+    numbers = np.concatenate([batch.numbers for batch in first])
+    expected = [row for row in range(1, 1000) if row % 3]
+    assert numbers.tolist()[:100] == expected[:100]
+    assert {len(text) for text in texts_of(iter(first))} == {1, 1 << 20}
+
+
+def test_bad_parquet(tmp_path: Path) -> None:
+    """A damaged file, a missing field, and one that holds no strings are told apart."""
+    good = tmp_path / "good.parquet"
+    parquet.write_table(pa.table({"n": [1], "m": [[1]]}), good)
+    damaged = write(tmp_path / "damaged.parquet", good.read_bytes()[:-9])
+    with pytest.raises(InvalidFile, match=r"damaged\.parquet: not Parquet, or damaged: "):
+        list(batches(damaged))
+    with pytest.raises(
+        InvalidFile, match=r"good\.parquet: no field 'text'; the fields are 'n', 'm'"
+    ):
+        list(batches(good))
+    with pytest.raises(InvalidFile, match=r"good\.parquet: field 'n': wanted strings, got int64"):
+        list(batches(good, field="n"))
+
+
+# ---- compression
+
+
+PACKED = {".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (".txt", b"a\nb\n"),
+        (".jsonl", b'{"text": "a"}\n{"text": "b"}\n'),
+        (".csv", b"id,text\n1,a\n2,b\n"),
+        (".tsv", b"id\ttext\n1\ta\n2\tb\n"),
+        ("", b"a\nb"),
+    ],
+)
+def test_compressed(tmp_path: Path, kind: str, data: bytes, suffix: str) -> None:
+    """Compression is undone by the last suffix, and the one before it tells the format."""
+    packed = PACKED[suffix](data)
+    name = write(tmp_path / f"corpus{kind}{suffix}", packed)
+    assert texts_of(batches(name)) == [b"a", b"b"]
+    if kind == ".txt":
+        twice = write(tmp_path / f"twice{suffix}", packed + packed)
+        assert texts_of(batches(twice, size=2)) == [b"a", b"b"] * 2
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+@pytest.mark.parametrize("kind", [".txt", ".jsonl", ".csv"])
+def test_damaged_compression(tmp_path: Path, kind: str, suffix: str) -> None:
+    """What is not compressed so, or cut off, is an error that names the file and the codec."""
+    packed = PACKED[suffix](b"text\n" + os.urandom(9999).hex().encode())
+    for data in (b"plain text\n", packed[:-9]):
+        name = write(tmp_path / f"damaged{kind}{suffix}", data)
+        with pytest.raises(InvalidFile) as caught:
+            list(batches(name))
+        codec = {".gz": "gzip", ".zst": "zstd"}[suffix]
+        assert str(caught.value).startswith(f"{name}: not {codec}, or damaged: ")
+
+
+@pytest.mark.parametrize("name", ["a.txt.bz2", "a.zip", "a.jsonl.xz", "a.parquet.gz"])
+def test_what_is_not_unpacked(tmp_path: Path, name: str) -> None:
+    """Archives, other compression, and Parquet inside one are refused by their name."""
+    file = write(tmp_path / name, b"x")
+    with pytest.raises(UnsupportedFormat, match=name):
+        list(batches(file))
+
+
+# ---- names
+
+
+def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A glob stands for its files, sorted, in folders below too; a file's own name is no glob."""
+    monkeypatch.chdir(tmp_path)
+    Path("sub/deep").mkdir(parents=True)
+    for place in ("b.txt", "a.txt", "sub/c.txt", "sub/deep/d.txt", "[x].txt", "x.txt"):
+        write(Path(place), place.encode())
+    assert texts_of(batches("?.txt")) == [b"a.txt", b"b.txt", b"x.txt"]
+    assert texts_of(batches("sub/**/*.txt")) == [b"sub/c.txt", b"sub/deep/d.txt"]
+    names: list[str | Path] = ["[x].txt", Path("a.txt")]
+    assert texts_of(batches(names)) == [b"[x].txt", b"a.txt"]
+    assert [batch.source for batch in batches("./[ab].txt")] == ["./a.txt", "./b.txt"]
+    assert [document.id for document in documents("sub/*.txt")] == ["sub/c.txt:1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("*.nothing", "*.nothing: no file matches"),
+        ("nothing.txt", "nothing.txt: no such file"),
+        ("folder", "folder: a folder without a file of documents. Their names end in .txt .jsonl"),
+        ("x" * 5000, ": File name too long"),
+    ],
+)
+def test_names_without_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
+    """A name or glob of no file is an error that says so."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    with pytest.raises(NotFound) as caught:
+        list(batches(name))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["p.txt", "p.jsonl", "p.csv", "p.parquet", "p.txt.gz"])
+def test_pointers_of_git_lfs(tmp_path: Path, name: str) -> None:
+    """A pointer is not taken for the file, in any format."""
+    with pytest.raises(InvalidFile, match="a pointer of Git LFS"):
+        list(batches(write(tmp_path / name, LFS)))
+
+
+# ---- standard input
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("None", b"a\nb"),
+        ("'jsonl'", b'"a"\n"b"\n'),
+        ("'csv'", b"x,text\n,a\n,b\n"),
+        ("'tsv'", b"text\na\nb\n"),
+    ],
+)
+def test_standard_input(kind: str, data: bytes) -> None:
+    """``-`` is standard input, of any format that streams, and its rows are called ``-:1``."""
+    code = (
+        "from vocabtool.documents.reading import documents\n"
+        f"print(*((d.id, d.text) for d in documents('-', format={kind})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, cwd=ROOT)
+    first = 2 if "sv" in kind else 1
+    expected = f"('-:{first}', 'a') ('-:{first + 1}', 'b')\n"
+    assert (done.stdout.decode(), done.stderr) == (expected, b"")
+
+
+def test_parquet_from_standard_input() -> None:
+    """Parquet cannot be read from a stream, and is refused."""
+    with pytest.raises(UnsupportedFormat, match="-: Parquet is read from a plain file"):
+        list(batches("-", format="parquet"))
+
+
+# ---- iterables
+
+
+def test_iterables() -> None:
+    """Strings, bytes, objects and documents are documents; those that have an id keep it."""
+    given_: list[Any] = [
+        "a",
+        b"\xff",
+        {"text": "c", "n": 1},
+        Document("d", "é", {"m": 2}),
+        "\ud800",
+    ]
+    found = list(documents(iter(given_)))
+    assert [(d.id, d.text, d.fields) for d in found] == [
+        ("texts:1", "a", {}),
+        ("texts:2", "\udcff", {}),
+        ("texts:3", "c", {"n": 1}),
+        ("d", "é", {"m": 2}),
+        ("texts:5", "\udced\udca0\udc80", {}),
+    ]
+    assert found[3] is given_[3]
+    (batch,) = batches(iter(given_))
+    assert texts_of(iter([batch])) == [encode(document.text) for document in found]
+    assert [batch.id_of(row) for row in range(5)] == [document.id for document in found]
+    assert texts_of(batches([{"body": "b"}], field="body")) == [b"b"]
+
+
+def test_bad_items() -> None:
+    """An item that is no text is a bad row, and the others keep their numbers."""
+    given_: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z"]
+    skipped = Skipped()
+    found = numbered(batches(iter(given_), on_error="skip", skipped=skipped))
+    assert found == [(1, b"a"), (5, b"z")]
+    assert skipped.first == [
+        Skip("texts:2", "wanted a string, bytes, a Document or a mapping, got NoneType"),
+        Skip("texts:3", "no field 'text'; the fields are 'body': --field (field=) names one"),
+        Skip("texts:4", "field 'text': wanted a string, got a number"),
+    ]
+    with pytest.raises(InvalidFile, match="texts:2: wanted a string"):
+        list(documents(iter(given_)))
+
+
+def test_ids_from_a_field() -> None:
+    """An id is a string or whole number; a row without one is bad."""
+    given_: list[Mapping[str, object]] = [
+        {"text": "a", "id": 0},
+        {"text": "b", "id": ""},
+        {"text": "c"},
+        {"text": "d", "id": True},
+        {"text": "e", "id": 1.5},
+    ]
+    skipped = Skipped()
+    found = documents(given_, id_field="id", on_error="skip", skipped=skipped)
+    assert [document.id for document in found] == ["0", ""]
+    assert [skip.reason for skip in skipped.first] == [
+        "no field 'id' for the id; the fields are 'text': --id-field (id_field=) names one",
+        "field 'id': wanted a string or a whole number for the id, got bool",
+        "field 'id': wanted a string or a whole number for the id, got float",
+    ]
+
+
+def test_skipped_remembers_the_first_few() -> None:
+    """All bad rows are counted, ten are remembered."""
+    skipped = Skipped()
+    given_: list[Any] = [None] * 1000
+    assert list(batches(iter(given_), on_error="skip", skipped=skipped)) == []
+    assert (skipped.count, [skip.place for skip in skipped.first]) == (
+        1000,
+        [f"texts:{row}" for row in range(1, 11)],
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"on_error": "skip"}, {"on_error": "ignore"}, {"size": 0}, {"size": 1 << 40}]
+)
+def test_mistakes_of_the_caller(arguments: dict[str, Any]) -> None:
+    """Nothing is skipped uncounted, and sizes have bounds."""
+    with pytest.raises(ValueError, match=r"on_error|size"):
+        next(batches("-", **arguments))
+
+
+# ---- laziness and memory
+
+
+def endless() -> Iterator[str]:
+    return (f"text {number}" for number in itertools.count())
+
+
+def test_endless_iterables() -> None:
+    """No more is taken than given out: endless texts are read, the tenth when the tenth is due."""
+    taken = endless()
+    found = [document.text for document in itertools.islice(documents(taken), 3)]
+    assert (found, next(taken)) == (["text 0", "text 1", "text 2"], "text 3")
+    taken = endless()
+    first = next(batches(taken, size=12))
+    assert (texts_of(iter([first])), next(taken)) == ([b"text 0", b"text 1"], "text 2")
+
+
+def test_empty_endless_texts() -> None:
+    """Texts without a byte fill a batch too."""
+    assert len(next(batches(itertools.repeat(b"")))) == rows.MOST_ROWS
+
+
+def test_a_file_is_looked_for_when_it_is_reached(tmp_path: Path) -> None:
+    """Names and globs behind the first may come to be while the first is read."""
+    first = write(tmp_path / "first.txt", b"a\n")
+    later, others = tmp_path / "later.txt", str(tmp_path / "other*.txt")
+    found = documents([first, str(later), others])
+    assert next(found).text == "a"
+    later.write_bytes(b"b\n")
+    assert next(found).text == "b"
+    (tmp_path / "other1.txt").write_bytes(b"c\n")
+    assert [document.text for document in found] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"), [("csv", b"y" * 99 + b"\n"), ("jsonl", b'"y"\n'), (None, b"y\n")]
+)
+def test_a_stream_without_end(kind: Format | None, line: bytes, tmp_path: Path) -> None:
+    """An endless pipe gives its first batch, and closing the reader ends it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    code = f"import sys\nwhile True: sys.stdout.buffer.write({line!r} * 10000)"
+    end = os.open(pipe, os.O_RDWR)  # both ways, so that opening it waits for nobody
+    writer = subprocess.Popen([sys.executable, "-c", code], stdout=end, stderr=subprocess.DEVNULL)
+    os.close(end)
+    try:
+        found = batches(str(pipe), format=kind)
+        assert len(next(found)) > 1000
+        found.close()  # type: ignore[attr-defined]  # it is a generator
+    finally:
+        writer.kill()
+        writer.wait()
+
+
+CHILD = """
+import resource, sys
+from vocabtool.documents.reading import batches
+next(batches(["texts"[:0].encode()]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+total = sum(int(batch.texts.nbytes) for batch in batches(sys.argv[1]))
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(total > 250_000_000, (after - before) // 1024)
+"""
+
+
+def test_memory_is_constant(tmp_path: Path) -> None:
+    """300 MB of text in a small .gz are read in the memory of a few batches."""
+    block = gzip.compress((b"the quick brown fox jumps over it" * 3 + b"\n") * 100_000)
+    name = write(tmp_path / "corpus.txt.gz", block * 30)
+    done = subprocess.run([sys.executable, "-c", CHILD, name], capture_output=True, cwd=ROOT)
+    enough, grown = done.stdout.split()
+    assert (enough, done.stderr) == (b"True", b"")
+    assert int(grown) < 100
+
+
+def test_the_texts_of_a_batch_outlive_it(tmp_path: Path) -> None:
+    """The buffer that lines are read into is used again, and no text given out changes."""
+    written = [b"%d" % number for number in range(10_000)]
+    name = write(tmp_path / "corpus.txt", b"\n".join(written))
+    held = list(batches(name, size=100))
+    assert len(held) > 100
+    assert texts_of(iter(held)) == written
+    assert np.concatenate([batch.numbers for batch in held]).tolist() == list(range(1, 10_001))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["c.txt", "c.jsonl", "c.csv", "c.tsv"])
+def test_utf16_is_told(name: str, encoding: str, tmp_path: Path) -> None:
+    """Not taken for many strange words."""
+    (tmp_path / name).write_bytes(("\ufefftext\n東京" * 2).encode(encoding))
+    with pytest.raises(InvalidFile, match="UTF-16; wanted UTF-8: iconv"):
+        list(documents(str(tmp_path / name)))
+
+
+def test_what_begins_like_utf16_is_text(tmp_path: Path) -> None:
+    """Lines of any bytes stay what they are."""
+    (tmp_path / "d.txt").write_bytes(b"\xff\xfe a\nb\n")
+    assert [d.text for d in documents(str(tmp_path / "d.txt"))] == ["\udcff\udcfe a", "b"]

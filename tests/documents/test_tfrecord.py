@@ -1,0 +1,290 @@
+"""TFRecord files, compared with what TensorFlow writes; damage is built by hand."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocabtool.documents import tfrecord
+from vocabtool.documents.reading import Skip, Skipped, batches, documents
+from vocabtool.errors import InvalidFile
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow's writer is the oracle")
+
+
+def example(**features: Sequence[Any]) -> Any:
+    """A ``tf.train.Example``; the kind of each feature is told by its first value."""
+    lists = {}
+    for name, values in features.items():
+        if values and isinstance(values[0], int):
+            lists[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+        elif values and isinstance(values[0], float):
+            lists[name] = tf.train.Feature(float_list=tf.train.FloatList(value=values))
+        else:
+            lists[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    return tf.train.Example(features=tf.train.Features(feature=lists))
+
+
+def write(path: Path, records: Sequence[bytes]) -> str:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    return str(path)
+
+
+def texts(*found: bytes) -> list[bytes]:
+    return [example(text=[text]).SerializeToString() for text in found]
+
+
+def read(name: str, **asked: Any) -> list[tuple[int, bytes]]:
+    return [
+        (int(number), text)
+        for batch in batches(name, **asked)
+        for number, text in zip(
+            batch.numbers, batch.texts.view(pa.binary()).to_pylist(), strict=True
+        )
+    ]
+
+
+FLOATS = st.floats(width=32, allow_nan=False)
+INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
+LISTS = st.lists(st.binary(max_size=9)) | st.lists(FLOATS) | st.lists(INTEGERS)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.binary(max_size=20),
+            st.dictionaries(st.text(max_size=4).filter(lambda name: name != "text"), LISTS),
+        ),
+        max_size=4,
+    ),
+    size=st.sampled_from([1, 8, 1 << 20]),
+)
+def test_round_trip(
+    rows: list[tuple[bytes, dict[str, Any]]],
+    size: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """What TensorFlow writes is read back: texts of any bytes, and fields of every kind."""
+    path = tmp_path_factory.mktemp("records") / "corpus.tfrecord"
+    written = []
+    for text, lists in rows:
+        made = example(text=[text])
+        for name, values in lists.items():
+            made.features.feature[name].CopyFrom(example(v=values).features.feature["v"])
+        written.append(made.SerializeToString())
+    name = write(path, written)
+    assert read(name, size=size) == list(enumerate((text for text, _ in rows), 1))
+    for found, (_, lists) in zip(documents(name), rows, strict=True):
+        assert found.fields == {key: shown(values) for key, values in lists.items()}
+
+
+def shown(values: Sequence[Any]) -> object:
+    """The rule for fields, written plainly."""
+    plain = [v.decode("utf-8", "surrogateescape") if isinstance(v, bytes) else v for v in values]
+    return plain[0] if len(plain) == 1 else plain
+
+
+def test_ids_and_kept_fields(tmp_path: Path) -> None:
+    """An id is of bytes or a whole number; a kept list is its JSON text, a missing one null."""
+    rows = [
+        example(text=[b"a"], id=[b"x"], v=[1, 2]),
+        example(text=[b"b"], id=[7], v=[0.5]),
+        example(text=[b"c"], id=[8], w=[]),
+        example(text=[b"d"], id=[b"z"], v=["é".encode(), b"\xff"]),
+    ]
+    name = write(tmp_path / "corpus.tfrecords", [row.SerializeToString() for row in rows])
+    (batch,) = batches(name, id_field="id", keep=["v", "w"])
+    assert batch.id_array().to_pylist() == ["x", "7", "8", "z"]
+    found = {name: column.view(pa.binary()).to_pylist() for name, column in batch.columns.items()}
+    assert found["v"] == [b"[1, 2]", b"0.5", None, '["é", "'.encode() + b'\xff"]']
+    assert found["w"] == [None, None, b"[]", None]
+
+
+def test_unpacked_and_repeated_messages(tmp_path: Path) -> None:
+    """Numbers written one by one, and messages in pieces, mean what they mean to protobuf."""
+    tag = {"int": b"\x08", "float": b"\x0d"}
+    integers = b"".join(tag["int"] + bytes([n]) for n in (3, 4))
+    floats = b"".join(tag["float"] + struct.pack("<f", n) for n in (0.5, 2.0))
+
+    def field(number: int, data: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    def entry(name: bytes, feature: bytes) -> bytes:
+        return field(1, field(1, name) + field(2, feature))
+
+    parts = [
+        entry(b"n", field(3, integers)),
+        entry(b"f", field(2, floats)),
+        entry(b"text", field(1, field(1, b"old"))),
+        entry(b"text", field(3, integers) + field(1, field(1, b"new"))),
+    ]
+    data = b"".join(field(1, part) for part in parts) + field(9, b"unknown")
+    parsed = tf.train.Example.FromString(data).features.feature
+    assert list(parsed["text"].bytes_list.value) == [b"new"]
+    name = write(tmp_path / "corpus.tfrecord", [data])
+    (found,) = documents(name)
+    assert (found.text, found.fields) == ("new", {"n": [3, 4], "f": [0.5, 2.0]})
+    assert list(parsed["n"].int64_list.value) == [3, 4]
+    assert list(parsed["f"].float_list.value) == [0.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (example(body=[b"a"]).SerializeToString(), "no field 'text'; the fields are 'body'"),
+        (example(text=[]).SerializeToString(), "field 'text': wanted a string, got an array"),
+        (example(text=[b"a", b"b"]).SerializeToString(), "field 'text': wanted a string, got an"),
+        (example(text=[1]).SerializeToString(), "field 'text': wanted a string, got a number"),
+        (b"", "no field 'text'; the fields are none"),
+        (b"\x0a\x05ab", "not a tf.Example: field 1 runs 3 bytes past the end of its message"),
+        (b"\x00", "not a tf.Example: field number 0 does not exist"),
+        (
+            b"\x0a\x0e\x0a\x0c\x0a\x04text\x12\x04\x12\x02\x0a\x00"[:-2] + b"\x08\x01",
+            "not a tf.Example: 1 bytes of wire type 0 hold no floats",
+        ),
+    ],
+)
+def test_bad_records(tmp_path: Path, record: bytes, reason: str) -> None:
+    """A record that holds no document is a bad row among good ones."""
+    before, after = texts(b"a", b"z")
+    name = write(tmp_path / "corpus.tfrecord", [before, record, after])
+    skipped = Skipped()
+    assert read(name, on_error="skip", skipped=skipped) == [(1, b"a"), (3, b"z")]
+    assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
+    assert skipped.first[0].reason.startswith(reason)
+    with pytest.raises(InvalidFile) as caught:
+        read(name)
+    assert str(caught.value).startswith(f"{name}:2: {reason}")
+
+
+def three(path: Path) -> tuple[str, bytearray, int]:
+    """A file of three records, its bytes, and where the second begins."""
+    name = write(path, texts(b"aaaa", b"bbbb", b"cccc"))
+    data = bytearray(path.read_bytes())
+    assert len(data) % 3 == 0
+    return name, data, len(data) // 3
+
+
+@pytest.mark.parametrize("at", [12, 20, -1, -4], ids=["data", "text", "checksum", "checksum's end"])
+def test_a_wrong_checksum(tmp_path: Path, at: int) -> None:
+    """Data that is damaged is a bad row that says where; behind it reading goes on."""
+    name, data, size = three(tmp_path / "corpus.tfrecord")
+    data[size * (1 if at > 0 else 2) + at] ^= 1
+    Path(name).write_bytes(data)
+    skipped = Skipped()
+    assert read(name, on_error="skip", skipped=skipped) == [(1, b"aaaa"), (3, b"cccc")]
+    reason = f"the record's checksum does not match (at byte {size})"
+    assert skipped == Skipped(1, [Skip(f"{name}:2", reason)])
+    with pytest.raises(InvalidFile, match=r"tfrecord:2: the record's checksum does not match"):
+        read(name)
+
+
+@pytest.mark.parametrize("at", [0, 7, 8, 11])
+def test_a_wrong_length(tmp_path: Path, at: int) -> None:
+    """Where a length is damaged the file ends, in an error with the byte, also when skipping."""
+    name, data, size = three(tmp_path / "corpus.tfrecord")
+    data[size + at] ^= 1
+    Path(name).write_bytes(data)
+    skipped = Skipped()
+    found = batches(name, size=1, on_error="skip", skipped=skipped)
+    assert next(found).texts.to_pylist() == ["aaaa"]
+    with pytest.raises(InvalidFile) as caught:
+        next(found)
+    what = "record 2: the checksum of its length does not match: damaged, or not TFRecord"
+    assert str(caught.value) == f"{name}: {what} (at byte {size})"
+    assert (caught.value.offset, skipped.count) == (size, 0)
+
+
+def test_cut_off(tmp_path: Path) -> None:
+    """A file that is cut anywhere but between records is an error with the byte."""
+    name, data, size = three(tmp_path / "corpus.tfrecord")
+    for end in range(2 * size + 1, 3 * size):
+        Path(name).write_bytes(data[:end])
+        for start in (0, 3):
+            with pytest.raises(InvalidFile, match=r"record 3 .*is cut off") as caught:
+                read(name, on_error="skip", skipped=Skipped(), start=start)
+            assert caught.value.offset == 2 * size
+        with pytest.raises(InvalidFile, match=r"record 3 .*is cut off"):
+            read(name, start=3)
+    Path(name).write_bytes(data[: 2 * size])
+    assert read(name) == [(1, b"aaaa"), (2, b"bbbb")]
+    Path(name).write_bytes(b"")
+    assert read(name) == []
+
+
+def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that is too long is passed over in pieces and counted."""
+    monkeypatch.setattr(tfrecord, "LONGEST", 100)
+    monkeypatch.setattr(tfrecord, "PIECE", 7)
+    name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
+    skipped = Skipped()
+    assert read(name, on_error="skip", skipped=skipped) == [(1, b"a"), (3, b"z")]
+    assert skipped == Skipped(1, [Skip(f"{name}:2", "a record of more than 100 bytes")])
+    with pytest.raises(InvalidFile, match=r":2: a record of more than 100 bytes"):
+        read(name)
+
+
+def test_a_length_without_data(tmp_path: Path) -> None:
+    """A length of petabytes with a right checksum takes no memory: the file is cut off."""
+    header = struct.pack("<Q", 1 << 60)
+    data = header + struct.pack("<I", tfrecord.checksum(header)) + b"x" * 99
+    name = tmp_path / "corpus.tfrecord"
+    name.write_bytes(data)
+    with pytest.raises(InvalidFile, match=r"record 1 of 1,152,921,504,606,846,976 bytes is cut"):
+        read(str(name))
+
+
+def test_packed_under_a_plain_name(tmp_path: Path) -> None:
+    """A file that TensorFlow packed says so, and what to do."""
+    path = tmp_path / "corpus.tfrecord"
+    with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
+        writer.write(texts(b"a")[0])
+    with pytest.raises(
+        InvalidFile, match=r"compressed with gzip: give it a name that ends in \.gz"
+    ):
+        read(str(path))
+    path.write_bytes(b"plain text, no records")
+    with pytest.raises(InvalidFile, match=r"record 1: the checksum of its length .*at byte 0"):
+        read(str(path))
+
+
+def test_what_is_left_out_is_not_parsed(tmp_path: Path) -> None:
+    """Records that are left out may be damaged in their data; their lengths are still checked."""
+    name, data, size = three(tmp_path / "corpus.tfrecord")
+    data[14] ^= 1
+    Path(name).write_bytes(data)
+    assert read(name, start=1) == [(2, b"bbbb"), (3, b"cccc")]
+    skipped = Skipped()
+    assert read(name, start=1, on_error="skip", skipped=skipped) == [(3, b"cccc")]
+    assert skipped.count == 1
+    data[size + 2] ^= 1
+    Path(name).write_bytes(data)
+    with pytest.raises(InvalidFile, match="record 2: the checksum of its length"):
+        read(name, start=3)
+
+
+def test_damage_anywhere(tmp_path: Path) -> None:
+    """A flipped bit anywhere is found: no file with one reads as if it were whole."""
+    name, data, _ = three(tmp_path / "corpus.tfrecord")
+    rolled = np.random.default_rng(3)
+
+    def flipped() -> Iterator[bytes]:
+        for at in range(len(data)):
+            damaged = bytearray(data)
+            damaged[at] ^= 1 << int(rolled.integers(8))
+            yield bytes(damaged)
+
+    for damaged in flipped():
+        Path(name).write_bytes(damaged)
+        with pytest.raises(InvalidFile):
+            read(name)

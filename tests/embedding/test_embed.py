@@ -1,0 +1,1204 @@
+"""``vocabtool.embed``: shards of vectors, gone on with after a stop, verified when opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import vocabtool
+from tests.counted_letters import encode, files_of, write_corpus
+from vocabtool.documents.reading import OnDuplicate, batches
+from vocabtool.embedding import shard_files
+from vocabtool.embedding.encoding import Rows
+from vocabtool.embedding.folder import Folder, opened
+from vocabtool.embedding.local_runner import tasks
+from vocabtool.embedding.plan import Plan
+from vocabtool.embedding.shard_files import read_shard, write_shard
+from vocabtool.embedding.shards import Shards
+from vocabtool.embedding.slabs import Cutter
+from vocabtool.embedding.vector_cache import VectorCache
+from vocabtool.encoders.python_callable import PythonEncoder
+from vocabtool.encoders.static import StaticEncoder
+from vocabtool.errors import (
+    ChangedRun,
+    FolderInUse,
+    InvalidFile,
+    NotFound,
+    OperatorFailed,
+    VocabtoolError,
+)
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.tokenization.model_words import Words
+
+DOCUMENTS: Final = 2500
+SHARD: Final = 1000
+Embed = Callable[..., Any]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """2,500 documents."""
+    path = tmp_path / "corpus.jsonl"
+    write_corpus(path, DOCUMENTS)
+    return path
+
+
+def rows(folder: Path) -> pa.Table:
+    """All rows that shards hold, by a reader that is not ours."""
+    return pa.concat_tables([pq.read_table(f) for f in sorted(folder.glob("shard-*.parquet"))])
+
+
+def test_every_document_is_in_a_shard_with_its_vector(corpus: Path, tmp_path: Path) -> None:
+    """Rows are in the order of the documents, shards have their size, and nothing is rounded."""
+    report = vocabtool.embed(
+        corpus, encode, tmp_path / "out", id_field="id", keep=["title", "n"], shard_rows=SHARD
+    )
+    texts = [json.loads(line)["text"] for line in corpus.read_text().splitlines()]
+    table = rows(tmp_path / "out")
+    assert table.column_names == ["id", "vector", "text", "title", "n"]
+    assert table["id"].to_pylist() == [f"d{number}" for number in range(DOCUMENTS)]
+    assert table["text"].to_pylist() == texts
+    assert table["title"].to_pylist() == [f"t{number % 10}" for number in range(DOCUMENTS)]
+    assert table["n"].to_pylist() == [str(number) for number in range(DOCUMENTS)]
+    assert table["vector"].to_pylist() == encode(texts).tolist()
+    sizes = [pq.read_metadata(f).num_rows for f in sorted((tmp_path / "out").glob("*.parquet"))]
+    assert sizes == [SHARD, SHARD, DOCUMENTS - 2 * SHARD]
+    assert (report.shards, report.counts.documents, report.encoded) == (3, DOCUMENTS, DOCUMENTS)
+    assert (report.resumed, report.redone, report.skipped, report.hits) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"threads": 1}, {"threads": 3}, {"workers": 2}, {"batch_size": 256, "threads": 2}],
+    ids=str,
+)
+def test_the_same_bytes_however_it_is_done(
+    how: dict[str, Any], corpus: Path, tmp_path: Path
+) -> None:
+    """Threads and processes make the same folder."""
+    for folder, options in (("plain", {}), ("other", how)):
+        vocabtool.embed(corpus, encode, tmp_path / folder, shard_rows=SHARD, **options)
+    assert files_of(tmp_path / "plain") == files_of(tmp_path / "other")
+
+
+def test_how_documents_were_read_changes_no_byte(corpus: Path, tmp_path: Path) -> None:
+    """A list of documents, a generator of them and a queue give the shards of the file."""
+    documents = list(vocabtool.documents.reading.documents(corpus, id_field="id"))
+    sources = {
+        "list": documents,
+        "generator": (document for document in documents),
+        "stream": vocabtool.stream(corpus, id_field="id"),
+    }
+    tables = []
+    for name, source in sources.items():
+        vocabtool.embed(source, encode, tmp_path / name, shard_rows=SHARD)
+        tables.append(rows(tmp_path / name))
+    assert all(table.equals(tables[0]) for table in tables)
+    assert tables[0]["id"].to_pylist() == [f"d{number}" for number in range(DOCUMENTS)]
+
+
+def test_missing_ids_are_places(tmp_path: Path) -> None:
+    """Without ids a document is called by its file and line."""
+    file = tmp_path / "corpus.txt"
+    file.write_text("one\n\nthree\n")
+    vocabtool.embed(file, encode, tmp_path / "out")
+    assert rows(tmp_path / "out")["id"].to_pylist() == [f"{file}:{line}" for line in (1, 2, 3)]
+
+
+def test_what_is_left_to_do_is_done(corpus: Path, tmp_path: Path) -> None:
+    """A run that failed in its third shard makes that one only, and ends with the same bytes."""
+    whole = PythonEncoder(encode, dim=4, fingerprint="same")
+    vocabtool.embed(corpus, whole, tmp_path / "whole", shard_rows=SHARD)
+    seen: list[str] = []
+
+    def fails(texts: list[str]) -> Any:
+        if len(seen) >= 2 * SHARD:
+            raise MemoryError("of the test")
+        seen.extend(texts)
+        return encode(texts)
+
+    out = tmp_path / "out"
+    with pytest.raises(MemoryError):
+        vocabtool.embed(
+            corpus, PythonEncoder(fails, dim=4, fingerprint="same"), out, shard_rows=SHARD
+        )
+    assert sorted(f.name for f in out.glob("shard*")) == [
+        "shard-000000.parquet",
+        "shard-000001.parquet",
+    ]
+    with pytest.raises(NotFound, match="not finished"):
+        Shards.open(out)
+    report = vocabtool.embed(corpus, whole, out, shard_rows=SHARD)
+    assert (report.resumed, report.encoded) == (2, DOCUMENTS - 2 * SHARD)
+    assert files_of(out) == files_of(tmp_path / "whole")
+
+
+def test_a_finished_run_reads_nothing(corpus: Path, tmp_path: Path) -> None:
+    """Asked again, not even the documents are read: size and time say that they are the same."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    before, facts = files_of(out), corpus.stat()
+    corpus.write_bytes(b"x" * facts.st_size)
+    os.utime(corpus, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    report = vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    assert (report.encoded, report.resumed, report.counts.documents) == (0, 3, DOCUMENTS)
+    assert files_of(out) == before
+
+
+def test_a_shard_that_is_missing_is_made_again(corpus: Path, tmp_path: Path) -> None:
+    """Also in the middle of a finished run."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    before = files_of(out)
+    (out / "shard-000001.parquet").unlink()
+    with pytest.raises(NotFound, match=r"shard-000001\.parquet"):
+        Shards.open(out)
+    report = vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    assert (report.encoded, report.resumed) == (SHARD, 2)
+    assert files_of(out) == before
+
+
+# What changed is told.
+
+
+def grow(corpus: Path) -> dict[str, Any]:
+    """One document more."""
+    with corpus.open("a") as file:
+        file.write('{"text": "more"}\n')
+    return {}
+
+
+def touch(corpus: Path) -> dict[str, Any]:
+    """Another time."""
+    os.utime(corpus, ns=(1, 1))
+    return {}
+
+
+def other(corpus: Path) -> dict[str, Any]:
+    """Another file."""
+    return {"sources": [str(corpus), str(corpus)]}
+
+
+def other_model(corpus: Path) -> dict[str, Any]:
+    """Another model."""
+    return {"model": PythonEncoder(encode, dim=4, fingerprint="b" * 64)}
+
+
+CHANGES: Final[list[tuple[Any, str]]] = [
+    (grow, "had .* bytes, has"),
+    (touch, "was written to since"),
+    (other, "is new among the inputs|the order of the inputs"),
+    (other_model, "the model"),
+    ({"shard_rows": 500}, "--shard-rows: was 1000, is 500"),
+    ({"dtype": "float16"}, "--dtype: was float32, is float16"),
+    ({"batch_size": 7}, "--batch-size: was 256, is 7"),
+    ({"text": False}, "--no-text: was not given, is given"),
+    ({"keep": ["title"]}, "--keep: was nothing, is title"),
+    ({"id_field": "id"}, "--id-field: was not given, is id"),
+    ({"on_duplicate": "last"}, "--on-duplicate: was first, is last"),
+    ({"check": "content"}, "--check: was stat, is content"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), CHANGES, ids=[told for _, told in CHANGES])
+def test_a_run_that_changed_is_refused(
+    change: Any, told: str, corpus: Path, tmp_path: Path
+) -> None:
+    """Whatever would change the shards is named; --force starts over."""
+    out = tmp_path / "out"
+    asked: dict[str, Any] = {"sources": corpus, "model": encode, "shard_rows": SHARD}
+    vocabtool.embed(**asked, output=out)
+    before = files_of(out)
+    asked |= change(corpus) if callable(change) else change
+    with pytest.raises(ChangedRun, match=told) as caught:
+        vocabtool.embed(**asked, output=out)
+    assert len(caught.value.changes) == 1
+    assert files_of(out) == before
+    if "sources" not in asked or asked["sources"] == corpus:
+        report = vocabtool.embed(**asked, output=out, force=True)
+        assert report.resumed == 0
+        assert Shards.open(out).counts.documents == report.counts.documents
+
+
+def refused(changes: dict[str, Any], out: Path, **asked: Any) -> tuple[str, ...]:
+    """What a run is refused for that differs by ``changes`` from the one that is made first."""
+    vocabtool.embed(**asked, output=out)
+    with pytest.raises(ChangedRun) as caught:
+        vocabtool.embed(**asked | changes, output=out)
+    return caught.value.changes
+
+
+def test_what_follows_from_another_model_is_not_told(corpus: Path, tmp_path: Path) -> None:
+    """Its batch size, words and length of vectors; but a batch size that somebody gave."""
+    vocabulary = vocabtool.Vocabulary("words", "list", ByteStrings.of([b"document"]))
+    one = PythonEncoder(encode, dim=4, fingerprint="a" * 64)
+    two = PythonEncoder(
+        lambda texts: encode(texts)[:, :3],
+        dim=3,
+        fingerprint="b" * 64,
+        max_batch=7,
+        words=Words.of(vocabulary, rule="lower"),
+    )
+    models = (
+        "the model (its files, signature, output, rule or weights): was "
+        f"{one.fingerprint[:16]}, is {two.fingerprint[:16]}"
+    )
+    asked: dict[str, Any] = {"sources": corpus, "model": one}
+    assert refused({"model": two}, tmp_path / "out", **asked) == (models,)
+    given = {"model": two, "batch_size": 9}
+    sizes = "--batch-size: was 256, is 9"
+    assert refused(given, tmp_path / "given", **asked) == (models, sizes)
+    same = PythonEncoder(encode, dim=4, fingerprint="a" * 64, max_batch=7)
+    sizes = "--batch-size: was 256, is 7"
+    assert refused({"model": same}, tmp_path / "same", **asked) == (sizes,)
+
+
+def test_flags_are_told_as_they_were_given(corpus: Path, tmp_path: Path) -> None:
+    """Given, or not: whatever the library calls them."""
+    asked: dict[str, Any] = {"sources": corpus, "model": encode}
+    for before, told in (
+        (True, "--no-text: was not given, is given"),
+        (False, "--no-text: was given, is not given"),
+    ):
+        out = tmp_path / str(before)
+        assert refused({"text": not before}, out, **asked, text=before) == (told,)
+
+
+def test_what_is_said_of_a_changed_time_can_be_done(corpus: Path, tmp_path: Path) -> None:
+    """A run that noted times cannot compare content: that is not what it advises."""
+    asked: dict[str, Any] = {"sources": corpus, "model": encode, "output": tmp_path / "out"}
+    vocabtool.embed(**asked)
+    os.utime(corpus, ns=(1, 1))
+    with pytest.raises(ChangedRun) as caught:
+        vocabtool.embed(**asked)
+    assert caught.value.changes == (
+        f"{corpus}: it was written to since: its time changed (only a run begun with --check "
+        "content tells whether its content did, too)",
+    )
+    with pytest.raises(ChangedRun) as caught:
+        vocabtool.embed(**asked, check="content")
+    assert caught.value.changes == (
+        "--check: was stat, is content (the run noted times, no checksums: it cannot compare "
+        "content)",
+    )
+    vocabtool.embed(**asked, check="content", force=True)
+    os.utime(corpus, ns=(2, 2))
+    assert vocabtool.embed(**asked, check="content").encoded == 0
+    with pytest.raises(ChangedRun) as caught:
+        vocabtool.embed(**asked)
+    assert caught.value.changes == ("--check: was content, is stat",)
+
+
+def test_content_is_compared_where_that_is_asked_for(corpus: Path, tmp_path: Path) -> None:
+    """A file that was only touched goes on; one with another byte does not."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, check="content")
+    os.utime(corpus, ns=(1, 1))
+    assert vocabtool.embed(corpus, encode, out, check="content").encoded == 0
+    corpus.write_bytes(corpus.read_bytes().replace(b"document 7 ", b"document 8 "))
+    with pytest.raises(ChangedRun, match="its content changed"):
+        vocabtool.embed(corpus, encode, out, check="content")
+
+
+def test_a_stream_cannot_be_gone_on_with(tmp_path: Path) -> None:
+    """Unless its caller gives it a name, and so says that it is the same."""
+    out = tmp_path / "out"
+    vocabtool.embed(iter(["a", "b"]), encode, out)
+    with pytest.raises(ChangedRun, match="cannot be read again"):
+        vocabtool.embed(iter(["a", "b"]), encode, out)
+    vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
+    report = vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
+    assert (report.resumed, report.encoded) == (1, 0)
+
+
+# A run without a shard is none to protect.
+
+
+@pytest.mark.parametrize("mistake", [{"id_field": "skuu"}, {"runner": "ray"}], ids=str)
+def test_a_run_that_failed_at_once_claims_no_folder(
+    mistake: dict[str, Any], corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The corrected command is not refused, and makes the folder as if nothing had been before."""
+    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
+    out = tmp_path / "out"
+    with pytest.raises(VocabtoolError):
+        vocabtool.embed(corpus, encode, out, **mistake, dtype="float16")
+    assert not out.exists()
+    out.mkdir()  # one that was there stays, with what a run begins with
+    with pytest.raises(VocabtoolError):
+        vocabtool.embed(corpus, encode, out, **mistake, dtype="float16")
+    assert (out / "_run.json").exists()
+    vocabtool.embed(corpus, encode, out, id_field="id")
+    vocabtool.embed(corpus, encode, tmp_path / "plain", id_field="id")
+    assert files_of(out) == files_of(tmp_path / "plain")
+
+
+def test_a_missing_input_claims_no_folder(corpus: Path, tmp_path: Path) -> None:
+    """Nor does a misspelt name."""
+    with pytest.raises(NotFound):
+        vocabtool.embed([corpus, tmp_path / "missing.txt"], encode, tmp_path / "out")
+    assert vocabtool.embed(corpus, encode, tmp_path / "out").encoded == DOCUMENTS
+
+
+def test_weights_of_a_run_that_failed_at_once_do_not_stay(tmp_path: Path) -> None:
+    """They were fitted on other documents; and those of a run that was killed are not kept."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat", "sat"]), vectors=np.eye(2, dtype="f4"))
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="sif")
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("cat cat cat sat\n")
+    two.write_text("sat sat sat cat\n")
+    for file in (one, two):
+        vocabtool.embed(file, encoder, tmp_path / file.stem)
+    fresh = files_of(tmp_path / "two")
+    out = tmp_path / "out"
+    for name in ("_run.json", "_weights.json"):
+        out.mkdir(exist_ok=True)
+        (out / name).write_bytes((tmp_path / "one" / name).read_bytes())
+    vocabtool.embed(two, encoder, out)
+    assert files_of(out) == fresh
+    for name in ("shard-000000.parquet", "_manifest.json"):
+        (out / name).unlink()
+    (out / "_weights.json").write_bytes((tmp_path / "one" / "_weights.json").read_bytes())
+    vocabtool.embed(two, encoder, out)
+    assert files_of(out) == fresh
+
+
+def test_a_finished_run_whose_shards_are_elsewhere_is_not_replaced(
+    tmp_path: Path, corpus: Path
+) -> None:
+    """What its manifest tells would be lost."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out)
+    for file in out.glob("shard-*"):
+        file.rename(tmp_path / file.name)
+    with pytest.raises(ChangedRun, match="--dtype: was float32, is float16"):
+        vocabtool.embed(corpus, encode, out, dtype="float16")
+
+
+def test_documents_that_come_later_are_taken_where_none_was(tmp_path: Path) -> None:
+    """Nothing can be made of no document, and nothing is left of it."""
+    corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
+    corpus.write_text("")
+    with pytest.raises(NotFound) as caught:
+        vocabtool.embed(corpus, encode, out)
+    assert str(caught.value) == f"{corpus}: no document in it"
+    assert not out.exists()
+    corpus.write_text("one\n")
+    assert vocabtool.embed(corpus, encode, out).counts.documents == 1
+    Shards.open(out).verify()
+
+
+# Folders that are not as they were left.
+
+
+def damaged(out: Path, how: str) -> str:
+    """Damage a finished folder; what the error must say."""
+    first, second = out / "shard-000000.parquet", out / "shard-000001.parquet"
+    match how:
+        case "cut":
+            first.write_bytes(first.read_bytes()[:-100])
+            return r"shard-000000\.parquet: cut off"
+        case "swapped":
+            first.write_bytes(second.read_bytes())
+            return r"shard-000000\.parquet: the shard of number 1"
+        case "foreign":
+            pq.write_table(pa.table({"id": ["a"]}), first)
+            return r"shard-000000\.parquet: .* no shard"
+        case "empty":
+            first.write_bytes(b"")
+            return r"shard-000000\.parquet: cut off"
+        case "manifest":
+            (out / "_manifest.json").write_text("{}")
+            return r"_manifest\.json: not a manifest"
+        case "run":
+            (out / "_run.json").write_text("[]")
+            return r"_run\.json: not the description"
+    raise AssertionError(how)
+
+
+@pytest.mark.parametrize("how", ["cut", "swapped", "foreign", "empty", "manifest", "run"])
+def test_damage_is_named(how: str, corpus: Path, tmp_path: Path) -> None:
+    """By opening and by going on; nothing is overwritten unasked."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    told = damaged(out, how)
+    before = files_of(out)
+    with pytest.raises(InvalidFile, match=told):
+        Shards.open(out)
+    with pytest.raises(InvalidFile, match=told):
+        vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    assert files_of(out) == before
+    assert vocabtool.embed(corpus, encode, out, shard_rows=SHARD, force=True).encoded == DOCUMENTS
+
+
+def test_a_shard_of_another_run_is_named(corpus: Path, tmp_path: Path) -> None:
+    """A shard of the right number and of another model."""
+    vocabtool.embed(corpus, encode, tmp_path / "one", shard_rows=SHARD)
+    vocabtool.embed(corpus, encode, tmp_path / "two", shard_rows=SHARD, dtype="float16")
+    strange = (tmp_path / "two" / "shard-000001.parquet").read_bytes()
+    (tmp_path / "one" / "shard-000001.parquet").write_bytes(strange)
+    for ask in (Shards.open, lambda out: vocabtool.embed(corpus, encode, out, shard_rows=SHARD)):
+        with pytest.raises(InvalidFile, match=r"shard-000001\.parquet: a shard of another run"):
+            ask(tmp_path / "one")
+
+
+def test_one_changed_bit_is_found(corpus: Path, tmp_path: Path) -> None:
+    """In the vectors: by reading them, and by verifying."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out)
+    Shards.open(out).verify()
+    file = out / "shard-000000.parquet"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    shards = Shards.open(out)
+    with pytest.raises(InvalidFile, match=r"shard-000000\.parquet: damaged"):
+        list(shards.batches())
+    with pytest.raises(InvalidFile, match=r"shard-000000\.parquet: damaged: CRC-32C"):
+        shards.verify()
+
+
+def test_a_folder_of_other_things_is_left_alone(corpus: Path, tmp_path: Path) -> None:
+    """Not even --force writes into a folder that is no run's."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    for force in (False, True):
+        with pytest.raises(VocabtoolError, match=r"thesis\.txt"):
+            vocabtool.embed(corpus, encode, tmp_path / "mine", force=force)
+    assert files_of(tmp_path / "mine") == {"thesis.txt": b"precious"}
+
+
+def test_force_removes_only_what_is_ours(corpus: Path, tmp_path: Path) -> None:
+    """A file that somebody put beside the shards stays."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=100)
+    (out / "notes.txt").write_text("mine")
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD, force=True)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert len(list(out.glob("shard-*"))) == 3
+
+
+def test_two_cannot_write_at_once(corpus: Path, tmp_path: Path) -> None:
+    """The second is told so."""
+    with opened(tmp_path / "out"), pytest.raises(FolderInUse):
+        vocabtool.embed(corpus, encode, tmp_path / "out")
+    assert vocabtool.embed(corpus, encode, tmp_path / "out").encoded == DOCUMENTS
+
+
+# Inputs that are not what they seem.
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[Path]:
+    """A named pipe that 100 documents come out of, once."""
+    path = tmp_path / "pipe.txt"
+    os.mkfifo(path)
+    text = "".join(f"text {number}\n" for number in range(100))
+    writer = subprocess.Popen(
+        [sys.executable, "-c", f"open({str(path)!r}, 'w').write({text!r})"],
+        stderr=subprocess.DEVNULL,
+    )
+    yield path
+    writer.kill()
+    writer.wait()
+
+
+def test_a_pipe_is_read_once(pipe: Path, tmp_path: Path) -> None:
+    """Not for its checksum first, which would leave nothing for the vectors; it is a stream."""
+    report = vocabtool.embed(pipe, encode, tmp_path / "out", check="content")
+    assert report.counts.documents == 100
+    with pytest.raises(ChangedRun, match="cannot be read again"):
+        vocabtool.embed(pipe, encode, tmp_path / "out", check="content")
+
+
+def test_weights_are_not_fitted_on_a_pipe(pipe: Path, tmp_path: Path) -> None:
+    """The documents of the sample would be lost."""
+    np.savez(tmp_path / "v.npz", words=np.array(["text"]), vectors=np.eye(1, dtype="f4"))
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="idf")
+    with pytest.raises(VocabtoolError, match="a stream is read once"):
+        vocabtool.embed(pipe, encoder, tmp_path / "out")
+
+
+def test_own_shards_are_no_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder may be read that the output lies in: also when it is gone on with."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "a.txt").write_text("one\n" * 20)
+    (tmp_path / "b.txt").write_text("two\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    for out in ("out", "out", "link"):
+        report = vocabtool.embed(["first", "."], encode, out, shard_rows=5)
+        assert report.counts.documents == 41
+    assert report.encoded == 0
+
+
+@pytest.mark.parametrize("source", ["out", "out/*.parquet", "out/shard-000000.parquet"])
+def test_what_is_written_is_not_read(
+    source: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--force would remove it before it is read."""
+    monkeypatch.chdir(tmp_path)
+    vocabtool.embed(corpus, encode, "out")
+    before = files_of(tmp_path / "out")
+    with pytest.raises(VocabtoolError, match="which is written to"):
+        vocabtool.embed(source, encode, "out", force=True)
+    assert files_of(tmp_path / "out") == before
+
+
+def test_an_input_that_changes_on_the_way_is_told(corpus: Path, tmp_path: Path) -> None:
+    """No manifest is written of shards that may be of both."""
+
+    def changing(texts: list[str]) -> Any:
+        os.utime(corpus, ns=(1, 1))
+        return encode(texts)
+
+    encoder = PythonEncoder(changing, dim=4, fingerprint="same")
+    with pytest.raises(VocabtoolError, match=r"changed while it was read: .*corpus\.jsonl"):
+        vocabtool.embed(corpus, encoder, tmp_path / "out")
+    assert not (tmp_path / "out" / "_manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [(8, 10, "shard 1 holds 3 documents, and now there are 5"), (10, 4, "and now there are 0")],
+)
+def test_a_stream_that_is_not_what_its_name_says(
+    before: int, now: int, told: str, tmp_path: Path
+) -> None:
+    """No document is lost behind a shard that was the last one, and none is left over."""
+    out = tmp_path / "out"
+    vocabtool.embed(map(str, range(before)), encode, out, shard_rows=5, source="numbers")
+    (out / "shard-000000.parquet").unlink()
+    with pytest.raises(VocabtoolError, match=told):
+        vocabtool.embed(map(str, range(now)), encode, out, shard_rows=5, source="numbers")
+
+
+def test_a_worker_of_a_killed_run_cannot_touch_the_next(corpus: Path, tmp_path: Path) -> None:
+    """It ends its shard while the next run writes the same one: nothing half appears."""
+    out = tmp_path / "out"
+    plain = PythonEncoder(encode, dim=4, fingerprint="same")
+    vocabtool.embed(corpus, plain, out, shard_rows=SHARD)
+    schema, shard = pq.read_schema(out / "shard-000000.parquet"), out / "shard-000000.parquet"
+    shard.unlink()
+    begun, go_on = threading.Event(), threading.Event()
+    failed: list[BaseException] = []
+
+    def rows_of_orphan() -> Iterator[Rows]:
+        begun.set()
+        go_on.wait()
+        yield from ()
+
+    def orphaned() -> None:
+        try:
+            write_shard(out, 0, "run", schema, rows_of_orphan())
+        except FileNotFoundError as error:
+            failed.append(error)
+
+    orphan = threading.Thread(target=orphaned)
+    orphan.start()
+    begun.wait()
+
+    def meanwhile(texts: list[str]) -> Any:
+        go_on.set()
+        orphan.join()
+        assert not shard.exists()
+        return encode(texts)
+
+    waiting = PythonEncoder(meanwhile, dim=4, fingerprint="same")
+    report = vocabtool.embed(corpus, waiting, out, shard_rows=SHARD)
+    assert (len(failed), report.redone) == (1, 1)
+    Shards.open(out).verify()
+
+
+# What a person does not lose by a mistake.
+
+
+def test_weights_of_a_run_are_not_replaced_by_those_of_another(tmp_path: Path) -> None:
+    """A run that is refused leaves every file as it was, and goes on with its own weights."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat", "sat"]), vectors=np.eye(2, dtype="f4"))
+    (tmp_path / "corpus.txt").write_text("cat sat\ncat\n")
+    encoder = StaticEncoder.open(tmp_path / "v.npz", rule="lower", weights="sif")
+    out = tmp_path / "out"
+    vocabtool.embed(tmp_path / "corpus.txt", encoder, out)
+    before = files_of(out)
+    with pytest.raises(ChangedRun, match="the model"):
+        vocabtool.embed(tmp_path / "corpus.txt", encoder.fit(["sat"]), out)
+    with pytest.raises(ChangedRun, match="the model"):
+        vocabtool.embed(tmp_path / "corpus.txt", encode, out)
+    assert files_of(out) == before
+    assert vocabtool.embed(tmp_path / "corpus.txt", encoder, out).encoded == 0
+    vocabtool.embed(tmp_path / "corpus.txt", encode, out, force=True)
+    assert "_weights.json" not in files_of(out)
+
+
+def test_weights_of_a_run_that_never_began_do_not_stay(corpus: Path, tmp_path: Path) -> None:
+    """Killed between the weights and the description of the run, another model is asked next."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "_weights.json").write_text("{}")
+    vocabtool.embed(corpus, encode, tmp_path / "out")
+    vocabtool.embed(corpus, encode, tmp_path / "plain")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "plain")
+
+
+def test_force_removes_nothing_for_a_mistake(corpus: Path, tmp_path: Path) -> None:
+    """A misspelt input or model is told before the run that is there is given up."""
+    vocabtool.embed(corpus, encode, tmp_path / "out")
+    before = files_of(tmp_path / "out")
+    for sources, model in ((corpus.with_name("missing"), encode), (corpus, "nowhere")):
+        with pytest.raises(NotFound):
+            vocabtool.embed(sources, model, tmp_path / "out", force=True)
+    assert files_of(tmp_path / "out") == before
+
+
+def test_a_lock_alone_makes_no_run(corpus: Path, tmp_path: Path) -> None:
+    """Other programs have a file .lock too."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".lock").write_text("")
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    with pytest.raises(NotFound, match=r"thesis\.txt"):
+        vocabtool.embed(corpus, encode, tmp_path / "mine")
+
+
+def test_other_words_are_another_run(corpus: Path, tmp_path: Path) -> None:
+    """The column of unknown words depends on them."""
+    vocabulary = vocabtool.Vocabulary("words", "list", ByteStrings.of([b"document"]))
+    for rule, raises in (("lower", False), ("keras", True)):
+        words = Words.of(vocabulary, rule=rule)
+        encoder = PythonEncoder(encode, dim=4, fingerprint="same", words=words)
+        with pytest.raises(ChangedRun, match="--rule") if raises else nullcontext():
+            vocabtool.embed(corpus, encoder, tmp_path / "out")
+
+
+# Untrusted files of a folder.
+
+
+def changed_values(told: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Each place in a JSON value: what holds it, its key, and its value."""
+    for key, value in list(told.items() if isinstance(told, dict) else enumerate(told)):
+        yield told, key, value
+        if isinstance(value, dict | list):
+            yield from changed_values(value)
+
+
+STRANGE: Final[tuple[Any, ...]] = (None, True, -1, 0.5, float("nan"), "x", [], {}, [[1]], 1 << 70)
+
+
+@pytest.mark.parametrize("name", ["_run.json", "_manifest.json"])
+def test_no_value_in_a_folder_is_trusted(name: str, tmp_path: Path) -> None:
+    """Whatever stands there, opening and going on work or raise an error that names the folder."""
+    write_corpus(tmp_path / "corpus.jsonl", 10)
+    out = tmp_path / "out"
+    vocabtool.embed(tmp_path / "corpus.jsonl", encode, out, shard_rows=5)
+    good, plan = (out / name).read_bytes(), (out / "_run.json").read_bytes()
+    told = json.loads(good)
+    texts = [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 10_000, b"\xff", b""]
+    for holder, key, value in changed_values(told):
+        for strange in STRANGE:
+            holder[key] = strange
+            texts.append(json.dumps(told, indent=1).encode() + b"\n")
+        holder[key] = value
+    for text in texts:
+        (out / name).write_bytes(text)
+        folder = Folder(out)
+        with suppress(VocabtoolError):
+            before = folder.plan()
+            assert before is not None
+            before.differences(Plan.from_json(plan))
+        with suppress(VocabtoolError):
+            assert Shards.open(out).counts.documents >= 0
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        b"[" * 100_000,
+        b'{"run": "r", "shard": "000000"}',
+        b'{"run": "r", "shard": true}',
+        b'{"run": "r", "shard": [0]}',
+        b'{"run": [], "shard": 0}',
+        b'{"run": "r", "shard": 0, "documents": "1"}',
+        b'{"run": "r", "shard": 0, "documents": NaN}',
+        b'{"run": "r", "shard": 0, "documents": 1, "zero": -1}',
+    ],
+    ids=lambda facts: facts[:60].decode(),
+)
+def test_what_a_shard_says_is_checked(facts: bytes, tmp_path: Path) -> None:
+    """Values of the wrong type are damage."""
+    table = pa.table({"id": ["a"]}).replace_schema_metadata({b"vocabtool": facts})
+    pq.write_table(table, tmp_path / "shard-000000.parquet")
+    with pytest.raises(InvalidFile, match="what the shard says of itself is damaged"):
+        read_shard(tmp_path / "shard-000000.parquet")
+
+
+def test_columns_are_those_of_the_run(corpus: Path, tmp_path: Path) -> None:
+    """A shard that says all the right things and holds other columns is not read."""
+    vocabtool.embed(corpus, encode, tmp_path / "out")
+    file = tmp_path / "out" / "shard-000000.parquet"
+    shards = Shards.open(tmp_path / "out")
+    facts = pq.read_metadata(file).metadata[b"vocabtool"]
+    table = pa.table({"id": ["a"] * DOCUMENTS, "text": ["a"] * DOCUMENTS})
+    pq.write_table(table.replace_schema_metadata({b"vocabtool": facts}), file)
+    with pytest.raises(InvalidFile, match=r"shard-000000\.parquet: damaged: other columns"):
+        list(shards.vectors())
+
+
+def test_a_damaged_shard_gets_into_no_manifest(corpus: Path, tmp_path: Path) -> None:
+    """A bit that changed while the run stood still is found when it is finished."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    (out / "_manifest.json").unlink()
+    (out / "shard-000002.parquet").unlink()
+    file = out / "shard-000000.parquet"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(InvalidFile, match=r"shard-000000\.parquet: damaged"):
+        vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    file.unlink()
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    Shards.open(out).verify()
+
+
+def test_verifying_tells_what_is_missing(corpus: Path, tmp_path: Path) -> None:
+    """As an error of ours, which names the file."""
+    vocabtool.embed(corpus, encode, tmp_path / "out")
+    shards = Shards.open(tmp_path / "out")
+    (tmp_path / "out" / "shard-000000.parquet").unlink()
+    with pytest.raises(NotFound, match=r"shard-000000\.parquet"):
+        shards.verify()
+
+
+# Models that fail.
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_a_model_raises_is_told_with_the_documents(
+    workers: int, corpus: Path, tmp_path: Path
+) -> None:
+    """Also out of a worker process; no thread is left behind."""
+    encoder = PythonEncoder(fails_at_1500, dim=4, fingerprint="fails")
+    before = threading.active_count()
+    with pytest.raises(
+        OperatorFailed, match="d1024 to d2047: the model raised ValueError: no"
+    ) as e:
+        vocabtool.embed(corpus, encoder, tmp_path / "out", id_field="id", workers=workers)
+    assert e.value.place == "d1024 to d2047"
+    assert threading.active_count() == before
+
+
+def fails_at_1500(texts: list[str]) -> Any:
+    """A model that does not bear one document."""
+    if any(text.startswith("document 1500 ") for text in texts):
+        raise ValueError("no")
+    return encode(texts)
+
+
+def test_threads_end_where_writing_fails(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the error is still being looked at."""
+
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shard_files, "_flush", full)
+    before = threading.active_count()
+    with pytest.raises(OSError, match="No space left") as caught:
+        vocabtool.embed(corpus, encode, tmp_path / "out", threads=3, cache=tmp_path / "cache")
+    assert caught.tb is not None
+    assert threading.active_count() == before
+    assert list((tmp_path / "out").glob("*.part")) == []
+
+
+def test_a_part_that_is_taken_away_is_not_made_anew(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the next run does with what a killed one left: its workers' shards do not appear."""
+    opened = shard_files._native
+
+    def taken(path: Path) -> object:
+        sink = opened(path)
+        path.unlink()
+        return sink
+
+    monkeypatch.setattr(shard_files, "_native", taken)
+    with pytest.raises(FileNotFoundError):
+        vocabtool.embed(corpus, encode, tmp_path / "out")
+    assert list((tmp_path / "out").glob("shard-*")) == []
+
+
+def test_what_is_being_written_is_passed_over(corpus: Path, tmp_path: Path) -> None:
+    """Its name begins with a dot: who reads the folder meanwhile takes whole shards only."""
+    out = tmp_path / "out"
+    seen: set[str] = set()
+
+    def looking(texts: list[str]) -> Any:
+        seen.update(file.name for file in out.iterdir())
+        return encode(texts)
+
+    encoder = PythonEncoder(looking, dim=4, fingerprint="same")
+    vocabtool.embed(corpus, encoder, out, shard_rows=SHARD, threads=1)
+    assert any(name.endswith(".part") for name in seen)
+    whole = {f"shard-{number:06}.parquet" for number in range(3)}
+    assert {name for name in seen if name[0] not in "._"} <= whole
+
+
+def test_what_a_kill_left_is_removed(corpus: Path, tmp_path: Path) -> None:
+    """Also under the name that a former version gave it."""
+    out = tmp_path / "out"
+    vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    before = files_of(out)
+    for name in (
+        ".shard-000001.parquet.0123456789ab.part",
+        "shard-000002.parquet.8eab7bcdba2e.part",
+    ):
+        (out / name).write_bytes(b"PAR1")
+    assert vocabtool.embed(corpus, encode, out, shard_rows=SHARD).redone == 2
+    assert files_of(out) == before
+
+
+def test_a_shard_is_sent_to_a_worker_without_its_neighbours(corpus: Path) -> None:
+    """What is pickled for a shard is about as large as its texts."""
+    slabs = Cutter(100, 10).cut(batches(corpus), ())
+    size = [len(pickle.dumps(task)) for task in tasks(slabs, {})]
+    assert len(size) == DOCUMENTS // 100
+    assert max(size) < 20_000
+
+
+# What is counted, and how it is stored.
+
+
+def test_what_is_counted(tmp_path: Path) -> None:
+    """Blank texts, zero vectors, bytes that are not UTF-8, bad rows."""
+    lines = [
+        b'{"text": "a b"}',
+        b'{"text": ""}',
+        b'{"text": " \\t"}',
+        b'{"nothing": 1}',
+        b'{"text": "\\ud83d"}',
+    ]
+    file = tmp_path / "corpus.jsonl"
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    report = vocabtool.embed(file, encode, tmp_path / "out", on_error="skip")
+    counts = report.counts
+    assert (counts.documents, counts.empty, counts.zero, counts.not_utf8) == (4, 2, 1, 1)
+    assert (report.skipped, report.first_skipped[0].place) == (1, f"{file}:4")
+    assert rows(tmp_path / "out")["text"].to_pylist() == ["a b", "", " \t", "\ufffd" * 3]
+    again = vocabtool.embed(file, encode, tmp_path / "out", on_error="skip")
+    assert (again.counts, again.skipped, again.first_skipped) == (
+        counts,
+        report.skipped,
+        report.first_skipped,
+    )
+
+
+def test_half_precision(corpus: Path, tmp_path: Path) -> None:
+    """float16 is what was asked for; what it cannot hold is refused, not made infinite."""
+    vocabtool.embed(corpus, encode, tmp_path / "out", dtype="float16")
+    assert rows(tmp_path / "out").schema.field("vector").type.value_type == pa.float16()
+    shards = Shards.open(tmp_path / "out")
+    vectors = np.concatenate(list(shards.vectors()))
+    assert vectors.dtype == np.float32
+    texts = [json.loads(line)["text"] for line in corpus.read_text().splitlines()]
+    assert vectors.tolist() == encode(texts).tolist()
+
+    def huge(texts: list[str]) -> Any:
+        return encode(texts) * 1e9
+
+    with pytest.raises(InvalidFile, match="--dtype float32"):
+        vocabtool.embed(
+            corpus, PythonEncoder(huge, fingerprint="huge"), tmp_path / "huge", dtype="float16"
+        )
+
+
+def test_weights_are_not_fitted_on_nothing(tmp_path: Path) -> None:
+    """It is not the rule's fault that an empty corpus holds no known word."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat"]), vectors=np.eye(1, dtype="f4"))
+    corpus = tmp_path / "empty.txt"
+    corpus.write_text("")
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="idf")
+    with pytest.raises(NotFound) as caught:
+        vocabtool.embed(corpus, encoder, tmp_path / "out")
+    assert str(caught.value) == f"{corpus}: no document in it"
+
+
+def test_shards_end_exactly_where_documents_do(tmp_path: Path) -> None:
+    """As many documents as rows of two shards make two shards, not three."""
+    write_corpus(tmp_path / "corpus.jsonl", 200)
+    report = vocabtool.embed(tmp_path / "corpus.jsonl", encode, tmp_path / "out", shard_rows=100)
+    assert report.shards == 2
+
+
+def test_documents_come_back(corpus: Path, tmp_path: Path) -> None:
+    """From the shards: ids, texts, fields and vectors, in order."""
+    vocabtool.embed(corpus, encode, tmp_path / "out", id_field="id", keep=["title"])
+    found = list(Shards.open(tmp_path / "out").documents())
+    assert len(found) == DOCUMENTS
+    wanted = json.loads(corpus.read_text().splitlines()[1234])
+    assert (found[1234].id, found[1234].text) == (wanted["id"], wanted["text"])
+    assert found[1234].fields["title"] == wanted["title"]
+    vector = found[1234].fields["vector"]
+    assert isinstance(vector, np.ndarray)
+    assert vector.tolist() == encode([wanted["text"]])[0].tolist()
+
+
+def test_ids_that_repeat(tmp_path: Path) -> None:
+    """They are an error that names both places; or the first or the last is taken."""
+    file = tmp_path / "corpus.jsonl"
+    file.write_text("".join(f'{{"id": "d{n % 3}", "text": "t{n}"}}\n' for n in range(4)))
+    with pytest.raises(VocabtoolError, match=f"{file}:1.*{file}:4|{file}:4.*{file}:1"):
+        vocabtool.embed(file, encode, tmp_path / "error", id_field="id")
+    kept: dict[OnDuplicate, list[str]] = {"first": ["t0", "t1", "t2"], "last": ["t1", "t2", "t3"]}
+    for which, wanted in kept.items():
+        report = vocabtool.embed(file, encode, tmp_path / which, id_field="id", on_duplicate=which)
+        assert rows(tmp_path / which)["text"].to_pylist() == wanted
+        assert report.dropped == 1
+
+
+def test_a_kept_field_that_no_document_has_is_noted(tmp_path: Path) -> None:
+    """However far in the first value is; names with dots too, and a run that is gone on with."""
+    corpus, out = tmp_path / "corpus.jsonl", tmp_path / "out"
+    rows = [{"text": "a", "null": None} for _ in range(50)] + [{"text": "b", "late.one": 0}]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked: dict[str, Any] = {"keep": ["nope", "late.one", "null"], "shard_rows": 20}
+    notes = (
+        "no document has a value in the field 'nope'",
+        "no document has a value in the field 'null'",
+    )
+    encoder = PythonEncoder(encode, dim=4, fingerprint="same")
+    report = vocabtool.embed(corpus, encoder, out, **asked)
+    assert report.notes == (*encoder.notes, *notes)
+    (out / "shard-000000.parquet").unlink()
+    report = vocabtool.embed(corpus, encoder, out, **asked)
+    assert report.notes == (*encoder.notes, *notes)
+
+
+@pytest.mark.parametrize("name", ["id", "vector", "unknown", "text"])
+def test_kept_fields_have_names_of_their_own(name: str, corpus: Path, tmp_path: Path) -> None:
+    """A kept field cannot take the place of a column of every shard."""
+    with pytest.raises(ValueError, match=f"keep: '{name}'") as caught:
+        vocabtool.embed(corpus, encode, tmp_path / "out", keep=[name])
+    assert str(caught.value) == (
+        f"keep: '{name}' is a column of every shard (id, vector, unknown, text): leave it out of "
+        "--keep"
+    )
+
+
+def test_unknown_words_stand_beside_the_vector(tmp_path: Path) -> None:
+    """Of a static encoder: the words it does not know; vectors are zero where it knows none."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat", "sat"]), vectors=np.eye(2, dtype="f4"))
+    (tmp_path / "corpus.txt").write_text("Cat sat on Cat\nDogs on mats on Dogs\n\ncat\n")
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="none")
+    report = vocabtool.embed(tmp_path / "corpus.txt", encoder, tmp_path / "out")
+    table = rows(tmp_path / "out")
+    assert table["unknown"].to_pylist() == [["on"], ["dogs", "on", "mats"], [], []]
+    counts = report.counts
+    assert (counts.tokens, counts.tokens_unknown, counts.zero) == (10, 6, 2)
+    half = np.sqrt(0.2)
+    wanted = [[2 * half, half], [0, 0], [0, 0], [1, 0]]
+    assert np.allclose(np.array(table["vector"].to_pylist()), wanted, atol=1e-6)
+
+
+def test_weights_are_fitted_once(tmp_path: Path) -> None:
+    """They are kept beside the shards, and a run that is gone on with takes them from there."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat", "sat"]), vectors=np.eye(2, dtype="f4"))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("cat sat\ncat\ncat cat\n")
+    out = tmp_path / "out"
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="sif")
+    vocabtool.embed(corpus, encoder, out, shard_rows=1)
+    before = files_of(out)
+    assert "_weights.json" in before
+    (out / "shard-000001.parquet").unlink()
+    (out / "_manifest.json").unlink()
+    vocabtool.embed(corpus, encoder, out, shard_rows=1)
+    assert files_of(out) == before
+    weights = 1e-3 / (1e-3 + np.array([4 / 5, 1 / 5]))
+    vector = weights / np.linalg.norm(weights)
+    assert np.allclose(rows(out)["vector"].to_pylist()[0], vector, atol=1e-6)
+
+
+# Cached vectors.
+
+
+def test_a_text_is_encoded_once(tmp_path: Path) -> None:
+    """Whatever the batch, the thread, the run or the corpus."""
+    seen: list[str] = []
+
+    def counting(texts: list[str]) -> Any:
+        seen.extend(texts)
+        return encode(texts)
+
+    encoder = PythonEncoder(counting, dim=4, fingerprint="f")
+    file = tmp_path / "corpus.txt"
+    file.write_text("".join(f"text {n % 50}\n" for n in range(5000)))
+    options: dict[str, Any] = {"cache": tmp_path / "cache", "batch_size": 64, "threads": 3}
+    report = vocabtool.embed(file, encoder, tmp_path / "one", **options)
+    assert sorted(seen) == sorted({f"text {n}" for n in range(50)})
+    assert report.hits == 4950
+    other = tmp_path / "other.txt"
+    other.write_text("text 3\nnew\ntext 49\n")
+    assert vocabtool.embed(other, encoder, tmp_path / "two", **options).hits == 2
+    assert seen[50:] == ["new"]
+    assert (
+        rows(tmp_path / "two")["vector"].to_pylist()
+        == encode(["text 3", "new", "text 49"]).tolist()
+    )
+
+
+def test_another_encoder_shares_nothing(tmp_path: Path) -> None:
+    """Vectors are kept by encoder and text."""
+    (tmp_path / "corpus.txt").write_text("a\n")
+    for name in ("one", "two"):
+        encoder = PythonEncoder(encode, dim=4, fingerprint=name)
+        report = vocabtool.embed(
+            tmp_path / "corpus.txt", encoder, tmp_path / name, cache=tmp_path / "cache"
+        )
+        assert report.hits == 0
+    assert len(list((tmp_path / "cache").glob("*.sqlite"))) == 2
+
+
+@pytest.mark.parametrize("vector", ["nan", b"1234", "text", 7], ids=str)
+def test_a_damaged_cache_is_named(vector: Any, tmp_path: Path) -> None:
+    """What is no vector of finite numbers gets into no shard."""
+    (tmp_path / "corpus.txt").write_text("a\n")
+    vocabtool.embed(tmp_path / "corpus.txt", encode, tmp_path / "one", cache=tmp_path / "cache")
+    (file,) = (tmp_path / "cache").glob("*.sqlite")
+    held = np.full(4, np.nan, "<f4").tobytes() if vector == "nan" else vector
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE vectors SET vector = ?", [held])
+    with pytest.raises(InvalidFile, match=r"sqlite: damaged"):
+        vocabtool.embed(tmp_path / "corpus.txt", encode, tmp_path / "two", cache=tmp_path / "cache")
+
+
+def test_many_may_begin_a_cache_at_once(tmp_path: Path) -> None:
+    """Where another one has it for itself just then, this one waits."""
+    cache = VectorCache(tmp_path, "f", 4)
+    cache.close()
+    with closing(sqlite3.connect(cache.file, isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode=DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(VectorCache, tmp_path, "f", 4)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.2)
+            other.execute("COMMIT")
+            waiting.result(timeout=30).close()
+
+
+def test_a_cache_that_is_none_is_named(tmp_path: Path) -> None:
+    """Bytes of something else in its place."""
+    (tmp_path / "corpus.txt").write_text("a\n")
+    vocabtool.embed(tmp_path / "corpus.txt", encode, tmp_path / "one", cache=tmp_path / "cache")
+    (file,) = (tmp_path / "cache").glob("*.sqlite")
+    file.write_bytes(b"no database at all, but long enough to be looked at" * 100)
+    with pytest.raises(
+        InvalidFile, match=r"sqlite: the cache of vectors cannot be used: file is not"
+    ):
+        vocabtool.embed(tmp_path / "corpus.txt", encode, tmp_path / "two", cache=tmp_path / "cache")
+
+
+# Laziness, and what is wrong with documents.
+
+
+def test_an_endless_stream_is_written_as_it_comes(tmp_path: Path) -> None:
+    """Shards appear while documents still come: nothing waits for the end."""
+    out = tmp_path / "out"
+
+    def endless() -> Iterator[str]:
+        number = 0
+        while not (out / "shard-000002.parquet").exists():
+            yield f"text {number}"
+            number += 1
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        vocabtool.embed(endless(), encode, out, shard_rows=5000)
+    assert len(list(out.glob("shard-*.parquet"))) >= 3
+    assert list(out.glob("*.part")) == []
+
+
+def test_a_slow_stream_loses_little(tmp_path: Path) -> None:
+    """A shard is on the disk as soon as its last document came: none waits for the next."""
+    out = tmp_path / "out"
+    came = 850
+
+    def slow() -> Iterator[str]:
+        for number in range(came):
+            yield f"text {number}"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        vocabtool.embed(slow(), encode, out, shard_rows=100, source="slow")
+    assert len(list(out.glob("shard-*.parquet"))) == came // 100
+
+
+def test_others_read_the_folder(corpus: Path, tmp_path: Path) -> None:
+    """pandas and pyarrow take the folder itself: they pass over names like those of the rest."""
+    vocabtool.embed(corpus, encode, tmp_path / "out", shard_rows=SHARD)
+    pandas = pytest.importorskip("pandas", reason="pandas belongs to the tests")
+    assert len(pandas.read_parquet(tmp_path / "out")) == DOCUMENTS
+    assert pq.read_table(tmp_path / "out").num_rows == DOCUMENTS
+
+
+def test_a_wrong_field_is_told_before_weights_are_fitted(tmp_path: Path) -> None:
+    """Not that no text holds a known word."""
+    np.savez(tmp_path / "v.npz", words=np.array(["cat"]), vectors=np.eye(1, dtype="f4"))
+    write_corpus(tmp_path / "corpus.jsonl", 3)
+    encoder = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="idf")
+    with pytest.raises(InvalidFile, match=r"corpus\.jsonl:1: no field 'body'"):
+        vocabtool.embed(tmp_path / "corpus.jsonl", encoder, tmp_path / "out", field="body")
+
+
+def test_a_bad_row_far_in_costs_little(tmp_path: Path) -> None:
+    """The shards before it stay, and asked to leave such rows out the run goes on from there."""
+    corpus = tmp_path / "corpus.jsonl"
+    with corpus.open("wb") as file:
+        for number in range(12_000):
+            text = b'"' if number == 11_990 else b'"%d %s"' % (number, b"a" * 1000)
+            file.write(b'{"text": %s}\n' % text)
+    out = tmp_path / "out"
+    with pytest.raises(InvalidFile, match=r"corpus\.jsonl:11991"):
+        vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
+    there = len(list(out.glob("shard-*.parquet")))
+    assert there > 3
+    report = vocabtool.embed(corpus, encode, out, shard_rows=SHARD, on_error="skip")
+    assert (report.resumed, report.skipped, report.counts.documents) == (there, 1, 11_999)
+    vocabtool.embed(corpus, encode, tmp_path / "whole", shard_rows=SHARD, on_error="skip")
+    assert files_of(out) == files_of(tmp_path / "whole")
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    """It is read once, and what is begun from it cannot be gone on with."""
+    command = [sys.executable, "-m", "vocabtool", "embed", "-", "-o", str(tmp_path / "out")]
+    command += ["--model", "python:tests.counted_letters:encode"]
+    first = subprocess.run(command, input=b"one\ntwo\n", capture_output=True)
+    assert first.returncode == 0, first.stderr
+    assert rows(tmp_path / "out")["id"].to_pylist() == ["-:1", "-:2"]
+    second = subprocess.run(command, input=b"one\ntwo\n", capture_output=True)
+    assert second.returncode == 3
+    assert b"cannot be read again" in second.stderr
+
+
+def test_wrong_numbers(corpus: Path, tmp_path: Path) -> None:
+    """Nothing is begun with them."""
+    for name in ("shard_rows", "batch_size", "workers", "threads"):
+        wrong: dict[str, Any] = {name: 0}
+        with pytest.raises(ValueError, match=f"{name}: wanted at least 1, got 0"):
+            vocabtool.embed(corpus, encode, tmp_path / "out", **wrong)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,210 @@
+"""Runs that are killed at random moments, or whose disk is full, and then gone on with.
+
+A tenth of the kills by default, all with ``--full``: ``pytest --full tests/embedding``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.counted_letters import LOG, SECONDS, files_of, noted_as, write_corpus
+
+DOCUMENTS: Final = 1500
+SHARD: Final = 100
+KILLS: Final = 60
+BATCH_SECONDS: Final = "0.02"
+LONGEST: Final = 6.0  # seconds from start to kill
+MODEL: Final = "python:tests.counted_letters:logged"
+
+
+class Runs:
+    """One corpus, and what an uninterrupted run makes of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.corpus = folder / "corpus.jsonl"
+        self.texts = write_corpus(self.corpus, DOCUMENTS)
+        self.names = {*map(noted_as, self.texts)}
+        self.environment = {**os.environ, SECONDS: BATCH_SECONDS, LOG: str(folder / "log")}
+        start = time.monotonic()
+        self.finish(folder / "whole", "1")
+        self.seconds = time.monotonic() - start
+        self.wanted = files_of(folder / "whole")
+
+    def command(self, out: Path, workers: str) -> list[str]:
+        """As a user starts it."""
+        options = ["--id-field", "id", "--keep", "title", "--shard-rows", str(SHARD), "--quiet"]
+        options += ["--batch-size", "20", "--workers", workers, "-o", str(out)]
+        return [
+            sys.executable,
+            "-m",
+            "vocabtool",
+            "embed",
+            str(self.corpus),
+            "--model",
+            MODEL,
+            *options,
+        ]
+
+    def start(self, out: Path, workers: str) -> subprocess.Popen[bytes]:
+        """Begin, or go on."""
+        return subprocess.Popen(
+            self.command(out, workers), env=self.environment, cwd=ROOT, start_new_session=True
+        )
+
+    def finish(self, out: Path, workers: str) -> None:
+        """Go on until all is done."""
+        assert self.start(out, workers).wait(timeout=120) == 0
+
+    def encoded(self) -> Counter[str]:
+        """How often each document was encoded since the log was begun."""
+        log = Path(self.environment[LOG])
+        lines = log.read_text().splitlines() if log.exists() else []
+        whole = (parts for parts in map(str.split, lines) if len(parts) == 2)  # not cut by a kill
+        return Counter(name for _, name in whole if name in self.names)
+
+    def forget(self) -> None:
+        """Begin the log anew."""
+        Path(self.environment[LOG]).unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """The corpus, and a whole run."""
+    return Runs(tmp_path_factory.mktemp("kills"))
+
+
+def killed(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Kill a run after a while; whether it was still at work."""
+    try:
+        process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return True
+    return False
+
+
+def killed_after(runs: Runs, process: subprocess.Popen[bytes], documents: int) -> bool:
+    """Kill a run when so many documents were encoded; whether it was still at work."""
+    deadline = time.monotonic() + 120
+    while process.poll() is None and runs.encoded().total() < documents:
+        assert time.monotonic() < deadline, "the run does not go on"
+        time.sleep(0.005)
+    return killed(process, 0)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_killed_run_goes_on(
+    workers: str, runs: Runs, full: bool, record_property: Callable[[str, object], None]
+) -> None:
+    """Killed at any moment: the folder ends with the same bytes, and little is done twice.
+
+    The moment is drawn from the time that a run takes, starting included, or from its documents.
+    No document is lost or there twice (the bytes are those of a whole run); what was encoded more
+    than once is at most one shard for each worker and kill.
+    """
+    generator = random.Random(int(workers))
+    rounds = KILLS if full else KILLS // 10
+    kills = rounds if workers == "1" else max(rounds // 6, 2)
+    at_work = redone = number = 0
+    while at_work < kills:  # a run that ended before its moment is looked at, but does not count
+        assert number < 3 * kills, "most runs end before they are killed"
+        out = runs.folder / f"out-{workers}-{number}"
+        runs.forget()
+        process = runs.start(out, workers)
+        if number % 2:
+            longest = min(LONGEST, 1.1 * runs.seconds)
+            at_work += killed(process, generator.uniform(0.1, longest))
+        else:
+            at_work += killed_after(runs, process, generator.randrange(DOCUMENTS - SHARD))
+        runs.finish(out, workers)
+        assert files_of(out) == runs.wanted
+        again = sum(count - 1 for count in runs.encoded().values())
+        assert again <= int(workers) * SHARD
+        redone += again
+        shutil.rmtree(out)
+        number += 1
+    record_property("runs", number)
+    record_property("killed_at_work", at_work)
+    record_property("documents_done_twice", redone)
+
+
+def test_killed_again_and_again(runs: Runs) -> None:
+    """Many kills of one run, each after one to three shards more: it comes to its end."""
+    out = runs.folder / "out-again"
+    runs.forget()
+    generator = random.Random(5)
+    kills = done = 0
+    while killed_after(runs, runs.start(out, "1"), done + generator.randint(SHARD, 3 * SHARD)):
+        kills += 1
+        done = runs.encoded().total()
+        assert kills <= 2 * DOCUMENTS // SHARD
+    assert kills > 3
+    assert files_of(out) == runs.wanted
+    assert sum(count - 1 for count in runs.encoded().values()) <= kills * SHARD
+
+
+def test_an_interrupted_run_goes_on(runs: Runs) -> None:
+    """Control-C leaves no half of a shard."""
+    out = runs.folder / "out-interrupted"
+    handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    main = "from vocabtool.cli.main import main; main()"
+    command = runs.command(out, "1")
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{handled}; {main}", *command[3:]],
+        env=runs.environment,
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+    )
+    while not (out / "shard-000002.parquet").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert b"Traceback" not in told
+    assert list(out.glob("*.part")) == []
+    runs.finish(out, "1")
+    assert files_of(out) == runs.wanted
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 32 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("no small disk: only who may mount a tmpfs has one")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk(small_disk: Path, runs: Runs) -> None:
+    """It is told, no half of a shard stays, and with more room the run goes on."""
+    out = small_disk / "out"
+    done = subprocess.run(
+        runs.command(out, "1"), env=runs.environment, cwd=ROOT, capture_output=True
+    )
+    assert done.returncode == 3
+    assert b"No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert list(out.glob("*.part")) == []
+    some = len(list(out.glob("shard-*.parquet")))
+    assert 0 < some < DOCUMENTS // SHARD
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    runs.finish(out, "1")
+    assert files_of(out) == runs.wanted

@@ -1,0 +1,91 @@
+"""The runner ray: a real Ray on this machine makes the folder that threads make."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.counted_letters import LOG, SECONDS, files_of, write_corpus
+from vocabtool.embedding.embed import embed
+from vocabtool.errors import VocabtoolError
+
+pytest.importorskip("ray", reason="Ray is an extra")
+
+DOCUMENTS: Final = 2000
+SHARD: Final = 200
+MODEL: Final = "python:tests.counted_letters:logged"
+
+
+def command(corpus: Path, out: Path, *options: str) -> list[str]:
+    """As a user starts it."""
+    given = ["--model", MODEL, "-o", str(out), "--shard-rows", str(SHARD), "--batch-size", "20"]
+    return [sys.executable, "-m", "vocabtool", "embed", str(corpus), *given, *options]
+
+
+def environment(log: Path, seconds: str = "0") -> dict[str, str]:
+    """Where texts are noted; Ray's workers import the model from here."""
+    told = {LOG: str(log), SECONDS: seconds, "RAY_USAGE_STATS_ENABLED": "0"}
+    return {**os.environ, **told, "PYTHONPATH": str(ROOT)}
+
+
+def at_work(log: Path) -> set[int]:
+    """The processes that have encoded something; the one that was started tries one text."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return {int(line.split()[0]) for line in lines}
+
+
+def test_ray_makes_the_same_folder_though_a_worker_is_killed(tmp_path: Path) -> None:
+    """Two actors, one of them killed while it is at work; bad rows are counted all the same."""
+    corpus = tmp_path / "corpus.jsonl"
+    write_corpus(corpus, DOCUMENTS)
+    with corpus.open("a") as file:
+        file.write("{\n")
+    skip = ("--on-error", "skip")
+    plain, out, log = tmp_path / "plain", tmp_path / "out", tmp_path / "log"
+    local = command(corpus, plain, *skip)
+    subprocess.run(local, env=environment(tmp_path / "other"), cwd=ROOT, check=True)
+    process = subprocess.Popen(
+        command(corpus, out, *skip, "--runner", "ray", "--workers", "2"),
+        env=environment(log, "0.1"),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    pids: set[int] = set()
+    while (len(pids) < 2 or not any(out.glob("shard-*.parquet"))) and process.poll() is None:
+        time.sleep(0.02)
+        pids = at_work(log) - {process.pid}
+    assert process.poll() is None, process.communicate()
+    os.kill(min(pids), signal.SIGKILL)
+    said, told = process.communicate(timeout=240)
+    assert process.returncode == 0, told
+    assert b"1 row that is no document" in said
+    assert files_of(out) == files_of(plain)
+    assert len(at_work(log) - {process.pid}) == 3
+    again = command(corpus, out, *skip, "--runner", "ray")
+    done = subprocess.run(again, env=environment(log), cwd=ROOT, capture_output=True, check=True)
+    assert b"nothing: all of it was there" in done.stdout
+
+
+def test_ray_reads_by_name(tmp_path: Path) -> None:
+    """A stream in this process is nothing that a worker elsewhere could read."""
+    with pytest.raises(VocabtoolError, match="by their names"):
+        embed(iter(["a"]), "python:tests.counted_letters:encode", tmp_path / "out", runner="ray")
+
+
+def test_what_fails_in_a_worker_is_told_as_anywhere(tmp_path: Path) -> None:
+    """A bad row, by file and line, without Ray's traceback."""
+    (tmp_path / "corpus.jsonl").write_text('{"text": "a"}\n{\n')
+    asked = command(tmp_path / "corpus.jsonl", tmp_path / "out", "--runner", "ray")
+    done = subprocess.run(asked, env=environment(tmp_path / "log"), cwd=ROOT, capture_output=True)
+    assert done.returncode == 3
+    assert b"error: %b:2: not JSON" % bytes(tmp_path / "corpus.jsonl") in done.stderr
+    assert not any(b"Traceback" in line for line in done.stderr.split(b"vocabtool: error: ")[1:])

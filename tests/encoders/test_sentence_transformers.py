@@ -1,0 +1,200 @@
+"""sentence-transformers: the library's own vectors, offline, and nothing of a stranger's is run."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
+
+pytest.importorskip("sentence_transformers", reason="the extra sentence-transformers is missing")
+
+from tests.builders.tiny_sentence_transformer import build
+from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
+
+TEXTS = ["I love to use Xapian", "", "use " * 100, "love", "unheard of"]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model."""
+    return build(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def model(sound: Path, tmp_path: Path) -> Path:
+    """A copy to change."""
+    return Path(shutil.copytree(sound, tmp_path / "model"))
+
+
+def test_values(sound: Path) -> None:
+    """As the library itself encodes, all at once and one by one."""
+    from sentence_transformers import SentenceTransformer
+
+    bare = SentenceTransformer(str(sound), local_files_only=True)
+    encoder = SentenceTransformersEncoder.open(sound)
+    assert encoder.dim == 8
+    wanted = bare.encode(TEXTS, show_progress_bar=False)
+    np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=0, atol=1e-6)
+
+
+def test_words(sound: Path) -> None:
+    """Words are those of its tokenizer, known and unknown."""
+    encoder = SentenceTransformersEncoder.open(sound)
+    assert encoder.words is not None
+    assert encoder.words.unknown("I love xapian Lucene") == ["lucene"]
+
+
+def test_without_words(model: Path) -> None:
+    """Where its files do not tell words, it encodes all the same, and the notes say why."""
+    encoder = SentenceTransformersEncoder.open(model)
+    (model / "tokenizer.json").unlink()
+    (model / "vocab.txt").unlink(missing_ok=True)
+    from vocabtool.encoders.sentence_transformers import _words_of
+
+    words, notes = _words_of(model)
+    assert words is None
+    assert "its words are not told" in notes[0]
+    assert encoder.encode(["love"]).shape == (1, 8)
+
+
+def test_quiet(sound: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing is drawn on anybody's terminal, and the library's own setting stays."""
+    from transformers.utils import logging
+
+    assert logging.is_progress_bar_enabled()
+    SentenceTransformersEncoder.open(sound).encode(TEXTS)
+    assert capfd.readouterr() == ("", "")
+    assert logging.is_progress_bar_enabled()
+
+
+def changed_readme(model: Path) -> None:
+    (model / "README.md").write_text("other")
+    (model / ".cache").write_text("hidden")
+
+
+def changed_weights(model: Path) -> None:
+    file = model / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+def changed_pooling(model: Path) -> None:
+    file = next(model.glob("*_Pooling/config.json"))
+    file.write_text(file.read_text() + " ")
+
+
+def renamed(model: Path) -> None:
+    (model / "config.json").rename(model / "config2.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [(changed_readme, True), (changed_weights, False), (changed_pooling, False), (renamed, False)],
+)
+def test_fingerprint(sound: Path, model: Path, change: Callable[[Path], None], same: bool) -> None:
+    """All files count but what people read."""
+    from vocabtool.encoders.sentence_transformers_files import files_fingerprint
+
+    assert files_fingerprint(model) == files_fingerprint(sound)
+    change(model)
+    assert (files_fingerprint(model) == files_fingerprint(sound)) is same
+
+
+def test_pickled_weights(model: Path) -> None:
+    """Weights in a pickle are refused before anything is loaded, unless trusted."""
+    import torch
+    from safetensors.torch import load_file
+
+    weights = load_file(model / "model.safetensors")
+    wanted = SentenceTransformersEncoder.open(model).encode(TEXTS)
+    torch.save(weights, model / "pytorch_model.bin")
+    assert np.array_equal(SentenceTransformersEncoder.open(model).encode(TEXTS), wanted)
+    (model / "model.safetensors").unlink()
+    with pytest.raises(UnsupportedFormat, match=r"pytorch_model\.bin: pickled weights.*--trust"):
+        SentenceTransformersEncoder.open(model)
+    trusted = SentenceTransformersEncoder.open(model, trust=True)
+    np.testing.assert_allclose(trusted.encode(TEXTS), wanted, rtol=0, atol=1e-6)
+    again = pickle.loads(pickle.dumps(trusted))
+    assert np.array_equal(again.encode(TEXTS), trusted.encode(TEXTS))
+
+
+def test_pickled_and_no_bin(model: Path) -> None:
+    """A pickle in the folder of a module is refused too."""
+    (model / "2_Dense").mkdir()
+    (model / "2_Dense" / "pytorch_model.bin").write_bytes(b"pickled")
+    (model / "2_Dense" / "other.safetensors").touch()  # which the library would not look at
+    with pytest.raises(UnsupportedFormat, match="2_Dense"):
+        SentenceTransformersEncoder.open(model)
+
+
+def with_modules(model: Path, change: Callable[[list[Any]], Any]) -> None:
+    file = model / "modules.json"
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+
+
+def test_code_of_its_own(model: Path, tmp_path: Path) -> None:
+    """A module that the folder brings is not imported without trust."""
+    ran = tmp_path / "ran"
+    (model / "mine.py").write_text(f"open({str(ran)!r}, 'w').close()\nraise OSError('mine')\n")
+    with_modules(model, lambda modules: [*modules[:1], modules[1] | {"type": "mine.Pooling"}])
+    with pytest.raises(UnsupportedFormat, match=r"'mine\.Pooling'.*--trust"):
+        SentenceTransformersEncoder.open(model)
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("wrong", ["os.system", "sentence_transformers", None, 17])
+def test_modules_of_others(model: Path, wrong: object) -> None:
+    """What is not the library's own is refused by name."""
+    with_modules(model, lambda modules: [modules[0] | {"type": wrong}, *modules[1:]])
+    with pytest.raises(UnsupportedFormat, match="module of its own"):
+        SentenceTransformersEncoder.open(model)
+
+
+@pytest.mark.parametrize("wrong", ["{}", "[17]", "[", "\udcff"])
+def test_damaged_modules(model: Path, wrong: str) -> None:
+    """A list of modules that is none is said to be."""
+    (model / "modules.json").write_bytes(wrong.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InvalidFile, match=r"modules\.json"):
+        SentenceTransformersEncoder.open(model)
+
+
+def test_damaged_weights(model: Path) -> None:
+    """What the library cannot load is named, with what it said."""
+    (model / "model.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(VocabtoolError, match="cannot load it"):
+        SentenceTransformersEncoder.open(model)
+
+
+def test_cached_name(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is found in the local cache, with its owner or without; else how to get it is said."""
+    snapshot = tmp_path / "models--sentence-transformers--tiny" / "snapshots" / ("0" * 40)
+    shutil.copytree(sound, snapshot)
+    (snapshot.parent.parent / "refs").mkdir()
+    (snapshot.parent.parent / "refs" / "main").write_text("0" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    wanted = SentenceTransformersEncoder.open(sound)
+    for name in ("tiny", "sentence-transformers/tiny"):
+        encoder = SentenceTransformersEncoder.open(name)
+        assert encoder.fingerprint == wanted.fingerprint
+        assert np.array_equal(encoder.encode(TEXTS), wanted.encode(TEXTS))
+    with pytest.raises(NotFound, match="hf download somebody/other"):
+        SentenceTransformersEncoder.open("somebody/other")
+    with pytest.raises(NotFound, match="no such folder"):
+        SentenceTransformersEncoder.open("a/b/c")
+
+
+def test_wrong_arguments(sound: Path) -> None:
+    """A file is no folder; a batch is at least one text."""
+    with pytest.raises(NotFound, match="it is a file"):
+        SentenceTransformersEncoder.open(sound / "config.json")
+    with pytest.raises(ValueError, match="at least 1"):
+        SentenceTransformersEncoder.open(sound, max_batch=0)

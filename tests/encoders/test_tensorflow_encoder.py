@@ -1,0 +1,738 @@
+"""The TensorFlow encoder gives what TensorFlow gives when it is called directly."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("tensorflow", reason="what is tested runs TensorFlow")
+
+import tensorflow as tf
+
+from tests.builders.encoder_models import DIM, WORDS, build, direct, loaded
+from tests.builders.tensorflow_models import quiet
+from tests.conftest import ROOT
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.encoders.tensorflow import TensorFlowEncoder
+from vocabtool.errors import (
+    InvalidFile,
+    NotFound,
+    NoVocabulary,
+    UnsupportedFormat,
+    VocabtoolError,
+)
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.tap_alignment import MARK
+
+USE = ROOT / "data" / "sentence_encoder"
+TEXTS = (
+    *("the quick brown fox", "", "Lazy dog zzz", "fox fox fox over the dog", "nothing known"),
+    *("the", "naïve 日本", "jumps over the lazy dog and the fox and the dog again", "zzz"),
+)
+BYTES = tuple(text.encode() for text in TEXTS)
+# Each takes texts and gives them vectors: those whose words are told apart in each of the ways.
+ANY_BATCH = (
+    *("serving", "columns", "unranked", "tf1_graph", "keras", "called", "one_signature"),
+    *("padded", "hub_module"),
+)
+ONE_BY_ONE = ("scalar", "scalar_to_row", "single")
+IDS = ("ids_masked", "ids_unmasked", "ids_of_4", "ids_single")
+
+Built = Callable[[str], Path]
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    """TensorFlow and Keras warn about what they do themselves."""
+    with quiet():
+        yield
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Saves a model of ``encoder_models.py`` when it is first asked for."""
+    folder = tmp_path_factory.mktemp("encoder_models")
+
+    def find(name: str) -> Path:
+        if not (folder / name).exists():
+            build(name, folder / name)
+        return folder / name
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def opened(built: Built) -> Callable[[str, bool], TensorFlowEncoder]:
+    """Opens a model when it is first asked for, with or without exact words."""
+    kept: dict[tuple[str, bool], TensorFlowEncoder] = {}
+
+    def find(name: str, exact: bool) -> TensorFlowEncoder:
+        if (name, exact) not in kept:
+            path = USE if name == "use" else built(name)
+            rule = "lower" if name.startswith("ids") else None
+            kept[name, exact] = TensorFlowEncoder.open(path, rule=rule, exact_words=exact)
+        return kept[name, exact]
+
+    return find
+
+
+Opened = Callable[[str, bool], TensorFlowEncoder]
+
+
+def rows(folder: Path, texts: Sequence[bytes]) -> NDArray[Any]:
+    """What TensorFlow gives for each text alone, by the shape that the signature wants."""
+    with loaded(folder) as model:
+        call = next(iter(model.signatures.values()), None) or model.__call__
+        spec = next(iter(call.structured_input_signature[1].values())) if model.signatures else None
+        shape = [1] * (spec.shape.rank if spec is not None and spec.shape.rank is not None else 1)
+        found = []
+        for text in texts:
+            answer = call(tf.reshape(tf.constant([text]), shape))
+            (part,) = answer.values() if isinstance(answer, dict) else [answer]
+            found.append(np.ravel(part.numpy()))
+        return np.array(found, np.float32)
+
+
+def same(one: Judged, other: Judged) -> None:
+    """Two judgements of the same texts, field by field."""
+    for name, first, second in zip(Judged._fields, one, other, strict=True):
+        if isinstance(first, pa.Array):
+            assert first.equals(second), name
+        else:
+            assert np.array_equal(first, second), name
+
+
+# Vectors.
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", ["serving", "padded", "tf1_graph", "one_signature", "use"])
+def test_vectors_are_those_of_tensorflow_to_the_bit(
+    name: str, exact: bool, built: Built, opened: Opened
+) -> None:
+    """For the same batch, with the model's reports in its graph or without."""
+    signature = "embed" if name == "one_signature" else "serving_default"
+    (wanted,) = direct(
+        USE if name == "use" else built(name), tf.constant(BYTES), signature
+    ).values()
+    got = opened(name, exact).encode(TEXTS)
+    assert got.dtype == np.float32
+    assert np.array_equal(got, wanted)
+    assert opened(name, exact).dim == wanted.shape[1]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", ["columns", "keras"])
+def test_a_column_of_texts_is_fed_as_one(
+    name: str, exact: bool, built: Built, opened: Opened
+) -> None:
+    """Shape (n, 1), as Keras wants it."""
+    (wanted,) = direct(built(name), tf.constant([[text] for text in BYTES])).values()
+    assert np.array_equal(opened(name, exact).encode(TEXTS), wanted)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_model_is_called_as_it_is_not_in_training(
+    exact: bool, built: Built, opened: Opened
+) -> None:
+    """Though it was traced for training first."""
+    with loaded(built("called")) as model:
+        wanted = model(tf.constant(BYTES), training=False).numpy()
+    encoder = opened("called", exact)
+    assert np.array_equal(encoder.encode(TEXTS), wanted)
+    assert encoder.notes[0] == "__call__, output '0' of shape (None, 6)"
+
+
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_a_model_of_one_text_is_called_for_each(name: str, built: Built, opened: Opened) -> None:
+    """To the bit, and it is said."""
+    encoder = opened(name, False)
+    assert np.array_equal(encoder.encode(TEXTS), rows(built(name), BYTES))
+    assert "the model takes one text at a time" in encoder.notes
+    assert encoder.max_batch == 256
+
+
+def test_a_model_of_four_texts_gets_four(built: Built, opened: Opened) -> None:
+    """The last batch is filled up, and what fills it is dropped."""
+    encoder = opened("batch_of_4", False)
+    texts = [*BYTES, *[BYTES[-1]] * 3]
+    parts = [
+        direct(built("batch_of_4"), tf.constant(texts[i : i + 4]))["vectors"] for i in (0, 4, 8)
+    ]
+    assert np.array_equal(encoder.encode(TEXTS), np.concatenate(parts)[: len(TEXTS)])
+    assert encoder.max_batch == 4
+    with pytest.raises(UnsupportedFormat, match="takes 4 texts at a time"):
+        TensorFlowEncoder.open(built("batch_of_4"), exact_words=True)
+
+
+@pytest.mark.parametrize("name", ["float64", "float16", "bfloat16"])
+def test_other_numbers_become_float32(name: str, built: Built, opened: Opened) -> None:
+    """As NumPy rounds them, and it is said."""
+    wanted = direct(built(name), tf.constant(BYTES))["vectors"].astype(np.float32)
+    got = opened(name, False).encode(TEXTS)
+    assert got.dtype == np.float32
+    assert np.array_equal(got, wanted)
+    assert f"its numbers are {name} and become float32" in opened(name, False).notes
+
+
+@pytest.mark.parametrize("name", [*ANY_BATCH, *ONE_BY_ONE, *IDS, "batch_of_4", "use"])
+def test_a_vector_does_not_depend_on_its_batch(name: str, opened: Opened) -> None:
+    """Alone, reversed, and among many and long others: within 1e-6."""
+    encoder = opened(name, False)
+    wanted = encoder.encode(TEXTS)
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    many = encoder.encode([*TEXTS, "fox " * 300, *TEXTS[::-1] * 40])
+    assert np.allclose(alone, wanted, rtol=0, atol=1e-6)
+    assert np.allclose(encoder.encode(TEXTS[::-1])[::-1], wanted, rtol=0, atol=1e-6)
+    assert np.allclose(many[: len(TEXTS)], wanted, rtol=0, atol=1e-6)
+    assert np.allclose(many[-len(TEXTS) :][::-1], wanted, rtol=0, atol=1e-6)
+
+
+def test_texts_come_as_strings_bytes_and_arrow_arrays(opened: Opened) -> None:
+    """Bytes that are not UTF-8 too; an array may be a slice, or large."""
+    encoder = opened("use", False)
+    wanted = encoder.encode(TEXTS)
+    for texts in (list(BYTES), pa.array(TEXTS), pa.array(TEXTS, pa.large_string())):
+        assert np.array_equal(encoder.encode(texts), wanted)
+    assert np.array_equal(encoder.encode(pa.array(["x", *TEXTS])[1:]), wanted)
+    assert encoder.encode([b"\xff\xfe", "\ud800"]).shape == (2, 32)
+    with pytest.raises(TypeError, match="got one"):
+        encoder.encode("the fox")
+    with pytest.raises(VocabtoolError, match="null"):
+        encoder.encode(pa.array(["a", None]))
+
+
+@pytest.mark.parametrize("name", ["serving", "scalar", "ids_masked", "of_unknown_shape"])
+def test_no_texts_are_no_rows(name: str, opened: Opened) -> None:
+    """Of the width that vectors have, told by the graph or by a text that was run."""
+    assert opened(name, False).encode([]).shape == (0, DIM)
+
+
+def test_batches_are_cut_at_max_batch(built: Built) -> None:
+    """Each is one call of the model."""
+    encoder = TensorFlowEncoder.open(built("serving"), max_batch=4)
+    parts = [direct(built("serving"), tf.constant(BYTES[i : i + 4]))["vectors"] for i in (0, 4, 8)]
+    assert np.array_equal(encoder.encode(TEXTS), np.concatenate(parts))
+    assert encoder.max_batch == 4
+    with pytest.raises(ValueError, match="max_batch=0"):
+        TensorFlowEncoder.open(built("serving"), max_batch=0)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_threads_may_encode_together(exact: bool, opened: Opened) -> None:
+    """Each gets the vectors, and the words, of its own texts."""
+    encoder = opened("use", exact)
+    wanted = {n: encoder.encode(TEXTS * n) for n in range(1, 5)}
+    judge = opened("use", True).encode_judged if exact else None
+    judged = {n: judge(TEXTS * n).judged for n in wanted} if judge else {}
+
+    def work(n: int) -> int:
+        assert np.array_equal(encoder.encode(TEXTS * n), wanted[n])
+        if judge:
+            same(judge(TEXTS * n).judged, judged[n])
+        return n
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, [1, 2, 3, 4] * 5)) == [1, 2, 3, 4] * 5
+
+
+def test_pipe_gives_rows_while_texts_come(opened: Opened) -> None:
+    """Of an endless source."""
+    encoder: Encoder = opened("serving", False)
+    endless = (TEXTS[i % len(TEXTS)] for i in count())
+    got = list(islice(encoder.pipe(endless, batch_size=len(TEXTS), workers=2), 20))
+    assert np.array_equal(got, np.tile(encoder.encode(TEXTS), (3, 1))[:20])
+
+
+# Which function and output.
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("default_among", "signature serving_default, output 'vectors' of shape (None, 6)"),
+        ("one_signature", "signature embed, output 'vectors' of shape (None, 6)"),
+        ("hub_module", "signature default, output 'default' of shape (None, 6)"),
+        ("default_output", "signature serving_default, output 'default' of shape (None, 6)"),
+        ("with_scores", "signature serving_default, output 'vectors' of shape (None, 6)"),
+        ("use", "signature serving_default, output 'outputs' of shape (None, 32)"),
+    ],
+)
+def test_what_was_found_is_named(name: str, told: str, opened: Opened) -> None:
+    """The signature first, then the output with its shape."""
+    assert opened(name, False).notes[0] == told
+
+
+def test_a_signature_and_an_output_can_be_chosen(built: Built) -> None:
+    """Each by its name; the model's call, too."""
+    first, second = (
+        TensorFlowEncoder.open(built("two_signatures"), signature=name)
+        for name in ("first", "second")
+    )
+    assert np.array_equal(first.encode(TEXTS) * 2, second.encode(TEXTS))
+    one, twice = (
+        TensorFlowEncoder.open(built("two_outputs"), output=name) for name in ("vectors", "twice")
+    )
+    assert np.array_equal(one.encode(TEXTS) * 2, twice.encode(TEXTS))
+    called = TensorFlowEncoder.open(USE, signature="__call__")
+    assert called.notes[0].startswith("__call__, output '0'")
+    kept = TensorFlowEncoder.open(built("two_signatures"), signature="kept_second")
+    assert np.array_equal(kept.encode(TEXTS), second.encode(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("two_signatures", {}, r"(?s)several.*--signature.*first gives.*second gives"),
+        ("two_outputs", {}, r"(?s)several.*--output.*'twice' of shape \(None, 6\).*'vectors'"),
+        ("serving", {"signature": "other"}, "(?s)no signature 'other'.*serving_default wants"),
+        ("serving", {"output": "other"}, "(?s)output 'other'.*gives 'vectors'"),
+        ("with_scores", {"output": "scores"}, r"'scores' of shape \(None,\), .* one number for"),
+        ("rank_3", {}, r"\(None, 1, 6\), float32: several vectors for each text"),
+        ("ragged", {}, "rows of different lengths"),
+        ("integers", {}, "int32: no floating-point numbers"),
+        ("no_texts", {}, r"wants input: float32 \(None, 4\)"),
+        ("two_inputs", {}, r"wants answer: string \(None,\), question: string \(None,\)"),
+        ("ids_masked", {}, r"(?s)ids: int32 \(None, None\).*--rule.*whitespace.*--name"),
+    ],
+)
+def test_what_cannot_be_taken_is_listed(
+    name: str, given: dict[str, str], told: str, built: Built
+) -> None:
+    """With all that the model has, and the model's path."""
+    with pytest.raises(UnsupportedFormat, match=told) as caught:
+        TensorFlowEncoder.open(built(name), **given)  # type: ignore[arg-type] # options of any kind
+    assert str(caught.value).startswith(f"{built(name)}: ")
+
+
+def test_an_answer_without_a_row_for_each_text_is_refused(opened: Opened) -> None:
+    """Where the graph promised one."""
+    with pytest.raises(UnsupportedFormat, match=r"shape \(1, 6\) for 9 texts"):
+        opened("one_row", False).encode(TEXTS)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_text_that_a_model_fails_at_is_named(exact: bool, built: Built) -> None:
+    """Out of a whole batch; afterwards others are encoded as before."""
+    encoder = TensorFlowEncoder.open(built("numbers_looked_up"), exact_words=exact)
+    texts = [str(number) for number in range(1, 200)]
+    for _ in range(2):
+        with pytest.raises(UnsupportedFormat, match=r"at the text b'x y': .*: x y"):
+            encoder.encode([*texts, "x y", "3"])
+    assert encoder.encode(texts)[:, 0].tolist() == list(range(1, 200))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_vector_that_is_not_finite_is_refused_with_its_text(exact: bool, built: Built) -> None:
+    """Whose vector it is, is said."""
+    encoder = TensorFlowEncoder.open(built("numbers_looked_up"), exact_words=exact)
+    with pytest.raises(UnsupportedFormat, match=r"vector with nan for the text b'0\.0'"):
+        encoder.encode(["1", "2", "0.0", "3"])
+    if exact:
+        with pytest.raises(UnsupportedFormat, match=r"vector with nan for the text b'0\.0'"):
+            encoder.encode_judged(["1", "2", "0.0", "3"])
+
+
+# Ids.
+
+
+def id_rows(texts: Sequence[str], length: int | None) -> list[list[int]]:
+    """The ids that words have in the asset of the models, by Python."""
+    known = {"[PAD]": 0, "[UNK]": 1, **{word: i + 2 for i, word in enumerate(WORDS[1:])}}
+    cut = [[known.get(word, 1) for word in text.lower().split()][:length] for text in texts]
+    longest = length or max(map(len, cut))
+    return [row + [0] * (longest - len(row)) for row in cut]
+
+
+def test_words_are_fed_as_ids(built: Built, opened: Opened) -> None:
+    """Filled up with the id of the padding; what a rule makes of texts is looked up."""
+    wanted = direct(built("ids_masked"), tf.constant(id_rows(TEXTS, None), tf.int32))["vectors"]
+    assert np.array_equal(opened("ids_masked", False).encode(TEXTS), wanted)
+    notes = opened("ids_masked", False).notes
+    assert any("filled up with the id 0, which is the entry '[PAD]'" in note for note in notes)
+    assert "unknown words are given the id 1" in notes
+
+
+def test_texts_are_cut_off_at_the_models_length_and_counted(built: Built) -> None:
+    """Every text that has more words."""
+    encoder = TensorFlowEncoder.open(built("ids_of_4"), rule="lower")
+    wanted = direct(built("ids_of_4"), tf.constant(id_rows(TEXTS, 4), tf.int64))["vectors"]
+    assert np.array_equal(encoder.encode(TEXTS), wanted)
+    assert encoder.notes[-1] == "2 texts were cut off: the model takes 4 ids each"
+
+
+def test_where_filling_changes_vectors_texts_of_one_length_go_together(
+    built: Built, opened: Opened
+) -> None:
+    """Then a text has the vector that it has alone."""
+    encoder = opened("ids_unmasked", False)
+    assert any("equally many ids" in note for note in encoder.notes)
+    assert not any("equally many ids" in note for note in opened("ids_masked", False).notes)
+    alone = [
+        direct(built("ids_unmasked"), tf.constant(id_rows([text], None) or [[0]], tf.int64))
+        for text in TEXTS
+        if text
+    ]
+    wanted = np.concatenate([each["vectors"] for each in alone])
+    got = encoder.encode([text for text in TEXTS if text])
+    assert np.allclose(got, wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ids_masked", "ids_of_4"])
+def test_a_vocabulary_of_more_ids_than_the_model_has_is_refused(
+    name: str, built: Built, tmp_path: Path
+) -> None:
+    """On opening, not at the first text with such a word."""
+    copy = shutil.copytree(built(name), tmp_path / "copy")
+    with (copy / "assets" / f"{name}_words.txt").open("a") as file:
+        file.write("more\n")
+    with pytest.raises(UnsupportedFormat, match=r"fails at the id 10 of .*0\.\.10.*--name"):
+        TensorFlowEncoder.open(copy, rule="lower")
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_words_that_are_fed_are_told_with_the_vectors(name: str, opened: Opened) -> None:
+    """One lookup for both."""
+    encoder = opened(name, True)
+    found = encoder.encode_judged(TEXTS)
+    assert np.array_equal(found.vectors, encoder.encode(TEXTS))
+    assert encoder.words is not None
+    same(found.judged, encoder.words.judge(TEXTS))
+    assert encoder.encode_judged([]).vectors.shape == (0, DIM)
+
+
+# Words.
+
+
+def test_words_are_recovered_without_running(opened: Opened) -> None:
+    """As ``Words.of`` recovers them."""
+    words = opened("use", False).words
+    assert words is not None
+    assert words.how == "recovered"
+    assert words.unknown("I love to use Xapian!") == ["xapian"]
+    assert opened("use", False).exact is False
+    with pytest.raises(VocabtoolError, match="exact_words=True"):
+        opened("use", False).encode_judged(TEXTS)
+
+
+def test_words_that_are_not_understood_are_none_and_it_is_said(built: Built) -> None:
+    """Exact words are recommended where the model looks words up at all."""
+    encoder = TensorFlowEncoder.open(built("running_python"), trust=True)
+    assert encoder.words is None
+    assert any("not recovered" in note and "--exact-words" in note for note in encoder.notes)
+    hashed = TensorFlowEncoder.open(built("by_hash"))
+    assert hashed.words is None
+    assert any("not recovered" in n and "--exact-words" not in n for n in hashed.notes)
+    with pytest.raises(NoVocabulary):
+        TensorFlowEncoder.open(built("by_hash"), exact_words=True)
+
+
+def test_a_rule_may_be_named_but_not_with_exact_words(built: Built) -> None:
+    """The words of a rule are the caller's, exact ones the model's."""
+    words = TensorFlowEncoder.open(built("serving"), rule="keras").words
+    assert words is not None
+    assert words.how == "named"
+    with pytest.raises(VocabtoolError, match="name no rule"):
+        TensorFlowEncoder.open(built("serving"), rule="keras", exact_words=True)
+    for name in ("serving", "ids_masked"):
+        with pytest.raises(VocabtoolError, match=r"not a rule.*mean keras"):
+            TensorFlowEncoder.open(built(name), rule="kreas")
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", [*ANY_BATCH, *ONE_BY_ONE, "use"])
+def test_exact_words_and_vectors_come_out_of_one_run(
+    name: str, built: Built, opened: Opened
+) -> None:
+    """The words are those of ``Words.of(exact=True)``, the vectors those of the model."""
+    encoder = opened(name, True)
+    found = encoder.encode_judged(TEXTS)
+    words = Words.of(USE if name == "use" else built(name), exact=True)
+    same(found.judged, words.judge(TEXTS))
+    assert np.allclose(found.vectors, opened(name, False).encode(TEXTS), rtol=0, atol=1e-6)
+    assert encoder.words is not None
+    assert encoder.words.fingerprint == words.fingerprint
+    assert encoder.words.vocabulary == words.vocabulary
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "per_text"),
+    [
+        ("padded", "n texts are run for n", 1),
+        ("serving", "2 n texts are run for n", 2),
+        ("scalar", "n texts are run one by one", 1),
+    ],
+)
+def test_what_exact_words_cost_is_said_and_true(
+    name: str, told: str, per_text: int, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts that the model is given, counted; sentinels are dropped from vectors and words."""
+    encoder = opened(name, True)
+    assert any(note.startswith("exact words") and told in note for note in encoder.notes)
+    given: list[bytes] = []
+    entry = encoder._tap._model.entry
+    feed = type(entry).feed
+
+    def counted(self: Any, texts: Sequence[bytes]) -> Any:
+        given.extend(texts)
+        return feed(self, texts)
+
+    monkeypatch.setattr(type(entry), "feed", counted)
+    found = encoder.encode_judged(TEXTS)
+    assert len(given) == per_text * len(TEXTS)
+    assert given.count(MARK) == (per_text - 1) * len(TEXTS)
+    assert len(found.vectors) == len(found.judged.offsets) - 1 == len(TEXTS)
+
+
+def test_without_sentinels_vectors_are_the_same_to_the_bit(opened: Opened) -> None:
+    """Where shapes tell whose words they are."""
+    wanted = opened("padded", False).encode(TEXTS)
+    assert np.array_equal(opened("padded", True).encode_judged(TEXTS).vectors, wanted)
+
+
+def test_a_text_may_hold_the_sentinel(built: Built, opened: Opened) -> None:
+    """Then the batch does not add up, and each text is run alone."""
+    texts = [*TEXTS, MARK.decode(), f"fox {MARK.decode()} fox"]
+    found = opened("serving", True).encode_judged(texts)
+    same(found.judged, Words.of(built("serving"), exact=True).judge(texts))
+    assert np.allclose(found.vectors, opened("serving", False).encode(texts), rtol=0, atol=1e-6)
+
+
+def test_exact_words_of_many_batches_are_one_answer(built: Built, opened: Opened) -> None:
+    """More texts than are run at once."""
+    small = TensorFlowEncoder.open(built("serving"), exact_words=True, max_batch=4)
+    found, wanted = small.encode_judged(TEXTS), opened("serving", True).encode_judged(TEXTS)
+    same(found.judged, wanted.judged)
+    assert np.allclose(found.vectors, wanted.vectors, rtol=0, atol=1e-6)
+    empty = small.encode_judged([])
+    assert empty.vectors.shape == (0, DIM)
+    assert empty.judged.offsets.tolist() == [0]
+
+
+def test_exact_words_are_those_of_the_signature_that_is_run(built: Built) -> None:
+    """Of several."""
+    encoder = TensorFlowEncoder.open(built("two_signatures"), signature="second", exact_words=True)
+    words = encoder.words
+    assert words is not None
+    assert words.describe() == (
+        "the model itself is run (signature second), and reports what it looks up",
+    )
+    assert words.unknown("The quick zzz") == ["zzz"]
+
+
+# What is not run.
+
+
+def test_models_that_reach_out_need_trust(built: Built, tmp_path: Path) -> None:
+    """Files and Python; what is refused is named with its place."""
+    for exact in (False, True):
+        with pytest.raises(UnsupportedFormat, match=r"(?s)ReadFile at function .*--trust"):
+            TensorFlowEncoder.open(built("reading_files"), exact_words=exact)
+        with pytest.raises(UnsupportedFormat, match="PyFunc at function"):
+            TensorFlowEncoder.open(built("running_python"), exact_words=exact)
+    (tmp_path / "note.txt").write_text("the quick fox")
+    trusted = TensorFlowEncoder.open(built("reading_files"), trust=True)
+    wanted = TensorFlowEncoder.open(built("serving")).encode(["the quick fox"])
+    assert np.allclose(trusted.encode([str(tmp_path / "note.txt")]), wanted, rtol=0, atol=1e-6)
+
+
+def test_no_signature_writes_a_checkpoint(tmp_path: Path) -> None:
+    """What every SavedModel holds to save its variables does nothing in the copy that runs."""
+    target = tmp_path / "written"
+    vectors = tf.Variable(np.eye(4, dtype=np.float32))
+
+    def serve(texts: Any) -> Any:
+        saving = tf.raw_ops.SaveV2(
+            prefix=str(target), tensor_names=["x"], shape_and_slices=[""], tensors=[texts]
+        )
+        with tf.control_dependencies([saving]):
+            return {"vectors": tf.gather(vectors, tf.strings.length(texts))}
+
+    module = tf.Module()
+    module.vectors = vectors
+    spec = tf.TensorSpec([None], tf.string)
+    module.serve = tf.function(serve, input_signature=[spec], autograph=False)
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.serve)
+    encoder = TensorFlowEncoder.open(tmp_path / "model")
+    assert encoder.encode(["", "ab"]).tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+    assert list(tmp_path.glob("written*")) == []
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    """A Keras archive with how to export it; nothing at all as everywhere."""
+    (tmp_path / "model.keras").write_bytes(b"PK\x03\x04")
+    with pytest.raises(UnsupportedFormat, match=r"model\.export\(FOLDER\)"):
+        TensorFlowEncoder.open(tmp_path / "model.keras")
+    with pytest.raises(NotFound, match="no such file or folder"):
+        TensorFlowEncoder.open(tmp_path / "missing")
+
+
+def test_a_missing_tensorflow_is_named_with_the_extra() -> None:
+    """Before anything is read."""
+    code = (
+        "import sys\n"
+        "sys.modules['tensorflow'] = None\n"
+        "from vocabtool.encoders.tensorflow import TensorFlowEncoder\n"
+        "try:\n"
+        "    TensorFlowEncoder.open(sys.argv[1])\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(USE)], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert "tensorflow, which cannot be imported" in done.stdout
+    assert "pip install '.[tensorflow]'" in done.stdout
+
+
+# Fingerprints and pickles.
+
+
+def changed(folder: Path, file: str) -> None:
+    """Another byte at the end, which TensorFlow does not look at or does not mind."""
+    with (folder / file).open("ab") as opened:
+        opened.write(b" ")
+
+
+def test_the_fingerprint_is_that_of_the_content(built: Built, tmp_path: Path) -> None:
+    """Not of the folder, of batches, of how words are told, or of a file that says nothing."""
+    wanted = TensorFlowEncoder.open(built("serving"))
+    assert len(bytes.fromhex(wanted.fingerprint)) == hashlib.sha256().digest_size
+    copy = shutil.copytree(built("serving"), tmp_path / "copy")
+    (copy / "fingerprint.pb").unlink()
+    os.utime(copy / "saved_model.pb", (0, 0))
+    for other in (
+        TensorFlowEncoder.open(copy),
+        TensorFlowEncoder.open(copy, max_batch=3),
+        TensorFlowEncoder.open(copy, exact_words=True, trust=True),
+        TensorFlowEncoder.open(copy, signature="serving_default", output="vectors"),
+    ):
+        assert other.fingerprint == wanted.fingerprint
+
+
+def test_all_that_decides_vectors_is_in_the_fingerprint(built: Built, tmp_path: Path) -> None:
+    """Variables, assets, the signature, the output, the rule, the vocabulary's place."""
+    copy = shutil.copytree(built("ids_masked"), tmp_path / "copy")
+    prints = [
+        TensorFlowEncoder.open(copy, rule="lower").fingerprint,
+        TensorFlowEncoder.open(copy, rule="whitespace").fingerprint,
+        *(
+            TensorFlowEncoder.open(built("two_signatures"), signature=name).fingerprint
+            for name in ("first", "second", "kept_first")
+        ),
+        *(
+            TensorFlowEncoder.open(built("two_outputs"), output=name).fingerprint
+            for name in ("vectors", "twice")
+        ),
+    ]
+    changed(copy, "variables/variables.data-00000-of-00001")
+    prints.append(TensorFlowEncoder.open(copy, rule="lower").fingerprint)
+    listed = copy / "assets" / "ids_masked_words.txt"
+    listed.write_text(listed.read_text().replace("dog", "cat"))
+    prints.append(TensorFlowEncoder.open(copy, rule="lower").fingerprint)
+    (copy / "assets" / "more").mkdir()
+    (copy / "assets" / "more" / "empty").write_bytes(b"")
+    prints.append(TensorFlowEncoder.open(copy, rule="lower").fingerprint)
+    assert len({*prints}) == len(prints)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_encoder_is_opened_again_where_it_is_unpickled(
+    exact: bool, built: Built, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With all its options, from another working folder."""
+    monkeypatch.chdir(built("two_signatures").parent)
+    encoder = TensorFlowEncoder.open(
+        "two_signatures", signature="second", exact_words=exact, max_batch=7
+    )
+    pickled = pickle.dumps(encoder)
+    monkeypatch.chdir(tmp_path)
+    again = pickle.loads(pickled)
+    assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
+    assert (again.fingerprint, again.max_batch, again.exact) == (encoder.fingerprint, 7, exact)
+
+
+def test_another_model_in_its_place_is_not_opened_again(built: Built, tmp_path: Path) -> None:
+    """What was pickled is not what would be unpickled."""
+    copy = shutil.copytree(built("serving"), tmp_path / "copy")
+    pickled = pickle.dumps(TensorFlowEncoder.open(copy))
+    changed(copy, "variables/variables.data-00000-of-00001")
+    with pytest.raises(InvalidFile, match="changed since"):
+        pickle.loads(pickled)
+
+
+# Handles.
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of TensorFlow Hub, and no proxy."""
+    reason = "handles are fetched by tensorflow_hub, which needs pkg_resources (setuptools<81)"
+    pytest.importorskip("tensorflow_hub", reason=reason)
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("no_proxy", "*")
+    return tmp_path / "cache"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A server of files that logs nothing."""
+
+    def log_message(self, *args: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """A server of a folder's files, on this machine; its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_handle_is_fetched_once(built: Built, cache: Path, tmp_path: Path) -> None:
+    """From a server, as an archive; then it is in the cache, where a pickle finds it, too."""
+    served = tmp_path / "served"
+    served.mkdir()
+    with tarfile.open(served / "module", "w:gz") as archive:
+        archive.add(built("hub_module"), ".")
+    with serving(served) as address:
+        handle = f"{address}/module"
+        encoder = TensorFlowEncoder.open(handle)
+    assert np.array_equal(
+        encoder.encode(TEXTS), TensorFlowEncoder.open(built("hub_module")).encode(TEXTS)
+    )
+    assert pickle.loads(pickle.dumps(encoder)).fingerprint == encoder.fingerprint
+    assert encoder.__reduce__()[1][0] == handle
+
+
+def test_a_handle_that_cannot_be_fetched_is_said(cache: Path) -> None:
+    """Where the cache is, how to fill it, and what went wrong."""
+    with pytest.raises(NotFound, match=r"(?s)not in the local cache.*could not be fetched now: .*"):
+        TensorFlowEncoder.open("http://127.0.0.1:1/module")
+    with pytest.raises(NotFound, match="not in the local cache"):
+        TensorFlowEncoder.open("http://127.0.0.1:1/module", exact_words=True)

@@ -1,0 +1,209 @@
+"""Files beside a saved_model.pb: what is read of them, and what is refused and said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import vocabtool
+from tests.builders import saved_model_bytes as b
+from vocabtool import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat
+from vocabtool.formats.saved_model import assets
+from vocabtool.formats.saved_model.assets import AssetFolder, read_unlinked
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n"
+LINES = b"".join(b"word%d\n" % number for number in range(12))
+# The first piece <unk> with a score: how a SentencePiece model begins.
+PIECE = b.field(1, b.field(1, b"<unk>") + b"\x15\0\0\0\0")
+NOTHING = b.saved_model(b.graph(b.node(b"x", b"Placeholder")))
+
+
+def table_from(filename: bytes) -> bytes:
+    """A GraphDef with a table that is filled from a file."""
+    return b.graph(
+        b.const(b"path", b.scalar_tensor(filename)),
+        b.node(b"table", b"HashTableV2"),
+        b.node(
+            b"fill",
+            b"InitializeTableFromTextFileV2",
+            b"table",
+            b"path",
+            key_index=b.number(3, -2),
+            value_index=b.number(3, -1),
+        ),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model without words, and its empty folder of assets."""
+    (tmp_path / "saved_model.pb").write_bytes(NOTHING)
+    (tmp_path / "assets").mkdir()
+    return tmp_path
+
+
+def only_warning(folder: Path) -> str:
+    found = vocabtool.inspect(folder)
+    (warning,) = found.warnings
+    return warning
+
+
+def test_an_asset_that_was_not_fetched(folder: Path) -> None:
+    """A pointer of Git LFS is no vocabulary, whether a table names it or not."""
+    (folder / "assets" / "words.txt").write_bytes(POINTER)
+    expected = "assets/words.txt: a pointer of Git LFS, not the file itself"
+    assert only_warning(folder).startswith(expected)
+    assert only_warning(folder).endswith("Fetch the file with `git lfs pull`.")
+    (folder / "saved_model.pb").write_bytes(b.saved_model(table_from(b"words.txt")))
+    assert f": {expected}" in only_warning(folder)
+    assert vocabtool.vocabularies(folder) == ()
+
+
+def test_metadata_that_was_not_fetched(folder: Path) -> None:
+    """A pointer of Git LFS in the place of keras_metadata.pb is said to be just that."""
+    (folder / "keras_metadata.pb").write_bytes(POINTER)
+    assert only_warning(folder).startswith("keras_metadata.pb: a pointer of Git LFS")
+
+
+def test_metadata_that_is_a_link(folder: Path) -> None:
+    """keras_metadata.pb is not opened through a symbolic link, not even a broken one."""
+    (folder / "keras_metadata.pb").symlink_to(folder / "nowhere")
+    assert only_warning(folder).startswith("keras_metadata.pb: a symbolic link: it is not opened")
+
+
+def test_variables_that_are_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """variables/ is not opened through a symbolic link."""
+    node = b.node(b"v", b"VarHandleOp", dtype=b.number(6, b.STRING))
+    (folder / "saved_model.pb").write_bytes(b.saved_model(b.graph(node)))
+    (folder / "variables").symlink_to(tmp_path_factory.mktemp("elsewhere"))
+    assert "variables.index: a symbolic link: it is not opened" in only_warning(folder)
+
+
+def test_assets_that_are_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """assets/ is not listed through a symbolic link, and that is said; so is each link in it."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (folder / "assets" / "words.txt").symlink_to(elsewhere / "words.txt")
+    assert only_warning(folder).startswith("assets/words.txt: a symbolic link: it is not opened")
+    (folder / "assets" / "words.txt").unlink()
+    (folder / "assets").rmdir()
+    (folder / "assets").symlink_to(elsewhere)
+    assert only_warning(folder).startswith("assets: a symbolic link: it is not opened")
+
+
+def test_a_model_that_is_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The folder of a model may be a link: the user chose it."""
+    (folder / "assets" / "words.txt").write_bytes(LINES)
+    link = tmp_path_factory.mktemp("links") / "model"
+    link.symlink_to(folder)
+    (vocabulary,) = vocabtool.vocabularies(link)
+    assert vocabulary.size == 12
+
+
+def test_a_name_that_the_system_refuses(folder: Path) -> None:
+    """An asset's name of 300 bytes makes the result incomplete."""
+    (folder / "saved_model.pb").write_bytes(b.saved_model(table_from(b"a" * 300)))
+    assert only_warning(folder).endswith(f": assets/{'a' * 300}: File name too long")
+
+
+def test_what_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that may not be read is a warning, and does not hide the others."""
+    (folder / "keras_metadata.pb").write_bytes(b"")
+    (folder / "assets" / "a.txt").write_bytes(LINES)
+    (folder / "assets" / "b.txt").write_bytes(LINES)
+    read_bytes = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name in ("keras_metadata.pb", "a.txt"):
+            raise PermissionError(13, "Permission denied")
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    found = vocabtool.inspect(folder)
+    assert found.warnings == (
+        "keras_metadata.pb: Permission denied",
+        "assets/a.txt: Permission denied",
+    )
+    assert [vocabulary.name for vocabulary in found.vocabularies] == ["b.txt"]
+
+
+def test_a_folder_that_may_not_be_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """assets/ that cannot be listed makes the result incomplete."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert only_warning(folder) == "assets: Permission denied"
+
+
+def test_a_file_larger_than_the_cap(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too large is refused before it is read, whatever it looks like."""
+    monkeypatch.setattr(assets, "MAX_FILE", 20)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("it was read"))
+    for content in (LINES, PIECE * 3):
+        (folder / "assets" / "a").write_bytes(content)
+        with pytest.raises(UnsupportedFormat, match=r"assets/a: larger than 20 bytes"):
+            read_unlinked(folder / "assets" / "a")
+        with pytest.raises(UnsupportedFormat, match=r"assets/a: larger than 20 bytes"):
+            AssetFolder(folder).read(b"a")
+
+
+def test_a_frozen_graph_reads_assets_beside_it(tmp_path: Path) -> None:
+    """Passed as a file or by its folder, a frozen graph finds its assets beside the file."""
+    folder = tmp_path / "model"
+    for assets_, content in ((tmp_path, b"wrong\n"), (folder, b"right\n")):
+        (assets_ / "assets").mkdir(parents=True)
+        (assets_ / "assets" / "words.txt").write_bytes(content)
+    (folder / "saved_model.pb").write_bytes(table_from(b"words.txt"))
+    for path in (folder, folder / "saved_model.pb"):
+        (vocabulary,) = vocabtool.vocabularies(path)
+        assert vocabulary.tokens == ["right"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        b.node(b"t", b"MutableHashTableV2"),
+        b.node(b"v", b"VarHandleOp", dtype=b.number(6, b.STRING)),
+    ],
+)
+def test_a_frozen_graph_has_no_checkpoint(node: bytes, tmp_path: Path) -> None:
+    """Words that only a checkpoint can hold make a frozen graph incomplete."""
+    (tmp_path / "frozen.pb").write_bytes(b.graph(node))
+    assert only_warning(tmp_path / "frozen.pb") == (
+        "words in variables or growing tables are not read: a frozen graph has no checkpoint"
+    )
+
+
+def test_a_cut_graph_with_a_large_first_node(tmp_path: Path) -> None:
+    """A truncated frozen graph is cut off, not something else, however large its first node."""
+    words = b.string_tensor([b"%06d" % number for number in range(3000)])
+    data = b.graph(b.const(b"words", words), *b.table_nodes([b"a"]))
+    for end in (len(data) - 3, 10_000, 5_000, 200):
+        (tmp_path / "frozen.pb").write_bytes(data[:end])
+        with pytest.raises(InvalidFile, match=r"frozen\.pb: .* past the end"):
+            vocabtool.inspect(tmp_path / "frozen.pb")
+    (tmp_path / "frozen.pb").write_bytes(data[:5])
+    with pytest.raises(UnknownFormat, match="not a model that vocabtool reads"):
+        vocabtool.inspect(tmp_path / "frozen.pb")
+
+
+def test_a_cut_graph_of_small_nodes(tmp_path: Path) -> None:
+    """A copy as text is but one possibility where a binary file has no CR before a newline."""
+    data = b.graph(*(b.node(b"n%05d" % number, b"NoOp") for number in range(4000)))
+    (tmp_path / "frozen.pb").write_bytes(data[:-1])
+    with pytest.raises(InvalidFile, match=r"past the end.*; perhaps .* if the file was copied as"):
+        vocabtool.inspect(tmp_path / "frozen.pb")
+
+
+def test_a_folder_that_may_not_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that the system does not open is not found, with its reason."""
+    (tmp_path / "saved_model.pb").write_bytes(NOTHING)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(NotFound, match=r"saved_model\.pb: Permission denied"):
+        vocabtool.inspect(tmp_path)

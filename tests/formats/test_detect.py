@@ -1,0 +1,465 @@
+"""Which reader gets a file, what a folder of vocabulary files gives, and how one of them is picked.
+
+What each reader makes of its format is tested beside it; SavedModels are in test_saved_model.py.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vocabtool
+from tests.builders import saved_model_bytes as b
+from tests.conftest import ROOT
+from tests.reader_checks import FILES
+from vocabtool import (
+    InvalidFile,
+    NotFound,
+    NoVocabulary,
+    UnknownFormat,
+    UnsupportedFormat,
+    VocabtoolError,
+    Words,
+)
+from vocabtool.formats import model_folder
+from vocabtool.formats.extraction import pick
+from vocabtool.formats.readers import READERS
+
+WORDS = tuple(b"word%d" % number for number in range(12))
+VOCAB_TXT = b"[PAD]\n[UNK]\nthe\n##s\nof\n##ly\n"
+VOCAB_JSON = b'{"the": 0, "of": 1, "to": 2}'
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
+def sentencepiece_model() -> bytes:
+    """A small unigram model, trained here."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="it writes the models")
+    choose = random.Random(0)
+    texts = (" ".join(choose.choices(("alpha", "beta", "gamma"), k=8)) for _ in range(300))
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=texts,
+        model_writer=written,
+        vocab_size=20,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    return written.getvalue()
+
+
+# Files.
+
+
+@pytest.mark.parametrize(
+    ("name", "format_"),
+    [
+        ("gguf", "GGUF"),
+        ("saved_model", "SavedModel"),
+        ("graph_def", "GraphDef"),
+        ("sentencepiece", "SentencePiece"),
+        ("onnx", "ONNX"),
+        ("tiktoken", "tiktoken ranks"),
+        ("json_list", "JSON list of texts (spaCy strings.json)"),
+        ("vectors", "word vectors as text (GloVe, word2vec, fastText .vec)"),
+    ],
+)
+def test_each_file_goes_to_its_reader(name: str, format_: str, tmp_path: Path) -> None:
+    """The content tells, whatever a file is called."""
+    file = tmp_path / "some.txt"
+    file.write_bytes(FILES[name])
+    assert vocabtool.inspect(file).format == format_
+
+
+@pytest.mark.parametrize("name", ["pickle_0", "pickle_2", "pickle_5", "hdf5", "zip", "safetensors"])
+def test_refused_with_advice(name: str, tmp_path: Path) -> None:
+    """What holds no words, or only as a program, is refused by what it is."""
+    file = tmp_path / "some.txt"
+    file.write_bytes(FILES[name])
+    with pytest.raises(UnsupportedFormat, match=r"some\.txt: a.*\. "):
+        vocabtool.inspect(file)
+
+
+def test_every_reader_says_why_not(tmp_path: Path) -> None:
+    """A file that is none of them gets an error with a reason of each."""
+    file = tmp_path / "photo.png"
+    file.write_bytes(FILES["png"])
+    with pytest.raises(
+        UnknownFormat, match=r"photo\.png: not a model that vocabtool reads"
+    ) as caught:
+        vocabtool.inspect(file)
+    told = [reason.partition(": ")[0] for reason in caught.value.tried]
+    assert told == ["SavedModel", "frozen GraphDef", *(reader.format for reader in READERS)]
+    assert len(set(told)) == len(told)
+
+
+def test_json_of_no_format(tmp_path: Path) -> None:
+    """JSON without a vocabulary names the formats that are JSON, then the others."""
+    file = tmp_path / "config.json"
+    file.write_text('{"model_type": "gpt2"}')
+    with pytest.raises(UnknownFormat, match=r"config\.json: JSON, but of no format") as caught:
+        vocabtool.inspect(file)
+    told = [reason.partition(": ")[0] for reason in caught.value.tried]
+    assert told[0] == "Hugging Face tokenizer.json"
+    assert told[-1] == "list of words"
+
+
+def test_gzip_keeps_its_advice(tmp_path: Path) -> None:
+    """An archive is not unpacked, and that is said."""
+    file = tmp_path / "model.tar.gz"
+    file.write_bytes(b"\x1f\x8b\x08" + bytes(99))
+    with pytest.raises(
+        UnsupportedFormat, match=r"a gzip archive.*Unpack it with `gunzip FILE`, a \.tar\.gz"
+    ):
+        vocabtool.inspect(file)
+
+
+def test_a_list_that_begins_like_a_graph(tmp_path: Path) -> None:
+    """Words are no text proto because the first is called like one of its fields."""
+    for first in ("node", "library", "version"):
+        file = tmp_path / f"{first}.txt"
+        file.write_text(f"{first}\nedge\n")
+        assert vocabtool.extract(file).tokens == [first, "edge"]
+    (tmp_path / "graph.pbtxt").write_text('node {\n  name: "x"\n  op: "NoOp"\n}\n')
+    with pytest.raises(InvalidFile, match=r"it begins with 'node' \(as a GraphDef does\)"):
+        vocabtool.inspect(tmp_path / "graph.pbtxt")
+
+
+@pytest.mark.parametrize("ending", ["txt", "json", "csv", "parquet"])
+def test_what_extract_wrote(ending: str, tmp_path: Path) -> None:
+    """Each file of ``extract -o`` is opened again, under any name."""
+    (tmp_path / "vocab.txt").write_bytes(VOCAB_TXT)
+    vocabulary = vocabtool.extract(tmp_path / "vocab.txt")
+    assert vocabulary.marker == "##"
+    written, renamed = tmp_path / f"written.{ending}", tmp_path / "renamed"
+    vocabtool.save(vocabulary, written)
+    written.rename(renamed)
+    again = vocabtool.extract(renamed)
+    assert list(again.stored) == list(vocabulary.stored)
+    assert again.places[0].file == "renamed"
+    if ending != "csv":
+        assert again.marker == "##"
+    if ending in ("json", "parquet"):
+        assert again == vocabulary
+        assert again.places[1:] == vocabulary.places
+
+
+def test_a_parquet_file_of_others(tmp_path: Path) -> None:
+    """A Parquet file of anybody's is said to be just that."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="it reads the file")
+    import pyarrow as pa
+
+    parquet.write_table(pa.table({"word": ["a"]}), tmp_path / "words.parquet")
+    with pytest.raises(UnknownFormat, match="a Parquet file that vocabtool did not write"):
+        vocabtool.inspect(tmp_path / "words.parquet")
+
+
+def test_readers_are_imported_on_use() -> None:
+    """Opening a SavedModel, by its folder or its file, loads no reader of another format."""
+    code = (
+        "import sys, vocabtool\n"
+        "vocabtool.extract('data/sentence_encoder')\n"
+        "vocabtool.extract('data/sentence_encoder/saved_model.pb')\n"
+        "print('vocabtool.formats.readers' in sys.modules, 'zipfile' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == "False False\n"
+
+
+# Folders.
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A tokenizer's folder, with all that lies in one."""
+    made = tmp_path / "model"
+    made.mkdir()
+    (made / "vocab.json").write_bytes(VOCAB_JSON)
+    (made / "merges.txt").write_bytes(b"#version: 0.2\nt he\no f\n")
+    (made / "README.md").write_text("# A model\n\nword\n")
+    (made / "LICENSE").write_text("MIT\n\nFree\n")
+    (made / "requirements.txt").write_text("numpy\nscipy\n")
+    (made / ".gitattributes").write_text("*.bin lfs\n")
+    (made / "config.json").write_text('{"model_type": "gpt2", "vocab_size": 3}')
+    (made / "model.safetensors").write_bytes(FILES["safetensors"])
+    (made / "pytorch_model.bin").write_bytes(FILES["pickle_2"])
+    (made / "logo.png").write_bytes(FILES["png"])
+    (made / "onnx").mkdir()
+    return made
+
+
+def test_a_tokenizers_folder(folder: Path) -> None:
+    """``vocab.json`` with ``merges.txt`` is one vocabulary; nothing else becomes one, or noise."""
+    model = vocabtool.inspect(folder)
+    assert model.format == "folder: JSON object of ids (Hugging Face vocab.json)"
+    (vocabulary,) = model.vocabularies
+    assert vocabulary.tokens == ["the", "of", "to"]
+    assert (vocabulary.name, vocabulary.kind) == ("vocab.json", "bpe")
+    assert vocabulary.places[0].file == "vocab.json"
+    assert vocabulary.notes == ("BPE with 2 merges in merges.txt",)
+    assert model.warnings == ()
+    assert [item.name for item in model.passed_over] == ["config.json"]
+
+
+def test_equal_vocabularies_are_one(folder: Path) -> None:
+    """The same entries in two files are one vocabulary with two places."""
+    vocabulary = vocabtool.extract(folder)
+    vocabtool.save(vocabulary, folder / "written.json")
+    (joined,) = vocabtool.vocabularies(folder)
+    assert {place.file for place in joined.places} == {"vocab.json", "written.json"}
+
+
+def test_equal_names_are_told_apart_by_file(folder: Path) -> None:
+    """Vocabularies of one name in two files are called after their files too."""
+    (folder / "a.vec").write_bytes(b"the 0.25 0.5\nof 0.25 0.5\n")
+    (folder / "b.vec").write_bytes(b"to 0.25 0.5\n")
+    assert {v.name: v.tokens for v in vocabtool.vocabularies(folder)} == {
+        "vocab.json": ["the", "of", "to"],
+        "a.vec/words": ["the", "of"],
+        "b.vec/words": ["to"],
+    }
+    assert vocabtool.extract(folder, "b.vec/words").tokens == ["to"]
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        *(("vocab.txt", True), ("vocab_en.txt", True), ("words.txt", True), ("Words-2.TXT", True)),
+        *(("tokens.txt", True), ("dictionary.txt", True), ("en.vocab", True)),
+        *(("notes.txt", False), ("merges.txt", False), ("words.md", False), ("vocab", False)),
+    ],
+)
+def test_plain_lists_are_told_by_name(name: str, taken: bool, tmp_path: Path) -> None:
+    """In a folder, what any text could be is taken only where its name says so."""
+    (tmp_path / name).write_bytes(b"the\nof\nto\n")
+    if taken:
+        assert vocabtool.extract(tmp_path).tokens == ["the", "of", "to"]
+    else:
+        with pytest.raises(UnknownFormat, match=f"no saved_model.pb in it; it holds {name}, none"):
+            vocabtool.inspect(tmp_path)
+        assert vocabtool.extract(tmp_path / name).tokens == ["the", "of", "to"]
+
+
+def test_scores_beside_a_sentencepiece_model(tmp_path: Path) -> None:
+    """The ``.vocab`` that SentencePiece writes beside its model holds the same pieces."""
+    (tmp_path / "m.model").write_bytes(sentencepiece_model())
+    (tmp_path / "m.vocab").write_bytes("<unk>\t0\n▁alpha\t-1.5\n".encode())
+    (vocabulary,) = vocabtool.vocabularies(tmp_path)
+    assert (vocabulary.name, vocabulary.kind) == ("m.model", "sentencepiece")
+
+
+def test_a_damaged_file_is_a_warning(folder: Path) -> None:
+    """The other files are still read, and what is missing is said."""
+    (folder / "m.gguf").write_bytes(FILES["gguf"][:10])
+    (folder / "tokenizer.json").write_bytes(POINTER)
+    model = vocabtool.inspect(folder)
+    assert [v.name for v in model.vocabularies] == ["vocab.json"]
+    assert [warning.partition(": ")[0] for warning in model.warnings] == [
+        "m.gguf",
+        "tokenizer.json",
+    ]
+    assert "a pointer of Git LFS" in model.warnings[1]
+
+
+def test_a_pickle_is_passed_over(folder: Path) -> None:
+    """A pickle is no loss: it is said, with --all, how to export it."""
+    (folder / "vectors.model").write_bytes(pickle.dumps({"the": 1}, 4))
+    model = vocabtool.inspect(folder)
+    assert model.complete
+    why = {item.name: item.why for item in model.passed_over}
+    assert why["vectors.model"].startswith("a pickle")
+    assert "Load it where you trust it" in why["vectors.model"]
+
+
+def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
+    """A link that leads out of the folder is not opened, and said to be one."""
+    (tmp_path / "vocab.txt").write_bytes(VOCAB_TXT)
+    (folder / "vocab.txt").symlink_to("../vocab.txt")
+    (folder / "words.txt").symlink_to(tmp_path / "vocab.txt")
+    (folder / "tokens.txt").symlink_to("nowhere")
+    model = vocabtool.inspect(folder)
+    assert [v.name for v in model.vocabularies] == ["vocab.json"]
+    why = {item.name: item.why for item in model.passed_over}
+    assert why["vocab.txt"] == why["words.txt"] == "a symbolic link: it is not followed"
+
+
+def cached(root: Path) -> Path:
+    """A snapshot in a cache of Hugging Face: each file is a link to a blob."""
+    snapshot = root / "models--someone--model" / "snapshots" / "0a1b"
+    snapshot.mkdir(parents=True)
+    blobs = root / "models--someone--model" / "blobs"
+    blobs.mkdir()
+    (blobs / "c0ffee").write_bytes(VOCAB_TXT)
+    (snapshot / "vocab.txt").symlink_to("../../blobs/c0ffee")
+    return snapshot
+
+
+def test_a_hugging_face_cache(tmp_path: Path) -> None:
+    """A snapshot's links lead to its blobs: these are the files."""
+    (vocabulary,) = vocabtool.vocabularies(cached(tmp_path))
+    assert (vocabulary.name, vocabulary.places[0].file) == ("vocab.txt", "vocab.txt")
+    assert vocabulary.tokens == VOCAB_TXT.decode().split("\n")[:-1]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("../../blobs/../blobs/c0ffee", "../../blobs/sub/c0ffee", "../../../blobs/c0ffee"),
+        *("../../blobs/link", "../../blobs/..", "../../blobs/nothing", "../../blobs/c0ffee/"),
+    ],
+)
+def test_links_that_are_not_of_a_cache(target: str, tmp_path: Path) -> None:
+    """Only the one shape of a link is followed, and only to a regular file."""
+    snapshot = cached(tmp_path)
+    blobs = snapshot.parent.parent / "blobs"
+    (blobs / "link").symlink_to(blobs / "c0ffee")
+    (snapshot / "vocab.txt").unlink()
+    (snapshot / "vocab.txt").symlink_to(target)
+    with pytest.raises(UnknownFormat, match="none of them a vocabulary"):
+        vocabtool.inspect(snapshot)
+
+
+def test_nothing_found_says_what_each_said(tmp_path: Path) -> None:
+    """A folder without a vocabulary tells what was the matter with the files that came close."""
+    (tmp_path / "m.gguf").write_bytes(FILES["gguf"][:10])
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UnknownFormat, match=r"it holds config\.json, m\.gguf") as caught:
+        vocabtool.inspect(tmp_path)
+    assert [reason.partition(": ")[0] for reason in caught.value.tried] == ["m.gguf", "config.json"]
+
+
+def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of more files than any model has is refused."""
+    monkeypatch.setattr(model_folder, "MAX_FILES", 5)
+    with pytest.raises(UnsupportedFormat, match="a folder of more than 5 files"):
+        vocabtool.inspect(folder)
+
+
+def test_a_saved_model_comes_first(folder: Path) -> None:
+    """Beside a SavedModel, no other file is looked at."""
+    (folder / "saved_model.pb").write_bytes(b.saved_model(b.graph(*b.table_nodes(WORDS))))
+    model = vocabtool.inspect(folder)
+    assert model.format == "SavedModel"
+    assert [v.name for v in model.vocabularies] == ["words"]
+
+
+# Picking one.
+
+
+def test_pick(folder: Path) -> None:
+    """``PATH`` is as ``extract`` takes it, ``PATH#NAME`` the vocabulary of that name."""
+    (folder / "b.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
+    first = pick(folder).vocabulary.tokens
+    assert first == pick(str(folder)).vocabulary.tokens == ["the", "of", "to"]
+    assert pick(f"{folder}#words").vocabulary.tokens == ["to", "of"]
+    with pytest.raises(NoVocabulary, match="no vocabulary named 'nonsense'"):
+        pick(f"{folder}#nonsense")
+    with pytest.raises(NotFound, match="nowhere#words: no such file"):
+        pick("nowhere#words")
+
+
+def test_pick_says_what_else_there_is(folder: Path) -> None:
+    """Which of several was taken where no name says so, and what could not be read."""
+    (folder / "b.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
+    (note,) = pick(folder).notes
+    taken = "took vocab.json, one of 2 vocabularies"
+    assert note == f"{folder}: {taken}: {folder}#NAME takes another"
+    assert pick(f"{folder}#words").notes == ()
+    (folder / "c.model").write_bytes(b"TFL3" * 4)
+    warnings = vocabtool.inspect(folder).warnings
+    assert len(warnings) == 1
+    assert pick(f"{folder}#words").notes == (f"{folder}: incomplete: {warnings[0]}",)
+
+
+def test_pick_where_the_path_has_the_mark(folder: Path) -> None:
+    """A path that holds a ``#`` is tried as a whole, then its longest part that is there."""
+    strange = folder.rename(folder.parent / "a#b")
+    assert pick(f"{strange}").vocabulary.name == "vocab.json"
+    assert pick(f"{strange}#vocab.json").vocabulary.tokens == ["the", "of", "to"]
+    other = strange.parent / "a"
+    other.mkdir()
+    (other / "vocab.txt").write_bytes(VOCAB_TXT)
+    assert pick(f"{strange}").vocabulary.name == "vocab.json"
+    assert pick(f"{other}#vocab.txt").vocabulary.name == "vocab.txt"
+    with pytest.raises(NoVocabulary, match="no vocabulary named 'c#d'"):
+        pick(f"{other}#c#d")
+
+
+# Words.
+
+
+def test_words_of_a_sentencepiece_model(tmp_path: Path) -> None:
+    """A SentencePiece model alone cuts texts as its library does."""
+    file = tmp_path / "some.model"
+    file.write_bytes(sentencepiece_model())
+    import sentencepiece
+
+    words = Words.of(file)
+    assert words.how == "recovered"
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    assert words.pieces("alpha") == processor.encode("alpha", out_type=str)
+    assert words.unknown("alpha ☃ beta") == ["☃"]
+
+
+def test_words_by_rule_of_any_file(folder: Path) -> None:
+    """What extract accepts, a rule cuts words for; but not for pieces of words."""
+    with pytest.raises(VocabtoolError, match=r"vocab\.json: .*--rule tokenizer:FILE"):
+        Words.of(folder, rule="whitespace")
+    (folder / "b.vec").write_bytes(b"to 0.25 0.5\n")
+    assert Words.of(folder / "b.vec", rule="lower").unknown("TO the") == ["the"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("vocab.json", VOCAB_JSON, "a list of words does not say .* whitespace, lower, keras"),
+        ("some.vec", b"to 0.25 0.5\n", "a list of words does not say .* whitespace, lower, keras"),
+        ("vocab.txt", VOCAB_TXT, "how texts are cut into these pieces is not .*tokenizer:FILE"),
+        ("some.vec", "▁to 0.25 0.5\n".encode(), "how texts are cut into these pieces is not"),
+    ],
+)
+def test_words_without_a_rule(name: str, data: bytes, message: str, tmp_path: Path) -> None:
+    """Without a rule, the error names those that can do."""
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(VocabtoolError, match=f"{name}: {message}"):
+        Words.of(tmp_path / name)
+    with pytest.raises(VocabtoolError, match=f"{name}: it holds words, and no graph"):
+        Words.of(tmp_path / name, exact=True)
+
+
+def test_words_of_what_is_no_vocabulary(tmp_path: Path) -> None:
+    """A file that nothing recognises is said to be just that."""
+    (tmp_path / "photo.png").write_bytes(FILES["png"])
+    for rule in (None, "lower"):
+        with pytest.raises(VocabtoolError, match=r"photo\.png: "):
+            Words.of(tmp_path / "photo.png", rule=rule)
+    with pytest.raises(InvalidFile, match="an empty file"):
+        (tmp_path / "empty").touch()
+        Words.of(tmp_path / "empty")
+
+
+def test_the_marker_in_json(tmp_path: Path) -> None:
+    """``inspect --format json`` says how pieces of words are marked."""
+    from vocabtool.reports.inspection import to_json
+
+    (tmp_path / "vocab.txt").write_bytes(VOCAB_TXT)
+    shown = json.loads(to_json(vocabtool.inspect(tmp_path), passed_over=False))
+    assert shown["vocabularies"][0]["marker"] == "##"
+
+
+def test_a_pipe_is_no_model(tmp_path: Path) -> None:
+    """What is no regular file is not opened, alone or in a folder."""
+    os.mkfifo(tmp_path / "vocab.txt")
+    with pytest.raises(NotFound, match="wanted a model's folder or file"):
+        vocabtool.inspect(tmp_path / "vocab.txt")
+    with pytest.raises(UnknownFormat, match="none of them a vocabulary"):
+        vocabtool.inspect(tmp_path)

@@ -1,0 +1,264 @@
+"""GGUF: files of the library that owns the format, older versions written here, damaged ones."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import reader_checks
+from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.formats.gguf import READER
+from vocabtool.formats.model import PassedOver
+from vocabtool.vocabulary import Place, Unknown
+
+gguf = pytest.importorskip("gguf", reason="the oracle: gguf writes the files")
+
+TOKENS = ("<unk>", "<s>", "</s>", "<0x0A>", "▁the", "▁naïve", "s", " ", "", "\u2028", "日本")
+TYPES = (2, 3, 3, 6, 1, 1, 1, 4, 1, 5, 1)
+
+
+def write(path: Path, model: str = "llama", *, big: bool = False, **extra: Any) -> Path:
+    """A file with ``TOKENS``, some weights behind them, and any other keys."""
+    order = gguf.GGUFEndian.BIG if big else gguf.GGUFEndian.LITTLE
+    writer = gguf.GGUFWriter(path, "llama", endianess=order)
+    writer.add_tokenizer_model(model)
+    writer.add_token_list(list(TOKENS))
+    for key, value in extra.items():
+        getattr(writer, key)(value)
+    import numpy as np
+
+    writer.add_tensor("weights", np.ones((64, 64), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def library_tokens(path: Path) -> list[bytes]:
+    """The tokens as the owning library reads them."""
+    tokens = gguf.GGUFReader(path).fields["tokenizer.ggml.tokens"]
+    return [bytes(tokens.parts[index]) for index in tokens.data]
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_tokens(tmp_path: Path, big: bool) -> None:
+    """Every token as stored, in either byte order; what each type and key says."""
+    path = write(
+        tmp_path / "model.gguf",
+        big=big,
+        add_token_types=TYPES,
+        add_token_scores=[0.5] * len(TOKENS),
+        add_unk_token_id=0,
+        add_bos_token_id=1,
+        add_eos_token_id=2,
+        add_add_bos_token=True,
+    )
+    found = reader_checks.found_in(READER, path)
+    (vocabulary,) = found.vocabularies
+    assert list(vocabulary.stored) == library_tokens(path) == [t.encode() for t in TOKENS]
+    assert (vocabulary.kind, vocabulary.marker, vocabulary.id_range) == ("bpe", "▁", "0..10")
+    assert vocabulary.unknown == Unknown(0)
+    assert vocabulary.places == (Place("model.gguf", "tokenizer.ggml.tokens"),)
+    assert vocabulary.notes == (
+        "SentencePiece pieces, which llama.cpp merges by their scores",
+        "besides normal tokens: 1 unknown, 2 control, 1 user-defined, 1 unused, 1 byte",
+        "<s> (id 1) begins a text",
+        "</s> (id 2) ends a text",
+    )
+    assert (found.passed_over, found.warnings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "marker", "note"),
+    [
+        ("llama", "bpe", "▁", "SentencePiece pieces, which llama.cpp merges by their scores"),
+        ("gpt2", "bpe", "Ġ", "byte-level BPE"),
+        ("bert", "wordpiece", "▁", "WordPiece; llama.cpp marks the start of a word, not its rest"),
+        ("t5", "unigram", "▁", "SentencePiece unigram pieces"),
+        ("rwkv", "list", None, "RWKV tokens, with the bytes escaped as in Python"),
+        ("new", "list", None, "tokenizer 'new', of which we know nothing"),
+    ],
+)
+def test_kinds(tmp_path: Path, model: str, kind: str, marker: str | None, note: str) -> None:
+    """What llama.cpp calls the tokenizer says what its tokens are."""
+    found = reader_checks.found_in(READER, write(tmp_path / "m", model))
+    (vocabulary,) = found.vocabularies
+    assert (vocabulary.kind, vocabulary.marker, vocabulary.notes[0]) == (kind, marker, note)
+    assert vocabulary.unknown is None
+
+
+def test_merges_and_other_lists_are_passed_over(tmp_path: Path) -> None:
+    """Merge rules are counted and other lists of strings said to be none."""
+    path = write(
+        tmp_path / "m",
+        "gpt2",
+        add_token_merges=["t h", "th e"],
+        add_tokenizer_pre="llama-bpe",
+        add_tags=["chat", "small", "new"],
+    )
+    found = reader_checks.found_in(READER, path)
+    assert found.vocabularies[0].notes == (
+        "byte-level BPE",
+        "2 merges",
+        "texts are first cut as 'llama-bpe' does",
+    )
+    merges, tags = "tokenizer.ggml.merges", "general.tags"
+    assert set(found.passed_over) == {
+        PassedOver(merges, 2, Place("m", merges), "the merges of the tokens, not tokens"),
+        PassedOver(tags, 3, Place("m", tags), "not the tokens"),
+    }
+
+
+def test_unknown_by_type(tmp_path: Path) -> None:
+    """Without a key, the only token of the unknown type is the unknown one."""
+    types = [1] * len(TOKENS)
+    types[4] = 2
+    path = write(tmp_path / "m", add_token_types=types)
+    assert reader_checks.found_in(READER, path).vocabularies[0].unknown == Unknown(4)
+    types[5] = 2
+    path = write(tmp_path / "two", add_token_types=types)
+    assert reader_checks.found_in(READER, path).vocabularies[0].unknown is None
+
+
+def test_what_contradicts_the_tokens(tmp_path: Path) -> None:
+    """An unknown id beyond the tokens, and types of another number, are said and not used."""
+    path = write(tmp_path / "m", add_unk_token_id=99, add_token_types=[2, 1])
+    found = reader_checks.found_in(READER, path)
+    assert found.vocabularies[0].unknown is None
+    assert found.warnings == (
+        "2 types for 11 tokens: types not used",
+        "the unknown token has id 99, but there are 11 tokens",
+    )
+
+
+def test_no_tokens(tmp_path: Path) -> None:
+    """A file without a tokenizer, as those of image encoders, holds no vocabulary."""
+    writer = gguf.GGUFWriter(tmp_path / "m", "clip")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    assert reader_checks.found_in(READER, tmp_path / "m") == ((), (), (), None)
+
+
+def by_hand(version: int, tokens: Sequence[bytes], order: str = "<", tail: bytes = b"") -> bytes:
+    """A header with nothing but tokens, as a version of the format lays it out."""
+    size = order + ("I" if version == 1 else "Q")
+
+    def string(text: bytes) -> bytes:
+        return struct.pack(size, len(text)) + text
+
+    header = b"GGUF" + struct.pack(order + "I", version) + struct.pack(size, 0)
+    header += struct.pack(size, 2) + string(b"tokenizer.ggml.model")
+    header += struct.pack(order + "I", 8) + string(b"gpt2")
+    header += string(b"tokenizer.ggml.tokens") + struct.pack(order + "2I", 9, 8)
+    return header + struct.pack(size, len(tokens)) + b"".join(map(string, tokens)) + tail
+
+
+@pytest.mark.parametrize(
+    ("version", "order"), [(1, "<"), (2, "<"), (3, "<"), (1, ">"), (2, ">"), (3, ">")]
+)
+def test_versions(tmp_path: Path, version: int, order: str) -> None:
+    """Version 1 counts in 32 bits, later ones in 64; tokens need not be UTF-8."""
+    tokens = [b"the", b"\xff\xfe", b"", b"a\nb"]
+    path = tmp_path / "m"
+    path.write_bytes(by_hand(version, tokens, order))
+    (vocabulary,) = reader_checks.found_in(READER, path).vocabularies
+    assert list(vocabulary.stored) == tokens
+
+
+def test_the_weights_are_not_read(tmp_path: Path) -> None:
+    """A file of ten gigabytes costs what its header does."""
+    path = tmp_path / "m"
+    path.write_bytes(by_hand(3, [b"the", b"of"]))
+    with path.open("r+b") as opened:
+        opened.truncate(10 << 30)  # a hole: no disk is used
+    tracemalloc.start()
+    (vocabulary,) = reader_checks.found_in(READER, path).vocabularies
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert list(vocabulary.stored) == [b"the", b"of"]
+    assert peak < 1 << 20
+
+
+def key(name: bytes, value_type: int, value: bytes) -> bytes:
+    """One key of a header of version 3."""
+    return struct.pack("<Q", len(name)) + name + struct.pack("<I", value_type) + value
+
+
+def header(*keys: bytes, count: int | None = None) -> bytes:
+    """A header of version 3."""
+    return (
+        b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys) if count is None else count) + b"".join(keys)
+    )
+
+
+NESTED = struct.pack("<IQ", 9, 1)
+STRINGS = struct.pack("<I", 8)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"GGUF", "a GGUF header of fewer than 8 bytes"),
+        (b"GGUF\3\0\0\0", r"cut off \(at byte 8\)"),
+        (header(count=5), "5 items want 60 bytes, 0 are left"),
+        (header(key(b"a" * 70_000, 4, bytes(4))), "a key of 70,000 bytes, wanted at most 65,535"),
+        (header(*[key(b"a", 4, bytes(4))] * 2), "the key 'a' is there twice"),
+        (header(key(b"a", 13, bytes(4))), "value type 13 is not in use"),
+        (header(key(b"a", 8, struct.pack("<Q", 1 << 62))), "items want .* bytes, 0 are left"),
+        (header(key(b"a", 9, STRINGS + struct.pack("<Q", 1 << 60))), "items want .* 0 are left"),
+        (header(key(b"a", 9, STRINGS + struct.pack("<QQ", 1, 9))), "runs past the end of the file"),
+        (header(key(b"a", 9, NESTED * 5 + bytes(99))), "arrays of arrays, 4 deep"),
+        (header(key(b"tokenizer.ggml.tokens", 4, bytes(4))), "tokens is not a list of strings"),
+    ],
+)
+def test_damaged(tmp_path: Path, data: bytes, message: str) -> None:
+    """Every count and length is checked before it is used."""
+    path = tmp_path / "m"
+    path.write_bytes(data)
+    with pytest.raises(InvalidFile, match=message):
+        reader_checks.found_in(READER, path)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"GGUF" + struct.pack("<IQQ", 4, 0, 0), "GGUF version 4, wanted 1, 2 or 3: convert"),
+        (header(*[key(b"%d" % i, 0, b"1") for i in range(65_537)]), "65,537 keys, wanted at most"),
+    ],
+)
+def test_refused(tmp_path: Path, data: bytes, message: str) -> None:
+    """What is no known version, and what no model has, is refused."""
+    path = tmp_path / "m"
+    path.write_bytes(data)
+    with pytest.raises(UnsupportedFormat, match=message):
+        reader_checks.found_in(READER, path)
+
+
+def test_arrays_of_arrays_are_skipped(tmp_path: Path) -> None:
+    """The specification allows them; what comes behind one is read."""
+    inner = struct.pack("<IQBB", 0, 2, 1, 2)
+    nested = key(b"a", 9, struct.pack("<IQ", 9, 2) + inner * 2)
+    tokens = key(b"tokenizer.ggml.tokens", 9, STRINGS + struct.pack("<QQ", 1, 3) + b"the")
+    path = tmp_path / "m"
+    path.write_bytes(header(nested, tokens))
+    (vocabulary,) = reader_checks.found_in(READER, path).vocabularies
+    assert list(vocabulary.stored) == [b"the"]
+
+
+def test_other_formats_are_not_taken(tmp_path: Path) -> None:
+    """The first four bytes tell."""
+    assert reader_checks.recognised(READER, tmp_path) == {"gguf"}
+
+
+def test_damage(tmp_path: Path) -> None:
+    """Cut at every third byte and with bits flipped: a result or our own error."""
+    path = write(tmp_path / "m", add_token_types=TYPES, add_unk_token_id=0)
+    data = path.read_bytes()[:900]
+    assert reader_checks.survives(READER, data, tmp_path, every=3, flips=500) > 0

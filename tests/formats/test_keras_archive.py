@@ -1,0 +1,588 @@
+"""``.keras`` archives that Keras 2 and 3 write here, against what Keras says after loading them.
+
+Damaged and hostile archives are made with ``zipfile``; of the reader only the public verbs are
+used.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import vocabtool
+from tests.fuzzing import damages
+from vocabtool import InvalidFile, UnknownFormat, UnsupportedFormat, VocabtoolError
+from vocabtool.formats import keras_archive, zip_archive
+from vocabtool.formats.readers import READERS, source_of
+
+if TYPE_CHECKING:
+    from tests.builders.tensorflow_models import Truth
+
+Library = Any  # keras and tf_keras: what is used here has the same names in both
+VERSIONS = {"keras": 3, "tf_keras": 2}
+
+
+@pytest.fixture(params=list(VERSIONS))
+def keras(request: pytest.FixtureRequest) -> Iterator[Library]:
+    """Either version of Keras, quiet."""
+    pytest.importorskip("tensorflow", reason="Keras' lookup layers are TensorFlow's")
+    library = pytest.importorskip(request.param, reason="Keras writes the archives")
+    from tests.builders.tensorflow_models import quiet
+
+    with quiet():
+        yield library
+
+
+def lookups(model: Any) -> Iterator[Any]:
+    """Every lookup layer of a loaded model, also in models inside it, each once."""
+    seen: set[int] = set()
+    for layer in model._flatten_layers():
+        if hasattr(layer, "get_vocabulary") and id(layer) not in seen:
+            seen |= {id(layer), id(getattr(layer, "_lookup_layer", layer))}
+            yield layer
+
+
+def expected(keras: Library, file: Path) -> dict[str, list[str]]:
+    """What Keras says of a saved archive: ``get_vocabulary()`` of each layer, by name."""
+    from tests.builders.tensorflow_models import load_archive
+
+    loaded = load_archive(keras, file)
+    return {layer.name: [str(e) for e in layer.get_vocabulary()] for layer in lookups(loaded)}
+
+
+def found(file: Path) -> dict[str, list[str]]:
+    """The same as we read it."""
+    model = vocabtool.inspect(file)
+    assert model.warnings == ()
+    return {vocabulary.name: vocabulary.entries() for vocabulary in model.vocabularies}
+
+
+def archived() -> list[str]:
+    try:
+        from tests.builders.tensorflow_models import CASES
+    except ImportError:
+        return []
+    return [case.name for case in CASES if case.name.endswith(".keras")]
+
+
+@pytest.mark.parametrize("name", archived())
+def test_what_keras_says(name: str, tmp_path: Path) -> None:
+    """Entries, ids, unknown ids and specials are those of the layer that Keras loads."""
+    from tests.builders.tensorflow_models import build_all
+
+    path, truths = build_all(tmp_path, [name])[name]
+    model = vocabtool.inspect(path)
+    assert model.format == "Keras archive"
+    if name == "k2_lookup_file.keras":
+        (warning,) = model.warnings
+        assert warning.startswith("layer words (StringLookup): its words are not in the archive")
+        assert str(tmp_path) not in warning
+        assert (truths, model.vocabularies) == ((), ())
+        return
+    assert model.warnings == ()
+    (truth,) = truths
+    (vocabulary,) = model.vocabularies
+    assert facts(vocabulary) == truth_facts(truth)
+    assert vocabulary.name == "words"
+    assert truth.get_vocabulary is not None
+    assert vocabulary.entries() == [str(entry) for entry in truth.get_vocabulary]
+
+
+def facts(vocabulary: vocabtool.Vocabulary) -> tuple[object, ...]:
+    unknown = vocabulary.unknown
+    return (
+        vocabulary.kind,
+        tuple(vocabulary.stored),
+        tuple(vocabulary.id_array().tolist()),
+        None if unknown is None else (unknown.id, unknown.count),
+        tuple((special.id, special.entry) for special in vocabulary.specials),
+    )
+
+
+def truth_facts(truth: Truth) -> tuple[object, ...]:
+    return truth.kind, truth.entries, truth.ids, truth.unknown, truth.specials
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("vectorization_multi_hot", "lookup_buckets", "lookup_inverse", "lookup_oov_token"),
+        "lookup_integers_buckets",
+    ],
+)
+def test_other_layers(name: str, keras: Library, tmp_path: Path) -> None:
+    """Buckets, another unknown entry, no mask and inverse lookups are as Keras loads them."""
+    from tests.builders.tensorflow_models import LAYERS
+
+    layer = LAYERS[name](keras.layers, "")
+    dtype = "int64" if name in ("lookup_inverse", "lookup_integers_buckets") else "string"
+    given = keras.Input((1,), dtype=dtype)
+    file = tmp_path / "model.keras"
+    keras.Model(given, layer(given)).save(file)
+    assert found(file) == expected(keras, file)
+
+
+def adapted(layer: Any, *words: str) -> Any:
+    layer.adapt(list(words))
+    return layer
+
+
+def test_models_inside_models(keras: Library, tmp_path: Path) -> None:
+    """Each file of words goes to its own layer, however deep, and a shared layer counts once."""
+    layers = keras.layers
+
+    def inner(name: str, *words: str) -> Any:
+        """A Sequential with an adapted and a given vocabulary."""
+        text = layers.TextVectorization(name=f"{name}_text", standardize=None, split=None)
+        model = keras.Sequential(name=name)
+        model.add(keras.Input((1,), dtype="string"))
+        model.add(adapted(text, *words))
+        model.add(layers.IntegerLookup(vocabulary=[3, 2], name=f"{name}_ids"))
+        return model
+
+    given = keras.Input((1,), dtype="string")
+    shared = adapted(layers.StringLookup(name="shared"), "s1", "s2", "s1")
+    nested = inner("first", "a", "b", "a")
+    middle = keras.Sequential(name="middle")
+    middle.add(keras.Input((1,), dtype="string"))
+    middle.add(inner("second", "c", "d", "c", "e"))
+    outputs = [
+        adapted(layers.StringLookup(name="before", num_oov_indices=2), "x", "y", "x")(given),
+        shared(given),
+        nested(given),
+        middle(given),
+        adapted(layers.StringLookup(name="after", mask_token=""), "z", "z", "y")(given),
+    ]
+    file = tmp_path / "model.keras"
+    keras.Model(given, outputs).save(file)
+    wanted = expected(keras, file)
+    assert len(wanted) == 7
+    # The numbers of both inner models are one vocabulary, found twice.
+    assert wanted.pop("second_ids") == wanted["first_ids"]
+    got = found(file)
+    assert {name.replace("second_ids", "first_ids"): words for name, words in got.items()} == wanted
+
+
+def test_a_layer_that_the_configuration_does_not_describe(keras: Library, tmp_path: Path) -> None:
+    """A model of one's own class says nothing of its layers: the file is shown as it is."""
+
+    class Own(keras.Model):  # type: ignore[misc]  # Keras carries no types
+        """A model whose configuration is empty."""
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            self.reader = keras.layers.StringLookup()
+
+        def call(self, texts: Any) -> Any:
+            return self.reader(texts)
+
+    import tensorflow as tf
+
+    model = Own()
+    model.reader.adapt(["b", "a", "b"])
+    model(tf.constant([["a"]]))
+    file = tmp_path / "model.keras"
+    model.save(file)
+    (vocabulary,) = vocabtool.vocabularies(file)
+    assert vocabulary.tokens == model.reader.get_vocabulary()
+    name = {"keras": "string_lookup", "tf_keras": "reader"}[keras.__name__]
+    assert (vocabulary.name, vocabulary.kind) == (name, "asset")
+    assert "mask and unknown entries may be among the first" in vocabulary.notes[0]
+
+
+def test_words_that_keras_breaks(keras: Library, tmp_path: Path) -> None:
+    """An entry with a line separator is kept whole, and said to be what Keras cuts on loading."""
+    layer = keras.layers.StringLookup(name="words", num_oov_indices=1)
+    layer.adapt(["a\u2028b", "a\u2028b", "c"])
+    given = keras.Input((1,), dtype="string")
+    file = tmp_path / "model.keras"
+    keras.Model(given, layer(given)).save(file)
+    (vocabulary,) = vocabtool.vocabularies(file)
+    assert vocabulary.entries() == layer.get_vocabulary() == ["[UNK]", "a\u2028b", "c"]
+    assert vocabulary.notes[1].startswith("some entries hold characters at which Keras")
+
+
+def test_a_layer_without_words(keras: Library, tmp_path: Path) -> None:
+    """A layer that only hashes has no vocabulary, and that is no loss."""
+    given = keras.Input((1,), dtype="string")
+    file = tmp_path / "model.keras"
+    keras.Model(given, keras.layers.Hashing(num_bins=3)(given)).save(file)
+    model = vocabtool.inspect(file)
+    assert (model.vocabularies, model.warnings) == ((), ())
+
+
+# Archives by hand.
+
+
+def described(layers: Sequence[object]) -> str:
+    """The configuration of a Sequential model."""
+    return json.dumps({"class_name": "Sequential", "config": {"name": "m", "layers": layers}})
+
+
+def lookup(name: str = "words", **config: object) -> dict[str, object]:
+    return {"class_name": "StringLookup", "config": {"name": name, **config}}
+
+
+ASSET = "assets/layers/string_lookup/vocabulary.txt"
+
+
+def archive(file: Path, *members: tuple[str, str | bytes], **how: int) -> Path:
+    """A zip of these members, in order; ``how`` as :class:`zipfile.ZipFile` takes it."""
+    with zipfile.ZipFile(file, "w", **how) as opened:  # type: ignore[call-overload] # typeshed wants each keyword
+        for name, data in members:
+            opened.writestr(name, data)
+    return file
+
+
+def small(file: Path, words: str = "[UNK]\na\nb", **config: Any) -> Path:
+    """An archive of one layer whose words are in an asset."""
+    return archive(file, ("config.json", described([lookup(**config)])), (ASSET, words))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "model.keras"
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "entries"),
+    [
+        ("[UNK]\na\nb", {}, ["a", "b"]),
+        ("[UNK]\r\na\r\nb", {}, ["a", "b"]),  # written on Windows
+        ("a\nb", {}, ["a", "b"]),
+        ("[UNK]\na\n\n\n", {}, ["a"]),
+        ("[UNK]\na\n\nb", {}, ["a", "", "b"]),
+        ("\n[UNK]\na", {"mask_token": ""}, ["a"]),
+        ("[UNK]\n[UNK]\na", {"num_oov_indices": 2}, ["a"]),
+        ("[UNK]\na", {"num_oov_indices": 10**6}, ["[UNK]", "a"]),
+        ("[UNK]", {}, []),
+        ("", {}, []),
+    ],
+)
+def test_lines(words: str, config: dict[str, Any], entries: list[str], file: Path) -> None:
+    """The layer's own entries are dropped from the front, empty lines from the end."""
+    (vocabulary,) = vocabtool.vocabularies(small(file, words, **config))
+    assert vocabulary.tokens == entries
+    assert vocabulary.first_id == int("mask_token" in config) + int(
+        str(config.get("num_oov_indices", 1))
+    )
+
+
+def test_copies_are_places(file: Path) -> None:
+    """A TextVectorization saves its words twice: one vocabulary, two places."""
+    layer = {"class_name": "TextVectorization", "config": {"name": "words"}}
+    folder = "assets/layers/text_vectorization/"
+    archive(
+        file,
+        ("config.json", described([layer])),
+        (folder + "_lookup_layer/vocabulary.txt", "\n[UNK]\na"),
+        (folder + "vocabulary.txt", "\n[UNK]\na"),
+    )
+    (vocabulary,) = vocabtool.vocabularies(file)
+    assert vocabulary.entries() == ["", "[UNK]", "a"]
+    assert [place.place.removeprefix(folder) for place in vocabulary.places] == [
+        "_lookup_layer/vocabulary.txt",
+        "vocabulary.txt",
+    ]
+
+
+def test_equal_words_with_other_ids_are_two(file: Path) -> None:
+    """Layers of the same words that number them differently stay apart."""
+    layers = [lookup("one", vocabulary=["a"]), lookup("two", vocabulary=["a"], mask_token="")]
+    archive(file, ("config.json", described(layers)))
+    assert {(v.name, v.first_id) for v in vocabtool.vocabularies(file)} == {("one", 1), ("two", 2)}
+
+
+def test_old_names_of_folders(file: Path) -> None:
+    """Keras 2.12 and Windows spell the path of a layer in another way."""
+    name = r"assets\_layer_checkpoint_dependencies\string_lookup\vocabulary.txt"
+    archive(file, ("config.json", described([lookup()])), (name, "[UNK]\na"))
+    (vocabulary,) = vocabtool.vocabularies(file)
+    assert (vocabulary.name, vocabulary.entries()) == ("words", ["[UNK]", "a"])
+
+
+def test_never_adapted(file: Path) -> None:
+    """A layer that has no words yet is passed over, with the reason."""
+    archive(file, ("config.json", described([lookup()])))
+    model = vocabtool.inspect(file)
+    assert (model.vocabularies, model.warnings) == ((), ())
+    assert [(item.name, item.why) for item in model.passed_over] == [
+        ("words", "a StringLookup without words: nothing was adapted or given to it")
+    ]
+
+
+def test_a_file_elsewhere_is_never_hidden(file: Path) -> None:
+    """Words that are not in the archive are missed even where a namesake has its own."""
+    inner = {"class_name": "Sequential", "config": {"layers": [lookup(vocabulary="/tmp/w.txt")]}}
+    archive(file, ("config.json", described([lookup(vocabulary=["a"]), inner, inner])))
+    model = vocabtool.inspect(file)
+    assert [v.tokens for v in model.vocabularies] == [["a"]]
+    (warning,) = model.warnings
+    assert warning.startswith("layer words (StringLookup): its words are not in the archive")
+    assert "/tmp" not in warning
+
+
+def test_numbers_in_a_file(file: Path) -> None:
+    """An IntegerLookup's file holds numbers; what is none is a warning."""
+    layer = {"class_name": "IntegerLookup", "config": {"name": "ids"}}
+    name = "assets/layers/integer_lookup/vocabulary.txt"
+    archive(file, ("config.json", described([layer])), (name, "-1\n07\n3"))
+    (vocabulary,) = vocabtool.vocabularies(file)
+    assert (vocabulary.entries(), vocabulary.entry_type) == (["-1", "7", "3"], "integer")
+    archive(file, ("config.json", described([layer])), (name, "-1\nseven"))
+    model = vocabtool.inspect(file)
+    assert model.vocabularies == ()
+    assert model.warnings == (
+        f"{name}: line 2 holds b'seven', wanted a whole number of 64 bits (at byte 3)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (b"{", "the configuration of 'config.json' is not JSON"),
+        (b"[]", "the configuration of 'config.json' is a list, wanted an object"),
+        (b"{}", "config.json describes no model: wanted class_name and config"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[" * 200_000, "has 200,000 lists and objects"),
+        (b"\xff", "not JSON"),
+        (described([lookup(vocabulary=[1])]).encode(), "entry 0 of the vocabulary of .* is a int"),
+        (described([lookup(vocabulary=7)]).encode(), "is a int, wanted a list"),
+        (described([lookup(num_oov_indices=-1)]).encode(), "is -1, wanted 0 or more"),
+        (
+            described([lookup(vocabulary=["a"], num_oov_indices=10**30)]).encode(),
+            "layer words has 1,000,.* ids for unknown words, wanted",
+        ),
+    ],
+)
+def test_configurations_that_are_refused(config: bytes, message: str, file: Path) -> None:
+    """A configuration that is not as Keras writes it is an error that names it."""
+    with pytest.raises(InvalidFile, match=message) as caught:
+        vocabtool.vocabularies(archive(file, ("config.json", config)))
+    assert str(caught.value).startswith(str(file))
+
+
+def test_nested_deeply(file: Path) -> None:
+    """Models in models without end are read, or refused, and never recursed into."""
+    config = lookup(vocabulary=["a"])
+    for _ in range(300):
+        config = {"class_name": "Sequential", "config": {"name": "m", "layers": [config]}}
+    archive(file, ("config.json", json.dumps(config)))
+    (vocabulary,) = vocabtool.vocabularies(file)
+    assert vocabulary.tokens == ["a"]
+
+
+def rewritten(file: Path, *changes: tuple[bytes, bytes]) -> Path:
+    data = file.read_bytes()
+    for old, new in changes:
+        assert old in data
+        assert len(old) == len(new)
+        data = data.replace(old, new)
+    file.write_bytes(data)
+    return file
+
+
+def encrypted(file: Path) -> Path:
+    """Set the flag of encryption in every header."""
+    data = bytearray(small(file).read_bytes())
+    for magic, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = data.find(magic)
+        while start >= 0:
+            data[start + at] |= 1
+            start = data.find(magic, start + 1)
+    file.write_bytes(data)
+    return file
+
+
+def with_directory(file: Path, size: int) -> Path:
+    """An archive whose end claims a directory of so many bytes."""
+    data = bytearray(small(file).read_bytes())
+    end = data.rfind(b"PK\x05\x06")
+    filling = bytes(max(0, size - end))
+    struct.pack_into("<II", data, end + 12, size, 0)
+    file.write_bytes(bytes(data[:end]) + filling + bytes(data[end:]))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (encrypted, UnsupportedFormat, "config.json is encrypted"),
+        (
+            lambda file: archive(file, ("metadata.json", "{}")),
+            InvalidFile,
+            "a zip archive without config.json",
+        ),
+        (
+            lambda file: archive(file, ("config.json", described([])), ("../../etc/x", "a")),
+            InvalidFile,
+            "the member '../../etc/x' is a path out of the archive",
+        ),
+        (
+            lambda file: archive(file, ("config.json", described([])), ("/etc/x", "a")),
+            InvalidFile,
+            "the member '/etc/x' is a path out",
+        ),
+        (
+            lambda file: archive(file, ("config.json", described([])), (r"C:\x", "a")),
+            InvalidFile,
+            "the member 'C:/x' is a path out",
+        ),
+        (
+            lambda file: rewritten(
+                archive(file, ("config.json", described([])), ("config.jsoN", "{}")),
+                (b"config.jsoN", b"config.json"),
+            ),
+            InvalidFile,
+            "two members are named 'config.json'",
+        ),
+        (
+            lambda file: rewritten(
+                archive(file, ("config.json", described([]))), (b"Sequential", b"Sequentiel")
+            ),
+            InvalidFile,
+            "the zip archive is damaged at config.json: Bad CRC-32",
+        ),
+        (
+            lambda file: archive(
+                file, ("config.json", described([])), compression=zipfile.ZIP_LZMA
+            ),
+            UnsupportedFormat,
+            "config.json is compressed by method 14",
+        ),
+        (
+            lambda file: archive(
+                file, ("config.json", described([])), *((f"x{n}", "") for n in range(10_000))
+            ),
+            InvalidFile,
+            "10,001 members, wanted 10,000 at most",
+        ),
+        (
+            lambda file: with_directory(file, 3 << 20),
+            InvalidFile,
+            "a zip directory of 3,145,728 bytes, wanted 2,097,152 at most",
+        ),
+    ],
+)
+def test_archives_that_are_refused(
+    make: Callable[[Path], Path], error: type[Exception], message: str, file: Path
+) -> None:
+    """What zipfile reads without a word, and should not."""
+    with pytest.raises(error, match=message):
+        vocabtool.vocabularies(make(file))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_one_damaged_asset_is_a_warning(file: Path) -> None:
+    """The words of the other layers are still read."""
+    name = "assets/layers/string_lookup_1/vocabulary.txt"
+    layers = [lookup("one"), lookup("two")]
+    archive(
+        file, ("config.json", described(layers)), (ASSET, "[UNK]\nfine"), (name, "[UNK]\nwrong")
+    )
+    model = vocabtool.inspect(rewritten(file, (b"wrong", b"wrung")))
+    assert {v.name: v.entries() for v in model.vocabularies} == {"one": ["[UNK]", "fine"]}
+    assert model.warnings == (
+        f"the zip archive is damaged at {name}: Bad CRC-32 for file {name!r}",
+    )
+
+
+def test_a_bomb(file: Path) -> None:
+    """A member of a gigabyte in a megabyte is not unpacked further than its bound."""
+    zeros = zipfile.ZipInfo(ASSET)
+    zeros.compress_type = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(file, "w") as opened:
+        opened.writestr("config.json", described([lookup()]))
+        with opened.open(zeros, "w") as member:
+            for _ in range(1 << 8):
+                member.write(bytes(1 << 22))
+    assert file.stat().st_size < 2 << 20
+    tracemalloc.start()
+    model = vocabtool.inspect(file)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    (warning,) = model.warnings
+    assert "unpacks to more than 11,520,740 bytes" in warning
+    assert peak < 64 << 20
+
+
+def test_nothing_but_empty_lines(file: Path) -> None:
+    """Lines cost more than their bytes: a file of empty ones is refused."""
+    model = vocabtool.inspect(small(file, "\n" * 1000))
+    assert model.vocabularies == ()
+    assert model.warnings == (
+        f"{ASSET}: most of its lines are empty: no vocabulary looks like that",
+    )
+
+
+def test_copies_of_one_member_share_one_bound(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small bombs are as bounded as one large."""
+    monkeypatch.setattr(zip_archive, "MAX_FREE", 1000)
+    words = "[UNK]\n" + "a" * 1000
+    members = [(f"assets/layers/x_{n}/vocabulary.txt", words) for n in range(100)]
+    archive(file, ("config.json", described([])), *members, compression=zipfile.ZIP_DEFLATED)
+    model = vocabtool.inspect(file)
+    assert 0 < len(model.warnings) < 100
+    assert all("unpacks to more than" in warning for warning in model.warnings)
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        (b"GGUF\3\0\0\0", "does not begin as a zip archive"),
+        (b"word 0.1 0.2\n", "does not begin as a zip archive"),
+        (b'{"class_name": "Sequential"}', "does not begin as a zip archive"),
+        (b"", "does not begin as a zip archive"),
+        (
+            b"PK\x03\x04" + bytes(22) + b"\x08\0\0\0" + b"data.pkl",
+            "a zip archive that does not begin with a Keras model's config.json",
+        ),
+        (b"PK\x03\x04", "a zip archive that does not begin with a Keras model's config.json"),
+    ],
+)
+def test_other_formats(head: bytes, reason: str, file: Path) -> None:
+    """Other files are told apart by their head, with a reason."""
+    file.write_bytes(head)
+    assert keras_archive.READER.recognise(source_of(file)) == reason
+
+
+def test_another_zip_is_refused(file: Path) -> None:
+    """A zip that is no Keras model keeps its advice."""
+    with pytest.raises((UnsupportedFormat, UnknownFormat), match=r"a zip archive that is no"):
+        vocabtool.vocabularies(archive(file, ("a.txt", "word")))
+
+
+def test_only_this_reader_takes_an_archive(file: Path) -> None:
+    """No other reader takes a Keras archive for its own."""
+    source = source_of(small(file))
+    assert [r.format for r in READERS if r.recognise(source) is None] == ["Keras archive"]
+
+
+def test_any_damage(file: Path) -> None:
+    """Cut anywhere, and with any bit flipped, an archive is read or refused, nothing else."""
+    layers = [lookup("one"), lookup("two", vocabulary=["c", "d"])]
+    archive(
+        file,
+        ("config.json", described(layers)),
+        (ASSET, "[UNK]\na\nb"),
+        compression=zipfile.ZIP_DEFLATED,
+    )
+    rng = random.Random(0)
+    read = refused = 0
+    for damaged in damages(file.read_bytes(), 3, 1500, str(rng.random())):
+        file.write_bytes(damaged)
+        try:
+            vocabtool.inspect(file)
+            read += 1
+        except VocabtoolError:
+            refused += 1
+    assert read > 0
+    assert refused > 0

@@ -1,0 +1,115 @@
+"""Every hiding place, in a model that TensorFlow builds here, against TensorFlow's account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensorflow", reason="the oracle of these tests is TensorFlow itself")
+pytest.importorskip("tensorflow_text", reason="some models hold tensorflow-text's tokenizers")
+pytest.importorskip("tf_keras", reason="some models are built by Keras 2")
+
+import vocabtool
+from tests.builders.tensorflow_models import CASES, Truth, build_all
+from vocabtool import Vocabulary
+
+# A .keras archive is a format of its own: test_keras_archive.py.
+MODELS = [case.name for case in CASES if not case.name.endswith(".keras")]
+
+# Keras 3 leaves a custom oov_token out of what it exports; "[UNK]" is its default.
+TOKEN_NOT_SAVED = {"k3_lookup_oov_token"}
+
+Built = dict[str, tuple[Path, tuple[Truth, ...]]]
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """All models, built once."""
+    return build_all(tmp_path_factory.mktemp("models"), MODELS)
+
+
+def facts(vocabulary: Vocabulary, truth: Truth) -> tuple[object, ...]:
+    """What the truth knows of a vocabulary, in its terms."""
+    unknown = vocabulary.unknown
+    return (
+        vocabulary.kind,
+        tuple(vocabulary.stored),
+        None if truth.ids is None else tuple(vocabulary.id_array().tolist()),
+        None if unknown is None else (unknown.id, unknown.count),
+        tuple((special.id, special.entry) for special in vocabulary.specials),
+    )
+
+
+def expected(truth: Truth) -> tuple[object, ...]:
+    return truth.kind, truth.entries, truth.ids, truth.unknown, truth.specials
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_finds_what_tensorflow_finds(name: str, built: Built) -> None:
+    """Entries, ids, unknown ids and specials are TensorFlow's, and nothing else is found."""
+    path, truths = built[name]
+    model = vocabtool.inspect(path)
+    assert model.warnings == ()
+    assert len(model.vocabularies) == len(truths)
+    found = [
+        next(v for v in model.vocabularies if tuple(v.stored) == truth.entries) for truth in truths
+    ]
+    for vocabulary, truth in zip(found, truths, strict=True):
+        if name in TOKEN_NOT_SAVED:
+            assert [special.entry for special in vocabulary.specials] == ["[UNK]"]
+            continue
+        assert facts(vocabulary, truth) == expected(truth)
+        if truth.get_vocabulary is not None:
+            assert vocabulary.entries() == [str(entry) for entry in truth.get_vocabulary]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_names_and_places(name: str, built: Built) -> None:
+    """A vocabulary is called as its maker called it, with a place for each time it is stored."""
+    path, truths = built[name]
+    found = {tuple(v.stored): v for v in vocabtool.vocabularies(path)}
+    for truth in truths:
+        vocabulary = found[truth.entries]
+        if truth.name is not None:
+            assert vocabulary.name == truth.name
+        if truth.places is not None:
+            assert len(vocabulary.places) == truth.places
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_path_of_the_training_machine(name: str, built: Built) -> None:
+    """Names and places never hold the folder in which a model was made."""
+    path, _ = built[name]
+    for vocabulary in vocabtool.vocabularies(path):
+        for text in (vocabulary.name, *(place.place for place in vocabulary.places)):
+            assert str(path.parent) not in text
+
+
+def test_resaved_model_is_found_inside_a_function(built: Built) -> None:
+    """The USE v4 shape: the words are a Const inside a library function of the graph."""
+    (vocabulary,) = vocabtool.vocabularies(built["tf1_resaved"][0])
+    assert vocabulary.name == "Embeddings_words"
+    assert vocabulary.places[0].place.startswith("function __inference_pruned_")
+
+
+def test_one_vocabulary_in_two_tables(built: Built) -> None:
+    """Forward and inverse tables of the same words are one vocabulary with two places."""
+    (vocabulary,) = vocabtool.vocabularies(built["tf2_forward_and_inverse"][0])
+    assert len(vocabulary.places) == 2
+
+
+def test_keras_layers_keep_their_names(built: Built) -> None:
+    """A Keras layer's vocabulary is called after the layer, not after its nameless constant."""
+    for name in ("k2_vectorization_adapted", "k2_lookup_buckets"):
+        assert vocabtool.vocabularies(built[name][0])[0].name == "words"
+    for name in ("k3_vectorization_adapted", "k3_lookup_buckets"):
+        assert vocabtool.vocabularies(built[name][0])[0].name.startswith("words")
+
+
+def test_meta_graphs_are_told_apart(built: Built) -> None:
+    """Several MetaGraphDefs give one vocabulary, with a place in each, named by its tags."""
+    (vocabulary,) = vocabtool.vocabularies(built["tf1_tags"][0])
+    places = [place.place for place in vocabulary.places]
+    assert any("[serve]" in place for place in places)
+    assert any("[serve, gpu]" in place for place in places)

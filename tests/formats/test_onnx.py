@@ -1,0 +1,472 @@
+"""ONNX: models that the owning library writes, read entry for entry; damaged ones."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vocabtool
+from tests import reader_checks
+from tests.reader_checks import field
+from vocabtool.errors import InvalidFile, NoVocabulary, UnsupportedFormat
+from vocabtool.formats import onnx as reader
+from vocabtool.formats.model import PassedOver
+from vocabtool.formats.onnx import READER
+from vocabtool.formats.reader import Found
+from vocabtool.formats.wire import varint_of
+from vocabtool.vocabulary import Place, Unknown, Vocabulary
+
+onnx = pytest.importorskip("onnx", reason="the oracle: onnx writes the files")
+
+WORDS = ("the", "of", "naïve", "", " ", "a\nb", "\u2028", "日本", "the", "x" * 300, "10", "11")
+STORED = [word.encode() for word in WORDS]
+IDS = (7, -3, 5, 1 << 40, 0, 2, 9, 8, 6, 4, 3, 1)
+
+
+def node(op: str, name: str = "", domain: str = "ai.onnx.ml", **attributes: Any) -> Any:
+    return onnx.helper.make_node(op, ["x"], ["y"], name=name, domain=domain, **attributes)
+
+
+def graph(*nodes: Any, initializers: Any = ()) -> Any:
+    value = onnx.helper.make_tensor_value_info
+    inputs = [value("x", onnx.TensorProto.STRING, [None])]
+    outputs = [value("y", onnx.TensorProto.INT64, [None])]
+    return onnx.helper.make_graph(nodes, "g", inputs, outputs, initializer=list(initializers))
+
+
+def strings(name: str, words: Any = WORDS) -> Any:
+    encoded = [word.encode() for word in words]
+    return onnx.helper.make_tensor(name, onnx.TensorProto.STRING, [len(words)], encoded)
+
+
+def read(tmp_path: Path, *nodes: Any, initializers: Any = (), **model: Any) -> Found:
+    """What is found in a model of these nodes, saved by the owning library."""
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.helper.make_model(graph(*nodes, initializers=initializers), **model), path)
+    return reader_checks.found_in(READER, path)
+
+
+def only(found: Found) -> Vocabulary:
+    """The only vocabulary of a model in which nothing else was found."""
+    assert (found.passed_over, found.warnings) == ((), ())
+    (vocabulary,) = found.vocabularies
+    return vocabulary
+
+
+def by_id(words: Any, ids: Any) -> list[tuple[int, bytes]]:
+    """Ids and entries in the order of a vocabulary."""
+    return sorted(zip(ids, words, strict=True), key=lambda pair: pair[0])
+
+
+def pairs(vocabulary: Vocabulary) -> list[tuple[int, bytes]]:
+    return list(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
+
+
+def test_label_encoder(tmp_path: Path) -> None:
+    """Words in the order of their ids, which lie in another list; the default id is unknown's."""
+    encoder = node("LabelEncoder", "enc", keys_strings=WORDS, values_int64s=IDS, default_int64=-7)
+    vocabulary = only(read(tmp_path, encoder))
+    assert pairs(vocabulary) == by_id(STORED, IDS)
+    assert (vocabulary.name, vocabulary.kind, vocabulary.unknown) == ("enc", "table", Unknown(-7))
+    assert vocabulary.places == (Place("m.onnx", "node enc (LabelEncoder)"),)
+
+
+def test_label_encoder_of_tensors(tmp_path: Path) -> None:
+    """Version 4 of the operator holds both lists as tensors; its default is -1 unless told."""
+    ids = onnx.numpy_helper.from_array(np.array(IDS, np.int64))
+    encoder = node("LabelEncoder", keys_tensor=strings("k"), values_tensor=ids)
+    vocabulary = only(read(tmp_path, encoder))
+    assert pairs(vocabulary) == by_id(STORED, IDS)
+    assert (vocabulary.name, vocabulary.unknown) == ("y", Unknown(-1))
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("number_type", ["INT32", "INT64"])
+def test_integers_of_tensors(tmp_path: Path, number_type: str, raw: bool) -> None:
+    """Numbers of 32 and 64 bits, in a field of their own or as raw bytes."""
+    ids = np.arange(len(WORDS)) - 4
+    data_type = getattr(onnx.TensorProto, number_type)
+    values = ids.astype("<i4" if number_type == "INT32" else "<i8")
+    held = values.tobytes() if raw else values.tolist()
+    tensor = onnx.helper.make_tensor("v", data_type, [len(ids)], held, raw=raw)
+    default = onnx.helper.make_tensor("d", onnx.TensorProto.INT64, [1], [99])
+    encoder = node(
+        "LabelEncoder", keys_tensor=strings("k"), values_tensor=tensor, default_tensor=default
+    )
+    vocabulary = only(read(tmp_path, encoder))
+    assert (pairs(vocabulary), vocabulary.first_id) == (by_id(STORED, ids.tolist()), -4)
+    assert vocabulary.unknown == Unknown(99)
+
+
+def test_inverse_label_encoder(tmp_path: Path) -> None:
+    """Ids to words: the words are the values."""
+    encoder = node("LabelEncoder", "dec", keys_int64s=IDS, values_strings=WORDS)
+    vocabulary = only(read(tmp_path, encoder))
+    assert pairs(vocabulary) == by_id(STORED, IDS)
+    assert (vocabulary.unknown, vocabulary.notes) == (None, ("gives the entry of an id",))
+
+
+def test_strings_to_strings(tmp_path: Path) -> None:
+    """Both sides are kept; ids are positions."""
+    labels = [f"label {number}" for number in range(len(WORDS))]
+    found = read(tmp_path, node("LabelEncoder", "e", keys_strings=WORDS, values_strings=labels))
+    keys, values = found.vocabularies
+    assert list(keys.stored) == STORED
+    assert (keys.kind, keys.id_range) == ("table", "0..11")
+    assert keys.notes == ("gives other strings for these; the ids are their positions",)
+    assert (values.name, values.kind, list(values)) == ("e.values", "constant", labels)
+
+
+def test_strings_to_floats(tmp_path: Path) -> None:
+    """Numbers that are not whole are no ids."""
+    encoder = node("LabelEncoder", keys_strings=WORDS, values_floats=[0.5] * len(WORDS))
+    vocabulary = only(read(tmp_path, encoder))
+    assert vocabulary.notes == (
+        "gives numbers that are not whole for these; the ids are their positions",
+    )
+    assert (list(vocabulary.stored), vocabulary.unknown) == (STORED, None)
+
+
+def test_classes(tmp_path: Path) -> None:
+    """Version 1 of the operator: a word's id is its position."""
+    vocabulary = only(read(tmp_path, node("LabelEncoder", classes_strings=WORDS)))
+    assert (list(vocabulary.stored), vocabulary.id_range) == (STORED, "0..11")
+    assert vocabulary.unknown == Unknown(-1)
+
+
+def test_category_mapper(tmp_path: Path) -> None:
+    """Names and ids of categories."""
+    mapper = node("CategoryMapper", cats_strings=WORDS, cats_int64s=IDS, default_int64=42)
+    vocabulary = only(read(tmp_path, mapper))
+    assert (pairs(vocabulary), vocabulary.unknown) == (by_id(STORED, IDS), Unknown(42))
+
+
+@pytest.mark.parametrize(
+    ("op", "attribute"),
+    [("DictVectorizer", "string_vocabulary"), ("OneHotEncoder", "cats_strings")],
+)
+def test_positions(tmp_path: Path, op: str, attribute: str) -> None:
+    """Operators whose words have their positions as ids."""
+    words: Any = {attribute: WORDS}
+    vocabulary = only(read(tmp_path, node(op, **words)))
+    assert (list(vocabulary.stored), vocabulary.id_range) == (STORED, "0..11")
+    assert vocabulary.kind == "table"
+
+
+def test_tfidf_vectorizer(tmp_path: Path) -> None:
+    """The words of a pool by length of n-gram, with the ids of the columns that they count in."""
+    vectorizer = node(
+        "TfIdfVectorizer",
+        "v",
+        domain="",
+        mode="TF",
+        min_gram_length=1,
+        max_gram_length=2,
+        max_skip_count=0,
+        ngram_counts=[0, 3],
+        ngram_indexes=[4, 1, 0, 3, 2],
+        pool_strings=["the", "of", "naïve", "of", "the", "the", "naïve"],
+    )
+    found = read(tmp_path, vectorizer)
+    one, two = found.vocabularies
+    assert pairs(one) == [(0, "naïve".encode()), (1, b"of"), (4, b"the")]
+    assert pairs(two) == [(2, "the naïve".encode()), (3, b"of the")]
+    assert (one.name, two.name, one.kind, two.kind) == ("v", "v.2-grams", "table", "table")
+    assert two.notes == ("each entry is 2 strings of the file, joined by a blank",)
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "indexes", "message"),
+    [
+        ([0, 4], [0, 1, 2], "the 1-grams are said to lie at 0 to 4 of the pool"),
+        ([0, 0], [0], "the 2-grams are said to lie at 0 to 3 of the pool"),
+        ([0], [0, 1, 2, 3], "3 n-grams, but 4 ids"),
+        ([0], [0, 1], "3 words, but 2 ids"),
+        ([], [0, 1, 2], "a pool of n-grams without ngram_counts"),
+    ],
+)
+def test_a_pool_that_contradicts_itself(
+    tmp_path: Path, counts: list[int], indexes: list[int], message: str
+) -> None:
+    """What does not fit together is said, with the node's name; nothing else is lost."""
+    pool = {"pool_strings": ["a", "b", "c"], "ngram_indexes": indexes, "ngram_counts": counts}
+    pool = {name: values for name, values in pool.items() if values}
+    broken = node("TfIdfVectorizer", "v", domain="", mode="TF", **pool)
+    found = read(tmp_path, broken, node("LabelEncoder", classes_strings=WORDS))
+    assert found.warnings == (f"node v: {message}: its words are not read",)
+    assert list(found.vocabularies[-1].stored) == STORED
+
+
+@pytest.mark.parametrize("op", ["StringNormalizer", "Tokenizer"])
+def test_stop_words(tmp_path: Path, op: str) -> None:
+    """Words that are dropped are no vocabulary: they are taken by their name only."""
+    dropped = [f"stop{number}" for number in range(20)]
+    drop = node(op, "n", "", stopwords=dropped)
+    stop_words = only(read(tmp_path, drop))
+    assert (stop_words.name, stop_words.kind, list(stop_words)) == (
+        "n.stopwords",
+        "stop words",
+        dropped,
+    )
+    assert stop_words.notes == ("words that are dropped from a text",)
+    with pytest.raises(NoVocabulary, match=r"stop words only; take them with --name: n\.stopwords"):
+        vocabtool.extract(tmp_path / "m.onnx")
+    assert list(vocabtool.extract(tmp_path / "m.onnx", "n.stopwords")) == dropped
+    read(tmp_path, drop, node("DictVectorizer", "d", string_vocabulary=["the"]))
+    assert vocabtool.extract(tmp_path / "m.onnx").name == "d"
+
+
+def test_separators(tmp_path: Path) -> None:
+    """Where ONNX Runtime's tokenizer cuts is no word."""
+    found = read(tmp_path, node("Tokenizer", "t", "com.microsoft", separators=[*".,;:!?()[]"]))
+    assert (found.vocabularies, found.warnings) == ((), ())
+    assert [(item.name, item.why) for item in found.passed_over] == [
+        ("t.separators", "where texts are cut, not words")
+    ]
+
+
+def test_constants(tmp_path: Path) -> None:
+    """Tensors and lists of constants, and initializers: nothing says what they are for."""
+    found = read(
+        tmp_path,
+        node("Constant", "tensor", "", value=strings("inside")),
+        node("Constant", "list", "", value_strings=WORDS[::-1]),
+        initializers=[strings("init", WORDS[1:]), onnx.numpy_helper.from_array(np.ones(9), "w")],
+    )
+    assert [(v.name, list(v.stored), v.places[0].place) for v in found.vocabularies] == [
+        ("init", STORED[1:], "initializer init"),
+        ("tensor", STORED, "node tensor: value"),
+        ("list.value_strings", STORED[::-1], "node list: value_strings"),
+    ]
+    assert {v.kind for v in found.vocabularies} == {"constant"}
+    assert (found.passed_over, found.warnings) == ((), ())
+
+
+def test_passed_over(tmp_path: Path) -> None:
+    """Few strings, and those of a decision tree, are no vocabulary."""
+    found = read(
+        tmp_path,
+        node("Constant", "few", "", value_strings=["a", "b"]),
+        node("TreeEnsembleRegressor", "tree", nodes_modes=["BRANCH_LEQ"] * 40),
+    )
+    assert (found.vocabularies, found.warnings) == ((), ())
+    few = "fewer than 10 strings that no operator looks words up in"
+    tree = "how the nodes of a tree compare, not words"
+    assert found.passed_over == (
+        PassedOver("few.value_strings", 2, Place("m.onnx", "node few: value_strings"), few),
+        PassedOver("tree.nodes_modes", 40, Place("m.onnx", "node tree: nodes_modes"), tree),
+    )
+
+
+def test_subgraphs_and_functions(tmp_path: Path) -> None:
+    """Graphs in attributes, one in another, and functions of the model are walked too."""
+    inner = graph(node("LabelEncoder", "inner", classes_strings=WORDS))
+    middle = graph(node("If", "middle", "", then_branch=inner), initializers=[strings("init")])
+    function = onnx.helper.make_function(
+        "local",
+        "Encode",
+        ["x"],
+        ["y"],
+        [node("LabelEncoder", "f", classes_strings=WORDS[1:])],
+        [onnx.helper.make_opsetid("ai.onnx.ml", 1)],
+    )
+    found = read(tmp_path, node("If", "outer", "", then_branch=middle), functions=[function])
+    assert [vocabulary.places[0].place for vocabulary in found.vocabularies] == [
+        "node outer, initializer init",
+        "node outer, node middle, node inner (LabelEncoder)",
+        "function Encode, node f (LabelEncoder)",
+    ]
+    assert [list(v.stored) for v in found.vocabularies] == [STORED, STORED, STORED[1:]]
+
+
+def test_external_strings_are_not_opened(tmp_path: Path) -> None:
+    """A tensor that says that its strings lie in another file is a warning."""
+    outside = strings("out", ())
+    outside.data_location = onnx.TensorProto.EXTERNAL
+    outside.external_data.add(key="location", value="/etc/passwd")
+    encoder = node("LabelEncoder", "e", keys_tensor=outside)
+    found = read(tmp_path, encoder, initializers=[outside])
+    assert (found.vocabularies, found.passed_over) == ((), ())
+    told = "its strings are said to lie in another file: not opened"
+    assert found.warnings == (f"initializer out: {told}", f"node e: {told}")
+
+
+def test_large_texts_of_other_operators(tmp_path: Path) -> None:
+    """What may be a vocabulary, in an operator that nobody knows, is said to be unread."""
+    found = read(tmp_path, node("NewTokenizer", "bpe", "org.example", vocab="v" * 2000))
+    assert (found.vocabularies, found.passed_over) == ((), ())
+    assert found.warnings == ("node bpe: vocab: 2,000 bytes of text or a tokenizer: not read",)
+
+
+@pytest.mark.parametrize("count", [1, 40, 3_000, 200_000])
+def test_many(tmp_path: Path, count: int) -> None:
+    """Long lists, read by whole arrays, as short ones: random words, ids of any size."""
+    rng = random.Random(count)
+    words = [bytes(rng.randbytes(rng.randrange(200 if n % 9 == 0 else 12))) for n in range(count)]
+    ids = [rng.randrange(-(1 << 63), 1 << 63) >> rng.randrange(64) for _ in range(count)]
+    encoder = node("LabelEncoder", values_int64s=ids, default_int64=-7)
+    attribute = encoder.attribute.add(name="keys_strings", type=onnx.AttributeProto.STRINGS)
+    attribute.strings.extend(words)
+    vocabulary = only(read(tmp_path, encoder))
+    assert pairs(vocabulary) == by_id(words, ids)
+
+
+def packed(values: Any) -> bytes:
+    return b"".join(varint_of(value) for value in values)
+
+
+def model_of(*nodes: bytes) -> bytes:
+    return b"\x08\x08" + field(7, b"".join(field(1, part) for part in nodes))
+
+
+def attribute(name: bytes, *rest: bytes) -> bytes:
+    return field(5, field(1, name) + b"".join(rest))
+
+
+def test_packed_integers(tmp_path: Path) -> None:
+    """A writer with the schema of proto3 packs integers; floats between them are skipped."""
+    ids = list(range(500, 1700))
+    words = [b"w%d" % number for number in ids]
+    keys = b"".join(field(9, word) for word in words)
+    for values in (
+        field(8, packed(ids)),
+        b"\x3d0000" * 500
+        + b"".join(b"\x40" + varint_of(number) for number in ids)
+        + b"\xa0\x01\x07",
+    ):
+        encoder = field(4, b"LabelEncoder") + attribute(b"keys_strings", keys)
+        path = tmp_path / "m"
+        path.write_bytes(model_of(encoder + attribute(b"values_int64s", values)))
+        assert pairs(only(reader_checks.found_in(READER, path))) == by_id(words, ids)
+
+
+LIST = field(9, b"word") * 200
+HOSTILE = {
+    "alternating": model_of(
+        field(4, b"Constant") + attribute(b"a", (field(9, b"") + b"\x40\x01") * 2_000)
+    ),
+    "cut integer": model_of(
+        field(4, b"LabelEncoder") + attribute(b"values_int64s", b"\x40\x01" * 600 + b"\x40\xff")
+    ),
+    "long integer": model_of(
+        field(4, b"LabelEncoder") + attribute(b"values_int64s", b"\x40" + b"\xff" * 800 + b"\x01")
+    ),
+    "string past its end": model_of(
+        field(4, b"Constant") + attribute(b"a", LIST + b"\x4a\x7fword")
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("alternating", "values in more than 1000 places"),
+        ("cut integer", "cut off or longer than 10 bytes"),
+        ("long integer", "a number is longer than 10 bytes"),
+        ("string past its end", "the last string runs 123 bytes past the end"),
+    ],
+)
+def test_a_damaged_attribute(tmp_path: Path, name: str, message: str) -> None:
+    """What is wrong with one attribute is a warning; the others are read."""
+    path = tmp_path / "m"
+    good = field(4, b"LabelEncoder") + attribute(b"classes_strings", LIST)
+    path.write_bytes(HOSTILE[name] + field(7, field(1, good)))
+    found = reader_checks.found_in(READER, path)
+    assert [len(vocabulary) for vocabulary in found.vocabularies] == [200]
+    assert len(found.warnings) == 1
+    assert message in found.warnings[0]
+
+
+def test_raw_bytes_that_are_no_numbers(tmp_path: Path) -> None:
+    """Raw bytes must fill whole numbers."""
+    tensor = field(9, bytes(9)) + b"\x10\x07"
+    path = tmp_path / "m"
+    path.write_bytes(
+        model_of(field(4, b"LabelEncoder") + attribute(b"values_tensor", field(5, tensor)))
+    )
+    found = reader_checks.found_in(READER, path)
+    assert "9 bytes of numbers that take 8 each" in found.warnings[0]
+
+
+def test_nesting(tmp_path: Path) -> None:
+    """20,000 graphs in each other are followed for a while, then said to be too deep."""
+    part = b""
+    for _ in range(2_000):
+        part = field(1, attribute(b"a", field(6, part)))
+    path = tmp_path / "m"
+    path.write_bytes(b"\x08\x08" + field(7, part))
+    found = reader_checks.found_in(READER, path)
+    assert found == ((), (), ("graphs in nodes, more than 16 deep: not read",), None)
+
+
+def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes and lists beyond any model's number end the walk."""
+    constant = field(4, b"Constant") + attribute(b"a", field(9, b"x"))
+    path = tmp_path / "m"
+    path.write_bytes(model_of(*[constant] * 20))
+    monkeypatch.setattr(reader, "MAX_LISTS", 10)
+    found = reader_checks.found_in(READER, path)
+    assert len(found.passed_over) == 10
+    assert found.warnings == ("more than 10 lists of strings: the rest not read",)
+    monkeypatch.setattr(reader, "MAX_PARTS", 5)
+    with pytest.raises(UnsupportedFormat, match="a model of more than 5 nodes and attributes"):
+        reader_checks.found_in(READER, path)
+
+
+def test_cut_off(tmp_path: Path) -> None:
+    """A model whose end is missing is damaged, not empty."""
+    path = tmp_path / "m.onnx"
+    model = onnx.helper.make_model(graph(node("LabelEncoder", classes_strings=WORDS)))
+    data = model.SerializeToString()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(InvalidFile, match="past the end of its message"):
+        READER.read(reader_checks.source_of(path))
+
+
+def test_hostile_in_little_time(tmp_path: Path) -> None:
+    """Half a megabyte of small nodes, attributes or graphs take seconds, not minutes."""
+    small = field(4, b"LabelEncoder") + attribute(b"classes_strings", field(9, b"x"))
+    one = field(1, small)
+    path = tmp_path / "m"
+    for part in (one, field(1, attribute(b"a", field(11, b"") * 9)), field(1, attribute(b"t"))):
+        path.write_bytes(b"\x08\x08" + field(7, part * (500_000 // len(part))))
+        began = time.process_time()
+        try:
+            reader_checks.found_in(READER, path)
+        except UnsupportedFormat:
+            continue
+        assert time.process_time() - began < 10
+
+
+def test_other_formats_are_not_taken(tmp_path: Path) -> None:
+    """A SavedModel, a GraphDef and a SentencePiece model begin with nearly the same bytes."""
+    assert reader_checks.recognised(READER, tmp_path) == {"onnx"}
+
+
+def test_recognised_behind_its_head(tmp_path: Path) -> None:
+    """The graph may be far larger than what recognition looks at, but must begin in it."""
+    path = tmp_path / "m"
+    path.write_bytes(model_of(field(4, b"Add"), bytes(0)) + field(6, b"x" * 100_000))
+    assert READER.recognise(reader_checks.source_of(path)) is None
+    path.write_bytes(b"\x08\x08" + field(6, b"x" * 100_000) + field(7, field(1, b"")))
+    assert READER.recognise(reader_checks.source_of(path)) == "no graph in its first 65,536 bytes"
+
+
+def test_damage(tmp_path: Path) -> None:
+    """Cut at every seventh byte and with bits flipped: a result or our own error."""
+    inner = graph(node("LabelEncoder", "inner", keys_strings=WORDS, values_int64s=IDS))
+    model = onnx.helper.make_model(
+        graph(
+            node("If", "outer", "", then_branch=inner),
+            node("TfIdfVectorizer", domain="", pool_strings=WORDS, ngram_counts=[0, 4]),
+            initializers=[strings("init")],
+        )
+    )
+    data = model.SerializeToString()
+    assert reader_checks.survives(READER, data, tmp_path, every=7, flips=700) > 0

@@ -1,0 +1,287 @@
+"""SentencePiece models: bytes written here, and real ones read by the library that owns them."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
+from vocabtool.formats import sentencepiece
+from vocabtool.formats.pieces import Pieces
+from vocabtool.formats.wire import varint_of
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+
+SHARED = Path(os.environ.get("VOCABTOOL_SHARED", Path(__file__).parents[3] / "shared"))
+SENTENCES = ("the quick brown fox jumps over the lazy dog", "naïve 日本 quick", "less is more") * 20
+
+
+def field(number: int, payload: bytes) -> bytes:
+    """A length-delimited field."""
+    return varint_of(number << 3 | 2) + varint_of(len(payload)) + payload
+
+
+def integer(number: int, value: int) -> bytes:
+    """A varint field."""
+    return varint_of(number << 3) + varint_of(value)
+
+
+def score(value: float = -1.5) -> bytes:
+    return b"\x15" + struct.pack("<f", value)
+
+
+def piece(text: bytes, kind: int = NORMAL) -> bytes:
+    """One piece as SentencePiece writes it: text, score, and the type if it is not normal."""
+    return field(1, field(1, text) + score() + (integer(3, kind) if kind != NORMAL else b""))
+
+
+SMALL = piece(b"<unk>", UNKNOWN) + piece(b"<s>", CONTROL) + piece("▁the".encode())
+
+
+def ids_and_entries(pieces: Pieces) -> list[tuple[int, bytes]]:
+    ids = range(len(pieces.entries)) if pieces.ids is None else pieces.ids.tolist()
+    return list(zip(ids, pieces.entries, strict=True))
+
+
+def test_small() -> None:
+    """A piece's id is its position, and control pieces count; the unknown piece is type 2."""
+    found = sentencepiece.read(SMALL)
+    assert list(found.entries) == [b"<unk>", b"<s>", "▁the".encode()]
+    assert found.ids is None
+    assert found.unknown_id == 0
+
+
+def test_notes() -> None:
+    """Notes name the model type, and count the pieces that are not normal."""
+    trainer = field(2, integer(3, 2) + integer(35, 1))
+    kinds = (UNKNOWN, CONTROL, CONTROL, USER_DEFINED, UNUSED, BYTE, BYTE, BYTE, NORMAL)
+    model = b"".join(piece(b"x%d" % at, kind) for at, kind in enumerate(kinds)) + trainer
+    assert sentencepiece.read(model).notes == (
+        "model type bpe",
+        "▁ stands for a space",
+        "besides normal pieces: 2 control, 1 user-defined, 1 unused, 3 byte",
+        "byte fallback: text that no piece covers becomes bytes, never unknown",
+    )
+    assert sentencepiece.read(SMALL).notes == (
+        "model type unigram",
+        "▁ stands for a space",
+        "besides normal pieces: 1 control",
+    )
+
+
+def test_unknown_of_the_trainer() -> None:
+    """Without a piece of type 2 the trainer's unk_id counts, if there is such a piece."""
+    pieces = piece(b"a") + piece(b"b")
+    assert sentencepiece.read(pieces + field(2, integer(40, 1))).unknown_id == 1
+    assert sentencepiece.read(pieces + field(2, integer(40, 2))).unknown_id is None
+    assert sentencepiece.read(pieces + field(2, integer(40, 2**64 - 1))).unknown_id is None
+    assert sentencepiece.read(pieces).unknown_id is None
+    assert sentencepiece.read(SMALL + field(2, integer(40, 2))).unknown_id == 0
+
+
+UNUSUAL = {
+    "no score": field(1, b"x"),
+    "score first": score() + field(1, b"x"),
+    "type first": integer(3, NORMAL) + field(1, b"x") + score(),
+    "an extension": field(1, b"x") + field(200, b"anything") + score(),
+    "text twice, the last counts": field(1, b"not this") + score() + field(1, b"x"),
+    "a type of the future": field(1, b"x") + score() + integer(3, 7),
+    "type 0": field(1, b"x") + score() + integer(3, 0),
+    "a type of two bytes": field(1, b"x") + score() + integer(3, 1000),
+    "a length of two bytes": b"\x0a\x81\x00x" + score(),
+}
+
+
+@pytest.mark.parametrize("record", UNUSUAL.values(), ids=UNUSUAL.keys())
+def test_unusual_order(record: bytes) -> None:
+    """A piece is read in any order of its fields, as protobuf reads it."""
+    model = SMALL + field(1, record) + piece(b"y", UNUSED)
+    found = sentencepiece.read(model)
+    assert ids_and_entries(found)[3:] == [(3, b"x"), (4, b"y")]
+    assert found.notes[-1] == "besides normal pieces: 1 control, 1 unused"
+
+
+@given(
+    st.lists(st.tuples(st.binary(min_size=1, max_size=300), st.integers(CONTROL, BYTE)), min_size=1)
+)
+def test_pieces_come_back(pieces: list[tuple[bytes, int]]) -> None:
+    """Any bytes are a piece, valid text or not, a length of two bytes or one."""
+    found = sentencepiece.read(b"".join(piece(text, kind) for text, kind in pieces))
+    assert list(found.entries) == [text for text, _ in pieces]
+
+
+def test_many_pieces() -> None:
+    """Pieces are read in parts, with no seam between them."""
+    texts = [b"%d" % number for number in range(sentencepiece.CHUNK + 1000)]
+    records = [piece(text) for text in texts]
+    records[sentencepiece.CHUNK] = field(1, score() + field(1, b"odd one"))
+    found = sentencepiece.read(b"".join(records))
+    texts[sentencepiece.CHUNK] = b"odd one"
+    assert list(found.entries) == texts
+
+
+MALFORMED = {
+    "nothing": (
+        b"",
+        r"a SentencePiece model begins with its pieces, this does not \(at byte 0\)",
+    ),
+    "trainer first": (
+        field(2, b"") + SMALL,
+        r"a SentencePiece model begins with its pieces, this does not \(at byte 0\)",
+    ),
+    "no text": (piece(b"x") + field(1, score()), r"a piece has no text \(at byte 12\)"),
+    "empty text": (piece(b"x") + piece(b""), r"a piece has no text \(at byte 12\)"),
+    "empty piece": (field(1, b""), r"a piece has no text \(at byte 2\)"),
+    "two unknown": (
+        SMALL + piece(b"<unk2>", UNKNOWN),
+        r"two pieces are the unknown one: ids 0 and 3",
+    ),
+    "piece too long": (
+        b"\x0a\x09" + field(1, b"x") + score(),
+        r"the last string runs 1 bytes past the end \(at byte 2\)",
+    ),
+    "text too long": (
+        field(1, b"\x0a\x02x"),
+        r"field 1 runs 1 bytes past the end of its message \(at byte 4\)",
+    ),
+    "score cut off": (
+        field(1, field(1, b"x") + b"\x15\0\0\0"),
+        r"field 2 runs 1 bytes past the end of its message \(at byte 6\)",
+    ),
+    "rest is no protobuf": (SMALL + b"\x0f", r"wire type 7 is not in use \(at byte 45\)"),
+}
+
+
+@pytest.mark.parametrize(("model", "message"), MALFORMED.values(), ids=MALFORMED.keys())
+def test_malformed(model: bytes, message: str) -> None:
+    """A broken model is refused, and the error says what is wrong where."""
+    with pytest.raises(InvalidFile, match=f"^{message}$"):
+        sentencepiece.read(model)
+
+
+def test_scattered_pieces() -> None:
+    """Pieces behind other fields, which no writer leaves, are refused with a way out."""
+    with pytest.raises(UnsupportedFormat, match=r"do not stand together .*serialized_model_proto"):
+        sentencepiece.read(SMALL + field(2, b"") + SMALL)
+
+
+NOT_MODELS = {
+    "nothing": b"",
+    "words": b"the\nquick\nbrown\n",
+    "a blank line, then words": b"\n\nthe\nquick\nbrown fox\n",
+    "blank lines": b"\n" * 1000,
+    "a SavedModel": b"\x08\x01" + field(2, field(2, field(1, field(1, b"x") + field(2, b"Const")))),
+    "a GraphDef": field(1, field(1, b"name") + field(2, b"Placeholder")) * 10,
+    "a map of integers": field(1, field(1, b"key") + integer(2, 7)) * 10,
+    "wrapped words": field(1, b"<unk>") + field(1, b"<s>"),
+    "pieces without score or type": field(1, field(1, b"x")) * 10,
+    "a piece that is not text": piece(b"\xff\xfe"),
+    "a piece without text": field(1, score()),
+    "a piece beyond all measure": piece(b"x" * 9000),
+    "cut off in the first piece": SMALL[:10],
+}
+
+
+@pytest.mark.parametrize("data", NOT_MODELS.values(), ids=NOT_MODELS.keys())
+def test_not_recognised(data: bytes) -> None:
+    """Vocabulary text and other protobufs are not taken for a model."""
+    assert not sentencepiece.recognise(data)
+
+
+def test_recognised() -> None:
+    """A model is recognised by its first pieces alone, whatever follows."""
+    assert sentencepiece.recognise(SMALL)
+    assert sentencepiece.recognise(SMALL[:-1])
+    assert sentencepiece.recognise(piece(b"x") * 8 + b"\xff" * 100)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_bytes_are_not_recognised(seed: int) -> None:
+    """Random bytes are not taken for a model, even behind a model's first byte."""
+    dice = random.Random(seed)
+    for _ in range(200):
+        assert not sentencepiece.recognise(dice.randbytes(300))
+        assert not sentencepiece.recognise(b"\n" + dice.randbytes(300))
+
+
+def trained(**options: Any) -> bytes:
+    """Let SentencePiece train a small model."""
+    library = pytest.importorskip("sentencepiece", reason="the oracle: pip install sentencepiece")
+    model = io.BytesIO()
+    library.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES),
+        model_writer=model,
+        vocab_size=options.pop("vocab_size", 60),
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **options,
+    )
+    return model.getvalue()
+
+
+def owners_view(model: bytes) -> tuple[list[tuple[int, bytes]], int]:
+    """What the sentencepiece library reads: ids with pieces, and the unknown id."""
+    library = pytest.importorskip("sentencepiece", reason="the oracle: pip install sentencepiece")
+    processor = library.SentencePieceProcessor(model_proto=model)
+    pieces = [processor.id_to_piece(i).encode() for i in range(processor.get_piece_size())]
+    return list(enumerate(pieces)), processor.unk_id()
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "unigram": {},
+    "bpe": {"model_type": "bpe"},
+    "word": {"model_type": "word"},
+    "char": {"model_type": "char"},
+    "byte fallback": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 340},
+    "symbols": {"user_defined_symbols": "<sep>,<cls>", "control_symbols": "<mask>"},
+    "other ids": {"unk_id": 3, "bos_id": 0, "eos_id": 1, "pad_id": 2, "unk_piece": "[?]"},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_as_sentencepiece_reads_it(name: str) -> None:
+    """Pieces, ids and the unknown id of every kind of model are those of its own library."""
+    model = trained(**OPTIONS[name])
+    found = sentencepiece.read(model)
+    assert (ids_and_entries(found), found.unknown_id) == owners_view(model)
+    assert sentencepiece.recognise(model)
+    assert sentencepiece.recognise(model[:64])
+
+
+@pytest.mark.skipif(
+    not (SHARED / "models").is_dir(), reason="no shared models: set VOCABTOOL_SHARED"
+)
+def test_use_lite() -> None:
+    """The 8,000 pieces of the Universal Sentence Encoder lite are all there, in order."""
+    path = SHARED / "models" / "use_lite_2" / "assets" / "universal_encoder_8k_spm.model"
+    found = sentencepiece.read(path.read_bytes())
+    assert (ids_and_entries(found), found.unknown_id) == owners_view(path.read_bytes())
+    assert found.entries.sha256 == (
+        "e94c618ccac49961307d001e9592e7b539112318956583d6494bbce96833651a"
+    )
+    assert not sentencepiece.recognise(path.parents[1].joinpath("saved_model.pb").read_bytes())
+
+
+def test_truncated_and_damaged() -> None:
+    """A real model, cut off or with a bit flipped, gives pieces or an error of ours."""
+    model = trained(model_type="bpe", byte_fallback=True, vocab_size=340)
+    dice = random.Random(1)
+    damaged = [model[:length] for length in range(0, len(model), 97)]
+    for _ in range(300):
+        copy = bytearray(model)
+        copy[dice.randrange(8000)] ^= 1 << dice.randrange(8)
+        damaged.append(bytes(copy))
+    for data in damaged:
+        sentencepiece.recognise(data)
+        try:
+            list(sentencepiece.read(data).entries)
+        except VocabtoolError as error:
+            assert str(error)

@@ -1,0 +1,299 @@
+"""TensorFlow Text's own buffers: the pieces read from them are those that it returns."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.formats import flatbuffer
+from vocabtool.formats.pieces import Pieces
+from vocabtool.formats.saved_model.text_tokenizers import (
+    read_fast_sentencepiece,
+    read_phrase,
+    read_wordpiece,
+)
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+INSTALL = "the oracle: pip install '.[dev]'"
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # TensorFlow's own deprecations
+    tf = pytest.importorskip("tensorflow", reason=INSTALL)
+    text = pytest.importorskip("tensorflow_text", reason=INSTALL)
+sentencepiece = pytest.importorskip("sentencepiece", reason=INSTALL)
+flatbuffers = pytest.importorskip("flatbuffers", reason="comes with TensorFlow")
+
+PYBINDS = "tensorflow_text.core.pybinds.pywrap_"
+wordpiece_builder = pytest.importorskip(
+    f"{PYBINDS}fast_wordpiece_tokenizer_model_builder", reason=INSTALL
+)
+phrase_builder = pytest.importorskip(f"{PYBINDS}phrase_tokenizer_model_builder", reason=INSTALL)
+model_converter = pytest.importorskip(f"{PYBINDS}model_converter", reason=INSTALL)
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzéïß日本語"
+PUNCTUATION = frozenset("[]!#日本語<>")  # what TensorFlow Text splits at, of what is used here
+WORDS = (
+    "[PAD]",
+    "[UNK]",
+    "the",
+    "great",
+    "##est",
+    "##ly",
+    "they",
+    "'",
+    "##re",
+    "re",
+    "naïve",
+    "日",
+)
+PHRASES = ("<UNK>", "I", "have", "a", "dream", "a dream", "have a dream", "naïve 日本")
+SENTENCES = ("the quick brown fox jumps over the lazy dog", "naïve 日本 quick", "less is more") * 20
+
+
+def ids_and_entries(pieces: Pieces) -> dict[int, str]:
+    ids = range(len(pieces.entries)) if pieces.ids is None else pieces.ids.tolist()
+    return {id_: entry.decode() for id_, entry in zip(ids, pieces.entries, strict=True)}
+
+
+def wordpiece_buffer(
+    words: Sequence[str], suffix: str = "##", end_to_end: bool = True, listed: bool = False
+) -> bytes:
+    """Let TensorFlow Text compile a vocabulary; ``listed``: its words are kept too."""
+    buffer: bytes = wordpiece_builder.build_fast_wordpiece_model(
+        list(words), 100, suffix, "[UNK]", not end_to_end, listed
+    )
+    return buffer
+
+
+def phrase_buffer(listed: bool) -> bytes:
+    buffer: bytes = phrase_builder.build_phrase_model(list(PHRASES), "<UNK>", listed, 0, False)
+    return buffer
+
+
+def sentencepiece_model(**options: Any) -> bytes:
+    """Let SentencePiece train a small model."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES),
+        model_writer=model,
+        vocab_size=60,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **options,
+    )
+    return model.getvalue()
+
+
+def sentencepiece_buffer(model: bytes) -> bytes:
+    buffer: bytes = model_converter.convert_sentencepiece_model(model)
+    return buffer
+
+
+def words_of(seed: int, suffix: str, count: int = 3000) -> list[str]:
+    """A vocabulary with all that is special in it, and many random words."""
+    dice = random.Random(seed)
+    words = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", suffix, "!", "#", f"{suffix}#", f"{suffix}!"])
+    while len(words) < count:
+        word = "".join(dice.choices(LETTERS, k=dice.randint(1, 9)))
+        words[word if dice.random() < 0.7 else suffix + word] = None
+    return list(words)
+
+
+def can_be_produced(word: str, suffix: str) -> bool:
+    """Whether a tokenizer that splits at punctuation can return a word."""
+    is_suffix = word.startswith(suffix) and word != suffix
+    rest = word.removeprefix(suffix) if is_suffix else word
+    return not PUNCTUATION & set(rest) or (len(rest) == 1 and not is_suffix)
+
+
+@pytest.mark.parametrize("suffix", ["##", "<suf>", "foo#", "日本"])
+@pytest.mark.parametrize(("end_to_end", "listed"), [(False, False), (False, True), (True, True)])
+def test_whole_wordpiece_vocabulary(suffix: str, end_to_end: bool, listed: bool) -> None:
+    """A tokenizer of single words, or one that can detokenize, holds its whole vocabulary."""
+    words = words_of(1, suffix)
+    found = read_wordpiece(wordpiece_buffer(words, suffix, end_to_end, listed))
+    assert ids_and_entries(found) == dict(enumerate(words))
+    assert found.ids is None
+    assert found.unknown_id == 1
+
+
+@pytest.mark.parametrize("suffix", ["##", "<suf>", "foo#", "日本"])
+def test_wordpieces_that_can_be_produced(suffix: str) -> None:
+    """A tokenizer that splits text by itself holds all that it can return, and two more.
+
+    These are the unknown token and the indicator, which have fields of their own.
+    """
+    words = words_of(2, suffix)
+    found = ids_and_entries(read_wordpiece(wordpiece_buffer(words, suffix)))
+    assert found == {
+        id_: word
+        for id_, word in enumerate(words)
+        if can_be_produced(word, suffix) or word in ("[UNK]", suffix)
+    }
+
+
+def test_indicator_cut_in_two() -> None:
+    """BERT has "#" and "###" but no "##": the id of "###" is not taken for that of "##"."""
+    words = ("[PAD]", "[UNK]", "a", "##b", "#", "###")
+    found = ids_and_entries(read_wordpiece(wordpiece_buffer(words)))
+    assert found == {1: "[UNK]", 2: "a", 3: "##b", 4: "#", 5: "###"}
+
+
+def test_no_indicator() -> None:
+    """Without an indicator there are no suffixes; the empty word alone is missing."""
+    words = words_of(3, "")
+    found = read_wordpiece(wordpiece_buffer(words, "", end_to_end=False))
+    assert ids_and_entries(found) == {id_: word for id_, word in enumerate(words) if word}
+    assert found.notes[-1] == (
+        f"ids not in the buffer: 1 ({words.index('')}), pieces that can never be produced"
+    )
+
+
+def test_no_suffix_in_the_vocabulary() -> None:
+    """TensorFlow Text then adds a suffix of its own, which is no piece."""
+    found = read_wordpiece(wordpiece_buffer(("a", "[UNK]", "b")))
+    assert ids_and_entries(found) == {0: "a", 1: "[UNK]", 2: "b"}
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_wordpieces_as_returned(listed: bool) -> None:
+    """The tokenizer gives text the ids of the buffer, and the unknown id to all else."""
+    tokenizer = text.FastWordpieceTokenizer(
+        list(WORDS), token_out_type=tf.int32, support_detokenization=listed
+    )
+    found = read_wordpiece(wordpiece_buffer(WORDS, listed=listed))
+    entries = ids_and_entries(found)
+    returned = tokenizer.tokenize("they'they the greatestly re naïve日there").numpy().tolist()
+    assert [entries[id_] for id_ in returned] == [
+        *("they", "'", "they", "the", "great", "##est", "##ly", "re", "naïve", "日", "the", "##re")
+    ]
+    assert tokenizer.tokenize("xyz!").numpy().tolist() == [found.unknown_id] * 2
+
+
+def test_wordpieces_as_detokenized() -> None:
+    """The tokenizer turns each id back into the text that the buffer has for it."""
+    words = [word for word in words_of(4, "##", 500) if word != "##"]
+    tokenizer = text.FastWordpieceTokenizer(
+        words, token_out_type=tf.int32, support_detokenization=True
+    )
+    found = read_wordpiece(wordpiece_buffer(words, listed=True))
+    ids = tf.constant([[id_] for id_ in range(len(words))])
+    assert tokenizer.detokenize(ids).numpy().tolist() == list(found.entries)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_phrases_as_returned(listed: bool) -> None:
+    """The tokenizer gives phrases the ids of the buffer, listed or only in its trie."""
+    found = read_phrase(phrase_buffer(listed))
+    assert ids_and_entries(found) == dict(enumerate(PHRASES))
+    assert found.ids is None
+    tokenizer = text.PhraseTokenizer(
+        list(PHRASES), unknown_token="<UNK>", support_detokenization=listed
+    )
+    returned = tokenizer.tokenize("I have a dream naïve 日本 a a dreams").numpy().tolist()
+    assert [PHRASES[id_] for id_ in returned] == [
+        "I",
+        "have a dream",
+        "naïve 日本",
+        "a",
+        "a",
+        "<UNK>",
+    ]
+    assert found.unknown_id == returned[-1]
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "unigram": {},
+    "symbols": {"user_defined_symbols": "<sep>,<cls>", "control_symbols": "<mask>"},
+    "other ids": {"unk_id": 3, "bos_id": 0, "eos_id": 1, "pad_id": 2},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_sentencepieces(name: str) -> None:
+    """The buffer holds the pieces of its model under their ids, but for unknown and control."""
+    model = sentencepiece_model(**OPTIONS[name])
+    found = read_fast_sentencepiece(sentencepiece_buffer(model))
+    owner = sentencepiece.SentencePieceProcessor(model_proto=model)
+    normal = [
+        id_
+        for id_ in range(owner.get_piece_size())
+        if not owner.is_control(id_) and not owner.is_unknown(id_)
+    ]
+    assert ids_and_entries(found) == {id_: owner.id_to_piece(id_) for id_ in normal}
+    assert found.unknown_id == owner.unk_id()
+
+
+def shifted(buffer: bytes, offset: int) -> bytes:
+    """Write an encoder's buffer again, with FlatBuffers' own writer, to shift the ids."""
+    old = flatbuffer.root(buffer)
+    builder = flatbuffers.Builder()
+    nodes = builder.CreateNumpyVector(old.table(6).vector(0, "<u4"))
+    scores = builder.CreateNumpyVector(old.vector(7, "<f4"))
+    builder.StartObject(1)
+    builder.PrependUOffsetTRelativeSlot(0, nodes, 0)
+    pieces = builder.EndObject()
+    builder.StartObject(13)
+    builder.PrependInt32Slot(3, old.integer(3, -1), -1)
+    builder.PrependFloat32Slot(4, -100.0, 0.0)
+    builder.PrependInt32Slot(5, offset, 0)
+    builder.PrependUOffsetTRelativeSlot(6, pieces, 0)
+    builder.PrependUOffsetTRelativeSlot(7, scores, 0)
+    for flag in (8, 9, 10):
+        builder.PrependBoolSlot(flag, True, False)
+    builder.Finish(builder.EndObject())
+    return bytes(builder.Output())
+
+
+def test_shifted_sentencepieces_as_returned() -> None:
+    """An offset moves every id that the tokenizer returns, but not the unknown id."""
+    model = sentencepiece_model()
+    buffer = shifted(sentencepiece_buffer(model), 1000)
+    tokenizer = text.FastSentencepieceTokenizer(model)
+    tokenizer._converted_model = tf.constant(list(buffer), tf.uint8)
+    found = read_fast_sentencepiece(buffer)
+    entries = ids_and_entries(found)
+    owner = sentencepiece.SentencePieceProcessor(model_proto=model)
+    for sentence in ("the quick brown fox", "less ☃ is naïve", "日 more"):
+        returned = tokenizer.tokenize(sentence).numpy().tolist()
+        ids = owner.encode(sentence)
+        assert returned == [0 if id_ == owner.unk_id() else id_ + 1000 for id_ in ids]
+        assert [entries.get(id_, "<unk>") for id_ in returned] == owner.id_to_piece(ids)
+    assert found.unknown_id == 0
+    assert found.notes[-1] == "ids are shifted by 1000"
+
+
+BUFFERS = {
+    "wordpiece": (read_wordpiece, wordpiece_buffer(WORDS, end_to_end=False)),
+    "listed wordpiece": (read_wordpiece, wordpiece_buffer(WORDS, end_to_end=False, listed=True)),
+    "end-to-end wordpiece": (read_wordpiece, wordpiece_buffer(WORDS)),
+    "phrase": (read_phrase, phrase_buffer(listed=False)),
+    "listed phrase": (read_phrase, phrase_buffer(listed=True)),
+    "sentencepiece": (
+        read_fast_sentencepiece,
+        shifted(sentencepiece_buffer(sentencepiece_model()), 5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BUFFERS)
+def test_truncated_and_damaged(name: str) -> None:
+    """A real buffer, cut off or with a bit flipped, gives pieces or an error of ours."""
+    read, buffer = BUFFERS[name]
+    dice = random.Random(1)
+    damaged = [buffer[:length] for length in range(0, len(buffer), 97)]
+    for _ in range(300):
+        copy = bytearray(buffer)
+        copy[dice.randrange(len(copy))] ^= 1 << dice.randrange(8)
+        damaged.append(bytes(copy))
+    for data in damaged:
+        try:
+            list(read(data).entries)
+        except VocabtoolError as error:
+            assert str(error)

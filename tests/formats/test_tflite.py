@@ -1,0 +1,459 @@
+"""TFLite: models of TensorFlow's own converter and of its schema, word files packed behind them."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vocabtool
+from tests import reader_checks
+from tests.reader_checks import field
+from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.formats import tflite_files, tflite_schema
+from vocabtool.formats.model import PassedOver
+from vocabtool.formats.tflite import READER
+from vocabtool.vocabulary import Place, Unknown
+
+pytest.importorskip("tensorflow", reason="the oracle: its schema writes the files")
+schema = pytest.importorskip(
+    "tensorflow.lite.python.schema_py_generated", reason="it writes the files"
+)
+flatbuffers = pytest.importorskip("flatbuffers", reason="comes with TensorFlow")
+flexbuffers = pytest.importorskip("flatbuffers.flexbuffers", reason="comes with TensorFlow")
+
+WORDS = [b"the", b"of", "naïve".encode(), b"", b"a b", b"a\nb", "日本".encode(), b"\xff\xfe"]
+WORDS += [b"w%d" % number for number in range(20)]
+
+
+def strings(words: list[bytes]) -> bytes:
+    """A buffer of strings, as string_util.h has it."""
+    ends = np.cumsum([4 * (len(words) + 2), *map(len, words)], dtype="<i4")
+    return np.int32(len(words)).tobytes() + ends.tobytes() + b"".join(words)
+
+
+def tensor(name: str, buffer: int, tensor_type: int = schema.TensorType.STRING) -> Any:
+    made = schema.TensorT()
+    made.name, made.buffer, made.type = name, buffer, tensor_type
+    return made
+
+
+def model(tensors: list[Any], buffers: list[bytes]) -> bytes:
+    """A model of one graph, written by TensorFlow's own schema; buffer 0 is the empty one."""
+    graph = schema.SubGraphT()
+    graph.tensors = tensors
+    made = schema.ModelT()
+    made.version, made.subgraphs, made.buffers = 3, [graph], []
+    for content in [b"", *buffers]:
+        buffer = schema.BufferT()
+        buffer.data = list(content) if content else None
+        made.buffers.append(buffer)
+    builder = flatbuffers.Builder()
+    builder.Finish(made.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def write(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.fixture(scope="module")
+def converted() -> bytes:
+    """A table of words, one of ids, and a list of strings, converted by TensorFlow."""
+    import tensorflow as tf
+
+    names = tf.constant([f"label {number}" for number in range(30)])
+    ids = np.arange(len(WORDS), dtype=np.int64)[::-1] * 3 + 5
+    lookup = tf.lookup.KeyValueTensorInitializer(tf.constant(WORDS), ids)
+    inverse = tf.lookup.KeyValueTensorInitializer(ids, tf.constant(WORDS[::-1]))
+
+    module = tf.Module()
+    module.table = tf.lookup.StaticHashTable(lookup, -7)
+    module.inverse = tf.lookup.StaticHashTable(inverse, "[UNK]")
+
+    def call(words: Any) -> Any:
+        found = module.table.lookup(words)
+        label = tf.gather(names, tf.clip_by_value(found, 0, 29))
+        return found, module.inverse.lookup(found), label
+
+    signature = [tf.TensorSpec([None], tf.string, "words")]
+    function = tf.function(call, input_signature=signature).get_concrete_function()
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
+    return bytes(converter.convert())
+
+
+@pytest.mark.filterwarnings("ignore")  # what TensorFlow says of its own age
+def test_converted(tmp_path: Path, converted: bytes) -> None:
+    """Words in the order of their ids, the id of other words, the entries of ids, a constant."""
+    found = reader_checks.found_in(READER, write(tmp_path, converted))
+    assert found.warnings == ()
+    assert sorted(v.kind for v in found.vocabularies) == ["constant", "table", "table"]
+    ids = list(range(5, 5 + 3 * len(WORDS), 3))
+    tables = [v for v in found.vocabularies if v.kind == "table"]
+    forward = next(v for v in tables if v.unknown)
+    (backward,) = (v for v in tables if not v.unknown)
+    assert list(forward.stored) == WORDS[::-1]
+    assert forward.id_array().tolist() == ids
+    assert forward.unknown == Unknown(-7)
+    assert list(backward.stored) == WORDS
+    assert backward.id_array().tolist() == ids
+    assert backward.notes == ("gives the entry of an id",)
+    (constant,) = (v for v in found.vocabularies if v.kind == "constant")
+    assert list(constant) == [f"label {number}" for number in range(30)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_interpreter_agrees(tmp_path: Path, converted: bytes) -> None:
+    """TensorFlow's interpreter gives the ids and the unknown id that we read."""
+    import tensorflow as tf
+
+    interpreter = tf.lite.Interpreter(model_content=converted)
+    run = interpreter.get_signature_runner()
+    outputs = run(words=np.array([*WORDS, b"nonsense"], object))
+    looked_up = next(v for v in outputs.values() if v.dtype == np.int64)
+    found = reader_checks.found_in(READER, write(tmp_path, converted))
+    table = next(v for v in found.vocabularies if v.unknown)
+    assert [table.id_of(word) for word in WORDS] == looked_up[:-1].tolist()
+    assert table.unknown == Unknown(int(looked_up[-1]))
+
+
+def test_string_tensors(tmp_path: Path) -> None:
+    """Only buffers that a string tensor refers to are read, each once, with every byte."""
+    path = write(
+        tmp_path,
+        model(
+            [
+                tensor("input", 0),
+                tensor("words", 1),
+                tensor("weights", 2, schema.TensorType.FLOAT32),
+                tensor("again", 1),
+                tensor("few", 3),
+                tensor("none", 4),
+            ],
+            [strings(WORDS), strings(WORDS[::-1]), strings(WORDS[:2]), b""],
+        ),
+    )
+    found = reader_checks.found_in(READER, path)
+    (vocabulary,) = found.vocabularies
+    assert list(vocabulary.stored) == WORDS
+    assert (vocabulary.name, vocabulary.kind) == ("words", "constant")
+    assert vocabulary.places == (Place("m.tflite", "graph 0, tensor words"),)
+    few = Place("m.tflite", "graph 0, tensor few")
+    assert found.passed_over == (
+        PassedOver("few", 2, few, "fewer than 10 strings that no table uses"),
+    )
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (np.array([-1, 4, 4], "<i4").tobytes(), "-1 strings in a buffer of 12 bytes"),
+        (np.array([9, 4, 4], "<i4").tobytes(), "9 strings in a buffer of 12 bytes"),
+        (np.array([1, 12, 13], "<i4").tobytes(), "from byte 12 to 13 of a buffer of 12,"),
+        (np.array([1, 4, 12], "<i4").tobytes(), "from byte 4 to 12 .* in order from 12 on"),
+        (np.array([2, 16, 12, 16], "<i4").tobytes(), "wanted them in order from 16 on"),
+    ],
+)
+def test_damaged_strings(tmp_path: Path, content: bytes, message: str) -> None:
+    """A buffer that contradicts itself is a warning with its tensor's name; others are read."""
+    data = model([tensor("bad", 1), tensor("good", 2)], [content, strings(WORDS)])
+    found = reader_checks.found_in(READER, write(tmp_path, data))
+    assert [v.name for v in found.vocabularies] == ["good"]
+    (warning,) = found.warnings
+    assert warning.startswith("graph 0, tensor bad: ")
+    assert re.search(message, warning)
+
+
+def test_a_buffer_that_is_not_there(tmp_path: Path) -> None:
+    """A tensor's buffer must be one of the model's."""
+    found = reader_checks.found_in(READER, write(tmp_path, model([tensor("a", 9)], [])))
+    assert len(found.warnings) == 1
+    assert "number 9 of 1 tables" in found.warnings[0]
+
+
+def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of too many parts, or whose buffers lie on each other, is refused."""
+    path = write(tmp_path, model([tensor("a", 1)], [strings(WORDS)]))
+    monkeypatch.setattr(tflite_schema, "MAX_READ", 0)
+    with pytest.raises(UnsupportedFormat, match="buffers lie on top of each other"):
+        reader_checks.found_in(READER, path)
+    monkeypatch.setattr(tflite_schema, "MAX_PARTS", 1)
+    with pytest.raises(UnsupportedFormat, match="more than 1 tensors and operators"):
+        reader_checks.found_in(READER, path)
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """Files as tflite-support packs them: a zip archive, appended to the model."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+MODEL = model([tensor("words", 1)], [strings(WORDS)])
+
+
+def test_packed_files(tmp_path: Path) -> None:
+    """Labels, a vocabulary with ids, one of BERT and a SentencePiece model, told by content."""
+    score = b"\x15" + bytes(4)
+    piece = field(1, field(1, "▁the".encode()) + score) + field(1, field(1, b"s") + score)
+    files = {
+        "labels.txt": b"cat\r\ndog\r\n\r\nbird\r\n",
+        "vocab": b"<PAD> 0\nthe 1\nof 3\n",
+        "bert.txt": b"[PAD]\n[UNK]\nthe\n##s\n",
+        "sp.model": piece,
+        "photo.png": b"\x89PNG\r\n\x1a\n\0\0",
+    }
+    found = reader_checks.found_in(READER, write(tmp_path, MODEL + packed(files)))
+    labels, vocab, bert, pieces = (v for v in found.vocabularies if v.name != "words")
+    assert list(labels) == ["cat", "dog", "", "bird"]
+    assert (labels.name, labels.kind) == ("labels.txt", "asset")
+    assert labels.places == (Place("m.tflite", "packed file labels.txt"),)
+    assert (list(vocab), vocab.id_array().tolist()) == (["<PAD>", "the", "of"], [0, 1, 3])
+    assert (vocab.kind, vocab.notes) == ("table", ("each line holds a word and its id",))
+    assert (bert.kind, bert.marker, bert.unknown) == ("wordpiece", "##", Unknown(1))
+    assert (list(pieces), pieces.kind, pieces.marker) == (["▁the", "s"], "sentencepiece", "▁")
+    (passed,) = found.passed_over
+    assert (passed.name, passed.size) == ("photo.png", 0)
+    assert passed.why == "a packed file that is no list of words: not text: byte 0x1a at 6"
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("text", [b"a 1\na 1\n", b"a x\nb 1\n", b"a 1\nb\n c\n", b"a 1\nb\n"])
+def test_lines_without_ids(tmp_path: Path, text: bytes) -> None:
+    """Lines that are not a word and an id of its own stay whole."""
+    found = reader_checks.found_in(READER, write(tmp_path, MODEL + packed({"v": text})))
+    asset = next(v for v in found.vocabularies if v.name == "v")
+    assert b"".join(line + b"\n" for line in asset.stored) == text
+    assert asset.kind == "asset"
+
+
+def test_a_zip_bomb(tmp_path: Path) -> None:
+    """A file that unpacks to far more than it has, and one of too many lines, are warnings."""
+    bomb = MODEL + packed({"zeros": bytes(100 << 20)})
+    found = reader_checks.found_in(READER, write(tmp_path, bomb))
+    assert [v.name for v in found.vocabularies] == ["words"]
+    assert len(found.warnings) == 1
+    assert found.warnings[0].startswith("packed file zeros is not read: ")
+    lines = MODEL + packed({"lines": b"\n" * (tflite_files.MAX_LINES + 1)})
+    found = reader_checks.found_in(READER, write(tmp_path, lines))
+    assert found.warnings == (
+        "packed file lines is not read: more than 4,194,304 lines in the packed files",
+    )
+
+
+def test_many_packed_files(tmp_path: Path) -> None:
+    """No more than a hundred files are read."""
+    data = MODEL + packed({f"f{number:03}": b"cat\n" for number in range(102)})
+    found = reader_checks.found_in(READER, write(tmp_path, data))
+    assert [v.name for v in found.vocabularies] == ["words", *(f"f{n:03}" for n in range(100))]
+    assert found.warnings == ("102 packed files: only the first 100 are read",)
+
+
+def test_names_are_no_paths(tmp_path: Path) -> None:
+    """A packed file whose name leads out of the archive is not opened, and nothing is written."""
+    before = {path.name for path in tmp_path.parent.iterdir()}
+    found = reader_checks.found_in(READER, write(tmp_path, MODEL + packed({"../evil": b"cat\n"})))
+    assert [v.name for v in found.vocabularies] == ["words"]
+    assert "is a path out of the archive" in found.warnings[0]
+    assert {path.name for path in tmp_path.parent.iterdir()} == before
+
+
+def test_a_damaged_archive(tmp_path: Path) -> None:
+    """An archive cut off is a warning; the model is read."""
+    data = MODEL + packed({"labels.txt": b"cat\ndog\n" * 99})
+    found = reader_checks.found_in(READER, write(tmp_path, data.replace(b"PK\1\2", b"PK\1\3")))
+    assert [v.name for v in found.vocabularies] == ["words"]
+    assert found.warnings[0].startswith("the files packed behind the model are not read: ")
+
+
+# Tokenizers.
+
+
+def convert(tokenizer: Any, path: Path, *, backward: bool = False) -> Path:
+    """A model that makes ids of texts, or texts of ids, by TensorFlow's own converter."""
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    call = tf.function(
+        tokenizer.detokenize if backward else lambda texts: tokenizer.tokenize(texts).flat_values,
+        input_signature=[tf.TensorSpec([None], tf.int32 if backward else tf.string)],
+    )
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        [call.get_concrete_function()], module
+    )
+    converter.target_spec.supported_ops = [
+        tf.lite.OpsSet.TFLITE_BUILTINS,
+        tf.lite.OpsSet.SELECT_TF_OPS,
+    ]
+    converter.allow_custom_ops = True
+    path.write_bytes(converter.convert())
+    return path
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentencepiece(tmp_path: Path) -> None:
+    """The model lies in the NodeDef of an operator of TensorFlow, and cuts texts too."""
+    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    from tests.builders.tensorflow_models import sentencepiece_model
+
+    oracle = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model())
+    path = convert(text.SentencepieceTokenizer(sentencepiece_model()), tmp_path / "m.tflite")
+    found = reader_checks.found_in(READER, path)
+    assert (found.passed_over, found.warnings) == ((), ())
+    (pieces,) = found.vocabularies
+    assert list(pieces) == [oracle.id_to_piece(i) for i in range(oracle.get_piece_size())]
+    assert (pieces.kind, pieces.unknown) == ("sentencepiece", Unknown(oracle.unk_id()))
+    assert pieces.name == "SentenceTokenizerInitializer/SentencepieceOp"
+    assert pieces.places == (Place("m.tflite", "graph 0, operator FlexSentencepieceOp"),)
+    words = vocabtool.Words.of(path)
+    cut = words.pieces("alphagamma")
+    assert [pieces.id_of(piece) for piece in cut] == oracle.encode("alphagamma")
+    assert reader_checks.survives(READER, path.read_bytes(), tmp_path, every=9_973, flips=300) > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("renamed", [b"", b"TFSentencepieceTokenizeOp"])
+def test_fast_sentencepiece(tmp_path: Path, renamed: bytes) -> None:
+    """A constant of bytes; tflite-support calls the operator by another name."""
+    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    from tests.builders.tensorflow_models import sentencepiece_model
+
+    oracle = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model())
+    path = convert(text.FastSentencepieceTokenizer(sentencepiece_model()), tmp_path / "m.tflite")
+    name = b"TFText>FastSentencepieceTokenize"
+    if renamed:
+        padded = renamed + bytes(len(name) - len(renamed))
+        head, tail = (np.int32(len(each)).tobytes() for each in (name, renamed))
+        path.write_bytes(path.read_bytes().replace(head + name, tail + padded))
+    (pieces,) = reader_checks.found_in(READER, path).vocabularies
+    ids = [i for i in range(oracle.get_piece_size()) if i >= 3]
+    assert pieces.id_array().tolist() == ids
+    assert list(pieces) == [oracle.id_to_piece(i) for i in ids]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fast_wordpiece(tmp_path: Path) -> None:
+    """Pieces of BERT's fast tokenizer, a constant of bytes too."""
+    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
+    words = ["[UNK]", "the", "gr", "##eat", "##est"]
+    path = convert(text.FastBertTokenizer(words), tmp_path / "m.tflite")
+    (pieces,) = reader_checks.found_in(READER, path).vocabularies
+    assert (list(pieces), pieces.kind, pieces.unknown) == (words, "wordpiece", Unknown(0))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_detokenizer(tmp_path: Path) -> None:
+    """What it writes is no vocabulary, and is told."""
+    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    from tests.builders.tensorflow_models import sentencepiece_model
+
+    size = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model()).get_piece_size()
+    tokenizer = text.FastSentencepieceTokenizer(sentencepiece_model())
+    path = convert(tokenizer, tmp_path / "m.tflite", backward=True)
+    found = reader_checks.found_in(READER, path)
+    assert (found.vocabularies, found.warnings) == ((), ())
+    (passed_over,) = found.passed_over
+    assert (passed_over.size, passed_over.why) == (size, "what a detokenizer writes for each id")
+
+
+def custom(name: str, options: bytes) -> bytes:
+    """A model of one operator that has a name of its own."""
+    code, operator, graph = schema.OperatorCodeT(), schema.OperatorT(), schema.SubGraphT()
+    code.customCode, code.builtinCode = name, schema.BuiltinOperator.CUSTOM
+    operator.opcodeIndex, operator.customOptions = 0, list(options)
+    operator.inputs, operator.outputs = [], []
+    graph.tensors, graph.operators = [], [operator]
+    made = schema.ModelT()
+    made.version, made.operatorCodes, made.subgraphs = 3, [code], [graph]
+    made.buffers = [schema.BufferT()]
+    builder = flatbuffers.Builder()
+    builder.Finish(made.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def flex(*values: Any) -> bytes:
+    """A vector as the delegate of TensorFlow's operators writes one."""
+    builder = flexbuffers.Builder()
+    builder.VectorFromElements(list(values))
+    return bytes(builder.Finish())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "why"),
+    [
+        ("FlexSentencepieceOp", b"", "an empty FlexBuffer, wanted a vector"),
+        ("FlexSentencepieceOp", b"\1\2\3\4", "a FlexBuffer that ends 02 03 04, wanted a vector"),
+        (
+            "FlexSentencepieceOp",
+            flex("SentencepieceOp"),
+            "1 strings in its options, wanted a name and a NodeDef",
+        ),
+        ("FlexSentencepieceOp", flex("SentencepieceOp", ""), "its model is not in it"),
+        (
+            "FlexSentencepieceOp",
+            flex(1, "SentencepieceOp", b"\x0a\x7f".decode()),
+            "field 1 runs 127 bytes past the end of its message (at byte 2)",
+        ),
+        ("TFText>FastSentencepieceTokenize", b"", "its model is not in it"),
+        ("FlexNobodyKnows", bytes(2_000), "2,000 bytes of options"),
+    ],
+)
+def test_damaged_tokenizers(tmp_path: Path, name: str, options: bytes, why: str) -> None:
+    """What is not read of an operator is said, and in which."""
+    found = reader_checks.found_in(READER, write(tmp_path, custom(name, options)))
+    assert (found.vocabularies, found.passed_over) == ((), ())
+    assert found.warnings == (f"graph 0, operator {name}: {why}: its words are not read",)
+
+
+def test_real_tokenizers(shared: Path) -> None:
+    """Two models of tflite-support's tests; the owners of each layer dig out the oracle's model."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    import tensorflow as tf
+
+    for name, size in (("sentencepiece_tokenizer_flex_op", 1_000), ("wiki40b-lm-en", 32_000)):
+        path = shared / f"files/tflite/{name}.tflite"
+        operator = schema.Model.GetRootAs(path.read_bytes(), 0).Subgraphs(0).Operators(0)
+        options = flexbuffers.GetRoot(operator.CustomOptionsAsNumpy().tobytes()).AsVector
+        node = tf.compat.v1.NodeDef.FromString(bytes(options[1].AsStringBytes))
+        oracle = sentencepiece.SentencePieceProcessor(model_proto=node.attr["model"].s)
+        model = vocabtool.inspect(path)
+        (pieces,) = model.vocabularies
+        assert (model.complete, len(pieces)) == (True, size)
+        assert list(pieces) == [oracle.id_to_piece(i) for i in range(oracle.get_piece_size())]
+
+
+def test_other_formats_are_not_taken(tmp_path: Path) -> None:
+    """The identifier at byte 4 tells."""
+    assert reader_checks.recognised(READER, tmp_path) == {"tflite"}
+
+
+def test_cut_off(tmp_path: Path) -> None:
+    """A model whose end is missing is damaged, not empty."""
+    with pytest.raises(InvalidFile):
+        reader_checks.found_in(READER, write(tmp_path, MODEL[:40]))
+
+
+def test_damage(tmp_path: Path) -> None:
+    """Cut at every seventh byte and with bits flipped: a result or our own error."""
+    data = MODEL + packed({"labels.txt": b"cat\ndog\n", "v": b"a 1\nb 2\n"})
+    assert reader_checks.survives(READER, data, tmp_path, every=7, flips=1_000) > 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_damage_of_tables(tmp_path: Path, converted: bytes) -> None:
+    """The same of a model with tables."""
+    assert reader_checks.survives(READER, converted, tmp_path, every=43, flips=700) > 0

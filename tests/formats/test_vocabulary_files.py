@@ -1,0 +1,468 @@
+"""Vocabularies in files: what is written as others read it, what is read, what is refused.
+
+The oracles are Python's json and csv modules, pyarrow, and bytes written down by hand.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vocabtool.errors import InvalidFile, NotFound, UnknownFormat
+from vocabtool.formats.vocabulary_files import FileFormat, read, save, write
+from vocabtool.system.byte_strings import CHUNK, ByteStrings
+from vocabtool.vocabulary import Kind, Place, Special, Unknown, Vocabulary, decode
+
+FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+NASTY = (
+    *(b"", b" ", b"\t", b"\n", b"\r", b"\r\n", b"a\nb\n", b"\x00", b"a\x00", b"\x1b[31m", b"\x7f"),
+    *(b"\\", b"\\\\", b"\\n", b"\\r", b"\\x41", b"\\xFF", b"\\x4", b"\\\\n", b"a\\", b"\\\n"),
+    *(b"C:\\foo", b"C:\\new", b"C:\\new\n", b"\\xff\xff", b"\\udcff", b"\\u0041"),
+    *(b'"', b'""', b'a"b', b",", b"a,b", b"'", b"{", b'{"name":', b"id,token,base64", b"PAR1"),
+    *("é".encode(), "\x85".encode(), "\u2028".encode(), "\ufeffa".encode(), "𝄞".encode()),
+    *(b"\xff", b"\xc3", b"\xe2\x82", b"caf\xe9", b"\xed\xa0\x80", b"\xc0\x80", b"\xff\n\xfe\r"),
+)
+ENTRIES = st.lists(st.one_of(st.binary(max_size=8), st.sampled_from(NASTY)), max_size=12)
+INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+TEXT = st.one_of(st.text(max_size=5), st.binary(max_size=5).map(decode))
+SPECIAL = st.builds(Special, INT64, TEXT, st.sampled_from(("mask", "unknown")))
+unhurried = settings(deadline=None)  # pyarrow is imported by whichever example comes first
+
+
+@st.composite
+def vocabularies(draw: st.DrawFn) -> Vocabulary:
+    """Any vocabulary, its ids counting on from the first or ascending in another way."""
+    stored = ByteStrings.of(draw(ENTRIES))
+    size = len(stored)
+    ascending = st.lists(INT64, min_size=size, max_size=size).map(sorted)
+    return Vocabulary(
+        draw(TEXT),
+        draw(st.sampled_from(get_args(Kind))),
+        stored,
+        draw(st.integers(-(1 << 63), (1 << 63) - 1 - size)),
+        draw(st.none() | ascending.map(lambda ids: np.array(ids, np.int64))),
+        draw(st.none() | st.builds(Unknown, INT64, st.integers(1, 9))),
+        tuple(draw(st.lists(SPECIAL, max_size=2))),
+        tuple(draw(st.lists(st.builds(Place, TEXT, TEXT), max_size=2))),
+        draw(st.sampled_from(("text", "integer"))),
+        tuple(draw(st.lists(TEXT, max_size=2))),
+    )
+
+
+def words(*entries: bytes, first_id: int = 0) -> Vocabulary:
+    return Vocabulary("words", "table", ByteStrings.of(entries), first_id)
+
+
+def written(vocabulary: Vocabulary, format_: FileFormat) -> bytes:
+    file = io.BytesIO()
+    write(vocabulary, file, format_)
+    return file.getvalue()
+
+
+def back(data: bytes, format_: FileFormat) -> Vocabulary:
+    """What a file of these bytes is read as."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "words.file"
+        path.write_bytes(data)
+        return read(path, format_)
+
+
+@pytest.mark.parametrize("format_", ["json", "parquet"])
+@unhurried
+@given(vocabulary=vocabularies())
+def test_json_and_parquet_keep_everything(format_: FileFormat, vocabulary: Vocabulary) -> None:
+    """An equal vocabulary comes back, with the same name, kind, places and notes."""
+    found = back(written(vocabulary, format_), format_)
+    assert found == vocabulary
+    for fact in ("name", "kind", "places", "notes", "entry_type", "specials", "unknown"):
+        assert getattr(found, fact) == getattr(vocabulary, fact)
+
+
+@given(vocabularies())
+def test_csv_keeps_entries_and_ids(vocabulary: Vocabulary) -> None:
+    """Entries and ids come back, under the name of the file."""
+    found = back(written(vocabulary, "csv"), "csv")
+    assert list(found.stored) == list(vocabulary.stored)
+    assert found.id_array().tolist() == vocabulary.id_array().tolist()
+    assert found.name == "words"
+
+
+@given(ENTRIES)
+def test_text_keeps_entries(entries: list[bytes]) -> None:
+    """Every entry comes back, whatever bytes are in it."""
+    assert list(back(written(words(*entries), "text"), "text").stored) == entries
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_more_entries_than_are_written_at_a_time(format_: FileFormat) -> None:
+    """Chunks join without a seam; a long entry and a strange one do no harm."""
+    entries = [b"word%d" % i for i in range(CHUNK + 5)]
+    entries[7], entries[CHUNK] = b"\xff\n", b"long" * 500_000
+    assert list(back(written(words(*entries), format_), format_).stored) == entries
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_the_same_vocabulary_gives_the_same_bytes(format_: FileFormat) -> None:
+    """Output is stable, however the entries are held."""
+    one = words(*NASTY)
+    reverse = ByteStrings.of(NASTY[::-1]).take(np.arange(len(NASTY))[::-1])
+    assert written(one, format_) == written(Vocabulary("words", "table", reverse), format_)
+
+
+@pytest.mark.parametrize(
+    ("entry", "line"),
+    [
+        (b"a\nb", rb"a\nb"),
+        (b"cr\r", rb"cr\r"),
+        (b"\xff\xfe", rb"\xff\xfe"),
+        (b"caf\xe9", rb"caf\xe9"),
+        (rb"\n", rb"\\n"),
+        (rb"C:\new", rb"C:\\new"),
+        (b"a\\\n", rb"a\\\n"),
+    ],
+)
+def test_what_text_escapes(entry: bytes, line: bytes) -> None:
+    """What a line cannot hold, or what would read as if it were escaped."""
+    file = io.BytesIO()
+    assert write(words(b"the", entry), file, "text") == 1
+    assert file.getvalue() == b"the\n" + line + b"\n"
+
+
+@pytest.mark.parametrize("entry", [b"", b" ", rb"C:\foo", b"\\", b"\t", b"\x00", "\u2028".encode()])
+def test_what_text_leaves_as_it_is(entry: bytes) -> None:
+    """Everything else stands as it is, a lone backslash too."""
+    file = io.BytesIO()
+    assert write(words(entry), file, "text") == 0
+    assert file.getvalue() == entry + b"\n"
+
+
+def test_text_without_entries() -> None:
+    """No entries are no lines; one empty entry is one."""
+    assert written(words(), "text") == b""
+    assert written(words(b""), "text") == b"\n"
+
+
+def test_json_as_it_is_written() -> None:
+    """The JSON, whole."""
+    vocabulary = Vocabulary(
+        "words",
+        "table",
+        ByteStrings.of([b"the", b"\xff"]),
+        2,
+        np.array([2, 5]),
+        Unknown(1),
+        (Special(0, "", "mask"), Special(1, "[UNK]", "unknown")),
+        (Place("saved_model.pb", "graph/words"),),
+        notes=("a note",),
+    )
+    assert json.loads(written(vocabulary, "json")) == {
+        "name": "words",
+        "kind": "table",
+        "entry_type": "text",
+        "size": 2,
+        "sha256": hashlib.sha256(b"the\n\xff").hexdigest(),
+        "first_id": 2,
+        "unknown": {"id": 1, "count": 1},
+        "specials": [
+            {"id": 0, "entry": "", "role": "mask"},
+            {"id": 1, "entry": "[UNK]", "role": "unknown"},
+        ],
+        "places": [{"file": "saved_model.pb", "place": "graph/words"}],
+        "notes": ["a note"],
+        "tokens": ["the", "\\xff"],
+        "ids": [2, 5],
+        "base64": {"1": base64.b64encode(b"\xff").decode()},
+    }
+
+
+def test_json_leaves_out_what_is_plain() -> None:
+    """Ids that count on by one, and base64 without need, are not there."""
+    document = json.loads(written(words(b"a", b"b", first_id=7), "json"))
+    assert document["first_id"] == 7
+    assert not {"ids", "base64"} & document.keys()
+
+
+def test_csv_as_it_is_written() -> None:
+    """The CSV, whole, as Python's csv module reads it."""
+    data = written(words(b"a,b", b'"', b"x\ny", b"\xff", first_id=3), "csv")
+    assert list(csv.reader(io.StringIO(data.decode(), newline=""))) == [
+        ["id", "token", "base64"],
+        ["3", "a,b", ""],
+        ["4", '"', ""],
+        ["5", "x\ny", ""],
+        ["6", "", "/w=="],
+    ]
+
+
+def test_parquet_as_pyarrow_reads_it() -> None:
+    """Columns any reader of Parquet understands; the facts are JSON in the file's metadata."""
+    table = pq.read_table(pa.BufferReader(written(words(b"the", b"\xff", first_id=3), "parquet")))
+    assert table.to_pylist() == [
+        {"id": 3, "token": "the", "bytes": None},
+        {"id": 4, "token": None, "bytes": b"\xff"},
+    ]
+    assert json.loads(table.schema.metadata[b"vocabtool"])["name"] == "words"
+
+
+def test_format_by_ending(tmp_path: Path) -> None:
+    """Without a format the ending of the file tells, in either case."""
+    for ending, format_ in zip((".TXT", ".json", ".csv", ".parquet"), FORMATS, strict=True):
+        path = str(tmp_path / f"words{ending}")
+        save(words(b"the"), path)
+        assert Path(path).read_bytes() == written(words(b"the"), format_)
+        assert read(path).tokens == ["the"]
+
+
+def test_unknown_format(tmp_path: Path) -> None:
+    """A format that is none is refused by either verb."""
+    for verb in (lambda path, f: save(words(), path, f), read):
+        with pytest.raises(UnknownFormat, match="wanted one of text, json, csv, parquet"):
+            verb(__file__, "xml")  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    """What a link points to is written, and the link stays one."""
+    target, link = tmp_path / "words.txt", tmp_path / "link.txt"
+    target.write_bytes(b"old\n")
+    link.symlink_to(target)
+    save(words(b"new"), link)
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new\n"
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    """What is no regular file is written to, not replaced."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        save(words(b"the", b"fox"), pipe)
+        assert reader.stdout is not None
+        assert reader.stdout.read() == b"the\nfox\n"
+    assert not pipe.is_file()
+
+
+def test_permissions_stay(tmp_path: Path) -> None:
+    """A file that only its owner may read stays so when it is written anew."""
+    path = tmp_path / "words.txt"
+    path.write_bytes(b"old\n")
+    path.chmod(0o600)
+    save(words(b"new"), path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_folder_to_write_in(tmp_path: Path) -> None:
+    """A folder that is not there is named, before anything is written."""
+    with pytest.raises(NotFound, match="nowhere: no such folder to write in"):
+        save(words(), tmp_path / "nowhere" / "words.txt")
+
+
+def test_unknown_ending(tmp_path: Path) -> None:
+    """Another ending is refused, with those that are known."""
+    path = tmp_path / "words.xls"
+    path.write_bytes(b"")
+    told = r"words\.xls: wanted \.txt, \.json, \.csv, \.parquet, got '\.xls'"
+    with pytest.raises(UnknownFormat, match=told):
+        read(path)
+    with pytest.raises(UnknownFormat, match=told):
+        save(words(b"the"), path)
+    assert path.read_bytes() == b""
+    save(words(b"the"), path, "text")
+    assert path.read_bytes() == b"the\n"
+
+
+def test_no_file(tmp_path: Path) -> None:
+    """A file that is not there is said to be not there."""
+    with pytest.raises(NotFound, match="no such file"):
+        read(tmp_path / "words.json")
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    """An older file stays as it was, and nothing is left beside it."""
+    path = tmp_path / "words.txt"
+    path.write_bytes(b"old\n")
+    with pytest.raises(AttributeError):
+        save(None, path)  # type: ignore[arg-type]  # what fails does not matter
+    assert path.read_bytes() == b"old\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_killed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    """kill -9 at any moment leaves the old file or the new one, never a part."""
+    path = tmp_path / "words.txt"
+    old, new = b"old\n", b"".join(b"word%d\n" % i for i in range(200_000))
+    code = (
+        "import sys, pathlib\n"
+        "from vocabtool.system.byte_strings import ByteStrings\n"
+        "from vocabtool.vocabulary import Vocabulary\n"
+        "from vocabtool.formats.vocabulary_files import save\n"
+        "words = ByteStrings.of(b'word%d' % i for i in range(200_000))\n"
+        "print('ready', flush=True)\n"
+        "while True: save(Vocabulary('w', 'table', words), pathlib.Path(sys.argv[1]), 'text')\n"
+    )
+    for delay in (0.0, 0.003, 0.01, 0.03, 0.08):
+        path.write_bytes(old)
+        with subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(delay)
+            os.kill(process.pid, signal.SIGKILL)
+        assert path.read_bytes() in (old, new)
+
+
+def changed(**facts: Any) -> bytes:
+    """A JSON file with some members replaced; ``...`` removes one."""
+    document = json.loads(written(words(b"the", b"fox"), "json")) | facts
+    return json.dumps({k: v for k, v in document.items() if v is not ...}).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "not JSON"),
+        (b"[]", "wanted an object, got list"),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"name": "\xff"}', "not JSON"),
+        (changed(tokens=...), "tokens: wanted an array"),
+        (changed(tokens=["the"]), "size and sha256 are not those of the entries"),
+        (changed(tokens=["the", "cat"]), "size and sha256 are not those of the entries"),
+        (changed(tokens=["the", 5]), "tokens or base64: 'int' object has no attribute"),
+        (changed(size="2"), "size: wanted int, got str"),
+        (changed(name=None), "name: wanted str, got NoneType"),
+        (changed(kind="nonsense"), "kind: wanted one of table, "),
+        (changed(first_id=1 << 63), "wanted a 64-bit integer"),
+        (changed(ids=[1]), "wanted 2 ascending ids, got 1"),
+        (changed(ids=[2, 1]), "wanted 2 ascending ids"),
+        (changed(ids=["1", "2"]), "ids: wanted an array of integers"),
+        (changed(ids=[1, 1 << 63]), "ids: wanted 64-bit integers"),
+        (changed(base64={"2": ""}), "base64: no entry 2"),
+        (changed(base64={"-1": ""}), "base64: no entry -1"),
+        (changed(base64={"x": ""}), "base64: no entry x"),
+        (changed(base64={"0": "?"}), "tokens or base64: "),
+        (changed(base64=[]), "base64, where it is, an object"),
+        (changed(unknown=5), "wanted an object, got int"),
+        (changed(unknown={"id": 1}), "count: wanted int, got NoneType"),
+        (changed(unknown={"id": 1, "count": 0}), "count: wanted at least 1, got 0"),
+        (changed(first_id=(1 << 63) - 1), "wanted a 64-bit integer, got 9223372036854775808"),
+        (changed(specials=[{"id": 1, "entry": "x", "role": "king"}]), "role: wanted one of mask"),
+        (changed(notes=[5]), "wanted a string, got int"),
+    ],
+)
+def test_malformed_json(data: bytes, message: str) -> None:
+    """What write does not write is refused, with what is wrong and in which file."""
+    with pytest.raises(InvalidFile, match=re.escape(message)) as caught:
+        back(data, "json")
+    assert "words.file: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "wanted the columns id,token,base64"),
+        (b"id,word\n", "wanted the columns id,token,base64"),
+        (b"id,token,base64\n1,the\n", "row 1: not enough values"),
+        (b"id,token,base64\n1,the,\nx,fox,\n", "row 2: invalid literal"),
+        (b"id,token,base64\n9999999999999999999,the,\n", "row 2: "),
+        (b'id,token,base64\n1,"the,\n', "row 1: unexpected end of data"),
+        (b"id,token,base64\n1,the,", "the last row has no end"),
+        (b"id,token,base64\n1,,?\n", "row 2: "),
+        (b"id,token,base64\n1,the,AAAA\n", "row 1: both token and base64"),
+        (b"id,token,base64\n2,the,\n1,fox,\n", "ids must ascend"),
+        (b"id,token,base64\n1,\xff,\n", "row 1: 'utf-8' codec"),
+    ],
+)
+def test_malformed_csv(data: bytes, message: str) -> None:
+    """Likewise for CSV, with the row."""
+    with pytest.raises(InvalidFile, match=re.escape(message)):
+        back(data, "csv")
+
+
+@pytest.mark.parametrize("data", [b"the\r\n", b"\xff\n"])
+def test_text_that_should_be_escaped(data: bytes) -> None:
+    """What write escapes does not stand in a file that it wrote."""
+    with pytest.raises(InvalidFile, match="these are escaped"):
+        back(data, "text")
+
+
+def test_text_cut_off() -> None:
+    """A last line without an end is a file that was cut off."""
+    with pytest.raises(InvalidFile, match="the last line has no end"):
+        back(b"the\nfo", "text")
+
+
+def parquet(table: dict[str, Any], **metadata: str) -> bytes:
+    types = {"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()}
+    schema = pa.schema({name: types[name] for name in table}, metadata or None)
+    file = io.BytesIO()
+    pq.write_table(pa.table(table, schema=schema), file)
+    return file.getvalue()
+
+
+def twice(name: str) -> bytes:
+    """One of the columns is there twice."""
+    table = pq.read_table(io.BytesIO(written(words(b"the"), "parquet")))
+    file = io.BytesIO()
+    pq.write_table(table.append_column(table.schema.field(name), table.column(name)), file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"PAR1PAR1", "not Parquet, or damaged"),
+        (written(words(b"the"), "parquet")[:-9], "not Parquet, or damaged"),
+        (parquet({"id": [1], "token": ["a"]}), "wanted the columns"),
+        (twice("id"), "wanted the columns"),
+        (twice("token"), "wanted the columns"),
+        (parquet({"id": [1], "token": ["a"], "bytes": [None]}), "no facts in its metadata"),
+        (
+            parquet({"id": [1], "token": ["a"], "bytes": [None]}, vocabtool="[]"),
+            "the facts in its metadata are no object",
+        ),
+        (
+            parquet({"id": [1], "token": ["a"], "bytes": [b"a"]}, vocabtool="{}"),
+            "wanted either token or bytes in every row",
+        ),
+        (
+            parquet({"id": [None], "token": ["a"], "bytes": [None]}, vocabtool="{}"),
+            "wanted an id in every row",
+        ),
+    ],
+)
+def test_malformed_parquet(data: bytes, message: str) -> None:
+    """Likewise for Parquet."""
+    with pytest.raises(InvalidFile, match=re.escape(message)):
+        back(data, "parquet")
+
+
+@pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
+def test_files_cut_anywhere(format_: FileFormat) -> None:
+    """A file that is cut anywhere is refused, or (CSV, between rows) read as far as it goes."""
+    data = written(words(b"the", b"\xff", b"fox"), format_)
+    for size in range(len(data) - 2):
+        try:
+            found = back(data[:size], format_)
+        except InvalidFile:
+            continue
+        assert format_ == "csv"
+        assert list(found.stored) == [b"the", b"\xff", b"fox"][: len(found)]

@@ -1,0 +1,1117 @@
+"""An index made, changed and read: what each change leaves, and who sees it when."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from tests import counted_letters
+from tests.builders.small_indexes import (
+    DIM,
+    answers,
+    contents,
+    document,
+    documents,
+    ids,
+    made,
+    scored,
+    vector,
+    vectors,
+)
+from tests.conftest import ROOT
+from vocabtool.documents.reading import Document
+from vocabtool.encoders.opening import open_encoder
+from vocabtool.errors import (
+    FolderInUse,
+    FolderNotEmpty,
+    InvalidCondition,
+    InvalidFile,
+    NotFound,
+    OtherModel,
+    VocabtoolError,
+)
+from vocabtool.index import folder
+from vocabtool.index import index as index_module
+from vocabtool.index.index import Index
+from vocabtool.index.manifest import Manifest
+from vocabtool.index.snapshot import Snapshot, open_snapshot
+from vocabtool.index.verifying import Verified, verified
+from vocabtool.keywords.tantivy_engine import TantivyReader
+from vocabtool.search.calibration import Calibration
+from vocabtool.search.searching import search
+
+CALIBRATION = Calibration(a=0.25, a0=0.2, shift=0.05, judged=0, sample=100, seed=1)
+
+
+def texts(index: Index) -> dict[str, str]:
+    """The texts by id."""
+    return {id_: each.text for id_, each in contents(index).items()}
+
+
+# Making and opening
+
+
+def test_a_new_index_is_empty(tmp_path: Path) -> None:
+    """It answers nothing, and opens again as what it was created as."""
+    made_now = Index.create(
+        tmp_path / "a" / "index", dim=3, metric="l2", dtype="float32", language="german"
+    )
+    for index in (made_now, Index.open(tmp_path / "a" / "index")):
+        assert len(index) == 0
+        assert "d1" not in index
+        assert index.get("d1") is None
+        assert index.search("amber", vector=[1, 2, 3]).hits == ()
+        assert index.encoder is None
+        assert index.calibration is None
+        held = index.configuration
+        assert (held.dim, held.metric, held.dtype, held.language) == (3, "l2", "float32", "german")
+        assert (index.manifest.commit, index.manifest.rows) == (0, 0)
+        assert index.verify().documents == 0
+        assert index.compact() == 0
+
+
+def test_documents_are_found_by_id(tmp_path: Path) -> None:
+    """With text and fields, by who added them and by who opens the folder."""
+    index = made(tmp_path / "index", range(5))
+    for each in (index, Index.open(tmp_path / "index")):
+        assert len(each) == 5
+        assert "d4" in each
+        assert "d5" not in each
+        assert 4 not in each
+        assert each.get("d4") == document(4)
+        assert contents(each) == {f"d{number}": document(number) for number in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, "wanted a model, or dim"),
+        ({"dim": 0}, "dim"),
+        ({"dim": 4, "metric": "hamming"}, "metric"),
+        ({"dim": 4, "dtype": "int8"}, "dtype"),
+        ({"dim": 4, "recall": 0.0}, "recall"),
+        ({"dim": 4, "exact_below": -1}, "exact_below"),
+        ({"dim": 4, "exact_below": 1e4}, "exact_below"),
+        ({"dim": 4, "memory": 1e9}, "memory"),
+        ({"dim": 4, "rule": "keras"}, "rule"),
+        ({"dim": 4, "weights": "idf"}, "weights"),
+        ({"dim": 4, "model": counted_letters.encode}, "leave these out"),
+    ],
+)
+def test_wrong_arguments_make_no_index(
+    tmp_path: Path, arguments: dict[str, Any], told: str
+) -> None:
+    """They are refused before anything is written."""
+    with pytest.raises(ValueError, match=told):
+        Index.create(tmp_path / "index", **arguments)
+    assert not (tmp_path / "index").exists()
+
+
+def test_an_index_is_made_in_an_empty_folder_only(tmp_path: Path) -> None:
+    """What is there already stays; what a killed command began is taken over."""
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FolderNotEmpty, match=r"notes\.txt"):
+        Index.create(tmp_path, dim=2)
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
+    with pytest.raises(NotFound, match=r"notes\.txt"):
+        Index.create(tmp_path / "notes.txt", dim=2)
+    index = made(tmp_path / "index")
+    with pytest.raises(FolderNotEmpty, match="holds an index already") as caught:
+        Index.create(tmp_path / "index", dim=2)
+    assert str(caught.value) == (
+        f"{tmp_path / 'index'}: holds an index already: the same command adds to it once it is "
+        "there (in Python Index.open), --force (force=True) starts over; or name a new folder"
+    )
+    assert len(index) == 10
+    (tmp_path / "index" / folder.MANIFEST).unlink()
+    assert len(Index.create(tmp_path / "index", dim=2)) == 0
+    assert len(Index.open(tmp_path / "index")) == 0
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_old_index_needs_its_vocabulary_until_the_new_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    """Also where both hold the same in other bytes; a damaged file is replaced."""
+    path, commit = tmp_path / "index", folder.commit
+    before = answers(made(path, vocabulary=["amber"]))
+    (file,) = path.glob("vocabulary-*")
+
+    def saved(vocabulary: object, to: Path, format_: str) -> None:
+        pq.write_table(table, to, compression="none", use_dictionary=False)
+
+    def stopped(where: Path, manifest: Manifest) -> None:
+        if where == path:
+            raise InterruptedError
+        commit(where, manifest)
+
+    table = pq.read_table(file)
+    monkeypatch.setattr("vocabtool.index.belonging.save", saved)
+    with monkeypatch.context() as patched, pytest.raises(InterruptedError):
+        patched.setattr(folder, "commit", stopped)
+        Index.create(path, dim=2, vocabulary=["amber"], force=True)
+    assert answers(Index.open(path)) == before
+    if damaged:
+        file.write_bytes(b"nothing")
+    Index.create(path, dim=2, vocabulary=["amber"], force=True)
+    assert Index.open(path).verify().documents == 0
+
+
+@pytest.mark.parametrize("name", ["nothing", "file.txt"])
+def test_what_is_no_index_is_not_opened(tmp_path: Path, name: str) -> None:
+    """Neither a folder that is not there, nor a file; nor an empty folder."""
+    (tmp_path / "file.txt").write_text("text")
+    with pytest.raises(NotFound, match=name):
+        Index.open(tmp_path / name)
+    with pytest.raises(NotFound, match="no index"):
+        Index.open(tmp_path)
+
+
+def test_another_index_takes_the_place_of_one(tmp_path: Path) -> None:
+    """With ``force``; who has the old one open goes on, and files of others are in the way."""
+    old = made(tmp_path / "index", vocabulary=["amber"])
+    before = answers(old)
+    unread = Index.open(tmp_path / "index")
+    new = Index.create(tmp_path / "index", dim=2, vocabulary=["birch"], force=True)
+    assert (len(new), new.path, len(Index.open(tmp_path / "index"))) == (0, tmp_path / "index", 0)
+    assert answers(old) == before
+    assert answers(unread) == before
+    with pytest.raises(VocabtoolError, match="another index was made there"):
+        old.refresh()
+    with new.writer() as writer:
+        writer.add(["a text"], [[1, 2]])
+    assert not [each for each in tmp_path.rglob("*") if ".new-" in each.name]
+    assert len([*(tmp_path / "index").glob("vocabulary-*")]) == 1
+    (tmp_path / "index" / "notes.txt").write_text("mine")
+    with pytest.raises(FolderNotEmpty, match=r"notes\.txt"):
+        Index.create(tmp_path / "index", dim=2, force=True)
+    assert len(Index.open(tmp_path / "index")) == 1
+
+
+def test_a_damaged_index_can_be_replaced(tmp_path: Path) -> None:
+    """``--force`` is what one does about it."""
+    made(tmp_path / "index")
+    (tmp_path / "index" / folder.MANIFEST).write_bytes(b"\0")
+    assert len(Index.create(tmp_path / "index", dim=2, force=True)) == 0
+
+
+# Adding, updating, deleting
+
+
+def test_changes_of_one_writer_become_one_commit(tmp_path: Path) -> None:
+    """Numbers tell how many were changed; nothing is seen before the end of the block."""
+    index = made(tmp_path / "index", range(4))
+    with index.writer() as writer:
+        assert writer.add(documents([4, 5]), vectors([4, 5])) == 2
+        assert writer.update(documents([1, 6], 1), vectors([1, 6], 1)) == 2
+        assert writer.delete(["d0", "d5", "d0", "d99"]) == 2
+        assert writer.delete("d2") == 1
+        assert writer.delete(["d0"]) == 0
+        assert len(Index.open(tmp_path / "index")) == len(index) == 4
+    wanted = [document(1, 1), document(3), document(4), document(6, 1)]
+    assert contents(index) == {each.id: each for each in wanted}
+    assert (index.manifest.commit, index.manifest.rows) == (2, 8)
+    assert index.search("only00001", vector=vector(1, 1), fusion="dense", k=1)[0].id == "d1"
+    assert ids(index.search("only00005 only00000", fusion="keyword")) == []
+    assert index.verify().deleted == 4
+
+
+def test_a_writer_may_commit_several_times(tmp_path: Path) -> None:
+    """Each is seen by others; what follows the last one is dropped by an exception."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    other = Index.open(tmp_path / "index")
+    with pytest.raises(RuntimeError, match="enough"), index.writer() as writer:
+        writer.add(documents([0, 1]), vectors([0, 1]))
+        writer.commit()
+        assert other.refresh()
+        assert texts(other) == {f"d{each}": document(each).text for each in (0, 1)}
+        writer.delete(["d0"])
+        writer.add(documents([2]), vectors([2]))
+        writer.commit()
+        writer.commit()  # nothing to commit
+        assert other.refresh()
+        assert not other.refresh()
+        assert {*texts(other)} == {"d1", "d2"}
+        writer.add(documents([0, 3]), vectors([0, 3]))
+        writer.delete(["d1"])
+        raise RuntimeError("enough")
+    assert not other.refresh()
+    opened = Index.open(tmp_path / "index")
+    assert {*texts(opened)} == {"d1", "d2"}
+    assert opened.manifest.commit == 2
+    with opened.writer() as writer:  # the rows that were dropped leave nothing behind
+        writer.add(documents([3]), vectors([3]))
+    assert {*texts(opened)} == {"d1", "d2", "d3"}
+    assert opened.verify().documents == 3
+    index.refresh()
+    assert answers(index) == answers(opened)
+
+
+def test_nothing_of_a_failed_add_can_be_committed(tmp_path: Path) -> None:
+    """Also where the caller goes on after the error."""
+    index = made(tmp_path / "index", range(3))
+    with pytest.raises(VocabtoolError, match="failed half-way"), index.writer() as writer:
+        writer.add(documents([7]), vectors([7]))
+        with pytest.raises(VocabtoolError, match="'d1' is in the index already"):
+            writer.add(documents([8, 1]), vectors([8, 1]))
+        with pytest.raises(VocabtoolError, match="failed half-way"):
+            writer.add(documents([9]), vectors([9]))
+        with pytest.raises(VocabtoolError, match="failed half-way"):
+            writer.store_calibration(CALIBRATION)
+    assert {*contents(Index.open(tmp_path / "index"))} == {"d0", "d1", "d2"}
+    with index.writer() as writer:
+        writer.add(documents([8]), vectors([8]))
+    assert {*contents(index)} == {"d0", "d1", "d2", "d8"}
+    assert index.verify().documents == 4
+
+
+TWICE = [
+    Document("d1", "first"),
+    Document("x", "second"),
+    Document("x", "third"),
+    Document("y", "fourth"),
+]
+
+
+@pytest.mark.parametrize(
+    ("on_existing", "wanted"),
+    [
+        ("skip", {"d0": document(0).text, "d1": document(1).text, "x": "second", "y": "fourth"}),
+        ("update", {"d0": document(0).text, "d1": "first", "x": "third", "y": "fourth"}),
+    ],
+)
+def test_documents_that_are_there_already(
+    tmp_path: Path, on_existing: Any, wanted: dict[str, str]
+) -> None:
+    """``skip`` keeps the first of an id, ``update`` the last, also within one call.
+
+    The vectors go with their documents.
+    """
+    index = made(tmp_path / "index", range(2))
+    given = np.eye(4, dtype=np.float32)
+    with index.writer() as writer:
+        added = writer.add(TWICE, given, on_existing=on_existing)
+        assert added == len(wanted) - (2 if on_existing == "skip" else 1)
+    assert texts(index) == wanted
+    place = {each.text: at for at, each in enumerate(TWICE)}
+    for id_ in ("x", "y"):
+        best = index.search("", vector=given[place[wanted[id_]]], fusion="dense", k=1)
+        assert (best[0].id, best[0].score) == (id_, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([document(1)], "'d1' is in the index already"),
+        ([Document("x", "a"), Document("x", "b")], "'x' is among the documents twice"),
+    ],
+)
+def test_an_id_that_is_there_is_an_error(tmp_path: Path, given: list[Document], told: str) -> None:
+    """Unless it is told what is to become of it."""
+    index = made(tmp_path / "index", range(2))
+    with pytest.raises(VocabtoolError, match=told), index.writer() as writer:
+        writer.add(given, np.ones((len(given), DIM)))
+    assert {*contents(index)} == {"d0", "d1"}
+    with pytest.raises(ValueError, match="on_existing"), index.writer() as writer:
+        writer.add(given, np.ones((len(given), DIM)), on_existing="replace")  # type: ignore[arg-type]  # which is no choice
+
+
+@pytest.mark.parametrize("on_existing", ["error", "skip", "update"])
+def test_ids_are_compared_with_what_is_not_committed(tmp_path: Path, on_existing: Any) -> None:
+    """Between two calls of one writer as between two commits."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    if on_existing == "error":
+        with (
+            pytest.raises(VocabtoolError, match="'d0' is in the index already"),
+            index.writer() as writer,
+        ):
+            writer.add(documents([0]), vectors([0]))
+            writer.add(documents([0], 1), vectors([0], 1))
+        assert len(index) == 0
+        return
+    with index.writer() as writer:
+        writer.add(documents([0]), vectors([0]))
+        writer.add(documents([0], 1), vectors([0], 1), on_existing=on_existing)
+        writer.update(documents([0], 2), vectors([0], 2))
+        writer.delete(["d0"])
+        writer.add(documents([0], 3), vectors([0], 3), on_existing=on_existing)
+    assert contents(index) == {"d0": document(0, 3)}
+
+
+def test_more_documents_than_a_batch_holds(tmp_path: Path) -> None:
+    """Each has its own vector, and an id that comes again much later is compared too."""
+    index = Index.create(tmp_path / "index", dim=2, dtype="float32", metric="l2")
+    count = 9000
+    given = np.stack([np.arange(count), np.zeros(count)], axis=1)
+    rows = [Document(f"d{number % 8999}", f"v{number}") for number in range(count)]
+    with index.writer() as writer:
+        writer.add(rows, given, on_existing="update")
+    assert len(index) == 8999
+    for number in (1, 8191, 8192, 8999):
+        hit = index.search("", vector=[number, 0], fusion="dense", k=1)[0]
+        assert (hit.text, hit.score) == (f"v{number}", 0.0)
+    assert index.get("d0") == Document("d0", "v8999")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [Document("a", "one", {"n": 1}), Document("b", "two", {"n": None})],
+        [{"id": "a", "text": "one", "n": 1}, {"text": "two", "id": "b"}],
+        pa.table({"id": ["a", "b"], "text": ["one", "two"], "n": [1, None]}),
+        pa.record_batch({"id": ["a", "b"], "text": ["one", "two"], "n": [1, None]}),
+        pd.DataFrame({"id": ["a", "b"], "text": ["one", "two"], "n": [1.0, float("nan")]}),
+    ],
+    ids=["documents", "mappings", "table", "batch", "pandas"],
+)
+def test_documents_come_in_several_ways(tmp_path: Path, given: Any) -> None:
+    """They are the same documents then."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    with index.writer() as writer:
+        assert writer.add(given, vectors([0, 1])) == 2
+    assert contents(index) == {"a": Document("a", "one", {"n": 1}), "b": Document("b", "two", {})}
+    assert ids(index.search("two", where="n = 1", vector=vector(0))) == ["a"]
+
+
+def test_texts_alone_are_called_by_their_rows(tmp_path: Path) -> None:
+    """Rows are counted on from commit to commit."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    for given in (["amber", "birch"], ["cedar"]):
+        with index.writer() as writer:
+            writer.add(given, vectors(range(len(given))))
+    assert texts(index) == {"0": "amber", "1": "birch", "2": "cedar"}
+
+
+STRANGE = "a\udcffb"  # the byte 0xff
+LONE = "a\ud800b"
+
+
+def test_what_is_no_utf_8_is_replaced(tmp_path: Path) -> None:
+    """In ids and texts by U+FFFD; who asks by the id as it came finds the document."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    with index.writer() as writer:
+        writer.add([Document(STRANGE, f"birch {STRANGE}")], vectors([0]))
+        writer.add([{"id": LONE, "text": LONE, "f": LONE}], vectors([1]))
+    assert {*texts(index)} == {"a\ufffdb", "a\ufffd\ufffd\ufffdb"}
+    for id_ in (STRANGE, "a\ufffdb"):
+        assert id_ in index
+        found = index.get(id_)
+        assert found is not None
+        assert (found.id, found.text) == ("a\ufffdb", "birch a\ufffdb")
+    assert ids(index.search(f"birch {LONE}", vector=vector(0), k=1)) == ["a\ufffdb"]
+    assert index.get("\ud800") is None
+    with index.writer() as writer:
+        writer.update([Document(STRANGE, "new")], vectors([2]))
+        assert writer.delete([LONE, "\ud800"]) == 1
+    assert texts(index) == {"a\ufffdb": "new"}
+
+
+def test_ids_that_are_alike_once_they_are_utf_8_are_one_document(tmp_path: Path) -> None:
+    """So the second of them is an error, or takes the place of the first."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    both = [Document("\udcfe", "one"), Document("\udcff", "two")]
+    with pytest.raises(VocabtoolError, match="twice"), index.writer() as writer:
+        writer.add(both, vectors([0, 1]))
+    with index.writer() as writer:
+        writer.update(both, vectors([0, 1]))
+    assert texts(index) == {"\ufffd": "two"}
+
+
+@pytest.mark.parametrize("wrong", [[3], [b"d0"], [None], 3])
+def test_what_is_no_id_is_not_deleted(tmp_path: Path, wrong: Any) -> None:
+    """It is a mistake of the caller, not damage of the index."""
+    index = made(tmp_path / "index", range(2))
+    with pytest.raises((ValueError, TypeError)) as caught, index.writer() as writer:
+        writer.delete(wrong)
+    assert not isinstance(caught.value, VocabtoolError)
+    assert len(index) == 2
+
+
+# Vectors
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (np.ones((2, 3)), r"shape \(n, 4\), got \(2, 3\)"),
+        (np.ones(4), r"shape \(n, 4\), got \(4,\)"),
+        (np.ones((1, 4)), "1 vector for 2 documents"),
+        (np.ones((3, 4)), "3 vectors for 2 documents"),
+        ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "vector 1 holds NaN"),
+        ([[1, 2, 3, 4], [1, 2, 3, np.inf]], "vector 1 holds NaN or infinity"),
+        ([[1, 2, 3, 4], [1, 2, 3, 1e300]], "vector 1 holds NaN or infinity"),
+        ([[1, 2, 3, 4], [1, 2, 3, 70000]], "vector 1 .* too large for float16"),
+        ([[1, 2, 3, 4], [1, 2]], "inhomogeneous"),
+    ],
+)
+def test_wrong_vectors_are_refused(tmp_path: Path, given: Any, told: str) -> None:
+    """With the number of the vector; nothing is added."""
+    index = Index.create(tmp_path / "index", dim=DIM, metric="inner-product")
+    with pytest.raises(ValueError, match=told), index.writer() as writer:
+        writer.add(documents([0, 1]), given)
+    assert len(index) == 0
+    assert len(Index.open(tmp_path / "index")) == 0
+
+
+def test_too_few_vectors_for_a_stream_tell_both_numbers(tmp_path: Path) -> None:
+    """How many more documents it has is not known: it is not read to its end."""
+    index = Index.create(tmp_path / "index", dim=DIM)
+    wanted = "1 vector for 2 or more documents"
+    with pytest.raises(ValueError, match=wanted), index.writer() as writer:
+        writer.add(iter(documents([0, 1])), np.ones((1, DIM)))
+
+
+def test_a_field_keeps_the_kind_of_its_first_commit(tmp_path: Path) -> None:
+    """Numbers that are written as text still are numbers; what is none is left out or refused."""
+    index = made(tmp_path / "index", [1])
+    later = [
+        {"id": "a", "text": "amber", "n": "12"},
+        {"id": "b", "text": "birch", "n": "many", "even": True},
+    ]
+    told = "document 'b': the field 'n' holds whole numbers, got 'many'"
+    with pytest.raises(VocabtoolError, match=told), index.writer() as writer:
+        writer.add(later, vectors([2, 3]))
+    assert len(index) == 1
+    with index.writer() as writer:
+        assert writer.update(later, vectors([2, 3]), on_error="skip") == 2
+        assert (writer.left_out.count, writer.left_out.first[0].place) == (1, "document 'b'")
+    found = contents(index)
+    assert (found["a"].fields, found["b"].fields) == ({"n": 12}, {"even": True})
+    assert sorted(ids(index.search("amber birch", where="n >= 1"))) == ["a", "d1"]
+
+
+def test_a_condition_tells_which_value_is_no_number(tmp_path: Path) -> None:
+    """In a field that was text from its first commit on."""
+    index = Index.create(tmp_path / "index", dim=1)
+    with index.writer() as writer:
+        rows = [{"id": id_, "text": "amber", "n": n} for id_, n in (("a", 1), ("b", "many"))]
+        writer.add(rows, np.ones((2, 1)))
+    with pytest.raises(
+        InvalidCondition, match="in single quotes, as text: document 'b' has 'many'"
+    ):
+        index.search("amber", where="n > 0")
+
+
+def test_a_wrong_vector_is_told_by_its_place_among_all(tmp_path: Path) -> None:
+    """Not by that in its batch."""
+    index = Index.create(tmp_path / "index", dim=1)
+    given = np.ones((9000, 1), np.float32)
+    given[8999] = np.nan
+    with pytest.raises(ValueError, match=r"vector 8,999 holds NaN"), index.writer() as writer:
+        writer.add(["text"] * 9000, given)
+
+
+def test_without_an_encoder_vectors_must_be_given(tmp_path: Path) -> None:
+    """For documents; a query without one is answered by keywords."""
+    index = made(tmp_path / "index", range(3))
+    with pytest.raises(VocabtoolError, match="give vectors="), index.writer() as writer:
+        writer.add(documents([7]))
+    hits = index.search("only00001")
+    assert ids(hits) == ["d1"]
+    assert any("no vector" in note for note in hits.notes)
+    with pytest.raises(ValueError, match="wanted 4 numbers"):
+        index.search("amber", vector=[1, 2, 3])
+    with pytest.raises(ValueError, match="finite numbers"):
+        index.search("amber", vector=[1, 2, 3, np.nan])
+
+
+def test_an_encoder_makes_the_vectors(tmp_path: Path) -> None:
+    """Those of documents and of queries: the same as if they were given."""
+    rows = [Document("x", "aab"), Document("y", "abb zz"), Document("z", "bbbb")]
+    index = Index.create(tmp_path / "model", counted_letters.encode, metric="l2")
+    with index.writer() as writer:
+        writer.add(rows)
+    own = Index.create(tmp_path / "own", dim=4, metric="l2")
+    with own.writer() as writer:
+        writer.add(rows, counted_letters.encode([each.text for each in rows]))
+    asked = counted_letters.encode(["bbb"])[0]
+    wanted = scored(own.search("bbb", vector=asked, fusion="dense"))
+    assert wanted == [("z", -2.0), ("x", -8.0), ("y", -12.0)]
+    assert scored(index.search("bbb", fusion="dense")) == wanted
+    again = Index.open(tmp_path / "model", counted_letters.encode)
+    assert scored(again.search("bbb", fusion="dense")) == wanted
+    assert again.encoder is not None
+    assert again.encoder.dim == 4
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_options_of_the_model_are_kept(tmp_path: Path, opened: bool) -> None:
+    """A callable is known again by the fingerprint it was given; an open encoder has its own."""
+    index = Index.create(
+        tmp_path / "index", lambda texts: np.ones((len(texts), 2)), fingerprint="1"
+    )
+    with index.writer() as writer:
+        writer.add([Document("x", "a")])
+    same: Any = lambda texts: np.ones((len(texts), 2))  # noqa: E731 - another object of no name
+    model = open_encoder(same, fingerprint="1") if opened else same
+    assert len(Index.open(tmp_path / "index", model).search("a", fusion="dense")) == 1
+    with pytest.raises(OtherModel):
+        Index.open(tmp_path / "index", same, fingerprint="2").search("a")
+
+
+def failing(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Refuses a text."""
+    if "bad" in texts:
+        raise RuntimeError("out of order")
+    return counted_letters.encode(texts)
+
+
+def test_an_encoder_that_fails_commits_nothing(tmp_path: Path) -> None:
+    """What it raises comes through."""
+    index = Index.create(tmp_path / "index", failing)
+    with pytest.raises(RuntimeError, match="out of order"), index.writer() as writer:
+        writer.add(["good"])
+        writer.add(["fine", "bad"])
+    assert len(index) == 0
+    with index.writer() as writer:
+        writer.add(["good"])
+    assert texts(index) == {"0": "good"}
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
+def test_zero_vectors_are_found_by_keywords_alone(tmp_path: Path, metric: Any) -> None:
+    """The vector leg never finds them, whatever near means."""
+    index = Index.create(tmp_path / "index", dim=2, metric=metric)
+    with index.writer() as writer:
+        writer.add([Document("x", "amber"), Document("y", "birch")], [[0, 0], [-1, 0]])
+    assert ids(index.search("amber", vector=[1, 0], fusion="dense")) == ["y"]
+    assert ids(index.search("amber", vector=[1, 0])) == ["x", "y"]
+    hits = index.search("amber birch", vector=[0, 0])
+    assert sorted(ids(hits)) == ["x", "y"]
+    assert any("zero" in note for note in hits.notes)
+
+
+# Readers and writers beside each other
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    """In the same process and in another one; compaction is a writer too."""
+    index = made(tmp_path / "index", range(3))
+    other = Index.open(tmp_path / "index")
+    with index.writer():
+        with pytest.raises(FolderInUse, match="index"), other.writer():
+            pass
+        with pytest.raises(FolderInUse, match="this process writes here already: let the first"):
+            other.compact()
+        code = f"from vocabtool.index.index import Index\nIndex.open({str(index.path)!r}).compact()"
+        run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+        assert "FolderInUse" in run.stderr and "another process writes here" in run.stderr
+    with other.writer() as writer:
+        writer.delete(["d0"])
+    assert len(other) == 2
+
+
+@pytest.mark.parametrize("exact_below", [20_000, 100])
+def test_a_snapshot_stays_as_it_is(tmp_path: Path, exact_below: int) -> None:
+    """Whatever is updated, deleted, compacted and rebuilt: answers, ids and texts of both legs."""
+    numbers = range(300)
+    writing = made(tmp_path / "index", numbers, exact_below=exact_below)
+    reading = Index.open(tmp_path / "index")
+    held, before = contents(reading), answers(reading)
+    with writing.writer() as writer:
+        writer.update(documents(range(150), 1), vectors(range(150), 1))
+        writer.delete(f"d{number}" for number in range(150, 200))
+    assert (contents(reading), answers(reading)) == (held, before)
+    assert writing.compact() == 200
+    with writing.writer() as writer:
+        writer.add(documents(range(300, 900)), vectors(range(300, 900)))
+    assert (contents(reading), answers(reading)) == (held, before)
+    assert reading.refresh()
+    assert contents(reading) == contents(writing)
+    wanted = [*documents(range(150), 1), *documents([*range(200, 900)])]
+    assert contents(reading) == {each.id: each for each in wanted}
+    assert answers(reading) == answers(writing) == answers(Index.open(tmp_path / "index"))
+    assert not reading.refresh()
+
+
+def test_a_commit_of_another_process_is_seen(tmp_path: Path) -> None:
+    """After ``refresh``, not before."""
+    index = made(tmp_path / "index", range(3))
+    code = (
+        "import sys; from vocabtool.index.index import Index\n"
+        "with Index.open(sys.argv[1]).writer() as writer:\n"
+        "    writer.delete(['d0']); writer.update([dict(id='d1', text='new')], [[1, 2, 3, 4]])\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(index.path)], cwd=ROOT, check=True)
+    assert {*contents(index)} == {"d0", "d1", "d2"}
+    assert index.refresh()
+    assert texts(index) == {"d1": "new", "d2": document(2).text}
+    assert scored(index.search("", vector=[1, 2, 3, 4], fusion="dense", k=1)) == [("d1", 1.0)]
+
+
+def test_no_thread_puts_back_an_earlier_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that began to refresh before a commit may end after a thread that saw it."""
+    index = made(tmp_path / "index", range(3))
+    other = Index.open(index.path)
+    with other.writer() as writer:
+        writer.delete(["d0"])
+    begun, overtaken = threading.Event(), threading.Event()
+
+    def slowly(*given: Any) -> Snapshot:
+        opened = open_snapshot(*given)
+        if threading.current_thread() is first:
+            begun.set()
+            overtaken.wait(1)  # in vain, as it should be
+        return opened
+
+    monkeypatch.setattr(index_module, "open_snapshot", slowly)
+    first = threading.Thread(target=index.refresh)
+    first.start()
+    assert begun.wait(60)
+    with other.writer() as writer:
+        writer.delete(["d1"])
+    index.refresh()
+    overtaken.set()
+    first.join()
+    assert {*contents(index)} == {"d2"}
+
+
+def test_several_queries_are_answered_by_one_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another one is seen before the last of them is answered."""
+    index = made(tmp_path / "index", range(3))
+
+    def searched(*given: Any, **more: Any) -> Any:
+        if "d2" in index:
+            with index.writer() as writer:
+                writer.delete(["d2"])
+        return search(*given, **more)
+
+    monkeypatch.setattr(index_module, "search", searched)
+    found = index.search_many(["only00002"] * 3, threads=1)
+    assert [ids(each) for each in found] == [["d2"]] * 3
+    assert ids(index.search("only00002")) == []
+
+
+def test_names_are_flushed_before_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power failure the manifest names nothing that is not there: names come first."""
+    index = made(tmp_path / "index", range(20), exact_below=10)
+    files = index.path / "generation-000000"
+    flushed: set[str] = set()
+    named: list[set[str]] = []
+    fsync, replaced = os.fsync, Path.replace
+
+    def noted(handle: int) -> None:
+        fsync(handle)
+        if Path(f"/proc/self/fd/{handle}").readlink() == files:
+            flushed.update(each.name for each in files.iterdir())
+
+    def renamed(file: Path, target: Path) -> Path:
+        if target.name == folder.MANIFEST:
+            held = Manifest.from_json(file.read_bytes())
+            named.append({*held.files()} - flushed)
+        return replaced(file, target)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(Path, "replace", renamed)
+    with index.writer() as writer:
+        writer.delete(["d3"])
+        writer.add(documents(range(20, 90)), vectors(range(20, 90)))
+    assert {"codes-000002.bin", "deleted-000002.bits"} <= flushed
+    assert named == [set()]
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from vocabtool.system.folder_lock import locked
+ends, end = os.pipe()
+with locked(Path(sys.argv[1])):
+    if not os.fork():
+        os.close(end)
+        os.read(ends, 1)  # until its parent, which has the other end, is no more
+        os._exit(0)
+with locked(Path(sys.argv[1])):
+    pass
+"""
+
+
+def test_a_forked_process_keeps_no_lock(tmp_path: Path) -> None:
+    """A worker that was forked while a writer was at work may live on after it."""
+    subprocess.run([sys.executable, "-c", FORKED, str(tmp_path)], cwd=ROOT, check=True)
+
+
+READING = """
+import os, signal, sys
+from pathlib import Path
+from tests.builders.small_indexes import answers, documents, made, scored, vectors
+index = made(Path(sys.argv[1]), range(60), exact_below=20)
+assert index.manifest.codes is not None
+def told():
+    queries, wanted = ["amber only00007", "birch"], vectors([7, 8])
+    many = index.search_many(queries, vectors=wanted, where="n >= 5", threads=2)
+    return answers(index), [scored(hits) for hits in many]
+before, (ends, end) = told(), os.pipe()
+if not (child := os.fork()):
+    signal.alarm(60)
+    same = told() == before
+    os.close(end)
+    os.read(ends, 1)  # until its parent has committed
+    os._exit(0 if same and index.refresh() and len(index) == 90 and "d80" in index else 1)
+os.close(ends)
+with index.writer() as writer:
+    writer.add(documents(range(60, 90)), vectors(range(60, 90)))
+os.close(end)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_reader_answers_what_its_parent_does(tmp_path: Path) -> None:
+    """Workers that come from a process which has the index open, and has used its threads."""
+    asked = [sys.executable, "-W", "ignore", "-c", READING, str(tmp_path / "index")]
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    assert subprocess.run(asked, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
+def test_the_bound_of_memory_may_be_another_later(tmp_path: Path) -> None:
+    """Where codes did not fit, the documents that are committed need not be encoded anew."""
+    index = made(tmp_path / "index", range(10), exact_below=20, memory=1 << 20)
+    with pytest.raises(VocabtoolError, match="allow more"), index.writer() as writer:
+        writer.add(documents(range(10, 40)), vectors(range(10, 40)))
+    with pytest.raises(ValueError, match="memory"), index.writer(memory=0) as writer:
+        pass
+    with index.writer(memory=1 << 30) as writer:
+        writer.add(documents(range(10, 40)), vectors(range(10, 40)))
+    assert len(Index.open(index.path)) == 40
+    assert Index.open(index.path).configuration.memory == 1 << 30
+
+
+@pytest.mark.parametrize("act", ["refresh", "writer", "compact", "verify"])
+def test_an_index_made_anew_is_opened_anew(tmp_path: Path, act: str) -> None:
+    """An object of the one that was there says so, and never mixes the two."""
+    old = Index.create(tmp_path / "index", counted_letters.encode)
+    Index.create(tmp_path / "index", failing, force=True)
+    tries: dict[str, Callable[[], object]] = {
+        "refresh": old.refresh,
+        "writer": lambda: old.writer().__enter__(),
+        "compact": old.compact,
+        "verify": old.verify,
+    }
+    with pytest.raises(VocabtoolError, match="open it anew"):
+        tries[act]()
+    with Index.open(tmp_path / "index", failing).writer() as writer:  # nothing is locked
+        writer.add(["good"])
+
+
+def test_a_reader_that_meets_a_commit_while_it_opens_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that it was about to open may be gone by then, those of the keyword leg first."""
+    from vocabtool.index import snapshot
+
+    index = made(tmp_path / "index", range(3))
+    tries = 0
+
+    def reader(files: Path) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:  # what a writer does whose keyword leg is committed, and no more yet
+            held = (files / "meta.json").read_bytes()
+            (files / "meta.new").write_bytes(held)
+            (files / "meta.new").replace(files / "meta.json")
+            raise InvalidFile("missing", file=str(files / "gone.term"))
+        return TantivyReader(files)
+
+    monkeypatch.setattr(snapshot, "TantivyReader", reader)
+    assert len(Index.open(index.path)) == 3
+    monkeypatch.setattr(snapshot, "TantivyReader", lambda files: reader(files / ".." / "gone"))
+    with pytest.raises(VocabtoolError, match="gone"):
+        Index.open(index.path)
+
+
+def test_verify_begins_again_where_a_writer_took_files_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction meanwhile is no damage; what is missing without one is."""
+    index = made(tmp_path / "index", range(5))
+    with index.writer() as writer:
+        writer.delete(["d0"])
+    other = Index.open(index.path)
+
+    def while_compacting(path: Path, snapshot: Snapshot, progress: Any) -> Verified:
+        if snapshot.manifest.generation == 0:
+            other.compact()
+        return verified(path, snapshot, progress)
+
+    monkeypatch.setattr(index_module, "verified", while_compacting)
+    assert (index.verify().documents, index.manifest.generation) == (4, 1)
+    (index.path / "generation-000001" / "vectors.bin").unlink()
+    with pytest.raises(NotFound, match=r"vectors\.bin"):
+        index.verify()
+
+
+# Searching
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_several_queries_are_answered_as_each_alone(tmp_path: Path, threads: int | None) -> None:
+    """In their order, with vectors or without."""
+    index = made(tmp_path / "index", range(50), exact_below=20)
+    asked = [f"amber only{number:05}" for number in range(20)]
+    given = vectors(range(20))
+    many = index.search_many(asked, vectors=given, threads=threads, k=5)
+    assert many == [
+        index.search(text, vector=each, k=5) for text, each in zip(asked, given, strict=True)
+    ]
+    assert index.search_many(asked, k=5) == [index.search(text, k=5) for text in asked]
+    assert index.search_many(asked, vectors=given.tolist(), k=5) == many
+    assert index.search_many([]) == []
+    with pytest.raises(ValueError, match="19 vectors for 20"):
+        index.search_many(asked, vectors=given[1:])
+    with pytest.raises(ValueError, match="got one text"):
+        index.search_many("server")
+
+
+def test_a_vector_is_searched_alone(tmp_path: Path) -> None:
+    """Without a text, as by ``dense``; and in the shape (1, dim) that an encoder gives."""
+    index = made(tmp_path / "index")
+    given = vectors([3])
+    hits = index.search(vector=given[0], k=4)
+    assert scored(hits)[0] == ("d3", 1.0)
+    assert ids(hits) == ids(index.search("amber", vector=given, fusion="dense", k=4))
+    assert hits == index.search(vector=given, k=4)
+    assert hits.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "told"),
+    [
+        ({}, ValueError, "search wants a text, a vector, or both; got neither"),
+        ({"vector": np.ones(3)}, ValueError, r"vector: wanted 4 numbers, got shape \(3,\)"),
+        ({"vector": np.ones((2, 4))}, ValueError, r"vector: wanted 4 numbers, got shape \(2, 4\)"),
+        ({"vector": np.ones(4), "fusion": "keyword"}, ValueError, "'keyword': wanted a text"),
+        (
+            {"text": "amber", "where": {"n": 3}},
+            ValueError,
+            "where: wanted a condition as one text, as \"year >= 2020 .*, got {'n': 3}",
+        ),
+        (
+            {"text": "amber", "filter": "n = 3"},
+            TypeError,
+            "search takes no argument 'filter'; it takes k, vector, where, explain, fusion, a, ",
+        ),
+    ],
+)
+def test_a_search_says_what_it_wants(
+    tmp_path: Path, asked: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    """By the names of its arguments, and what was got."""
+    index = made(tmp_path / "index")
+    with pytest.raises(error, match=told):
+        index.search(**asked)
+
+
+@pytest.mark.parametrize("exact_below", [20_000, 20])
+def test_conditions_never_find_what_is_deleted(tmp_path: Path, exact_below: int) -> None:
+    """In any fusion."""
+    index = made(tmp_path / "index", range(50), exact_below=exact_below)
+    with index.writer() as writer:
+        writer.delete([f"d{number}" for number in range(0, 50, 4)])
+    left = {f"d{number}" for number in range(2, 50, 4)}
+    for fusion in ("dense", "coverage", "rrf"):
+        hits = index.search("amber", vector=vector(0), k=50, fusion=fusion, where="even")
+        assert {*ids(hits)} == left
+    assert ids(index.search("only00004", vector=vector(4), where="n = 4")) == []
+    assert ids(index.search("only00006", where="n = 6", fusion="keyword")) == ["d6"]
+
+
+def test_calibration_is_kept_and_used(tmp_path: Path) -> None:
+    """By who stores it and by who opens the folder, until a search says otherwise."""
+    index = made(tmp_path / "index")
+    index.store_calibration(CALIBRATION)
+    for each in (index, Index.open(tmp_path / "index")):
+        assert each.calibration == replace(CALIBRATION, documents=10)
+        assert each.search("amber", vector=vector(0), fusion="convex").query.a == 0.25
+        assert each.search("amber", vector=vector(0), fusion="convex", a=0.5).query.a == 0.5
+    with index.writer() as writer:
+        writer.delete(["d0"])
+    index.compact()
+    assert index.calibration == replace(CALIBRATION, documents=10)
+    index.store_calibration(None)
+    assert Index.open(tmp_path / "index").calibration is None
+    assert index.search("amber", vector=vector(0), fusion="convex").query.a == 0.5
+
+
+def test_a_vocabulary_tells_which_words_are_known(tmp_path: Path) -> None:
+    """By the rule that is given with it; it is kept with the index."""
+    index = Index.create(
+        tmp_path / "index", dim=DIM, vocabulary=["Amber", "birch"], rule="whitespace"
+    )
+    with index.writer() as writer:
+        writer.add(documents(range(7)), vectors(range(7)))
+    for each in (index, Index.open(tmp_path / "index")):
+        hits = each.search("Amber amber birch", vector=vector(0))
+        assert [word.known for word in hits.query.words] == [True, False, True]
+        assert each.configuration.rule == "whitespace"
+        assert each.verify().documents == 7
+    with_keras = Index.create(tmp_path / "keras", dim=DIM, vocabulary=["amber"])
+    with with_keras.writer() as writer:
+        writer.add(documents([0]), vectors([0]))
+    known = with_keras.search("Amber zebra", vector=vector(0)).query.words
+    assert [word.known for word in known] == [True, False]
+
+
+# Models
+
+
+def other(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Another encoder of the same shape."""
+    return counted_letters.encode(texts) + 1
+
+
+def test_another_encoder_is_refused(tmp_path: Path) -> None:
+    """With both fingerprints; what needs no encoder works."""
+    index = Index.create(tmp_path / "index", counted_letters.encode)
+    with index.writer() as writer:
+        writer.add([Document("x", "amber")])
+    wrong = Index.open(tmp_path / "index", other)
+    assert ids(wrong.search("amber", fusion="keyword")) == ["x"]
+    with pytest.raises(OtherModel) as caught:
+        wrong.search("amber")
+    assert caught.value.part == "encoder"
+    assert caught.value.wanted == open_encoder(counted_letters.encode).fingerprint
+    assert caught.value.found == open_encoder(other).fingerprint
+    with pytest.raises(OtherModel), wrong.writer() as writer:
+        writer.add(["birch"])
+    assert len(index) == 1
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
+    """Word vectors too, of which weights are kept beside an index: beside this one are none."""
+    name = "python:tests.counted_letters:encode"
+    index = Index.create(tmp_path / "index", name)
+    with pytest.raises(OtherModel) as caught:
+        Index.open(tmp_path / "index", ROOT / "data" / "small_glove.txt").search("love")
+    wanted = open_encoder(name).fingerprint
+    assert (caught.value.wanted, caught.value.model) == (wanted, name)
+    assert str(caught.value) == (
+        f"{index.path}: belongs to another encoder: fingerprint {wanted[:16]}, got "
+        f"{caught.value.found[:16]}. Name the model that it was made with, {name!r}, or index anew"
+    )
+
+
+def test_a_model_for_vectors_of_ones_own_is_refused(tmp_path: Path) -> None:
+    """At once: it would not be asked, as nothing tells whether it made them."""
+    path = made(tmp_path / "own").path
+    with pytest.raises(VocabtoolError, match="made without a model"):
+        Index.open(path, counted_letters.encode)
+
+
+def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    """One that the folder did not have when the index was made."""
+    made(tmp_path / "one", vocabulary=["amber", "birch"])
+    made(tmp_path / "two", vocabulary=["amber", "cedar"])
+    one, two = (next((tmp_path / name).glob("vocabulary-*")) for name in ("one", "two"))
+    two.replace(one)
+    with pytest.raises(InvalidFile, match=one.name):
+        Index.open(tmp_path / "one")
+
+
+def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that was cut by a rule of another version is not searched with ours."""
+    from vocabtool.index import index as module
+    from vocabtool.keywords.cutting import Cutter
+
+    ours = made(tmp_path / "index", range(3))
+
+    class Newer(Cutter):
+        fingerprint = "f" * 64
+
+        def __init__(self, language: Any = "english") -> None:
+            super().__init__(language)
+            self.fingerprint = "f" * 64
+
+    monkeypatch.setattr(module, "Cutter", Newer)
+    with pytest.raises(OtherModel) as caught:
+        Index.open(tmp_path / "index")
+    assert (caught.value.part, caught.value.found) == ("keyword rule", "f" * 64)
+    assert caught.value.wanted == ours.configuration.cutter
+
+
+def test_no_model_is_imported_because_a_folder_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where a file is called like the name: the caller names it, each time."""
+    name = "python:tests.counted_letters:encode"
+    index = Index.create(tmp_path / "index", name)
+    with index.writer() as writer:
+        writer.add([Document("x", "amber")])
+    monkeypatch.chdir(tmp_path)
+    for attempt in range(2):
+        again = Index.open(tmp_path / "index")
+        assert ids(again.search("amber", fusion="keyword")) == ["x"]
+        with pytest.raises(NotFound, match="name the model"):
+            again.search("amber")
+        with pytest.raises(NotFound, match=name):
+            assert again.encoder is None
+        if not attempt:
+            (tmp_path / name).write_text("")
+    (tmp_path / name).unlink()
+    assert ids(Index.open(tmp_path / "index", name).search("amber")) == ["x"]
+
+
+@pytest.mark.parametrize("model", ["vectors.txt", "static:vectors.txt"])
+def test_a_model_that_is_a_file_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """From any folder, as long as it is where it was, with the weights that were fitted then."""
+    (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 1.0\n")
+    monkeypatch.chdir(tmp_path)
+    sample = ["amber birch", "amber"]
+    index = Index.create("index", model, weights="idf", sample=sample, rule="lower")
+    with index.writer() as writer:
+        writer.add([Document("x", "Amber"), Document("y", "Birch")])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = Index.open(tmp_path / "index")
+    assert scored(again.search("amber", fusion="dense")) == [("x", 1.0), ("y", 0.0)]
+    assert [word.known for word in again.search("birch zebra").query.words] == [True, False]
+    (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 2.0\n")
+    with pytest.raises(VocabtoolError, match="belongs to another file of word vectors"):
+        Index.open(tmp_path / "index").search("amber")
+    (tmp_path / "vectors.txt").unlink()
+    with pytest.raises(NotFound, match=r"vectors\.txt"):
+        Index.open(tmp_path / "index").search("amber")
+
+
+@pytest.mark.parametrize("rule", ["lower", None])
+def test_keywords_are_searched_without_the_word_vectors(tmp_path: Path, rule: str | None) -> None:
+    """What they know is told by the vocabulary that the index keeps, whether a rule was named."""
+    file = tmp_path / "vectors.txt"
+    file.write_text("amber 1.0 0.0\nbirch 0.0 1.0\n")
+    index = Index.create(tmp_path / "index", file, weights="none", rule=rule)
+    with index.writer() as writer:
+        writer.add([Document("x", "Amber zebra"), Document("y", "Birch")])
+    for path in tmp_path.glob("vectors*"):
+        path.unlink()
+    again = Index.open(tmp_path / "index")
+    found = again.search("amber zebra", fusion="keyword")
+    assert ids(found) == ["x"]
+    assert [word.known for word in found.query.words] == [True, False]
+    assert ids(again.search("zebra", vector=[0, 1])) == ["x"]
+    with pytest.raises(NotFound, match=r"vectors\.txt"):
+        again.search("amber")
+
+
+def test_word_vectors_to_be_weighted_want_a_sample(tmp_path: Path) -> None:
+    """Else no index is made."""
+    (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 1.0\n")
+    with pytest.raises(VocabtoolError, match="sample"):
+        Index.create(tmp_path / "index", tmp_path / "vectors.txt", weights="idf", rule="lower")
+    assert not (tmp_path / "index").exists()

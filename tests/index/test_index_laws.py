@@ -1,0 +1,183 @@
+"""What holds for every index, whatever is added, updated and deleted, in whichever order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders.small_indexes import Scored, contents, scored
+from vocabtool.documents.reading import Document
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.index.index import Index
+from vocabtool.search.settings import FUSIONS
+
+DIM = 2
+WORDS = ("amber", "birch", "cedar", "delta", "abc-12", "7")
+QUERIES = ("amber", "birch cedar abc-12", "delta 7 zebra", "")
+# Halves and their sums are exact in float16 and float32: nothing is rounded under these metrics.
+NUMBERS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+FEW, MANY = 8, 100  # examples
+
+Row = tuple[str, tuple[float, ...]]  # text and vector
+Content = Mapping[int, Row]
+
+rows = st.tuples(
+    st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join),
+    st.tuples(*[st.sampled_from(NUMBERS)] * DIM),
+)
+corpora = st.dictionaries(st.integers(0, 40), rows, min_size=1, max_size=12)
+metrics = st.sampled_from(["inner-product", "l2", "cosine"])
+seeds = st.integers(0, 99)
+
+
+def put(index: Index, content: Content, how: str = "add", order: Sequence[int] = ()) -> None:
+    """Add these documents in one commit."""
+    numbers = order or [*content]
+    documents = [Document(f"d{number:02}", content[number][0]) for number in numbers]
+    with index.writer() as writer:
+        given_vectors = vectors_of(content, numbers)
+        writer.add(documents, given_vectors, on_existing="update" if how == "update" else "error")
+
+
+def vectors_of(content: Content, numbers: Sequence[int]) -> Vectors:
+    """Shape (n, DIM)."""
+    return np.array([content[number][1] for number in numbers], np.float32).reshape(-1, DIM)
+
+
+def made(folder: str, name: str, **options: Any) -> Index:
+    """An empty index of exact vectors."""
+    return Index.create(Path(folder) / name, dim=DIM, dtype="float32", **options)
+
+
+def answers(index: Index) -> dict[tuple[str, str], Scored]:
+    """Of each query by each fusion everything that is found: ids and scores."""
+    return {
+        (text, fusion): scored(index.search(text, vector=[1.0, 0.5], k=50, fusion=fusion))
+        for text in QUERIES
+        for fusion in FUSIONS
+    }
+
+
+def same(index: Index, other: Index) -> None:
+    """Both hold the same and answer the same, scores to the last bit."""
+    assert contents(index) == contents(other)
+    assert answers(index) == answers(other)
+
+
+def runs(full: bool) -> settings:
+    """How many examples."""
+    return settings(deadline=None, max_examples=MANY if full else FEW)
+
+
+def test_deleted_added_and_compacted_is_as_if_nothing_had_happened(full: bool) -> None:
+    """Compared with an index that never held anything else, and whatever the way to it was."""
+
+    @runs(full)
+    @given(corpora, corpora, metrics, seeds)
+    def law(content: Content, others: Content, metric: Any, seed: int) -> None:
+        draw = random.Random(seed)
+        with TemporaryDirectory() as folder:
+            changed, fresh = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
+            put(fresh, content)
+            put(changed, others)
+            gone = draw.sample([*content], draw.randint(0, len(content)))
+            put(changed, content, "update")
+            with changed.writer() as writer:
+                writer.delete(f"d{number:02}" for number in [*others, *gone])
+            again = {number: content[number] for number in {*others, *gone} & {*content}}
+            if again:
+                put(changed, again)
+            changed.compact()
+            same(changed, fresh)
+            assert changed.manifest.rows == len(content)
+            mean = (changed.snapshot().mean_lengths, fresh.snapshot().mean_lengths)
+            assert mean[0] == mean[1]
+
+    law()
+
+
+def test_the_order_of_adding_does_not_matter(full: bool) -> None:
+    """Ties are broken by the id, and nothing else tells documents of equal score apart."""
+
+    @runs(full)
+    @given(corpora, metrics, seeds)
+    def law(content: Content, metric: Any, seed: int) -> None:
+        shuffled = random.Random(seed).sample([*content], len(content))
+        with TemporaryDirectory() as folder:
+            one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
+            put(one, content)
+            put(other, content, order=shuffled)
+            same(one, other)
+
+    law()
+
+
+def test_lengths_of_vectors_mean_nothing_under_cosine(full: bool) -> None:
+    """Those of documents and those of queries."""
+
+    @runs(full)
+    @given(corpora, st.sampled_from([2.0**-20, 0.5, 3.0, 1e6]))
+    def law(content: Content, factor: float) -> None:
+        longer = {
+            number: (text, tuple(factor * each for each in vector))
+            for number, (text, vector) in content.items()
+        }
+        with TemporaryDirectory() as folder:
+            one, other = made(folder, "a"), made(folder, "b")
+            put(one, content)
+            put(other, longer)
+            for text in QUERIES:
+                for fusion in FUSIONS:
+                    wanted = scored(one.search(text, vector=[1, 0.5], k=50, fusion=fusion))
+                    vector = [2.0, 1.0]
+                    found = scored(other.search(text, vector=vector, k=50, fusion=fusion))
+                    assert [id_ for id_, _ in found] == [id_ for id_, _ in wanted]
+                    assert [score for _, score in found] == pytest.approx(
+                        [score for _, score in wanted], abs=1e-6
+                    )
+
+    law()
+
+
+def test_an_update_is_a_deletion_and_an_addition(full: bool) -> None:
+    """In one commit or in two: the same documents, the same answers."""
+
+    @runs(full)
+    @given(corpora, corpora, metrics)
+    def law(content: Content, newer: Content, metric: Any) -> None:
+        with TemporaryDirectory() as folder:
+            updated, replaced = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
+            for index in (updated, replaced):
+                put(index, content)
+            put(updated, newer, "update")
+            with replaced.writer() as writer:
+                writer.delete(f"d{number:02}" for number in newer)
+            put(replaced, newer)
+            same(updated, replaced)
+            assert len(updated) == len({*content, *newer})
+
+    law()
+
+
+def test_commits_do_not_matter(full: bool) -> None:
+    """A corpus added in one commit, or document by document, answers the same."""
+
+    @runs(full)
+    @given(corpora, metrics)
+    def law(content: Content, metric: Any) -> None:
+        with TemporaryDirectory() as folder:
+            one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
+            put(one, content)
+            for number in content:
+                put(other, {number: content[number]})
+            same(one, other)
+
+    law()

@@ -1,0 +1,494 @@
+"""Documents loaded from files: each is there once, whatever happens on the way."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from tests import counted_letters
+from tests.builders.small_indexes import contents, ids, scored
+from tests.counted_letters import write_corpus
+from vocabtool.documents.reading import Document, batches
+from vocabtool.embedding.embed import embed
+from vocabtool.encoders.opening import open_encoder
+from vocabtool.errors import ChangedRun, InvalidFile, NotFound, OtherModel, VocabtoolError
+from vocabtool.index import loading
+from vocabtool.index.index import Index
+
+DIM: Final = counted_letters.DIM
+DOCUMENTS: Final = 5000
+BLOCK: Final = 20_000  # bytes of text
+asked_of: list[str] = []
+fails_at: list[str] = []
+
+
+def fragile(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Counts letters and notes each text; fails at the ones that it is told."""
+    for text in texts:
+        if text in fails_at:
+            raise RuntimeError(f"failed at {text}")
+    asked_of.extend(texts)
+    return counted_letters.encode(texts)
+
+
+fragile.fingerprint = "counted letters"  # type: ignore[attr-defined]  # how a callable tells its version
+
+
+@pytest.fixture(autouse=True)
+def nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test starts with a sound encoder, and with small blocks."""
+    monkeypatch.setattr(loading, "BLOCK", BLOCK)
+    asked_of.clear()
+    fails_at.clear()
+
+
+def noted() -> list[str]:
+    """The texts that were encoded, without the one that asks how long a vector is."""
+    return [text for text in asked_of if text.startswith("document ")]
+
+
+def of_file(documents: Sequence[tuple[str, str]], path: Path) -> Path:
+    """JSON lines of ids and texts."""
+    lines = (json.dumps({"id": id_, "text": text}) for id_, text in documents)
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def before_the_block_of(number: int, path: Path) -> int:
+    """How many documents of a file come before the block that a document is in."""
+    starts = [0, *accumulate(len(batch) for batch in batches(path, id_field="id", size=BLOCK))]
+    assert len(starts) > 3  # else the test tests nothing
+    return max(start for start in starts if start <= number)
+
+
+def texts(index: Index) -> dict[str, str]:
+    """The texts by id."""
+    return {id_: each.text for id_, each in contents(index).items()}
+
+
+def fresh(path: Path, **options: Any) -> Index:
+    """An empty index of the encoder above."""
+    return Index.create(path, fragile, **options)
+
+
+ROWS: Final = [
+    {"key": "a", "body": "aab", "year": 1999, "lang": "en"},
+    {"key": "b", "body": "abb zz", "year": 2001, "lang": None},
+]
+
+
+def write_jsonl(path: Path) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+
+
+def write_csv(path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*ROWS[0]])
+        writer.writeheader()
+        writer.writerows(ROWS)
+
+
+def write_parquet(path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("x.jsonl", write_jsonl), ("x.csv", write_csv), ("x.parquet", write_parquet)],
+)
+def test_files_of_every_format_give_the_same_documents(
+    tmp_path: Path, name: str, write: Callable[[Path], None]
+) -> None:
+    """With ids and fields that conditions understand, and the vectors of their texts."""
+    write(tmp_path / name)
+    index = fresh(tmp_path / "index", metric="l2")
+    report = index.load(
+        tmp_path / name, field="body", id_field="key", keep=["year", "lang"], threads=1
+    )
+    assert (report.read, report.resumed, report.added, report.zero) == (2, 0, 2, 0)
+    empty: dict[str, object] = {"lang": ""} if name.endswith("csv") else {}  # CSV knows no null
+    assert contents(index) == {
+        "a": Document("a", "aab", {"year": 1999, "lang": "en"}),
+        "b": Document("b", "abb zz", {"year": 2001, **empty}),
+    }
+    assert ids(index.search("aab", where="year > 2000")) == ["b"]
+    assert scored(index.search("aab", fusion="dense", k=1)) == [("a", 0.0)]
+    assert index.verify().documents == 2
+
+
+def test_without_an_id_field_documents_are_called_by_their_places(tmp_path: Path) -> None:
+    """File and line."""
+    of_file([("", "one"), ("", "two")], tmp_path / "x.jsonl")
+    index = fresh(tmp_path / "index")
+    index.load([str(tmp_path / "x.jsonl")])
+    assert texts(index) == {f"{tmp_path}/x.jsonl:1": "one", f"{tmp_path}/x.jsonl:2": "two"}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None:
+    """What was committed stays, the same call goes on: every document once, in order.
+
+    Nothing is encoded again but what came after the last commit.
+    """
+    all_texts = write_corpus(tmp_path / "x.jsonl", DOCUMENTS)
+    index = fresh(tmp_path / "index", exact_below=2000)
+    load: dict[str, Any] = {
+        "id_field": "id",
+        "keep": ["n"],
+        "commit_rows": 1,
+        "threads": threads,
+    }
+    fails_at.append(all_texts[3500])
+    with pytest.raises(RuntimeError, match="failed at document 3500"):
+        index.load(tmp_path / "x.jsonl", **load)
+    stopped = Index.open(tmp_path / "index")
+    held = len(stopped)
+    assert held == before_the_block_of(3500, tmp_path / "x.jsonl")
+    assert {*texts(stopped)} == {f"d{number}" for number in range(held)}
+    assert stopped.verify().documents == held
+    fails_at.clear()
+    asked_of.clear()
+    again = Index.open(tmp_path / "index", fragile)
+    report = again.load(tmp_path / "x.jsonl", **load)
+    assert (report.read, report.resumed, report.added) == (DOCUMENTS, held, DOCUMENTS - held)
+    assert sorted(noted()) == sorted(all_texts[held:])
+    assert texts(again) == {f"d{number}": text for number, text in enumerate(all_texts)}
+    assert again.verify().approximate
+    stored = again.snapshot().ids(np.arange(DOCUMENTS))
+    assert stored == [f"d{number}" for number in range(DOCUMENTS)]
+    for number in (0, held - 1, held, DOCUMENTS - 1):
+        found = again.snapshot().vectors.take(np.array([number]))[0]
+        wanted = counted_letters.encode([all_texts[number]])[0]
+        assert found == pytest.approx(wanted / np.linalg.norm(wanted), abs=1e-3)
+
+
+def test_a_finished_load_does_nothing_again(tmp_path: Path) -> None:
+    """Not even after other changes: they are not undone."""
+    write_corpus(tmp_path / "x.jsonl", 20)
+    index = fresh(tmp_path / "index")
+    with index.writer() as writer:
+        writer.add(["document of one's own"])
+    index.load(tmp_path / "x.jsonl", id_field="id")
+    with index.writer() as writer:
+        writer.delete(["d3"])
+    commit = index.manifest.commit
+    asked_of.clear()
+    report = index.load(tmp_path / "x.jsonl", id_field="id")
+    assert (report.read, report.resumed, report.added) == (20, 20, 0)
+    assert noted() == []
+    assert (len(index), index.manifest.commit) == (20, commit)
+
+
+def stop_half_way(tmp_path: Path, **options: Any) -> tuple[Index, list[str]]:
+    """An index with the first of 2000 documents, up to some before the 1500th."""
+    all_texts = write_corpus(tmp_path / "x.jsonl", 2000)
+    index = fresh(tmp_path / "index")
+    fails_at.append(all_texts[1500])
+    with pytest.raises(RuntimeError, match="failed at"):
+        index.load(tmp_path / "x.jsonl", id_field="id", commit_rows=1, threads=1, **options)
+    fails_at.clear()
+    asked_of.clear()
+    return Index.open(tmp_path / "index", fragile), all_texts
+
+
+def touch(tmp_path: Path) -> dict[str, Any]:
+    os.utime(tmp_path / "x.jsonl", (1, 1))
+    return {"id_field": "id"}
+
+
+def append(tmp_path: Path) -> dict[str, Any]:
+    with (tmp_path / "x.jsonl").open("a") as file:
+        file.write('{"id": "new", "text": "new"}\n')
+    return {"id_field": "id"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [touch, append, lambda path: {}, lambda path: {"id_field": "id", "keep": ["n"]}],
+    ids=["touched", "longer", "other ids", "other fields"],
+)
+def test_another_load_is_refused_while_one_is_half_done(
+    tmp_path: Path, change: Callable[[Path], dict[str, Any]]
+) -> None:
+    """Else nobody could tell which documents are in."""
+    index, _ = stop_half_way(tmp_path)
+    held = before_the_block_of(1500, tmp_path / "x.jsonl")
+    arguments = change(tmp_path)
+    with pytest.raises(ChangedRun, match="half done"):
+        index.load(tmp_path / "x.jsonl", **arguments)
+    with pytest.raises(ChangedRun, match="half done"):
+        index.load(iter(["text"]))
+    assert (len(index), noted(), index.verify().loading) == (held, [], True)
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_other_changes_between_two_parts_of_a_load(tmp_path: Path, compact: bool) -> None:
+    """Are kept: what was deleted stays so, what was added may be of an id that comes yet."""
+    index, all_texts = stop_half_way(tmp_path)
+    with index.writer() as writer:
+        writer.delete(["d5"])
+        writer.add([Document("d1800", "mine")])
+    if compact:
+        assert index.compact() == 1
+    with pytest.raises(VocabtoolError, match="'d1800' is in the index already"):
+        index.load(tmp_path / "x.jsonl", id_field="id")
+    report = index.load(tmp_path / "x.jsonl", id_field="id", on_existing="skip")
+    assert report.read == 2000
+    wanted = {f"d{number}": text for number, text in enumerate(all_texts)} | {"d1800": "mine"}
+    del wanted["d5"]
+    assert texts(index) == wanted
+
+
+def test_documents_that_are_there_already(tmp_path: Path) -> None:
+    """An error, which leaves the index as it was; or they are left out, or take their places."""
+    index = fresh(tmp_path / "index")
+    with index.writer() as writer:
+        writer.add([Document("a", "old")])
+    file = of_file([("a", "new"), ("b", "birch")], tmp_path / "x.jsonl")
+    with pytest.raises(VocabtoolError, match="'a' is in the index already"):
+        index.load(file, id_field="id")
+    assert texts(index) == {"a": "old"}
+    assert index.load(file, id_field="id", on_existing="skip").added == 1
+    assert texts(index) == {"a": "old", "b": "birch"}
+    later = of_file([("a", "newest"), ("c", "cedar")], tmp_path / "y.jsonl")
+    report = index.load(later, id_field="id", on_existing="update")
+    assert (report.added, report.updated, report.unchanged) == (1, 1, 0)
+    assert texts(index) == {"a": "newest", "b": "birch", "c": "cedar"}
+    with pytest.raises(ValueError, match="on_existing"):
+        fresh(tmp_path / "other").load(file, on_existing="replace")  # type: ignore[arg-type]  # which is no choice
+
+
+@pytest.mark.parametrize(
+    ("on_duplicate", "wanted"), [("first", {"a": "1", "b": "2"}), ("last", {"a": "3", "b": "2"})]
+)
+def test_ids_that_repeat_in_the_files(
+    tmp_path: Path, on_duplicate: Any, wanted: dict[str, str]
+) -> None:
+    """An error that names the place; or one of them is kept, and the others are counted."""
+    file = of_file([("a", "1"), ("b", "2"), ("a", "3")], tmp_path / "x.jsonl")
+    index = fresh(tmp_path / "index")
+    with pytest.raises(InvalidFile, match=r"x\.jsonl"):
+        index.load(file, id_field="id")
+    assert len(index) == 0
+    report = index.load(file, id_field="id", on_duplicate=on_duplicate)
+    assert (report.read, report.added, report.dropped) == (2, 2, 1)
+    assert texts(index) == wanted
+
+
+def test_ids_that_are_alike_once_they_are_utf_8_are_compared(tmp_path: Path) -> None:
+    """In a first load too, which looks up no other id; also past a commit."""
+    rows = [
+        ("\ud800", "one"),
+        *((f"x{number}", "x" * 100) for number in range(1500)),
+        ("\ud801", "two"),
+    ]
+    file = of_file(rows, tmp_path / "x.jsonl")
+    index = fresh(tmp_path / "index")
+    with pytest.raises(VocabtoolError, match="in the index already"):
+        index.load(file, id_field="id", commit_rows=1)
+    index = fresh(tmp_path / "other")
+    index.load(file, id_field="id", commit_rows=1, on_existing="update")
+    assert len(index) == 1501
+    assert texts(index)["\ufffd\ufffd\ufffd"] == "two"
+
+
+def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
+    """Unless they raise, with file and line; then nothing is in."""
+    file = tmp_path / "x.jsonl"
+    rows = ('{"id": "a", "text": "one"}', "no json", '{"id": "b"}', '{"id": "c", "text": "two"}')
+    file.write_text("".join(f"{row}\n" for row in rows))
+    index = fresh(tmp_path / "index")
+    with pytest.raises(InvalidFile, match=r"x\.jsonl:2"):
+        index.load(file, id_field="id")
+    assert len(index) == 0
+    report = index.load(file, id_field="id", on_error="skip")
+    assert (report.read, report.added, report.skipped) == (2, 2, 2)
+    assert [each.place for each in report.first_skipped] == [f"{file}:2", f"{file}:3"]
+    assert texts(index) == {"a": "one", "c": "two"}
+
+
+def test_a_field_keeps_its_kind(tmp_path: Path) -> None:
+    """A later word among numbers is refused with its place, or left out and counted."""
+    first, later = tmp_path / "first.jsonl", tmp_path / "later.jsonl"
+    rows = [{"id": "a", "text": "one", "size": 1, "open": True, "tag": "x"}]
+    first.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = [
+        {"id": "b", "text": "two", "size": 70.5, "open": False, "tag": 3},
+        {"id": "c", "text": "three", "size": "big", "open": "ajar", "tag": [1]},
+        {"id": "d", "text": "four", "size": None, "open": 1, "tag": None},
+    ]
+    later.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    index = fresh(tmp_path / "index")
+    keep = ("size", "open", "tag")
+    index.load(first, id_field="id", keep=keep)
+    told = r"later\.jsonl:2: the field 'size' holds whole numbers, got 'big'\. Mend it, or leave"
+    with pytest.raises(VocabtoolError, match=told):
+        index.load(later, id_field="id", keep=keep)
+    assert len(index) == 1
+    report = index.load(later, id_field="id", keep=keep, on_error="skip")
+    assert (report.added, report.skipped, report.left_out) == (3, 0, 3)
+    assert report.first_left_out == (
+        (f"{later}:2", "the field 'size' holds whole numbers, got 'big'"),
+        (f"{later}:2", "the field 'open' holds true and false, got 'ajar'"),
+        (f"{later}:3", "the field 'open' holds true and false, got '1'"),
+    )
+    assert contents(index)["c"].fields == {"tag": "[1]"}
+    assert ids(index.search(vector=np.ones(DIM), where="size > 60")) == ["b"]
+    assert ids(index.search(vector=np.ones(DIM), where="size = 1 and open")) == ["a"]
+
+
+def test_what_is_too_long_is_an_error_of_ours(tmp_path: Path) -> None:
+    """An id that no index holds, in a file, is the file's fault."""
+    index = fresh(tmp_path / "index")
+    file = of_file([("a", "one"), ("b" * 40_000, "two")], tmp_path / "x.jsonl")
+    with pytest.raises(VocabtoolError, match=r"x\.jsonl.*40,000 bytes"):
+        index.load(file, id_field="id")
+    assert len(index) == 0
+
+
+def test_texts_without_a_vector_are_counted(tmp_path: Path) -> None:
+    """The keyword leg has them."""
+    index = Index.create(tmp_path / "index", counted_letters.encode)
+    file = of_file([("a", "one"), ("b", "")], tmp_path / "x.jsonl")
+    report = index.load(file, id_field="id")
+    assert (report.added, report.zero) == (2, 1)
+    assert ids(index.search("one", fusion="dense")) == ["a"]
+
+
+def test_streams_are_loaded_too(tmp_path: Path) -> None:
+    """What is held in Python, an iterator; nothing tells it from another, so it is never done."""
+    index = fresh(tmp_path / "index")
+
+    def stream() -> Iterator[Document]:
+        for number in range(3000):
+            yield Document(f"s{number}", f"document {number}")
+
+    report = index.load(stream(), commit_rows=1000)
+    assert (report.read, report.added, len(index)) == (3000, 3000, 3000)
+    assert index.manifest.load is None
+    with pytest.raises(VocabtoolError, match="in the index already"):
+        index.load(stream())
+    assert index.load(stream(), on_existing="skip").added == 0
+    assert index.load([Document("t", "last")], on_existing="skip").added == 1
+    assert {*texts(index)} == {"t", *(f"s{number}" for number in range(3000))}
+
+
+def test_standard_input_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As lines, unless told otherwise."""
+    file = of_file([("a", "one"), ("b", "two")], tmp_path / "x.jsonl")
+    index = fresh(tmp_path / "index")
+    with file.open() as opened:
+        monkeypatch.setattr("sys.stdin", opened)
+        report = index.load("-", format="jsonl", id_field="id")
+    assert (report.read, texts(index)) == (2, {"a": "one", "b": "two"})
+    assert index.manifest.load is None
+
+
+def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
+    """A file that is not there, one in the index itself, an index of vectors of one's own."""
+    index = fresh(tmp_path / "index")
+    with pytest.raises(NotFound, match="nothing"):
+        index.load(tmp_path / "nothing.jsonl")
+    with pytest.raises(VocabtoolError, match="lies in"):
+        index.load(tmp_path / "index" / "manifest.json")
+    with pytest.raises(ValueError, match="commit_rows"):
+        index.load(iter(["text"]), commit_rows=0)
+    own = Index.create(tmp_path / "own", dim=4)
+    with pytest.raises(VocabtoolError, match="vectors of one's own"):
+        own.load(of_file([("a", "one")], tmp_path / "x.jsonl"))
+    assert (len(index), len(own)) == (0, 0)
+    with index.writer():
+        pass  # nothing is locked
+
+
+# Folders of ``vocabtool embed``
+
+
+def embedded(tmp_path: Path, **options: Any) -> tuple[Path, list[str]]:
+    """A folder of shards of 2000 documents."""
+    all_texts = write_corpus(tmp_path / "x.jsonl", 2000)
+    embed(
+        tmp_path / "x.jsonl",
+        open_encoder(counted_letters.encode, fingerprint="1"),
+        tmp_path / "shards",
+        id_field="id",
+        keep=["n", "title"],
+        shard_rows=700,
+        **options,
+    )
+    return tmp_path / "shards", all_texts
+
+
+@pytest.mark.parametrize("model", [True, False])
+def test_vectors_of_shards_are_taken_as_they_are(tmp_path: Path, model: bool) -> None:
+    """With a model, which is not asked again, or as vectors of one's own; with ids and fields."""
+    shards, all_texts = embedded(tmp_path)
+    given: dict[str, Any] = (
+        {"model": counted_letters.encode, "fingerprint": "1"} if model else {"dim": DIM}
+    )
+    index = Index.create(tmp_path / "index", metric="l2", dtype="float32", exact_below=500, **given)
+    report = index.load(shards, commit_rows=500)
+    assert (report.read, report.added) == (2000, 2000)
+    assert contents(index) == {
+        f"d{number}": Document(f"d{number}", text, {"n": number, "title": f"t{number % 10}"})
+        for number, text in enumerate(all_texts)
+    }
+    held = index.snapshot().vectors.take(np.arange(2000))
+    assert held.tolist() == counted_letters.encode(all_texts).tolist()
+    assert index.verify().approximate
+    again = index.load(shards, commit_rows=500)
+    assert (again.read, again.resumed, again.added) == (2000, 2000, 0)
+
+
+def test_a_load_of_shards_that_stops_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of a shard too."""
+    shards, all_texts = embedded(tmp_path)
+    index = Index.create(tmp_path / "index", dim=DIM)
+
+    def tell(what: str, share: float) -> None:
+        if what.startswith("1,400"):
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        index.load(shards, commit_rows=1, progress=tell)
+    assert len(Index.open(tmp_path / "index")) == 1400
+    report = Index.open(tmp_path / "index").load(shards)
+    assert (report.resumed, report.added) == (1400, 600)
+    index.refresh()
+    assert texts(index) == {f"d{number}": text for number, text in enumerate(all_texts)}
+
+
+def test_shards_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """Of another encoder, of other dimensions, without texts, or damaged."""
+    shards, _ = embedded(tmp_path)
+    other = Index.create(tmp_path / "other", counted_letters.encode, fingerprint="2")
+    with pytest.raises(OtherModel, match="encoder"):
+        other.load(shards)
+    wide = Index.create(tmp_path / "wide", dim=8)
+    with pytest.raises(VocabtoolError, match="vectors of 4 numbers"):
+        wide.load(shards)
+    assert Index.open(tmp_path / "wide").verify().documents == 0
+    (tmp_path / "more").mkdir()
+    bare, _ = embedded(tmp_path / "more", text=False)
+    own = Index.create(tmp_path / "own", dim=DIM)
+    with pytest.raises(VocabtoolError, match="holds no texts"):
+        own.load(bare)
+    shard = sorted(shards.glob("*.parquet"))[1]
+    data = shard.read_bytes()
+    shard.write_bytes(data[:-100])
+    with pytest.raises(InvalidFile, match=shard.name):
+        own.load(shards)
+    assert len(Index.open(tmp_path / "own")) == 0

@@ -1,0 +1,348 @@
+"""The vector leg: exact search and search by codes against NumPy's brute force in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from vocabtool.index.vectors.building import build
+from vocabtool.index.vectors.exact import KEPT_BYTES
+from vocabtool.index.vectors.fast_scan import CodeFiles, FastScan
+from vocabtool.index.vectors.leg import VectorLeg
+from vocabtool.index.vectors.metric import Metric, StoredType, as_stored, prepared
+from vocabtool.index.vectors.raw import RawVectors
+from vocabtool.system.ranked import Ranked
+
+Floats = NDArray[np.float32]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+TYPES: tuple[StoredType, ...] = get_args(StoredType)
+
+
+def raw_vectors(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType) -> RawVectors:
+    """Vectors in a file, as a writer of an index puts them there."""
+    file = folder / "raw"
+    file.write_bytes(as_stored(prepared(vectors, metric), dtype).tobytes())
+    return RawVectors.open(file, dim=vectors.shape[1], dtype=dtype, count=len(vectors))
+
+
+def exact_leg(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType) -> VectorLeg:
+    return VectorLeg(raw_vectors(folder, vectors, metric, dtype), metric)
+
+
+def streamed_leg(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType) -> VectorLeg:
+    """Exact search that keeps nothing in memory."""
+    return VectorLeg(raw_vectors(folder, vectors, metric, dtype), metric, kept_bytes=0)
+
+
+def coded_leg(
+    folder: Path, vectors: Floats, metric: Metric, dtype: StoredType, lists: int = 1, tail: int = 0
+) -> VectorLeg:
+    """Search by codes of all rows but the last ``tail``."""
+    raw = raw_vectors(folder, vectors, metric, dtype)
+    files = CodeFiles(folder / "codebook", folder / "codes")
+    coded = RawVectors.open(raw.file, dim=raw.dim, dtype=dtype, count=raw.count - tail)
+    facts = build(coded, files, metric=metric, recall=0.99, lists=lists)
+    codes = FastScan.open(files, dim=raw.dim, lists=lists, count=coded.count, metric=metric)
+    return VectorLeg(raw, metric, codes, facts)
+
+
+def listed_leg(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType) -> VectorLeg:
+    return coded_leg(folder, vectors, metric, dtype, lists=4)
+
+
+def tailed_leg(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType) -> VectorLeg:
+    return coded_leg(folder, vectors, metric, dtype, tail=len(vectors) // 3)
+
+
+Make = Callable[[Path, Floats, Metric, StoredType], VectorLeg]
+EXACT: tuple[Make, ...] = (exact_leg, streamed_leg)
+ENGINES: tuple[Make, ...] = (*EXACT, coded_leg, listed_leg, tailed_leg)
+
+
+def stored(vectors: Floats, metric: Metric, dtype: StoredType) -> NDArray[np.float64]:
+    """What the file holds, by NumPy in float64."""
+    exact = vectors.astype(np.float64)
+    if metric == "cosine":
+        lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+        exact = exact / np.where(lengths, lengths, 1)
+    return exact.astype(np.float32).astype(dtype).astype(np.float64)
+
+
+def brute(
+    vectors: NDArray[np.float64], query: Floats, metric: Metric, among: NDArray[np.bool_]
+) -> Ranked:
+    """Every allowed row that is not zero, best first, equal scores by row."""
+    asked = stored(query[np.newaxis], metric, "float32")[0]
+    scores = -((vectors - asked) ** 2).sum(axis=1) if metric == "l2" else vectors @ asked
+    if metric == "cosine":
+        scores = np.clip(scores, -1, 1)
+    rows = np.flatnonzero(vectors.any(axis=1) & among)
+    rounded = scores.astype(np.float32)
+    order = np.lexsort((rows, -rounded[rows]))
+    return Ranked(rows[order], rounded[rows[order]])
+
+
+def clustered(count: int, dim: int, seed: int = 0) -> Floats:
+    """Vectors about a few means, of any sign and length, some zero and some twice."""
+    random = np.random.default_rng(seed)
+    vectors = (
+        random.normal(size=(count, dim))
+        + 2 * random.normal(size=(5, dim)).repeat(-(-count // 5), axis=0)[:count]
+    )
+    vectors[::17] = 0
+    vectors[count // 2 : count // 2 + 3] = vectors[1]
+    return vectors.astype(np.float32)
+
+
+def masks(count: int) -> list[NDArray[np.bool_]]:
+    """Of nothing, one row, few, half, all but one, and all."""
+    random = np.random.default_rng(3)
+    one, most = np.zeros(count, np.bool_), np.ones(count, np.bool_)
+    one[count // 3] = True
+    most[1] = False
+    return [
+        np.zeros(count, np.bool_),
+        one,
+        random.random(count) < 0.02,
+        random.random(count) < 0.5,
+        most,
+        np.ones(count, np.bool_),
+    ]
+
+
+def scores_agree(found: Ranked, wanted: Ranked) -> None:
+    """Each row has its exact score, and they stand in order."""
+    of_row = dict(zip(wanted.rows.tolist(), wanted.scores.tolist(), strict=True))
+    scores = [of_row[row] for row in found.rows.tolist()]
+    np.testing.assert_allclose(found.scores, scores, rtol=1e-6, atol=1e-6)
+    again = np.lexsort((found.rows, -found.scores))
+    assert again.tolist() == list(range(len(found.rows)))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("make", ENGINES)
+def test_contract(make: Make, metric: Metric, dtype: StoredType, tmp_path: Path) -> None:
+    """Under every mask: exact scores, as many rows as wanted or left, the best among them."""
+    count, dim = 1500, 19
+    vectors = clustered(count, dim)
+    leg = make(tmp_path, vectors, metric, dtype)
+    held = stored(vectors, metric, dtype)
+    near, wanted_near = 0, 0
+    for seed, among in enumerate(masks(count)):
+        query = np.random.default_rng(seed).normal(size=dim).astype(np.float32)
+        wanted = brute(held, query, metric, among)
+        for limit in (1, 10, 200, 2 * count):
+            found = leg.search(query, limit, among)
+            assert len(found.rows) == min(limit, len(wanted.rows))
+            assert found.rows.dtype == np.int64
+            assert found.scores.dtype == np.float32
+            scores_agree(found, wanted)
+            near += len(set(found.rows[:10].tolist()) & set(wanted.rows[:10].tolist()))
+            wanted_near += len(found.rows[:10])
+    assert near >= (0.95 if make not in EXACT else 1.0) * wanted_near
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("make", ENGINES)
+def test_similarities_of_rows(
+    make: Make, metric: Metric, dtype: StoredType, tmp_path: Path
+) -> None:
+    """Of any rows, whatever the mask and limit say, beside what is found without them."""
+    count, dim = 1500, 19
+    vectors = clustered(count, dim)
+    leg = make(tmp_path, vectors, metric, dtype)
+    held = stored(vectors, metric, dtype)
+    rows = np.array([1400, 17, 3, 3, 0, count - 1, 700])
+    for seed, among in enumerate(masks(count)):
+        query = np.random.default_rng(seed).normal(size=dim).astype(np.float32)
+        everything = brute(held, query, metric, np.ones(count, np.bool_))
+        of_row = dict(zip(everything.rows.tolist(), everything.scores.tolist(), strict=True))
+        wanted = [of_row.get(row, np.nan) for row in rows.tolist()]
+        assert np.isnan(wanted).tolist() == [False, True, False, False, True, False, False]
+        for limit in (0, 1, 200, 2 * count):
+            nearest, similarities = leg.near(query, rows, limit, among)
+            np.testing.assert_allclose(similarities, wanted, rtol=1e-6, atol=1e-6)
+            alone = leg.search(query, limit, among)
+            assert nearest.rows.tolist() == alone.rows.tolist()
+            assert nearest.scores.tolist() == alone.scores.tolist()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("make", [coded_leg, listed_leg, tailed_leg])
+def test_vectors_that_were_zeroed_are_not_found(make: Make, metric: Metric, tmp_path: Path) -> None:
+    """Their codes still say that there is something, the file holds nothing."""
+    vectors = np.random.default_rng(0).normal(size=(900, 16)).astype(np.float32)
+    leg = make(tmp_path, vectors, metric, "float32")
+    (file,) = (path for path in tmp_path.iterdir() if path.stat().st_size == vectors.nbytes)
+    with file.open("r+b") as out:
+        for row in range(0, 900, 3):
+            out.seek(row * 64)
+            out.write(bytes(64))
+    found = leg.search(vectors[1], 900)
+    assert sorted(found.rows.tolist()) == [row for row in range(900) if row % 3]
+    assert np.isfinite(found.scores).all()
+
+
+@pytest.mark.parametrize("make", EXACT)
+def test_equal_scores_are_ordered_by_row(make: Make, tmp_path: Path) -> None:
+    """Of equal vectors the first rows are found, wherever they lie among others."""
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(900, 33)).astype(np.float32)
+    vectors[random.permutation(900)[:400]] = vectors[7]
+    alike = np.flatnonzero((vectors == vectors[7]).all(axis=1))
+    for metric in METRICS:
+        found = make(tmp_path, vectors, metric, "float16").search(vectors[7], 50)
+        if metric != "inner-product":
+            assert found.rows.tolist() == alike[:50].tolist()
+        assert len(set(found.scores[np.isin(found.rows, alike)].tolist())) == 1
+
+
+@pytest.mark.parametrize("make", ENGINES)
+@pytest.mark.parametrize("dim", [1, 2, 3, 8, 13])
+def test_all_vectors_equal(make: Make, dim: int, tmp_path: Path) -> None:
+    """A corpus of one vector many times gives as many rows as asked for, all with one score."""
+    vectors = np.ones((300, dim), np.float32)
+    leg = make(tmp_path, vectors, "cosine", "float32")
+    for query, score in ((vectors[0], 1), (-vectors[0], -1)):
+        found = leg.search(query, 20)
+        assert len(set(found.rows.tolist())) == 20
+        np.testing.assert_allclose(found.scores, score, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", ENGINES)
+def test_all_vectors_equal_along_an_axis(make: Make, tmp_path: Path) -> None:
+    """Nothing is left to be coded, and queries of every direction find as many all the same."""
+    vectors = np.zeros((300, 4), np.float32)
+    vectors[:, 0] = 1
+    leg = make(tmp_path, vectors, "cosine", "float32")
+    for query in np.array([[1, -1, 0, 0], [-1, 1, 0, 0], [0, 0, 1, -1], [0, 0, -1, 1]], np.float32):
+        found = leg.search(query, 20)
+        assert len(set(found.rows.tolist())) == 20
+        np.testing.assert_allclose(found.scores, query[0] / np.sqrt(2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", ENGINES)
+@pytest.mark.parametrize("count", [1, 2, 15])
+def test_few_vectors(make: Make, count: int, tmp_path: Path) -> None:
+    """Fewer vectors than there are centroids are all found."""
+    vectors = np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32)
+    found = make(tmp_path, vectors, "l2", "float32").search(vectors[-1], 100)
+    everything = np.ones(count, np.bool_)
+    wanted = brute(stored(vectors, "l2", "float32"), vectors[-1], "l2", everything)
+    assert found.rows.tolist() == wanted.rows.tolist()
+    scores_agree(found, wanted)
+
+
+@pytest.mark.parametrize("make", ENGINES)
+def test_zero_vectors_are_never_found(make: Make, tmp_path: Path) -> None:
+    """Neither as documents, though all others are farther, nor as a query."""
+    vectors = -np.abs(np.random.default_rng(0).normal(size=(400, 8))).astype(np.float32)
+    vectors[10:390] = 0
+    leg = make(tmp_path, vectors, "inner-product", "float32")
+    found = leg.search(np.ones(8, np.float32), 50)
+    assert sorted(found.rows.tolist()) == [*range(10), *range(390, 400)]
+    assert not len(leg.search(np.zeros(8, np.float32), 5).rows)
+    rows = np.array([3, 20, 395])
+    similar = leg.near(np.ones(8, np.float32), rows, 50).similarities
+    assert np.isnan(similar).tolist() == [False, True, False]
+    assert np.isnan(leg.near(np.zeros(8, np.float32), rows, 50).similarities).all()
+
+
+@pytest.mark.parametrize("make", ENGINES)
+def test_rows_past_the_mask_are_never_found(make: Make, tmp_path: Path) -> None:
+    """A mask that is shorter than the rows are many hides the rest; a longer one does no harm."""
+    vectors = clustered(600, 8)
+    leg = make(tmp_path, vectors, "cosine", "float32")
+    assert leg.search(vectors[1], 600, np.ones(500, np.bool_)).rows.max() < 500
+    longer = leg.search(vectors[1], 20, np.ones(700, np.bool_))
+    assert longer.rows.tolist() == leg.search(vectors[1], 20).rows.tolist()
+
+
+@pytest.mark.parametrize("make", ENGINES)
+def test_what_is_no_vector_is_refused(make: Make, tmp_path: Path) -> None:
+    """NaN, infinity and another shape are errors of the caller's; no row is wanted: none is."""
+    leg = make(tmp_path, clustered(50, 4), "l2", "float32")
+    with pytest.raises(ValueError, match="vector 0 holds NaN or infinity"):
+        leg.search(np.array([1, np.nan, 0, 0], np.float32), 5)
+    with pytest.raises(ValueError, match=r"wanted a vector of 4 numbers, got \(3,\)"):
+        leg.search(np.ones(3, np.float32), 5)
+    assert not len(leg.search(np.ones(4, np.float32), 0).rows)
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 12),
+    st.sampled_from(METRICS),
+    st.sampled_from(TYPES),
+    st.integers(1, 40),
+)
+def test_exact_search_is_brute_force(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    dim: int,
+    metric: Metric,
+    dtype: StoredType,
+    limit: int,
+) -> None:
+    """On vectors of small integers, full of ties, rows and scores are those of brute force."""
+    random = np.random.default_rng(seed)
+    vectors = random.integers(-2, 3, (60, dim)).astype(np.float32)
+    query = random.integers(-2, 3, dim).astype(np.float32)
+    if not query.any():
+        return
+    folder = tmp_path_factory.mktemp("brute")
+    found = exact_leg(folder, vectors, metric, dtype).search(query, limit)
+    everything = np.ones(60, np.bool_)
+    wanted = brute(stored(vectors, metric, dtype), query, metric, everything)
+    np.testing.assert_allclose(found.scores, wanted.scores[:limit], rtol=1e-6, atol=1e-6)
+    if metric != "cosine":  # sums of integers are exact
+        assert found.rows.tolist() == wanted.rows[:limit].tolist()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(-20, 20))
+def test_scaling_changes_nothing_under_cosine(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, power: int
+) -> None:
+    """Documents and queries of other lengths get the very same answer."""
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(30, 5)).astype(np.float32)
+    folder = tmp_path_factory.mktemp("scaled")
+    plain = exact_leg(folder, vectors, "cosine", "float32").search(vectors[0], 10)
+    scale = np.float32(2.0**power)
+    scaled = exact_leg(folder, vectors * scale, "cosine", "float32").search(vectors[0] / scale, 10)
+    assert scaled.rows.tolist() == plain.rows.tolist()
+    assert scaled.scores.tolist() == plain.scores.tolist()
+
+
+def test_scores_depend_on_the_two_vectors_only(tmp_path: Path) -> None:
+    """A row's score is the same alone, among others, at another place and by codes."""
+    vectors = clustered(1500, 37, seed=5)
+    query = np.random.default_rng(1).normal(size=37).astype(np.float32)
+    order = np.random.default_rng(2).permutation(1500)
+    for metric in METRICS:
+        plain = exact_leg(tmp_path, vectors, metric, "float16").search(query, 1500)
+        score = dict(zip(plain.rows.tolist(), plain.scores.tolist(), strict=True))
+        moved = exact_leg(tmp_path, vectors[order], metric, "float16").search(query, 300)
+        assert moved.scores.tolist() == [score[int(order[row])] for row in moved.rows]
+        leg = coded_leg(tmp_path, vectors, metric, "float16")
+        coded = leg.search(query, 300)
+        assert coded.scores.tolist() == [score[row] for row in coded.rows.tolist()]
+        near = leg.near(query, coded.rows[::-1], 300)
+        assert near.nearest.rows.tolist() == coded.rows.tolist()
+        assert near.nearest.scores.tolist() == coded.scores.tolist()
+        assert near.similarities.tolist() == coded.scores.tolist()[::-1]
+
+
+def test_small_indexes_stay_in_memory() -> None:
+    """20,000 vectors of 1,024 numbers fit into what exact search keeps."""
+    assert KEPT_BYTES >= 20_000 * 1024 * 4

@@ -1,0 +1,428 @@
+"""The keyword engine against the textbook, on documents that a person can look through."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from vocabtool.errors import FolderInUse, NotFound
+from vocabtool.keywords.cutting import Cutter, Terms
+from vocabtool.keywords.noted_lengths import fillers
+from vocabtool.keywords.plain_bm25 import PlainBM25
+from vocabtool.keywords.queries import Clause, KeywordQuery, Term
+from vocabtool.keywords.tantivy_engine import TantivyReader, TantivyWriter
+from vocabtool.system.ranked import Ranked
+
+MEMORY = 15_000_000
+CUTTER = Cutter("none")
+TEXTS = [
+    "the quick brown fox jumps over the lazy dog",
+    "the quick brown fox jumps over the lazy dog",  # twice
+    "a lazy fox is not a quick fox",
+    "brown bread, brown rice and quick oats",
+    "order SKU-48007-H or SKU-48008-A, both brown",
+    "SKU-48007-H",
+    "",
+    "東京タワー and кошка and café",
+    "fox fox fox fox",
+    "quick fox brown",
+]
+# Rounded to 16 bits in the engine; lengths up to 40 words are exact in tantivy, float32 is not.
+EXACT, NEXT_TO_NOTHING = 2e-5, 1e-6
+
+
+def word(text: str, boost: float = 1.0) -> Clause:
+    return Clause((Term("words", text),), boost)
+
+
+def phrase(text: str, boost: float = 1.0) -> Clause:
+    return Clause(tuple(Term("words", each) for each in text.split()), boost)
+
+
+def surface(text: str, boost: float = 1.0) -> Clause:
+    return Clause((Term("surfaces", text),), boost)
+
+
+def written(folder: Path, texts: Sequence[str], segments: int = 1) -> Path:
+    """An index of texts, row i for text i, in so many commits."""
+    writer = TantivyWriter(folder, memory=MEMORY)
+    for part in np.array_split(np.arange(len(texts)), segments):
+        rows = part.tolist()
+        writer.add(rows, [f"id{row}" for row in rows], CUTTER.terms([texts[row] for row in rows]))
+        writer.commit()
+    writer.close()
+    return folder
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one segment", "three segments"])
+def reader(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TantivyReader]:
+    folder = tmp_path_factory.mktemp("keywords")
+    yield TantivyReader(written(folder / "made" / "here", TEXTS, request.param))
+
+
+def everything(rows: int = len(TEXTS)) -> NDArray[np.bool_]:
+    return np.ones(rows, np.bool_)
+
+
+def assert_same(found: Ranked, wanted: Ranked) -> None:
+    assert found.rows.tolist() == wanted.rows.tolist()
+    assert found.scores == pytest.approx(wanted.scores, rel=EXACT, abs=NEXT_TO_NOTHING)
+    assert (found.rows.dtype.name, found.scores.dtype.name) == ("int64", "float32")
+
+
+QUERIES = {
+    "one word": KeywordQuery((word("fox"),)),
+    "a word of no document": KeywordQuery((word("wolf"),)),
+    "nothing": KeywordQuery(()),
+    "several words": KeywordQuery((word("quick"), word("brown"), word("wolf"), word("bread"))),
+    "a word twice": KeywordQuery((word("quick"), word("quick"))),
+    "boosts": KeywordQuery((word("quick", 0.25), word("brown", 3.0))),
+    "a phrase": KeywordQuery((phrase("quick brown fox"),)),
+    "a phrase that repeats a word": KeywordQuery((phrase("fox fox"),)),
+    "a boosted phrase and a word": KeywordQuery((phrase("brown fox", 2.0), word("rice"))),
+    "a surface": KeywordQuery((surface("sku-48007-h", 3.0),)),
+    "surfaces and words": KeywordQuery(
+        (surface("sku-48007-h"), surface("sku-48008-a"), word("brown"))
+    ),
+    "a surface in no document": KeywordQuery((surface("sku-1"), word("brown"))),
+    "must": KeywordQuery((word("brown"),), (word("fox"),)),
+    "must alone": KeywordQuery((), (word("fox"), word("quick", 2.0))),
+    "must a phrase": KeywordQuery((word("dog"),), (phrase("quick brown"),)),
+    "must a surface": KeywordQuery((word("brown"),), (surface("sku-48007-h", 2.0),)),
+    "must what nothing holds": KeywordQuery((word("brown"),), (word("wolf"),)),
+    "other scripts": KeywordQuery((word("京タ"), word("кошка"), word("cafe"))),
+}  # fmt: skip  # a table
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 1000])
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_answers_are_those_of_the_textbook(
+    reader: TantivyReader, query: KeywordQuery, limit: int
+) -> None:
+    """Rows, order, ties by row and scores are BM25's, computed document by document."""
+    wanted = PlainBM25(CUTTER.terms(TEXTS)).search(query, limit)
+    found = reader.search(query, limit, everything())
+    if reader._searcher.num_segments == 1 or limit > len(TEXTS):
+        assert_same(found, wanted)
+    else:  # of equal scores at the limit any may be left out
+        assert found.scores == pytest.approx(wanted.scores, rel=EXACT, abs=NEXT_TO_NOTHING)
+
+
+def test_the_textbook_is_computed_by_hand() -> None:
+    """idf ln(1 + (N - df + .5) / (df + .5)); tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean))."""
+    plain = PlainBM25(CUTTER.terms(["a b", "a a c d"]))
+    rare, common = math.log(1 + 1.5 / 1.5), math.log(1 + 0.5 / 2.5)
+    long, short = 0.25 + 0.75 * 4 / 3, 0.25 + 0.75 * 2 / 3
+    assert plain.score(1, KeywordQuery((word("a"), word("d", 2.0)))) == pytest.approx(
+        common * 2 * 2.2 / (2 + 1.2 * long) + 2 * rare * 2.2 / (1 + 1.2 * long)
+    )
+    assert plain.score(0, KeywordQuery((phrase("a b"),))) == pytest.approx(
+        (common + rare) * 2.2 / (1 + 1.2 * short)
+    )
+    assert PlainBM25(CUTTER.terms(["a-b", "c"])).score(
+        0, KeywordQuery((surface("a-b", 3.0),))
+    ) == pytest.approx(3 * math.log(2))
+    assert plain.search(KeywordQuery((word("a"),)), 5).rows.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+@pytest.mark.parametrize("allowed", [[], [5], [0, 2, 4, 8], [1, 9]])
+def test_a_mask_leaves_the_best_of_what_it_lets_through(
+    reader: TantivyReader, query: KeywordQuery, allowed: list[int]
+) -> None:
+    """Scores are those of the whole index, rows are those of the mask."""
+    among = np.zeros(len(TEXTS), np.bool_)
+    among[allowed] = True
+    all_of_them = PlainBM25(CUTTER.terms(TEXTS)).search(query, 100)
+    kept = among[all_of_them.rows]
+    assert_same(
+        reader.search(query, 100, among), Ranked(all_of_them.rows[kept], all_of_them.scores[kept])
+    )
+
+
+def test_rows_past_the_mask_are_never_found(reader: TantivyReader) -> None:
+    """A reader of an older commit gives a shorter mask."""
+    found = reader.search(QUERIES["one word"], 100, everything(3))
+    assert sorted(found.rows.tolist()) == [0, 1, 2]
+    assert reader.search(QUERIES["one word"], 100, everything(0)).rows.tolist() == []
+    assert reader.matching((word("fox"),), everything(2)).tolist() == [0, 1]
+
+
+def test_no_limit_is_no_answer(reader: TantivyReader) -> None:
+    """Zero results are found at once."""
+    assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.02, 0.004, 0.0])
+def test_a_strict_mask_still_gives_as_many_as_asked(tmp_path: Path, share: float) -> None:
+    """However few rows a mask lets through, the limit is reached when so many match."""
+    random = np.random.default_rng(5)
+    texts = ["common " * (1 + row % 7) + f"w{row % 13}" for row in range(3000)]
+    reader = TantivyReader(written(tmp_path, texts))
+    among = random.random(3000) < share
+    found = reader.search(KeywordQuery((word("common"), word("w3"))), 10, among)
+    plain = PlainBM25(CUTTER.terms(texts))
+    wanted = plain.search(KeywordQuery((word("common"), word("w3"))), 3000)
+    kept = among[wanted.rows]
+    assert_same(found, Ranked(wanted.rows[kept][:10], wanted.scores[kept][:10]))
+
+
+WORDS = st.sampled_from(["ant", "bee", "cat", "dog-1", "dog"])
+
+
+@given(
+    texts=st.lists(st.lists(WORDS, max_size=6).map(" ".join), min_size=1, max_size=12),
+    should=st.lists(WORDS, max_size=3),
+    must=st.lists(WORDS, max_size=2),
+)
+def test_any_corpus_is_ranked_as_by_the_textbook(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], should: list[str], must: list[str]
+) -> None:
+    """Small corpora, small queries: every row and score."""
+
+    def clause(text: str) -> Clause:
+        return surface(text) if "-" in text else word(text)
+
+    query = KeywordQuery(tuple(map(clause, should)), tuple(map(clause, must)))
+    reader = TantivyReader(written(tmp_path_factory.mktemp("any"), texts))
+    found = reader.search(query, 50, everything(len(texts)))
+    wanted = PlainBM25(CUTTER.terms(texts)).search(query, 50)
+    assert sorted(found.rows.tolist()) == sorted(wanted.rows.tolist())
+    by_row = dict(zip(wanted.rows.tolist(), wanted.scores.tolist(), strict=True))
+    assert found.scores.tolist() == pytest.approx(
+        [by_row[row] for row in found.rows.tolist()], rel=EXACT
+    )
+
+
+def test_matching_rows_hold_every_clause(reader: TantivyReader) -> None:
+    """Words, phrases and surfaces together, ascending; no clause, no row."""
+    assert reader.matching((word("quick"), word("fox")), everything()).tolist() == [0, 1, 2, 9]
+    assert reader.matching((phrase("quick brown"), word("dog")), everything()).tolist() == [0, 1]
+    assert reader.matching((surface("sku-48007-h"),), everything()).tolist() == [4, 5]
+    assert reader.matching((word("wolf"),), everything()).tolist() == []
+    assert reader.matching((), everything()).tolist() == []
+
+
+def test_documents_are_counted(reader: TantivyReader) -> None:
+    """All of them, and those that hold a term."""
+    assert reader.documents == len(TEXTS)
+    assert reader.document_frequency(Term("words", "fox")) == 5
+    assert reader.document_frequency(Term("surfaces", "sku-48007-h")) == 2
+    assert reader.document_frequency(Term("surfaces", "fox")) == 0
+
+
+def test_ids_are_found_whole(reader: TantivyReader) -> None:
+    """An id is one term whatever is in it; ids that are not there are left out."""
+    assert reader.rows_of(["id3", "id30", "id", ""]) == {"id3": [3]}
+    assert sorted(reader.rows_and_ids()) == [(row, f"id{row}") for row in range(len(TEXTS))]
+
+
+def test_an_id_may_stand_at_several_rows(tmp_path: Path) -> None:
+    """An updated document is there at each row that it ever had."""
+    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer.add([0, 1, 2], ["a b/é", "x", "a b/é"], CUTTER.terms(["one", "two", "three"]))
+    writer.commit()
+    assert TantivyReader(tmp_path).rows_of(["a b/é"]) == {"a b/é": [0, 2]}
+
+
+def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
+    """The last rows go, committed or not, and can be added anew."""
+    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer.add(range(5), list("abcde"), CUTTER.terms(["fox"] * 5))
+    writer.commit()
+    writer.remove_from(3)
+    writer.add([3], ["z"], CUTTER.terms(["fox"]))
+    writer.commit()
+    reader = TantivyReader(tmp_path)
+    assert sorted(reader.rows_and_ids()) == [(0, "a"), (1, "b"), (2, "c"), (3, "z")]
+    assert reader.documents == 4
+
+
+def test_what_is_not_committed_is_not_there(tmp_path: Path) -> None:
+    """Closing forgets it, and the next writer begins at the last commit."""
+    written(tmp_path, ["fox"])
+    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer.add([1], ["b"], CUTTER.terms(["fox"]))
+    writer.close()
+    TantivyWriter(tmp_path, memory=MEMORY).commit()
+    assert TantivyReader(tmp_path).documents == 1
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    """A second one is told so, until the first is closed."""
+    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    with pytest.raises(FolderInUse, match="another process writes there"):
+        TantivyWriter(tmp_path, memory=MEMORY)
+    writer.close()
+    TantivyWriter(tmp_path, memory=MEMORY).close()
+
+
+def test_there_must_be_an_index_to_read(tmp_path: Path) -> None:
+    """A reader makes none."""
+    with pytest.raises(NotFound, match="no keyword index there"):
+        TantivyReader(tmp_path)
+
+
+def test_a_reader_sees_its_commit_until_it_is_refreshed(tmp_path: Path) -> None:
+    """Also while the writer merges the files away that it reads."""
+    written(tmp_path, ["fox"])
+    reader = TantivyReader(tmp_path)
+    for row in range(1, 20):
+        writer = TantivyWriter(tmp_path, memory=MEMORY)
+        writer.add([row], [f"id{row}"], CUTTER.terms(["fox"]))
+        writer.commit()
+        writer.close()
+        assert reader.search(KeywordQuery((word("fox"),)), 100, everything(99)).rows.tolist() == [0]
+    reader.refresh()
+    assert reader.matching((word("fox"),), everything(99)).tolist() == list(range(20))
+
+
+def test_surfaces_weigh_what_they_are_worth_in_the_commit_that_is_seen(tmp_path: Path) -> None:
+    """A clause asked for before a refresh is not answered with the idf of then."""
+    written(tmp_path, ["A-1 fox", "fox"])
+    reader, query = TantivyReader(tmp_path), KeywordQuery((surface("a-1"),))
+    (before,) = reader.search(query, 9, everything(99)).scores
+    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer.add([2], ["id2"], CUTTER.terms(["fox"]))
+    writer.commit()
+    writer.close()
+    reader.refresh()
+    (after,) = reader.search(query, 9, everything(99)).scores
+    (anew,) = TantivyReader(tmp_path).search(query, 9, everything(99)).scores
+    assert before < after == anew
+
+
+def test_readers_refresh_while_a_writer_commits(tmp_path: Path) -> None:
+    """Each refresh sees a whole commit: of ten documents at a time all or none."""
+    written(tmp_path, ["fox"] * 10)
+    stop, seen, reader = threading.Event(), [], TantivyReader(tmp_path)
+
+    def look() -> None:
+        while not stop.is_set():
+            reader.refresh()
+            seen.append(len(reader.matching((word("fox"),), everything(1000))))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for start in range(10, 210, 10):
+            writer = TantivyWriter(tmp_path, memory=MEMORY)
+            rows = range(start, start + 10)
+            writer.add(rows, [f"id{row}" for row in rows], CUTTER.terms(["fox"] * 10))
+            writer.commit()
+            writer.close()
+    finally:
+        stop.set()
+        thread.join()
+    assert {count % 10 for count in seen} == {0}
+    assert seen == sorted(seen)
+
+
+# Commits ten documents at a time and says so, until it is killed.
+COMMITTING = """
+import sys
+from pathlib import Path
+from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.tantivy_engine import TantivyWriter
+cutter, writer = Cutter("none"), TantivyWriter(Path(sys.argv[1]), memory=15_000_000)
+for start in range(0, 100_000, 10):
+    rows = range(start, start + 10)
+    writer.add(rows, [f"id{row}" for row in rows], cutter.terms(["fox"] * 10))
+    writer.commit()
+    print(start + 10, flush=True)
+"""
+
+
+@pytest.mark.parametrize("commits", [1, 4, 9])
+def test_a_killed_writer_leaves_its_last_commit(tmp_path: Path, commits: int) -> None:
+    """What was acknowledged is there, no commit is there in part, and the lock is free."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMITTING, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process:
+        acknowledged = [int(process.stdout.readline()) for _ in range(commits)][-1]
+        os.kill(process.pid, signal.SIGKILL)
+    found = TantivyReader(tmp_path).documents
+    assert found >= acknowledged
+    assert found % 10 == 0
+    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer.remove_from(acknowledged)
+    writer.commit()
+    assert TantivyReader(tmp_path).documents == acknowledged
+
+
+def test_hostile_terms_are_indexed(tmp_path: Path) -> None:
+    """A megabyte without a blank, terms longer than tantivy takes, and no term at all."""
+    texts = ["x" * 1_000_000, "a-" * 500_000, "東" * 100_000, "", "fox"]
+    reader = TantivyReader(written(tmp_path, texts))
+    assert reader.documents == 5
+    assert reader.matching((word("x" * 1000),), everything(5)).tolist() == [0]
+    assert reader.matching((word("y" * 100_000),), everything(5)).tolist() == []
+    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer.add([5], ["long"], [Terms("z" * 70_000 + " fox", "z" * 70_000, 2, 1)])
+    writer.commit()
+    reader.refresh()
+    assert reader.matching((word("fox"),), everything(6)).tolist() == [4, 5]
+
+
+def test_spellings_nearly_like_a_word(reader: TantivyReader) -> None:
+    """Nearest first, then the most frequent; letters changed, missing, added or swapped."""
+    assert reader.near_spellings("borwn", 5) == ["brown"]
+    assert reader.near_spellings("fix", 5) == ["fox"]
+    assert reader.near_spellings("qick", 5) == ["quick"]
+    assert reader.near_spellings("fox", 5) == []
+    assert reader.near_spellings("", 5) == []
+
+
+@pytest.mark.parametrize("name", ["cranfield", "cosqa"])
+def test_real_texts_score_as_by_the_textbook(shared: Path, tmp_path: Path, name: str) -> None:
+    """Each hit within 4 %: tantivy rounds the lengths of texts longer than 40 words."""
+    with (shared / "ir" / name / "corpus.jsonl").open() as lines:
+        texts = [json.loads(line)["text"] for line in lines][:1000]
+    with (shared / "ir" / name / "queries.jsonl").open() as lines:
+        queries = [json.loads(line)["text"] for line in lines][:20]
+    cutter = Cutter()
+    terms = cutter.terms(texts)
+    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer.add(range(len(texts)), [str(row) for row in range(len(texts))], terms)
+    writer.commit()
+    reader, plain = TantivyReader(tmp_path), PlainBM25(terms)
+    for text in queries:
+        words = {term for each in cutter.query(text) for term in each.words}
+        query = KeywordQuery(tuple(word(term) for term in sorted(words)))
+        found = reader.search(query, 20, everything(len(texts)))
+        wanted = [plain.score(row, query) for row in found.rows.tolist()]
+        assert found.scores.tolist() == pytest.approx(wanted, rel=0.04)
+
+
+def test_lengths_are_rounded_to_the_nearest_that_can_be_noted() -> None:
+    """Up to 40 every length can be noted, then steps double every eighth one."""
+    noted = [
+        *range(41),
+        *range(42, 56, 2),
+        *range(56, 88, 4),
+        *range(88, 152, 8),
+        *range(152, 281, 16),
+    ]
+    for length in range(281):
+        below = max(each for each in noted if each <= length)
+        above = min(each for each in noted if each >= length)
+        nearest = below if length - below <= above - length else above
+        assert max(each for each in noted if each <= length + fillers(length)) == nearest
+        assert length + fillers(length) in {length, nearest}

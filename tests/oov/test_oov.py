@@ -1,0 +1,410 @@
+"""Counting what a model does not know. The oracles are Python's Counter, and sums by hand."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.judged_words import Texts, judged, lines
+from vocabtool.oov import counts as oov
+from vocabtool.oov.counter import OovCounter
+from vocabtool.oov.counts import OovCounts
+from vocabtool.oov.report import (
+    MOST_PIECES,
+    CurvePoint,
+    Estimate,
+    Fragmented,
+    Header,
+    KindShare,
+    OovReport,
+    UnknownWord,
+)
+from vocabtool.oov.word_sketches import LONGEST, LateWord, WordSketches
+from vocabtool.oov.word_tally import Tallied, WordTally
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.model_words import Words
+from vocabtool.vocabulary import Vocabulary
+
+HEADER = Header("a model", "words", 3)
+VOCABULARY = {b"the": 0, b"cat": 1, b"sat": 2}
+WORDS = st.sampled_from([*VOCABULARY, b"dog", b"mat", b"\xff", b"", "naïve".encode(), b"The"])
+TEXTS = st.lists(st.lists(WORDS, max_size=6), max_size=8)
+unhurried = settings(deadline=None)  # pyarrow is imported by whichever example comes first
+
+
+def counted(texts: Texts, **options: Any) -> OovCounts:
+    counter = OovCounts(len(VOCABULARY))
+    counter.add(judged(texts, VOCABULARY, **options), lines(texts))
+    return counter
+
+
+def test_figures_by_hand() -> None:
+    """Every figure of a report on three documents is what a person counts."""
+    texts = [[b"the", b"dog", b"dog"], [b"the", b"cat"], [b"dog", b"the", b"Cat"]]
+    vocabulary = Vocabulary("words", "table", ByteStrings.of(VOCABULARY))
+    report = counted(texts).report(HEADER, vocabulary, notes=("a note",))
+    assert (report.documents, report.documents_unknown) == (3, 2)
+    assert (report.tokens, report.tokens_unknown) == (8, 4)
+    assert (report.distinct, report.distinct_unknown) == (4, 2)
+    assert (report.token_rate, report.distinct_rate, report.document_rate) == (0.5, 0.5, 2 / 3)
+    assert list(report.commonest()) == [
+        UnknownWord(b"dog", 3, 2, 0, "other", None, b"the dog dog"),
+        UnknownWord(b"Cat", 1, 1, 0, "form", b"cat", b"dog the Cat"),
+    ]
+    assert list(report.commonest(1)) == [*report.commonest()][:1]
+    assert report.kinds == (KindShare("other", 1, 3), KindShare("form", 1, 1))
+    assert report.classified == 2
+    assert report.curve == (
+        CurvePoint(1, 3 / 8, 0.0),  # dog, before "the" by its bytes
+        CurvePoint(2, 6 / 8, 3 / 8),
+        CurvePoint(4, 1.0, 4 / 8),
+    )
+    assert (report.used, report.never_used) == (2, (b"sat",))
+    assert (report.pieces, report.estimated, report.notes) == (None, (), ("a note",))
+
+
+def test_pieces_by_hand() -> None:
+    """A subword model's words are told by their pieces, and its entries' use by nothing."""
+    texts = [[b"the", b"dogs", b"dogs"], [b"unthinkable", b"ab"]]
+    pieces = {b"the": 1, b"dogs": 2, b"unthinkable": 40, b"ab": 2}
+    report = counted(texts, pieces=pieces).report(HEADER)
+    assert report.pieces is not None
+    assert report.pieces.mean == (1 + 2 + 2 + 40 + 2) / 5
+    assert report.pieces.histogram == (0, 1, 3, *[0] * (MOST_PIECES - 3), 1)
+    assert report.pieces.most == (
+        Fragmented(b"unthinkable", 40, 1),
+        Fragmented(b"dogs", 2, 2),
+        Fragmented(b"ab", 2, 1),
+    )
+    assert (report.used, report.never_used) == (None, ())
+
+
+def test_nothing_at_all() -> None:
+    """A report on nothing has zeros, and divides by none of them."""
+    for number in range(3):
+        texts: Texts = [[]] * number
+        report = counted(texts).report(HEADER)
+        assert (report.documents, report.tokens, report.distinct) == (number, 0, 0)
+        assert (report.token_rate, report.distinct_rate, report.document_rate) == (0, 0, 0)
+        assert (list(report.commonest()), report.curve, report.used) == ([], (), 0)
+    assert OovCounts(0).report(HEADER).documents == 0
+
+
+@unhurried
+@given(TEXTS, st.booleans())
+def test_counts_are_those_of_a_counter(texts: Texts, repeated: bool) -> None:
+    """Counts are Counter's, in its order with ties by bytes, whatever codes equal words have."""
+    report = counted(texts, repeated=repeated).report(HEADER)
+    counts = Counter(word for text in texts for word in text)
+    documents = Counter(word for text in texts for word in set(text))
+    unknown = [word for word in counts if word not in VOCABULARY]
+    unknown.sort(key=lambda word: (-counts[word], word))
+    found = [(word.word, word.count, word.documents) for word in report.commonest()]
+    assert found == [(word, counts[word], documents[word]) for word in unknown]
+    assert report.tokens == counts.total()
+    assert report.tokens_unknown == sum(counts[word] for word in unknown)
+    assert (report.distinct, report.distinct_unknown) == (len(counts), len(unknown))
+    assert report.documents_unknown == sum(not VOCABULARY.keys() >= set(text) for text in texts)
+    assert report.used == len(VOCABULARY.keys() & counts)
+    for word in report.commonest():
+        first = next(text for text in texts if word.word in text)
+        assert word.example == b" ".join(first)
+    order = sorted(counts, key=lambda word: (-counts[word], word))
+    for point in report.curve:
+        some = order[: point.words]
+        assert point.covered == sum(counts[word] for word in some) / report.tokens
+        known = sum(counts[word] for word in some if word in VOCABULARY)
+        assert point.known == known / report.tokens
+
+
+@unhurried
+@given(TEXTS, st.lists(st.integers(0, 8), max_size=4), st.randoms(use_true_random=False))
+def test_any_split_gives_the_same_report(texts: Texts, cuts: list[int], random: Any) -> None:
+    """However a stream is cut, in whatever order parts are merged: the report is the same."""
+    bounds = sorted({0, len(texts), *(cut for cut in cuts if cut <= len(texts))})
+    parts = list(pairwise(bounds))
+    random.shuffle(parts)
+    counters = []
+    for start, end in parts:
+        counter = OovCounts(len(VOCABULARY))
+        some = texts[start:end]
+        counter.add(judged(some, VOCABULARY), lines(some), start=start)
+        counters.append(pickle.loads(pickle.dumps(counter)))
+    one = OovCounts(len(VOCABULARY))
+    for counter in counters:
+        one.merge(counter)
+    assert one.report(HEADER) == counted(texts).report(HEADER)
+
+
+@unhurried
+@given(TEXTS, st.integers(0, 8), st.booleans())
+def test_batches_do_not_matter(texts: Texts, cut: int, counted_between: bool) -> None:
+    """Batches one behind the other, in order or not, give what all at once give."""
+    whole = counted(texts, pieces={}).report(HEADER)
+    halves = [(0, texts[:cut]), (min(cut, len(texts)), texts[cut:])]
+    for order in (halves, halves[::-1]):
+        counter = OovCounts(len(VOCABULARY))
+        for start, some in order:
+            counter.add(judged(some, VOCABULARY, {}), lines(some), start=start)
+            if counted_between:
+                assert counter.totals.tokens <= whole.tokens
+        assert counter.report(HEADER) == whole
+
+
+def test_a_large_stream_is_counted_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches wait for each other only up to a size, and what has waited is counted once."""
+    monkeypatch.setattr(oov, "TOGETHER", 1)
+    texts = [[b"the", b"dog"], [b"dog"]]
+    counter = counted(texts)
+    assert counter._waiting == []
+    assert counter.totals == (2, 2, 3, 2, 3)
+    assert counter.totals == (2, 2, 3, 2, 3)
+
+
+def test_counters_of_different_vocabularies_are_not_merged() -> None:
+    """The message says both sizes."""
+    with pytest.raises(ValueError, match="of 3 entries, got one for 4"):
+        OovCounts(3).merge(OovCounts(4))
+
+
+def test_as_many_texts_as_were_judged() -> None:
+    """Words of other texts are not counted."""
+    with pytest.raises(ValueError, match="wanted 1 texts, got 2"):
+        OovCounts(3).add(judged([[b"dog"]], VOCABULARY), lines([[b"dog"], []]))
+
+
+def zipf(seed: int, tokens: int = 60_000) -> Texts:
+    """Documents of ten words, most of them seldom."""
+    ranks = np.random.default_rng(seed).zipf(1.2, tokens) % (1 << 40)
+    words = [b"w%d" % rank for rank in ranks.tolist()]
+    return [words[at : at + 10] for at in range(0, len(words), 10)]
+
+
+def quickly(texts: Texts, known: frozenset[bytes], counter: OovCounts) -> None:
+    """Count texts, in batches of a thousand."""
+    for at in range(0, len(texts), 1_000):
+        some = texts[at : at + 1_000]
+        flat = [word for text in some for word in text]
+        places = dict.fromkeys(flat)
+        vocabulary = {word: 0 for word in places if word in known}
+        numbers = {word: i for i, word in enumerate(places)}
+        batch = judged([list(places)], vocabulary)
+        batch = batch._replace(
+            codes=np.array([numbers[word] for word in flat], np.int32),
+            offsets=np.cumsum([0, *map(len, some)], dtype=np.int64),
+        )
+        counter.add(batch, lines(some))
+        assert counter.totals.documents
+
+
+def check_estimates(report: OovReport, texts: Texts, known: frozenset[bytes]) -> None:
+    """Every figure is exact, or within its bound."""
+    counts = Counter(word for text in texts for word in text)
+    documents = Counter(word for text in texts for word in set(text) - known)
+    unknown = [word for word in counts if word not in known]
+    off = {estimate.figure: estimate.off_by for estimate in report.estimated}
+    assert off.keys() == {"distinct", "distinct_unknown", "count", "documents", "curve"}
+    assert report.tokens == counts.total()
+    assert report.tokens_unknown == sum(counts[word] for word in unknown)
+    assert report.documents_unknown == sum(not known >= set(text) for text in texts)
+    assert abs(report.distinct - len(counts)) <= off["distinct"] < len(counts) / 50
+    assert abs(report.distinct_unknown - len(unknown)) <= off["distinct_unknown"]
+    listed = set()
+    for word in report.commonest():
+        assert 0 <= word.count - counts[word.word] <= word.error <= off["count"]
+        assert 0 <= word.documents - documents[word.word] <= off["documents"]
+        listed.add(word.word)
+    assert all(counts[word] <= off["count"] for word in unknown if word not in listed)
+    order = sorted(counts, key=lambda word: (-counts[word], word))
+    for point in report.curve[:-1]:
+        covered = sum(counts[word] for word in order[: point.words]) / report.tokens
+        share = sum(counts[w] for w in order[: point.words] if w in known) / report.tokens
+        assert abs(point.covered - covered) <= off["curve"]
+        assert abs(point.known - share) <= off["curve"]
+    assert report.curve[-1][1:] == (1.0, 1 - report.tokens_unknown / report.tokens)
+
+
+@pytest.fixture(scope="module")
+def streams() -> tuple[Texts, Texts]:
+    """Two halves of a stream whose words overlap."""
+    return zipf(1), zipf(2)
+
+
+KNOWN = frozenset(b"w%d" % rank for rank in [*range(1, 200), 100_003])
+
+
+@pytest.mark.parametrize("lg_items", [9, 17])
+def test_past_the_budget_estimates_keep_their_bound(
+    streams: tuple[Texts, Texts], monkeypatch: pytest.MonkeyPatch, lg_items: int
+) -> None:
+    """Words held stay exact, others are as near as the report says; merged, too."""
+    monkeypatch.setattr("vocabtool.oov.word_sketches.LG_ITEMS", lg_items)
+    monkeypatch.setattr("vocabtool.oov.word_tally.CHUNK", 256)
+    counters = [OovCounts(1, budget=200_000), OovCounts(1, budget=400_000)]
+    for counter, texts in zip(counters, streams, strict=True):
+        quickly(texts, KNOWN, counter)
+        report = counter.report(HEADER)
+        check_estimates(report, texts, KNOWN)
+        exact = [word for word in report.commonest() if word.error == 0]
+        assert len(exact) > 500
+        assert report.notes[0].startswith("more distinct words than fit the budget")
+    one, other = (pickle.loads(pickle.dumps(counter)) for counter in counters)
+    one.merge(other)
+    check_estimates(one.report(HEADER), [*streams[0], *streams[1]], KNOWN)
+
+
+def test_a_full_counter_takes_an_exact_one(streams: tuple[Texts, Texts]) -> None:
+    """Merging a counter that fits into one that does not keeps the bounds, and back."""
+    for budgets in ((200_000, 1 << 30), (1 << 30, 200_000)):
+        counters = [OovCounts(1, budget=budget) for budget in budgets]
+        for counter, texts in zip(counters, streams, strict=True):
+            quickly(texts, KNOWN, counter)
+        counters[0].merge(counters[1])
+        check_estimates(counters[0].report(HEADER), [*streams[0], *streams[1]], KNOWN)
+
+
+def test_a_budget_that_suffices_changes_nothing(streams: tuple[Texts, Texts]) -> None:
+    """A report within its budget is the same, whatever the budget."""
+    reports = []
+    for budget in (20 << 20, 200 << 20):
+        counter = OovCounts(1, budget=budget)
+        quickly(streams[0], KNOWN, counter)
+        reports.append(counter.report(HEADER))
+    assert reports[0] == reports[1]
+    assert reports[0].estimated == ()
+    assert reports[0].notes == ()
+
+
+def test_examples_have_a_budget_of_their_own() -> None:
+    """Words that come when there is no more room have no example, and the report says so."""
+    texts = [[b"w%d" % number] for number in range(100)]
+    counter = OovCounts(3, budget=100 * 200)
+    counter.add(judged(texts, VOCABULARY), lines(texts))
+    report = counter.report(HEADER)
+    kept = [word for word in report.commonest() if word.example]
+    assert 0 < len(kept) == 100 * 200 // oov.EXAMPLES_SHARE // oov.EXAMPLE_COST
+    assert all(word.example == word.word for word in kept)
+    assert report.estimated == ()
+    assert report.notes == (
+        "examples are kept for the words that came first only: there were too many",
+    )
+
+
+def test_sketches_by_hand() -> None:
+    """While they are nearly empty, sketches are exact: counts, documents, pieces, any bytes."""
+    words = [
+        LateWord(b"\xff\x00", False, 3, 7, 5),
+        LateWord("né".encode(), False, 500, 2, 2),
+        LateWord(b"known", True, 1, 9, 0),
+    ]
+    sketches = WordSketches()
+    sketches.add(words)
+    sketches.add([words[0], LateWord(b"x" * (LONGEST + 1), False, 1, 1, 1)])
+    sketches = pickle.loads(pickle.dumps(sketches))
+    assert sorted(sketches.words()) == [
+        LateWord(b"known", True, 1, 9, 0),
+        LateWord("né".encode(), False, 127, 2, 2),
+        LateWord(b"\xff\x00", False, 3, 14, 10),
+    ]
+    assert (sketches.distinct.words, sketches.distinct_unknown.words) == (4, 3)
+    assert (sketches.count_error, sketches.document_error) == (0, 0)
+
+
+def test_a_tally_holds_no_more_than_its_budget() -> None:
+    """Words are held until the budget is passed, looked at every CHUNK words; then no more."""
+    tally = WordTally(1)
+    words = [b"%d" % number for number in range(40_000)]
+    tally.add(words, Tallied.none(len(words)))
+    assert len(tally.slots) == 16_384
+    tally.add([b"new"], Tallied.none(1))
+    assert len(tally.slots) == 16_384
+
+
+MILLIONS = """
+import resource, sys
+import numpy as np, pyarrow as pa, datasketches
+from vocabtool.system.allocation import share_one_heap
+from vocabtool.oov.counts import OovCounts
+from vocabtool.oov.report import Header
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.cut import as_strings
+share_one_heap()
+counter = OovCounts(1, budget=int(sys.argv[1]) << 20)
+d = 100_000
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+def add(batch):
+    distinct = pa.array([b"word%012d" % n for n in range(batch * d, batch * d + d)], pa.binary())
+    counter.add(Judged(
+        np.arange(d, dtype=np.int32), np.arange(d + 1, dtype=np.int64), as_strings(distinct),
+        np.zeros(d, bool), np.zeros(d, np.int64), np.full(d, -1),
+    ), as_strings(distinct))
+    assert counter.totals.documents == (batch + 1) * d
+last = int(sys.argv[2])
+for batch in range(min(10, last)):
+    add(batch)
+early = peak()
+for batch in range(10, last):
+    add(batch)
+print(early, peak())
+print(counter.totals.tokens, counter.report(Header("", "", 0)).distinct)
+"""
+
+
+def test_memory_is_bounded(full: bool) -> None:
+    """Millions of words more (half a million by default) cost next to nothing past the budget."""
+    batches = 40 if full else 15
+    command = [sys.executable, "-c", MILLIONS, "32", str(batches)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    early, late, tokens, distinct = map(int, done.stdout.split())
+    assert tokens == batches * 100_000
+    assert abs(distinct - tokens) < tokens * 0.02
+    assert late - early < 48  # MiB: the sketches, which fill; as words 500,000 would take 115
+
+
+def test_the_exact_state_costs_what_it_says(full: bool) -> None:
+    """A million words (by default 300,000) within the budget take no more memory than it grants."""
+    batches = 10 if full else 3
+    budget = 21 * batches  # MiB, of which a word with its example takes 220 bytes
+    small = _peak(1, batches)
+    assert _peak(budget, batches) - small < budget * 1.25 + 16
+
+
+def _peak(budget: int, batches: int) -> int:
+    """The most memory that so many times 100,000 words take, in MiB."""
+    command = [sys.executable, "-c", MILLIONS, str(budget), str(batches)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(done.stdout.split()[0])
+
+
+def test_a_figure_that_is_exact_has_no_estimate() -> None:
+    """Whoever asks a report about a figure gets its bound, or nothing."""
+    report = counted([[b"dog"]]).report(HEADER)
+    assert report.estimate("distinct") is None
+    bound = Estimate("count", 3, certain=True)
+    estimated = OovReport(HEADER, 0, 0, 0, 0, 0, 0, report.unknown, estimated=(bound,))
+    assert estimated.estimate("count") == bound
+
+
+def test_texts_that_are_not_utf8_are_counted(tmp_path: Path) -> None:
+    """Exactly, shown one by one or in batches; a character cut between two texts is in neither."""
+    (tmp_path / "words.txt").write_bytes(b"the\ncat\n")
+    words = Words.of(str(tmp_path / "words.txt"), rule="whitespace")
+    texts = [b"the", b"\xff", b"", b"the \xc3", b"\xa9 cat", "né".encode()]
+    watching, counting = OovCounter(words), OovCounter(words)
+    assert list(watching.watch(texts)) == texts
+    counting.count([string_array(texts)[:2], string_array(texts)[2:], string_array([])])
+    note = "3 of 6 documents are not UTF-8: perhaps another encoding, or no text"
+    assert note in watching.report().notes
+    assert note in counting.report().notes

@@ -1,0 +1,558 @@
+"""A search over a corpus that a person can compute: what is found, in which order, and why."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.builders.small_corpus import Doc, KnownWords, Pieces, SmallCorpus
+from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.queries import Term
+from vocabtool.reports.search_report import lines
+from vocabtool.search.hits import Hits, Place
+from vocabtool.search.searching import Settings, search
+from vocabtool.search.settings import Fusion
+
+ORDINARY = KnownWords(["love", "to", "use", "search", "engines", "cats", "dogs", "for", "the"])
+EAST = np.array([1, 0], np.float32)
+NOWHERE = np.zeros(2, np.float32)
+
+# To the vector EAST the first is nearest, then love, then cats; xapian is last.
+DOCS = (
+    Doc("dogs", "the dogs use search engines", (0.9, 0.1)),
+    Doc("love", "love to use engines", (0.8, 0.2)),
+    Doc("cats", "the cats love cats", (0.5, 0.5)),
+    Doc("xapian", "xapian for search", (0.1, 0.9)),
+)
+
+
+def found(hits: Hits) -> list[str]:
+    return [hit.id for hit in hits]
+
+
+def ask(
+    text: str,
+    vector: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = EAST,
+    corpus: SmallCorpus | None = None,
+    *,
+    k: int = 10,
+    where: str | None = None,
+    explain: bool = False,
+    **settings: Any,
+) -> Hits:
+    corpus = corpus or SmallCorpus(DOCS, ORDINARY)
+    chosen = Settings(**settings)
+    return search(corpus, text, vector, k=k, settings=chosen, where=where, explain=explain)
+
+
+def idf(frequency: int, documents: int = 4) -> float:
+    return float(np.log(1 + (documents - frequency + 0.5) / (frequency + 0.5)))
+
+
+def test_an_unknown_word_outweighs_what_the_vectors_see() -> None:
+    """The vector of the query is that of its other words, so only the keyword leg finds it."""
+    assert found(ask("love xapian", fusion="dense")) == ["dogs", "love", "cats", "xapian"]
+    assert found(ask("love xapian"))[0] == "xapian"
+
+
+def test_coverage_equals_its_formula() -> None:
+    """m = idf(xapian) / (idf(love) + idf(xapian)); xapian counts 1.5 times; a = 0.5."""
+    corpus = SmallCorpus(DOCS, ORDINARY)
+    hits = ask("love xapian", corpus=corpus, explain=True)
+    m = idf(1) / (idf(1) + idf(2))
+    w = 0.5 + 0.5 * m
+    love, xapian = Term("words", "love"), Term("words", "xapian")
+    bm25 = [corpus.bm25(love, row) + 1.5 * corpus.bm25(xapian, row) for row in range(4)]
+    dense = [1, 0.7 / 0.8, 0.4 / 0.8, 0]
+    expected = [
+        (1 - w) * near + w * score / max(bm25) for near, score in zip(dense, bm25, strict=True)
+    ]
+    told = {hit.id: hit.score for hit in hits}
+    assert [told[doc.id] for doc in DOCS] == pytest.approx(expected)
+    assert [hits.query.a, hits.query.m, hits.query.weight] == pytest.approx([0.5, m, w])
+
+
+def test_convex_equals_its_formula() -> None:
+    """(1 - a) of the dense share and a of plain BM25's, whatever is known."""
+    corpus = SmallCorpus(DOCS, ORDINARY)
+    hits = ask("love xapian", corpus=corpus, fusion="convex", a=0.3)
+    terms = Term("words", "love"), Term("words", "xapian")
+    bm25 = [sum(corpus.bm25(term, row) for term in terms) for row in range(4)]
+    dense = [1, 0.7 / 0.8, 0.4 / 0.8, 0]
+    expected = [
+        0.7 * near + 0.3 * score / max(bm25) for near, score in zip(dense, bm25, strict=True)
+    ]
+    told = {hit.id: hit.score for hit in hits}
+    assert [told[doc.id] for doc in DOCS] == pytest.approx(expected)
+
+
+def test_rrf_equals_its_formula() -> None:
+    """Dense ranks 1 to 4; by BM25 xapian (rarer) is first, love and cats share the second."""
+    hits = ask("love xapian", fusion="rrf")
+    told = {hit.id: hit.score for hit in hits}
+    assert told["dogs"] == pytest.approx(1 / 61)
+    assert told["love"] == pytest.approx(1 / 62 + 1 / 62)
+    assert told["cats"] == pytest.approx(1 / 63 + 1 / 62)
+    assert told["xapian"] == pytest.approx(1 / 64 + 1 / 61)
+
+
+def test_unknown_only_equals_its_formula() -> None:
+    """BM25 over the unknown words alone, which a single document holds."""
+    told = {hit.id: hit.score for hit in ask("love xapian", fusion="unknown-only")}
+    assert told == pytest.approx({"dogs": 0.5, "love": 0.4375, "cats": 0.25, "xapian": 0.5})
+
+
+def test_unknown_only_is_dense_alone_where_every_word_is_known() -> None:
+    """The dense shares as they are, not halved."""
+    told = {hit.id: hit.score for hit in ask("love cats", fusion="unknown-only")}
+    assert told == pytest.approx({"dogs": 1, "love": 0.875, "cats": 0.5, "xapian": 0})
+
+
+def test_single_legs_stay_pure() -> None:
+    """Similarities and BM25 scores as the legs give them, and nothing of the other leg."""
+    corpus = SmallCorpus(DOCS, ORDINARY)
+    dense = ask("xapian", corpus=corpus, fusion="dense")
+    assert [hit.score for hit in dense] == pytest.approx([0.9, 0.8, 0.5, 0.1])
+    assert corpus.asked == ["near"]
+    keyword = ask("xapian", corpus=corpus, fusion="keyword")
+    assert [hit.score for hit in keyword] == pytest.approx(
+        [corpus.bm25(Term("words", "xapian"), 3)]
+    )
+    assert corpus.asked == ["near", "keyword_search"]
+
+
+def test_without_a_vector_keywords_are_searched_alone() -> None:
+    """And the answer says so; the keyword leg has all the weight, whatever ``a`` is."""
+    hits = ask("love xapian", None, a=0)
+    assert found(hits) == ["xapian", "cats", "love"]
+    assert hits.query.weight == 1
+    assert "the query has no vector: only keywords are searched" in hits.notes
+
+
+def test_a_zero_vector_is_blind() -> None:
+    """An encoder that knows no word of the query gives one: keywords alone, said so."""
+    hits = ask("xapian search", NOWHERE)
+    assert found(hits) == ["xapian", "dogs"]
+    assert any("vector is zero" in note for note in hits.notes)
+    dense = ask("xapian search", NOWHERE, fusion="dense")
+    assert found(dense) == []
+    assert not any("keywords are searched" in note for note in dense.notes)
+    assert found(ask("xapian", NOWHERE, fusion="dense")) == []
+
+
+def test_documents_without_a_vector_are_found_by_words() -> None:
+    """They have the lowest dense share, and no score in the dense leg."""
+    corpus = SmallCorpus([*DOCS, Doc("bare", "xapian")], ORDINARY)
+    hits = ask("xapian", corpus=corpus, explain=True)
+    assert found(hits)[0] == "bare"
+    told = hits[0].explanation
+    assert told is not None
+    assert told.dense == Place(None, None)
+    assert told.rank_without_keywords is None
+
+
+CODES = (
+    Doc("manual", "love to use search engines love to use search engines", (1, 0)),
+    Doc("part", "a box", (0, 1)),
+    Doc("right", "one SKU-48007-H there", (-1, 0)),
+    Doc("wrong", "one SKU-48008-H there", (0.5, 0.5)),
+)
+
+
+@pytest.mark.parametrize("fusion", ["coverage", "convex", "rrf", "unknown-only"])
+def test_a_document_that_holds_the_code_comes_first(fusion: Fusion) -> None:
+    """By every fusion, though its vector is the farthest and all other words speak against it."""
+    hits = ask("love engines SKU-48007-H", corpus=SmallCorpus(CODES, ORDINARY), fusion=fusion)
+    assert hits[0].id == "right"
+    assert [hit.tier for hit in hits] == [1] + [0] * (len(hits) - 1)
+
+
+def test_no_list_is_too_short_for_a_code() -> None:
+    """Lists of one document: neither holds it, and it is found all the same, by its own query."""
+    corpus = SmallCorpus(CODES, ORDINARY)
+    hits = ask("love engines SKU-48007-H", corpus=corpus, k=1, depth=1, fusion="convex")
+    assert found(hits) == ["right"]
+    settings: dict[str, Any] = {"depth": 1, "fusion": "convex", "guarantee": False}
+    assert found(ask("love engines SKU-48007-H", corpus=corpus, k=1, **settings)) == ["manual"]
+
+
+def test_a_code_that_more_documents_hold_than_a_list_shows_is_seen_in_all_of_them() -> None:
+    """Those that the code's own query did not list are recognised among the candidates."""
+    docs = [Doc(f"d{n}", "SKU-48007-H" + " word" * n, (n, 1)) for n in range(6)]
+    hits = ask("SKU-48007-H", corpus=SmallCorpus(docs, ORDINARY), k=2, depth=2)
+    assert [hit.tier for hit in hits] == [1, 1]
+
+
+def test_the_guarantee_can_be_switched_off() -> None:
+    """Then no document has a tier, and the fusion alone decides."""
+    corpus = SmallCorpus(CODES, ORDINARY)
+    hits = ask("love engines SKU-48007-H", corpus=corpus, fusion="convex", guarantee=False)
+    assert hits[0].id == "manual"
+    assert {hit.tier for hit in hits} == {0}
+
+
+def test_a_known_code_has_no_guarantee() -> None:
+    """What the vectors show needs none."""
+    known = KnownWords(["sku-48007-h", "love", "engines"])
+    hits = ask("love engines SKU-48007-H", corpus=SmallCorpus(CODES, known), fusion="convex")
+    assert {hit.tier for hit in hits} == {0}
+
+
+@pytest.mark.parametrize("identifier", ["[a-z]{3,4}x", lambda word: word == "boxx"])
+def test_the_caller_says_what_is_code_like(identifier: object) -> None:
+    """By a regular expression for the whole word, or by a predicate."""
+    corpus = SmallCorpus([*DOCS, Doc("far", "boxx", (-1, 0))], ORDINARY)
+    hits = ask("love boxx boxxy", corpus=corpus, identifier=identifier, fusion="convex", a=0)
+    assert (hits[0].id, hits[0].tier, hits[1].tier) == ("far", 1, 0)
+    assert [word.identifier for word in hits.query.words] == [False, True, False]
+
+
+def test_without_knowledge_every_code_is_unknown() -> None:
+    """And nothing else is: m = 0. The explanation says so."""
+    hits = ask("love xapian SKU-48007-H", corpus=SmallCorpus(CODES), explain=True)
+    assert hits[0].id == "right"
+    assert hits.query.m == 0
+    assert [word.known for word in hits.query.words] == [None, None, None]
+    assert any("nothing tells" in note for note in hits.notes)
+
+
+@pytest.mark.parametrize("fusion", ["coverage", "convex", "rrf", "unknown-only"])
+def test_a_code_of_several_terms_is_held_by_what_holds_them_in_a_row(fusion: Fusion) -> None:
+    """Of a script without blanks every pair of characters, not only the first."""
+    docs = [Doc("part", "東京 東京 東京", (1, 0)), Doc("whole", "in 東京都庁 they say", (0, 1))]
+    hits = ask("東京都庁", corpus=SmallCorpus(docs), identifier="東京都庁", fusion=fusion)
+    assert [(hit.id, hit.tier) for hit in hits] == [("whole", 1), ("part", 0)]
+
+
+ENDINGS = (
+    Doc("more", "DataFrames, DataFrames and DataFrames", (1, 0)),
+    Doc("one", "a DataFrame among many other things that are said", (0, 1)),
+    Doc("lower", "dataframe", (0.5, 0.5)),
+    Doc("parts", "data frame data frame", (1, 0)),
+)
+
+
+@pytest.mark.parametrize("vector", [EAST, None])
+def test_a_name_in_mixed_case_comes_first_where_it_ends_as_it_was_asked_for(
+    vector: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None,
+) -> None:
+    """Then what has its stem, in any case; its parts last."""
+    corpus = SmallCorpus([*ENDINGS, Doc("js", "javascript", (0, 1))], language="english")
+    hits = ask("DataFrame", vector, corpus)[:4]
+    assert (hits[0].id, [hit.tier for hit in hits]) == ("one", [2, 1, 1, 0])
+    assert hits[3].id == "parts"
+    assert (ask("JavaScript", vector, corpus)[0]).id == "js"
+
+
+@pytest.mark.parametrize("query", ["input/output", "IL-6", "src/io/main.py", "C#"])
+@pytest.mark.parametrize("knowledge", [None, KnownWords(["input", "output", "input/output"])])
+def test_a_joined_word_that_is_all_of_a_query_is_meant_whole(
+    query: str, knowledge: KnownWords | None
+) -> None:
+    """Whatever joins it, and though vectors prefer its parts."""
+    parts = re.sub(r"\W", " ", query)
+    docs = [Doc("part", f"{parts} {parts} {parts}", (1, 0)), Doc("whole", f"an {query} of", (0, 1))]
+    hits = ask(query, corpus=SmallCorpus(docs, knowledge))
+    assert [(hit.id, hit.tier) for hit in hits] == [("whole", 1), ("part", 0)]
+    beside = ask(f"{query} box", corpus=SmallCorpus(docs, knowledge))
+    assert {hit.tier for hit in beside} == ({0, 1} if ".py" in query else {0})
+    chosen = ask(query, corpus=SmallCorpus(docs, knowledge), identifier="box")
+    assert {hit.tier for hit in chosen} == {0}
+
+
+def test_models_of_pieces_have_no_m_and_a_smaller_a() -> None:
+    """A code in three pieces or more counts as unknown for the guarantee; two are known."""
+    hits = ask("love SKU-48007-H", corpus=SmallCorpus(CODES, Pieces(4)), explain=True)
+    assert (hits.query.a, hits.query.m, hits.query.weight) == (0.4, 0, 0.4)
+    assert [word.pieces for word in hits.query.words] == [1, 3]
+    assert (hits[0].id, hits[0].tier) == ("right", 1)
+    assert any("pieces" in note for note in hits.notes)
+    coarse = ask("love SKU-48007-H", corpus=SmallCorpus(CODES, Pieces(6)))
+    assert {hit.tier for hit in coarse} == {0}
+
+
+def test_stop_words_are_searched_only_where_there_is_nothing_else() -> None:
+    """German articles, say, among German words."""
+    corpus = SmallCorpus(DOCS, ORDINARY)
+    corpus.cutter = Cutter("english")
+    words = ask("the xapian", corpus=corpus).query.words
+    assert [word.counts for word in words] == [False, True]
+    assert {hit.id for hit in ask("the", None, corpus)} == {"dogs", "cats"}
+
+
+def test_a_quoted_phrase_is_required() -> None:
+    """By either leg; without quotes the words may stand anywhere."""
+    assert found(ask('"love to use"')) == ["love"]
+    assert found(ask('"use engines" cats')) == ["love"]
+    hits = ask('"engines search"')
+    assert found(hits) == []
+    assert "no document that may be found holds what is quoted" in hits.notes
+
+
+def test_a_condition_that_leaves_no_document_is_told() -> None:
+    """That alone, and not of one that leaves some."""
+    none = "no document fulfils the condition"
+    corpus = SmallCorpus([Doc("x", "amber", (1, 0), {"lang": "en"})], ORDINARY)
+    assert ask("birch", corpus=corpus, where="lang=EN").notes == (none,)
+    assert none not in ask("birch", corpus=corpus, where="lang=en").notes
+    quoted = ask('"birch"', corpus=corpus, where="lang=EN").notes
+    assert quoted[0] == "no document that may be found holds what is quoted"
+
+
+def test_a_preferred_phrase_only_adds_to_the_score() -> None:
+    """Documents without it are found, behind."""
+    hits = ask('"use engines"', None, phrases="preferred")
+    assert found(hits) == ["love", "dogs"]
+    plain = ask("use engines", None)
+    assert found(plain) == ["love", "dogs"]
+
+
+def test_a_condition_leaves_documents_out_of_both_legs() -> None:
+    """Together with a required phrase both must hold."""
+    docs = [Doc(doc.id, doc.text, doc.vector, {"lang": doc.id[:1]}) for doc in DOCS]
+    corpus = SmallCorpus([*docs, Doc("lone", "love alone", (0.2, 0.2), {"lang": "l"})], ORDINARY)
+    assert set(found(ask("cats love", corpus=corpus, where="lang=l"))) == {"love", "lone"}
+    assert found(ask('"love alone"', corpus=corpus, where="lang=l")) == ["lone"]
+    assert found(ask('"love alone"', corpus=corpus, where="lang=d")) == []
+
+
+def test_empty_hands_stay_empty() -> None:
+    """A word that neither the model nor a document has: no hits, said so, with a spelling."""
+    hits = ask("xapain")
+    assert found(hits) == []
+    assert not hits.guesses
+    assert hits.notes[-1].startswith("the model knows no word of the query")
+    assert [(each.word, each.spellings) for each in hits.suggestions] == [("xapain", ("xapian",))]
+
+
+def test_the_nearest_are_marked_as_guesses() -> None:
+    """By choice: what the vector of unknown words is near to."""
+    hits = ask("xapain", empty="nearest")
+    assert found(hits) == ["dogs", "love", "cats", "xapian"]
+    assert hits.guesses
+    assert found(ask("xapain", None, empty="nearest")) == []
+
+
+def test_the_nearest_spelling_is_searched() -> None:
+    """By choice; the answer says what was searched, and the vector of the misspelling is not."""
+    hits = ask("Xapain!", empty="spelling")
+    assert found(hits) == ["xapian"]
+    assert hits.query.text == "xapian!"
+    assert "searched for 'xapian!' instead" in hits.notes[0]
+    assert found(ask("qqqqq", empty="spelling")) == []
+
+
+def test_one_known_word_is_no_empty_hand() -> None:
+    """Its vector shows it, so the dense leg answers."""
+    assert found(ask("xapain love"))[:1] == ["love"]
+
+
+def test_no_words_leave_the_vector() -> None:
+    """And with neither there is nothing to find."""
+    hits = ask("!?")
+    assert found(hits) == ["dogs", "love", "cats", "xapian"]
+    assert any("no word" in note for note in hits.notes)
+    assert found(ask("", None)) == []
+
+
+def test_an_explanation_tells_of_words_and_legs() -> None:
+    """Known, frequency, idf and weight of each word; rank and score in each leg of each hit."""
+    corpus = SmallCorpus(DOCS, ORDINARY)
+    hits = ask("love Xapian", corpus=corpus, explain=True)
+    love, xapian = hits.query.words
+    assert (love.known, love.document_frequency, love.weight) == (True, 2, 1)
+    assert (xapian.known, xapian.document_frequency, xapian.weight) == (False, 1, 1.5)
+    assert xapian.idf == pytest.approx(idf(1))
+    assert (xapian.surface, xapian.start, xapian.end) == ("Xapian", 5, 11)
+    why = hits[0].explanation
+    assert why is not None
+    score = 1.5 * corpus.bm25(Term("words", "xapian"), 3)
+    assert why.keyword.rank == 1
+    assert why.keyword.score == pytest.approx(score)
+    assert why.dense.rank == 4
+    assert why.dense.score == pytest.approx(0.1)
+    assert why.rank_without_keywords == 4
+    assert [tuple(word) for word in why.words] == [("Xapian", pytest.approx(score), True)]
+
+
+def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
+    """In how many documents either is, and which of them a hit holds."""
+    docs = [
+        Doc("whole", "calls insert_one here", (1.0, 0.0)),
+        Doc("parts", "one may insert it", (1.0, 0.0)),
+        Doc("part", "insert insert", (1.0, 0.0)),
+    ]
+    hits = ask("insert_one plain", corpus=SmallCorpus(docs, ORDINARY), explain=True)
+    compound, plain = hits.query.words
+    assert (compound.document_frequency, compound.part_frequency) == (1, 2)
+    assert (plain.document_frequency, plain.part_frequency) == (0, None)
+    wholes = {
+        hit.id: [(word.surface, word.whole) for word in hit.explanation.words]
+        for hit in hits
+        if hit.explanation is not None
+    }
+    assert wholes == {
+        "whole": [("insert_one", True)],
+        "parts": [("insert_one", False)],
+        "part": [("insert_one", False)],
+    }
+    without_blanks = [Doc("run", "東京都", (1.0, 0.0)), Doc("pair", "京都 の 話", (1.0, 0.0))]
+    hits_of_run = ask("東京都", corpus=SmallCorpus(without_blanks, ORDINARY), explain=True)
+    explained = [hit.explanation for hit in hits_of_run]
+    assert [[word.whole for word in why.words] for why in explained if why] == [[True], [False]]
+    told = list(lines(hits))
+    assert "whole in 1 document, its rarest part in 2" in told[1]
+    assert sum("by insert_one " in line for line in told) == 1
+    assert sum("by parts of insert_one " in line for line in told) == 2
+
+
+def test_the_rank_without_keywords_is_looked_for_beyond_the_depth() -> None:
+    """The dense leg's list was one document long."""
+    hits = ask("love xapian", depth=1, k=1, explain=True)
+    assert found(hits) == ["xapian"]
+    why = hits[0].explanation
+    assert why is not None
+    assert (why.dense.rank, why.rank_without_keywords) == (None, 4)
+
+
+def test_equally_near_documents_share_their_rank_without_keywords() -> None:
+    """Within the dense leg's list, and beyond it."""
+    docs = [Doc("a", "cats", (1, 0)), *(Doc(name, "xapian", (0.5, 0)) for name in "bc")]
+    for depth in (2, 200):
+        hits = ask("xapian", corpus=SmallCorpus(docs, ORDINARY), depth=depth, k=2, explain=True)
+        told = [hit.explanation.rank_without_keywords for hit in hits if hit.explanation]
+        assert (found(hits), told) == (["b", "c"], [2, 2])
+
+
+def test_small_corpora_are_ranked_whole() -> None:
+    """Up to 2,000 documents, unless a depth is told; the legs of larger ones give 100."""
+    assert (Settings().limit(2_000), Settings().limit(2_001), Settings().limit(0)) == (
+        2_000,
+        100,
+        1,
+    )
+    assert Settings(depth=5).limit(10) == 5
+    docs = [Doc(f"{at:03}", "xapian" if at == 299 else "cats", (300 - at, 0)) for at in range(300)]
+    for depth, rank in ((None, 300), (200, None)):
+        hits = ask("xapian", corpus=SmallCorpus(docs, ORDINARY), depth=depth, explain=True, a=1.0)
+        why = hits[0].explanation
+        assert why is not None
+        assert (hits[0].id, why.dense.rank) == ("299", rank)
+
+
+def test_where_keywords_weigh_all_vectors_give_nothing() -> None:
+    """What only they would give scores 0 and is no hit."""
+    for fusion, hits in (
+        ("coverage", ["xapian"]),
+        ("keyword", ["xapian"]),
+        ("convex", ["dogs", "love", "cats", "xapian"]),
+    ):
+        assert sorted(found(ask("xapian", fusion=fusion))) == sorted(hits)
+    assert found(ask("love xapian", fusion="convex", a=1.0)) == ["xapian", "cats", "love"]
+
+
+def test_highlights_are_places_in_the_text() -> None:
+    """Where the words of the query stand."""
+    why = ask("love engines", explain=True, k=1)[0].explanation
+    assert why is not None
+    text = "love to use engines"
+    assert [text[start:end] for start, end, *_ in why.highlights] == ["love", "engines"]
+
+
+@pytest.mark.parametrize(
+    ("query", "marked"), [("the for", ["for"]), ('"for search"', ["for", "search"])]
+)
+def test_stop_words_are_marked_where_they_are_searched(query: str, marked: list[str]) -> None:
+    """Where there is nothing else, and in a phrase."""
+    corpus = SmallCorpus(DOCS, ORDINARY)
+    corpus.cutter = Cutter("english")
+    why = ask(query, None, corpus, explain=True, k=1)[0].explanation
+    assert why is not None
+    text = "xapian for search"
+    assert [text[start:end] for start, end in why.highlights] == marked
+
+
+def test_single_letters_of_a_code_are_neither_searched_nor_marked() -> None:
+    """Only the code as a whole, and its longer parts."""
+    text = "vitamin H in SKU-48007-H, and 48007 H"
+    corpus = SmallCorpus([Doc("code", text, (0.9, 0.1))], ORDINARY)
+    why = ask("SKU-48007-H", None, corpus, explain=True, k=1)[0].explanation
+    assert why is not None
+    assert [text[start:end] for start, end in why.highlights] == ["SKU-48007-H", "48007"]
+
+
+def test_without_explain_nothing_is_asked_for_it() -> None:
+    """Two lists, and with the dense one how near the other's documents are."""
+    corpus = SmallCorpus(DOCS, ORDINARY)
+    hits = ask("love xapian", corpus=corpus, depth=3, k=3)
+    assert hits[0].explanation is None
+    assert hits.query.words[0].document_frequency is None
+    assert corpus.asked == ["keyword_search", "near"]
+
+
+def test_hits_are_ready_for_json() -> None:
+    """With explanations, fields that are dates, what JSON has no number for, and suggestions."""
+    tags = ["x", 1, None, float("nan"), float("-inf")]
+    docs = [Doc("a", "xapian", (1, 0), {"day": date(2024, 1, 2), "tags": tags})]
+    told = ask("xapian", corpus=SmallCorpus(docs, ORDINARY), explain=True).to_dict()
+    read = json.loads(json.dumps(told, allow_nan=False))
+    assert read["hits"][0]["fields"] == {
+        "day": "2024-01-02",
+        "tags": ["x", 1, None, None, None],
+    }
+    assert read["query"]["words"][0]["surface"] == "xapian"
+    assert read["hits"][0]["explanation"]["dense"] == {"rank": 1, "score": 1.0}
+    assert json.loads(json.dumps(ask("xapain").to_dict()))["suggestions"] == [
+        {"word": "xapain", "spellings": ["xapian"]}
+    ]
+
+
+def test_hits_are_a_sequence() -> None:
+    """Of so many documents as were found."""
+    hits = ask("love xapian", k=3)
+    assert (len(hits), hits[-1], list(hits[:2])) == (3, hits[2], [hits[0], hits[1]])
+
+
+def test_a_very_long_query_is_cut_and_says_so() -> None:
+    """At a thousand words; those are searched."""
+    hits = ask(" ".join(f"w{n}" for n in range(1_100)) + " love", None)
+    assert hits.notes[0] == "only the first 1,000 words of the query are searched"
+    assert len(hits.query.words) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"k": 0}, "k: wanted 1 or more, got 0"),
+        ({"vector": None, "fusion": "dense"}, "fusion='dense': wanted the query's vector"),
+        ({"vector": np.array([[1, 0]], np.float32)}, "vector: wanted a row of finite numbers"),
+        ({"vector": np.array([np.nan, 0], np.float32)}, "vector: wanted a row of finite numbers"),
+        ({"fusion": "best"}, "fusion: wanted one of coverage, convex, .*, got 'best'"),
+        ({"empty": "all"}, "empty: wanted one of nothing, nearest, spelling, got 'all'"),
+        ({"phrases": "no"}, "phrases: wanted one of required, preferred, got 'no'"),
+        ({"a": 1.5}, "a: wanted a weight from 0 to 1, got 1.5"),
+        ({"boost": -1}, "boost: wanted a number of 0 or more, got -1"),
+        ({"code_boost": float("nan")}, "code_boost: wanted a number of 0 or more, got nan"),
+        ({"depth": 0}, "depth: wanted a number of 1 or more, got 0"),
+        ({"k_rrf": 0}, "k_rrf: wanted a number of 1 or more, got 0"),
+        ({"identifier": "["}, "identifier: '\\[' is no regular expression"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(given: dict[str, Any], told: str) -> None:
+    """With what was wanted, and what was got."""
+    with pytest.raises(ValueError, match=told):
+        ask("love", **given)
+
+
+def test_ties_are_broken_by_id_whatever_the_order_of_adding() -> None:
+    """Five documents that are equal in everything but their ids."""
+    docs = [Doc(name, "love xapian", (1, 1)) for name in "ecbad"]
+    orders: Sequence[Sequence[Doc]] = (docs, docs[::-1])
+    for order in orders:
+        assert found(ask("love xapian", corpus=SmallCorpus(order, ORDINARY), k=3)) == list("abc")

@@ -1,0 +1,237 @@
+"""What words weigh, and what a model knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import log
+
+import pytest
+
+from tests.builders.small_corpus import Doc, KnownWords, Pieces, SmallCorpus
+from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.identifiers import is_identifier
+from vocabtool.keywords.plain_bm25 import idf
+from vocabtool.keywords.queries import Clause, Term
+from vocabtool.search import model_knowledge
+from vocabtool.search.knowledge import Knowing, Knowledge
+from vocabtool.search.model_knowledge import ModelKnowledge
+from vocabtool.search.weighing import (
+    WeighedWord,
+    counted,
+    identifiers,
+    phrases,
+    unknown_share,
+    weigh,
+)
+from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.model_words import Words
+from vocabtool.vocabulary import Vocabulary
+
+KNOWN = KnownWords(["love", "the", "a", "1999"])
+CUTTER = Cutter("english")
+
+
+def weighed(text: str, knowledge: Knowledge | None = KNOWN) -> list[WeighedWord]:
+    return weigh(CUTTER.query(text), knowledge, is_identifier)
+
+
+def word(text: str) -> Term:
+    return Term("words", text)
+
+
+def test_an_unknown_word_is_no_number_and_more_than_a_character() -> None:
+    """Nor a stop word. Numbers and letters are not known either, but that says nothing."""
+    told = {each.word.surface: each.unknown for each in weighed("the love xapian 7 1999 x")}
+    assert told == dict.fromkeys(["the", "love", "7", "1999", "x"], False) | {"xapian": True}
+
+
+def test_stop_words_do_not_count_beside_others() -> None:
+    """Alone they are all there is."""
+    assert [each.counts for each in weighed("the love")] == [False, True]
+    assert [each.counts for each in weighed("the a")] == [True, True]
+
+
+EMPTY = SmallCorpus([])
+
+
+def weights(text: str, knowledge: Knowledge | None = KNOWN) -> dict[Term, float]:
+    """How often each term counts where there are no documents, so that all are equally rare."""
+    made = counted(weighed(text, knowledge), 0.5, 2.0, EMPTY)
+    return {term: round(clause.boost, 9) for term, clause in made.items()}
+
+
+def test_unknown_words_count_one_and_a_half_times_and_codes_three_times() -> None:
+    """The parts of a code count as other unknown words do, a single letter not at all.
+
+    The whole counts 1.5 times as much as all parts together, should that be more than three.
+    """
+    assert weights("love xapian SKU-48007-H") == {
+        word("love"): 1.0,
+        word("xapian"): 1.5,
+        word("sku"): 1.5,
+        word("48007"): 1.5,
+        Term("surfaces", "sku-48007-h"): 1.5 * 3.0,
+    }
+    assert weights("0x80070005") == {word("0x80070005"): 3.0}
+
+
+def test_single_characters_of_a_code_count_where_it_has_no_longer_parts() -> None:
+    """Else nothing but the whole would be found by it."""
+    assert weights("1.2.3.a") == {
+        word("1"): 1.5,
+        word("2"): 1.5,
+        word("3"): 1.5,
+        word("a"): 1.5,
+        Term("surfaces", "1.2.3.a"): 1.5 * 6.0,
+    }
+
+
+def test_a_word_that_is_written_twice_counts_once() -> None:
+    """With the weight of the heaviest word that it is part of."""
+    assert weights("sku sku SKU-48007-H")[word("sku")] == 1.5
+
+
+def test_a_joined_word_is_searched_exactly_too() -> None:
+    """C++ beside C; the whole of other words instead of those parts that no other word asks for."""
+    assert weights("C++", None) == {word("c"): 1.0, Term("surfaces", "c++"): 1.5}
+    whole = Term("surfaces", "quick-brown")
+    assert weights("quick-brown brown", None) == {
+        word("quick"): 1.0,
+        word("brown"): 1.0,
+        whole: 1.5,
+    }
+    made = counted(weighed("quick-brown brown", None), 0.5, 2.0, EMPTY)
+    assert {term: clause.parts for term, clause in made.items() if clause.parts} == {
+        whole: (word("quick"),)
+    }
+
+
+def test_a_name_in_camel_case_is_searched_whole_and_in_humps() -> None:
+    """The whole as an identifier, the humps as other words."""
+    assert weights("parseHttpHeader", KnownWords(["parsehttpheader"])) == {
+        word("parsehttphead"): 4.5,
+        word("parsehttpheader"): 1.0,
+        word("pars"): 1.0,
+        word("http"): 1.0,
+        word("header"): 1.0,
+    }
+
+
+def test_codes_are_identifiers_where_the_model_does_not_know_them() -> None:
+    """Unknown, or in three pieces or more, or where nothing tells."""
+    exact = (Clause((Term("surfaces", "sku-48007-h"),)),)
+    assert identifiers(weighed("love SKU-48007-H SKU-48007-H")) == exact
+    assert identifiers(weighed("SKU-48007-H", None)) == exact
+    assert identifiers(weighed("SKU-48007-H", Pieces(4))) == exact
+    assert identifiers(weighed("SKU-48007-H", Pieces(6))) == ()
+    assert identifiers(weighed("SKU-48007-H", KnownWords(["sku-48007-h"]))) == ()
+
+
+@pytest.mark.parametrize("knowledge", [None, Pieces(100), KnownWords(["snake_case"]), KNOWN])
+def test_names_are_identifiers_whatever_the_model_knows(knowledge: Knowledge | None) -> None:
+    """It may know them by their pieces, yet not tell the whole from these."""
+    exact = (Clause((Term("surfaces", "snake_case"),)),)
+    assert identifiers(weighed("snake_case", knowledge)) == exact
+    assert identifiers(weighed("snakeCase", knowledge)) == (Clause((word("snakecas"),)),)
+    assert identifiers(weighed("quick-brown HTTPServer e.g. a/b", knowledge)) == ()
+
+
+def test_each_phrase_is_a_clause_of_the_words_field() -> None:
+    """Stop words and the parts of compounds are in it; quotes around nothing are no phrase."""
+    found = phrases(CUTTER.query('say "to be" or "quick-brown fox" "!"'))
+    assert found == (
+        Clause((word("to"), word("be"))),
+        Clause((word("quick"), word("brown"), word("fox"))),
+    )
+
+
+def test_idf_is_that_of_bm25() -> None:
+    """Never negative, not even where a frequency counts deleted documents."""
+    assert idf(10, 1) == pytest.approx(log(1 + 9.5 / 1.5))
+    assert idf(10, 12) == idf(10, 10) > 0
+
+
+def corpus(knowledge: Knowledge | None, *texts: str) -> SmallCorpus:
+    docs = [Doc(str(number), text) for number, text in enumerate(texts)]
+    made = SmallCorpus(docs, knowledge)
+    made.cutter = CUTTER
+    return made
+
+
+def test_m_is_the_share_of_the_idf_mass_that_is_unknown() -> None:
+    """Of the words that count; an unknown word that the corpus does not hold is not part of it."""
+    mass = {frequency: idf(3, frequency) for frequency in (0, 1, 2)}
+    held = corpus(KNOWN, "love xapian", "love 7", "cats")
+    assert unknown_share(weighed("the love xapian"), held) == pytest.approx(
+        mass[1] / (mass[1] + mass[2])
+    )
+    assert unknown_share(weighed("love nowhere"), held) == 0
+    assert unknown_share(weighed("xapian 7"), held) == pytest.approx(0.5)
+    assert unknown_share(weighed("xapian"), held) == 1
+
+
+def test_a_code_weighs_by_its_whole_surface() -> None:
+    """Not by how rare its parts are."""
+    held = corpus(KNOWN, "SKU-48007-H", "SKU-48008-H love", "love h")
+    mass = {frequency: idf(3, frequency) for frequency in (1, 2)}
+    share = unknown_share(weighed("love SKU-48007-H"), held)
+    assert share == pytest.approx(mass[1] / (mass[1] + mass[2]))
+
+
+@pytest.mark.parametrize("knowledge", [None, Pieces(1)])
+def test_m_is_0_where_whole_words_are_not_told_apart(knowledge: Knowledge | None) -> None:
+    """Models of pieces know nearly all, and of no knowledge nothing follows."""
+    held = corpus(knowledge, "SKU-48007-H", "love")
+    assert unknown_share(weighed("SKU-48007-H love", knowledge), held) == 0
+
+
+def knowledge_of(*words: str, rule: str = "keras") -> ModelKnowledge:
+    from vocabtool.system.byte_strings import ByteStrings
+
+    stored = ByteStrings.of([each.encode() for each in words])
+    return ModelKnowledge(Words.of(Vocabulary("words", "list", stored), rule=rule))
+
+
+def test_the_models_rule_decides_what_is_known() -> None:
+    """Keras' default lower-cases, deletes punctuation and joins what it parted."""
+    knowledge = knowledge_of("love", "quickbrown", "cat")
+    told = knowledge.of(["LOVE", "quick-brown", "quick", "love", "cat!"])
+    assert [each.known for each in told] == [True, True, False, True, True]
+    assert not knowledge.subword
+
+
+def test_a_word_is_unknown_when_one_of_its_keys_is() -> None:
+    """By a rule that cuts at hyphens."""
+    knowledge = knowledge_of("quick", "brown", rule="regex:[a-z]+")
+    told = knowledge.of(["quick-brown", "quick-red"])
+    assert [each.known for each in told] == [True, False]
+
+
+def test_a_word_of_which_the_rule_makes_nothing_is_unknown() -> None:
+    """The vectors cannot show digits that the model deletes."""
+    assert knowledge_of("quick", rule="regex:[a-z]+").of(["2024"]) == [Knowing(False)]
+
+
+def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All new words of a query in one call; what is remembered is bounded."""
+    knowledge, asked = knowledge_of("love"), []
+    judge = Words.judge
+
+    def counting(words: Words, texts: Iterable[str | bytes]) -> Judged:
+        asked.append(list(texts))
+        return judge(words, asked[-1])
+
+    monkeypatch.setattr(Words, "judge", counting)
+    monkeypatch.setattr(model_knowledge, "MOST_REMEMBERED", 3)
+    assert [each.known for each in knowledge.of(["love", "x1", "love"])] == [True, False, True]
+    assert [each.known for each in knowledge.of(["x1", "x2"])] == [False, False]
+    assert [each.known for each in knowledge.of(["x3", "love"])] == [False, True]
+    assert [each.known for each in knowledge.of(["love", "x1"])] == [True, False]
+    assert asked == [["love", "x1"], ["x2"], ["x3"], ["love", "x1"]]
+
+
+def test_very_long_words_are_not_remembered() -> None:
+    """They are judged all the same."""
+    knowledge = knowledge_of("love")
+    assert knowledge.of(["x" * 10_000, "love"])[0] == Knowing(False)
+    assert knowledge.of([]) == []

@@ -1,0 +1,690 @@
+"""Streams: what each operator gives, what it reads, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import pickle
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from vocabtool.documents.reading import END, Document, Skipped
+from vocabtool.errors import InvalidFile, OperatorFailed, VocabtoolError
+from vocabtool.streams.sizes import Size
+from vocabtool.streams.stream import Stream, interleave, mix, stream
+
+
+class Indexed:
+    """Numbers behind an index; knows which were touched."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.touched: list[int] = []
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> int:
+        if index >= self.length:
+            raise IndexError(index)
+        self.touched.append(index)
+        return index
+
+
+class Endless:
+    """Numbers from 0 on, anew in each pass; knows how many were read, and if it was closed."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.closed = 0
+
+    def __iter__(self) -> Iterator[int]:
+        try:
+            for number in count():
+                self.read += 1
+                yield number
+        finally:
+            self.closed += 1
+
+
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+def odd(number: int) -> int:
+    return number % 2
+
+
+def documents(count: int) -> list[Document]:
+    return [Document(f"d{n}", f"text {n}", {"label": n, "tag": f"t{n}"}) for n in range(count)]
+
+
+# Each lazy operator on an endless stream: how many elements the first three results may cost.
+ON_ENDLESS: dict[str, tuple[Callable[[Stream[int]], Stream[Any]], int]] = {
+    "map": (lambda s: s.map(doubled), 3),
+    "map in threads": (lambda s: s.map(doubled, workers=2), 3 + 4),
+    "flat_map": (lambda s: s.flat_map(range), 4),
+    "filter": (lambda s: s.filter(odd), 6),
+    "interleave": (lambda s: interleave([s, s], 2), 3),
+    "mix": (lambda s: mix([s, s], "equal", seed=1), 3),
+    "shuffle": (lambda s: s.shuffle(10, seed=1), 13),
+    "take": (lambda s: s.take(5), 3),
+    "skip": (lambda s: s.skip(4), 7),
+    "repeat": (lambda s: s.repeat(), 3),
+    "prefetch": (lambda s: s.prefetch(4), 3 + 4),
+    "cache": (lambda s: s.cache(), 3),
+    "batch": (lambda s: s.batch(2), 6),
+    "batch_by_length": (lambda s: s.batch_by_length(3, length=lambda _: 1, buffer=9), 9),
+}
+
+
+@pytest.mark.parametrize("name", ON_ENDLESS)
+def test_operators_are_lazy(name: str) -> None:
+    """Nothing is read before a pass begins, little beyond what is asked, and closing closes all."""
+    operator, most = ON_ENDLESS[name]
+    source = Endless()
+    shaped = operator(Stream.of(source))
+    assert source.read == 0
+    threads = threading.active_count()
+    elements = iter(shaped)
+    assert len(list(islice(elements, 3))) == 3
+    assert source.read <= most
+    opened = source.closed
+    elements.close()  # type: ignore[attr-defined] # a generator has it
+    assert source.closed > opened
+    assert threading.active_count() == threads
+
+
+def test_a_stream_is_read_again() -> None:
+    """Each pass reads anew, and what is added to a list is there in the next pass."""
+    numbers = [1, 2]
+    shaped = Stream.of(numbers).map(doubled)
+    assert list(shaped) == [2, 4]
+    numbers.append(3)
+    assert list(shaped) == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: iter([1, 2]), lambda: (n for n in (1, 2)), lambda: io.StringIO("a\nb")]
+)
+def test_an_iterator_is_read_once(make: Callable[[], Iterator[int]]) -> None:
+    """A second pass over an iterator is an error, not an empty stream."""
+    once = Stream.of(make())
+    assert len(list(once)) == 2
+    with pytest.raises(VocabtoolError, match=r"read only once.*put .cache\(\) behind it"):
+        list(once)
+
+
+def test_a_queue_is_read_once() -> None:
+    """So is a queue, whose second pass would wait for ever."""
+    fed: queue.Queue[Any] = queue.Queue()
+    for item in ("a", "b", END):
+        fed.put(item)
+    once = stream(fed)
+    assert [document.text for document in once] == ["a", "b"]
+    with pytest.raises(VocabtoolError, match="read only once"):
+        list(once)
+
+
+def test_one_text_is_no_stream() -> None:
+    """One text, and what cannot be iterated, are refused at once."""
+    with pytest.raises(TypeError, match="wanted several texts, got one"):
+        Stream.of("a b")
+    with pytest.raises(TypeError, match="wanted what can be iterated or indexed, got int"):
+        Stream.of(3)  # type: ignore[call-overload] # what is refused
+
+
+# Operators
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_map(workers: int) -> None:
+    """The function of each element, in order."""
+    assert list(Stream.of(range(9)).map(doubled, workers=workers)) == list(range(0, 18, 2))
+
+
+def test_map_in_processes() -> None:
+    """The same, in other processes; unordered: the same elements."""
+    numbers = Stream.of(range(9))
+    assert list(numbers.map(doubled, workers=2, kind="processes")) == list(range(0, 18, 2))
+    unordered = numbers.map(doubled, workers=2, ordered=False)
+    assert sorted(unordered) == list(range(0, 18, 2))
+
+
+def fail_at_two(number: int) -> int:
+    if number == 2:
+        raise KeyError("no")
+    return number
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_function_that_fails_names_the_element(workers: int) -> None:
+    """The elements before come first; then the error says which one, and what was raised."""
+    elements = iter(Stream.of([0, 1, 2, 3]).map(fail_at_two, workers=workers))
+    assert [next(elements), next(elements)] == [0, 1]
+    with pytest.raises(OperatorFailed) as failed:
+        next(elements)
+    assert str(failed.value) == "element 3: fail_at_two raised KeyError: 'no'"
+    assert isinstance(failed.value.__cause__, KeyError)
+
+
+def test_a_function_that_fails_names_the_document() -> None:
+    """Of documents it says the id."""
+    titled = Stream.of(documents(3)).map(lambda document: document.fields["title"])
+    with pytest.raises(OperatorFailed, match=r"^d0: .*<lambda> raised KeyError: 'title'$"):
+        list(titled)
+
+
+@pytest.mark.parametrize(
+    ("size", "place"), [(1, "d0"), (2, "d0 to d1"), (3, "d0 to d2"), (9, "d0 to d2")]
+)
+def test_a_function_that_fails_names_the_documents_of_a_batch(size: int, place: str) -> None:
+    """Of a batch of documents it says the first id and the last."""
+    batches = Stream.of(documents(3)).batch(size)
+    with pytest.raises(OperatorFailed, match=rf"^{place}: fail_at_all raised KeyError"):
+        list(batches.map(fail_at_all, workers=2))
+
+
+def fail_at_all(element: object) -> None:
+    raise KeyError(repr(element))
+
+
+def test_a_function_that_fails_in_a_process() -> None:
+    """It says so from another process too, and its cause holds the traceback there."""
+    elements = iter(Stream.of(range(4)).map(fail_at_two, workers=1, kind="processes"))
+    assert [next(elements), next(elements)] == [0, 1]
+    with pytest.raises(OperatorFailed, match=r"^element 3: fail_at_two raised KeyError") as failed:
+        next(elements)
+    assert 'raise KeyError("no")' in str(failed.value.__cause__)
+
+
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_places_count_from_the_beginning(skipped: int) -> None:
+    """An element is called by its number in the whole stream, skipped ones included."""
+    with pytest.raises(OperatorFailed, match=r"^element 3:"):
+        list(Stream.of(range(4)).map(fail_at_two).skip(skipped))
+
+
+def test_flat_map() -> None:
+    """What each becomes, one after the other; errors on the way name the element."""
+    assert list(Stream.of([2, 0, 3]).flat_map(range)) == [0, 1, 0, 1, 2]
+
+    def parts(number: int) -> Iterator[float]:
+        yield number
+        yield 1 / number
+
+    elements = iter(Stream.of([2, 0]).flat_map(parts))
+    assert [next(elements) for _ in range(3)] == [2, 0.5, 0]
+    with pytest.raises(OperatorFailed, match=r"element 2: .*parts raised ZeroDivisionError"):
+        next(elements)
+
+
+def test_filter() -> None:
+    """The elements of which the function is true; errors name the element."""
+    assert list(Stream.of(range(6)).filter(odd)) == [1, 3, 5]
+    with pytest.raises(OperatorFailed, match="element 3"):
+        list(Stream.of(range(6)).filter(fail_at_two))
+
+
+def test_take_and_skip() -> None:
+    """As slices of a list."""
+    numbers = Stream.of(range(10))
+    assert list(numbers.skip(3).take(4)) == [3, 4, 5, 6]
+    assert list(numbers.take(4).skip(3)) == [3]
+    assert list(numbers.take(0)) == list(numbers.skip(10)) == []
+
+
+SKIPPED_UNREAD: dict[str, Callable[[Stream[int]], Stream[Any]]] = {
+    "skip": lambda s: s.skip(6),
+    "skip twice": lambda s: s.skip(2).skip(4),
+    "take": lambda s: s.take(8).skip(6),
+    "map": lambda s: s.map(doubled).skip(6),
+    "map in threads": lambda s: s.map(doubled, workers=2).skip(6),
+    "prefetch": lambda s: s.prefetch(2).skip(6),
+    "batch": lambda s: s.batch(2).skip(3),
+    "repeat": lambda s: s.repeat(2).skip(16).take(2),
+}
+
+
+@pytest.mark.parametrize("name", SKIPPED_UNREAD)
+def test_what_is_skipped_is_not_read(name: str) -> None:
+    """Operators that keep order and number pass on what is skipped to an indexable."""
+    source = Indexed(10)
+    found = list(SKIPPED_UNREAD[name](Stream.of(source)))
+    assert found
+    assert min(source.touched) == 6
+
+
+def test_what_is_skipped_in_a_file_is_not_read(tmp_path: Path) -> None:
+    """Row groups of Parquet before the first wanted row may even be damaged."""
+    file = tmp_path / "rows.parquet"
+    parquet.write_table(
+        pa.table({"text": [f"text {n} {n * n}" for n in range(200)]}),
+        file,
+        row_group_size=100,
+        compression="none",
+        use_dictionary=False,
+    )
+    whole = list(stream(file))
+    data = bytearray(file.read_bytes())
+    data[4:400] = bytes(396)
+    file.write_bytes(data)
+    with pytest.raises(InvalidFile):
+        list(stream(file))
+    assert list(stream(file).map(lambda document: document).skip(150)) == whole[150:]
+
+
+def test_repeat() -> None:
+    """So many passes, one after the other; of nothing nothing, even for ever."""
+    assert list(Stream.of([1, 2]).repeat(3)) == [1, 2, 1, 2, 1, 2]
+    assert list(Stream.of([1, 2]).repeat().skip(3).take(3)) == [2, 1, 2]
+    assert list(Stream.of([1, 2]).repeat(0)) == []
+    assert list(Stream.of([]).repeat()) == []
+    assert list(Stream.of([1, 2, 3]).filter(odd).repeat(2).skip(1)) == [3, 1, 3]
+
+
+def test_cache_in_memory() -> None:
+    """After a whole pass the source is not read again; an abandoned one does not count."""
+    source = Indexed(3)
+    cached: Stream[int] = Stream.of(source).cache()
+    assert list(islice(cached, 2)) == [0, 1]
+    assert list(cached) == [0, 1, 2]
+    source.touched.clear()
+    assert list(cached) == [0, 1, 2]
+    assert list(cached.skip(2)) == [2]
+    assert source.touched == []
+
+
+def test_cache_of_what_is_read_once() -> None:
+    """What can be read once is read again from the cache."""
+    cached = Stream.of(iter("ab")).cache()
+    assert [*cached, *cached] == ["a", "b", "a", "b"]
+
+
+def test_cache_in_a_folder(tmp_path: Path) -> None:
+    """A later run reads the folder and not the source; texts need not be UTF-8."""
+    held = [
+        *documents(3000),
+        Document("\udcff", "a\udc80b", {"list": [1, {"a": None}], "é": "\udcff"}),
+    ]
+    folder = tmp_path / "deep" / "cache"
+    cached = Stream.of(held).cache(folder, key="first")
+    assert list(islice(cached, 2000)) == held[:2000]
+    gc.collect()
+    assert list(folder.iterdir()) == []
+    assert list(cached) == held
+    never = Stream.of([Document("other", "")]).cache(folder, key="first")
+    assert list(never) == held
+    assert list(never.skip(2500)) == held[2500:]
+
+
+def test_cache_of_half_characters(tmp_path: Path) -> None:
+    """Fields come back as they were, also half a character, which JSON knows and UTF-8 does not."""
+    held = [Document("d", "", {"half": "\ud83d é", "\udc80": "\udcff"})]
+    cached = Stream.of(held).cache(tmp_path)
+    assert list(cached) == list(cached) == held
+    fields = Stream.of(held).to_arrow().read_all()["fields"].to_pylist()
+    assert fields == [r'{"half": "\ud83d \u00e9", "\udc80": "\udcff"}']
+
+
+def test_cache_of_nothing(tmp_path: Path) -> None:
+    """An empty stream is cached too."""
+    assert list(Stream.of([]).cache(tmp_path)) == []
+    assert list(Stream.of(documents(1)).cache(tmp_path)) == []
+
+
+def test_cache_under_another_key(tmp_path: Path) -> None:
+    """Another key is refused: the folder may hold other documents."""
+    list(Stream.of(documents(1)).cache(tmp_path, key="a"))
+    with pytest.raises(VocabtoolError, match="cached under the key 'a', wanted 'b'"):
+        list(Stream.of(documents(1)).cache(tmp_path, key="b"))
+
+
+def test_cache_of_what_does_not_fit(tmp_path: Path) -> None:
+    """Elements that are no documents, and fields that JSON cannot hold, are refused; no file."""
+    with pytest.raises(VocabtoolError, match="Arrow wants documents, got int"):
+        list(Stream.of([1]).cache(tmp_path))
+    with pytest.raises(
+        VocabtoolError, match=r"^d: fields: .*bytes is not JSON serializable; JSON cannot hold it"
+    ):
+        list(Stream.of([Document("d", "", {"a": b""})]).cache(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": pa.array(["i"])}, "wanted the columns id, text, fields, got"),
+        ({"id": pa.array(["i"]), "text": pa.array(["t"]), "fields": pa.array(["{"])}, "not JSON"),
+        (
+            {"id": pa.array(["i"]), "text": pa.array(["t"]), "fields": pa.array(["[]"])},
+            "JSON object",
+        ),
+        (
+            {
+                "id": pa.array([None], pa.string()),
+                "text": pa.array(["t"]),
+                "fields": pa.array(["{}"]),
+            },
+            "without an id",
+        ),
+    ],
+)
+def test_a_damaged_cache(tmp_path: Path, columns: dict[str, pa.Array], message: str) -> None:
+    """A cache that holds something else is told with its name."""
+    table = pa.table(columns).replace_schema_metadata({"vocabtool.key": ""})
+    with pa.ipc.new_file(tmp_path / "documents.arrow", table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(InvalidFile, match=f"documents.arrow: .*{message}"):
+        list(Stream.of(documents(1)).cache(tmp_path))
+
+
+def test_a_truncated_cache(tmp_path: Path) -> None:
+    """So is one that was cut."""
+    list(Stream.of(documents(10)).cache(tmp_path))
+    file = tmp_path / "documents.arrow"
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(InvalidFile, match=r"documents.arrow: not Arrow IPC, or damaged"):
+        list(Stream.of(documents(1)).cache(tmp_path))
+
+
+def test_batch() -> None:
+    """Lists of one size but for the last."""
+    assert list(Stream.of(range(5)).batch(2)) == [[0, 1], [2, 3], [4]]
+
+
+def test_batch_by_length() -> None:
+    """Lists by length, padded to at most so many; one that is too long is alone; ties in order."""
+    words = ["aaaa", "b", "ccccccc", "dd", "e", "ff", ""]
+    batches = list(Stream.of(words).batch_by_length(6))
+    assert batches == [["b", "e", ""], ["dd", "ff"], ["aaaa"], ["ccccccc"]]
+    small = Stream.of(words).batch_by_length(6, buffer=2)
+    assert list(small) == [["b"], ["aaaa"], ["dd"], ["ccccccc"], ["e", "ff"], [""]]
+    assert list(Stream.of(documents(2)).batch_by_length(12)) == [documents(2)]
+    with pytest.raises(TypeError, match="wanted a text or a document, or length=, got int"):
+        list(Stream.of([1]).batch_by_length(6))
+
+
+# Several streams
+
+
+def test_interleave() -> None:
+    """A block of each in turn; when one ended, the next takes its place when its turn comes."""
+    streams = ["aaaa", "b", "ccc", "dd"]
+    assert "".join(interleave(streams, 2, 2)) == "aabaacccdd"
+
+
+def test_interleave_of_few_in_a_large_cycle() -> None:
+    """A cycle of more places than there are streams costs nothing."""
+    assert "".join(interleave(["aaa", "b", "cc"], sys.maxsize)) == "abcaca"
+
+
+def test_interleave_opens_few() -> None:
+    """No more than the cycle are open; an endless supply of streams is fine."""
+    opened, most = 0, 0
+
+    def one(number: int) -> Iterator[int]:
+        nonlocal opened, most
+        opened += 1
+        most = max(most, opened)
+        yield from (number, number)
+        opened -= 1
+
+    elements = interleave(map(one, count()), 3)
+    assert list(elements.take(10)) == [0, 1, 2, 0, 1, 2, 3, 4, 5, 3]
+    assert most == 3
+
+
+def test_mix_keeps_each_stream_in_order() -> None:
+    """Every element comes once, each stream's in order, and the same seed gives the same."""
+    lists = {name: [(name, n) for n in range(50 * place)] for place, name in enumerate("abc", 1)}
+    streams = [Stream.of(held) for held in lists.values()]
+    found = list(mix(streams, seed=3))
+    assert {name: [item for item in found if item[0] == name] for name in "abc"} == lists
+    assert found == list(mix(streams, seed=3))
+    assert found != list(mix(streams, seed=4))
+
+
+def test_mix_of_lines_of_unequal_length(tmp_path: Path) -> None:
+    """Lines are counted: where the first are long and the others short, all still end together."""
+    (tmp_path / "one.txt").write_text("a" * 300_000 + "\n" + "a\n" * 2999)
+    (tmp_path / "two.txt").write_text("b\n" * 1000)
+    mixed = list(mix([stream(tmp_path / "one.txt"), stream(tmp_path / "two.txt")], seed=1))
+    assert len(mixed) == 4000
+    tenths = [sum("two" in d.id for d in mixed[at : at + 400]) for at in range(0, 4000, 400)]
+    # 400 of 4,000 drawn without putting back, 1,000 of them from the second file: 100 +- 5 * 8.2
+    assert all(59 <= count <= 141 for count in tenths)
+
+
+def test_mix_of_lists() -> None:
+    """What is no stream yet is taken as one."""
+    assert sorted(mix([["a", "b"], ["x"]], seed=0)) == ["a", "b", "x"]
+
+
+def test_mix_of_unknown_sizes() -> None:
+    """Where a stream does not know its size this is said, with what to do."""
+    known, unknown = Stream.of([1]), Stream.of([1, 2]).filter(odd)
+    with pytest.raises(ValueError, match=r"stream 2 does not say .* say weights='equal'"):
+        mix([known, unknown], seed=1)
+    with pytest.raises(ValueError, match="stream 1 does not say"):
+        mix([known.repeat(), known], seed=1)
+    assert sorted(mix([known, unknown], "equal", seed=1)) == [1, 1]
+
+
+def test_mix_by_wrong_weights() -> None:
+    """Weights are positive numbers, one for each stream, or a name that is known."""
+    known = Stream.of([1])
+    with pytest.raises(ValueError, match=r"wanted 1 positive numbers, got \(1, 2\)"):
+        mix([known], [1, 2], seed=1)
+    with pytest.raises(ValueError, match="wanted 2 positive numbers"):
+        mix([known, known], [1, 0], seed=1)
+    with pytest.raises(ValueError, match="weights: wanted one of"):
+        mix([known], "sizes", seed=1)  # type: ignore[arg-type] # what is refused
+
+
+def test_mix_by_weights() -> None:
+    """A stream with nearly all weight comes first; the others come when it is at its end."""
+    found = list(mix([Stream.of([1] * 5), Stream.of([2] * 100)], [1e-12, 1], seed=1))
+    assert found == [2] * 100 + [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("shaped", "rows"),
+    [
+        (lambda s: s, 10),
+        (lambda s: s.map(doubled).shuffle(3, seed=1).prefetch(2).cache(), 10),
+        (lambda s: s.take(4), 4),
+        (lambda s: s.skip(4), 6),
+        (lambda s: s.skip(14), 0),
+        (lambda s: s.repeat(3), 30),
+        (lambda s: s.repeat(10**15), 10**16),
+        (lambda s: s.batch(3), 4),
+        (lambda s: mix([s, s], seed=1), 20),
+        (lambda s: s.filter(odd), None),
+        (lambda s: s.flat_map(range), None),
+        (lambda s: s.repeat(), None),
+        (lambda s: s.filter(odd).take(3), None),
+        (lambda s: s.batch_by_length(3), None),
+    ],
+)
+def test_sizes(shaped: Callable[[Stream[int]], Stream[Any]], rows: int | None) -> None:
+    """How many elements there are is known as far as operators keep count."""
+    found = shaped(Stream.of(range(10))).size()
+    assert found == Size(rows, exact=rows is not None)
+
+
+# Order by chance
+
+
+def test_shuffle() -> None:
+    """Every element once, in another order; the same in every pass, unless asked otherwise."""
+    numbers = Stream.of(range(100))
+    shuffled = numbers.shuffle(20, seed=7)
+    first = list(shuffled)
+    assert sorted(first) == list(range(100)) != first
+    assert list(shuffled) == first
+    assert list(numbers.shuffle(20, seed=8)) != first
+
+
+def test_reshuffle() -> None:
+    """Each pass another order; the passes of a new run are those of the run before."""
+    numbers = Stream.of(range(100))
+    shuffled = numbers.shuffle(100, seed=7, reshuffle=True)
+    passes = [tuple(shuffled) for _ in range(3)]
+    assert len(set(passes)) == 3
+    again = list(numbers.shuffle(100, seed=7, reshuffle=True).repeat(3))
+    assert again == [n for one in passes for n in one]
+
+
+def test_shuffle_shards(tmp_path: Path) -> None:
+    """Every document of every file once, row groups apart, in an order that the seed decides."""
+    rows = [f"text {n}" for n in range(300)]
+    parquet.write_table(pa.table({"text": rows}), tmp_path / "a.parquet", row_group_size=60)
+    table = pa.table({"text": rows})
+    with pa.ipc.new_file(tmp_path / "b.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=50)
+    (tmp_path / "c.txt").write_text("\n".join(rows))
+    plain = stream(tmp_path)
+    shuffled = plain.shuffle_shards(seed=5, buffer=10, at_once=2)
+    found = list(shuffled)
+    assert sorted(d.id for d in found) == sorted(d.id for d in plain)
+    assert {d.id: d for d in found} == {d.id: d for d in plain}
+    assert found == list(shuffled)
+    assert found != list(plain.shuffle_shards(seed=6, buffer=10, at_once=2))
+    groups = [int(d.text[5:]) // 60 for d in found if "a.parquet" in d.id]
+    assert groups != sorted(groups)
+    assert list(shuffled.skip(890)) == found[890:]
+
+
+def test_shuffle_shards_where_rows_are_skipped(tmp_path: Path) -> None:
+    """Where bad rows are passed over, none of the others is lost or doubled."""
+    rows = [None if n % 7 == 0 else f"text {n}" for n in range(100)]
+    parquet.write_table(pa.table({"text": rows}), tmp_path / "a.parquet", row_group_size=30)
+    shuffled = stream(tmp_path / "a.parquet", on_error="skip", skipped=Skipped())
+    found = sorted(d.text for d in shuffled.shuffle_shards(seed=5))
+    assert found == sorted(row for row in rows if row)
+
+
+def test_shuffle_shards_in_memory() -> None:
+    """An indexable is cut into shards too; what can only be iterated is refused."""
+    found = list(stream(documents(100)).shuffle_shards(seed=1))
+    assert sorted(d.id for d in found) == sorted(d.id for d in documents(100))
+    with pytest.raises(ValueError, match="shuffle_shards wants files, or what has a length"):
+        list(stream({1: "a"}.values()).shuffle_shards(seed=1))
+    with pytest.raises(ValueError, match="shuffle_shards comes first"):
+        Stream.of(documents(1)).shuffle_shards(seed=1)
+    with pytest.raises(ValueError, match="not several in memory"):
+        list(stream([documents(1), documents(1)]).shuffle_shards(seed=1))
+
+
+# Documents
+
+
+def test_a_stream_of_files(tmp_path: Path) -> None:
+    """Documents of files, in the order of :func:`documents`, with id and fields."""
+    file = tmp_path / "a.jsonl"
+    file.write_text(
+        "".join(json.dumps({"text": f"t{n}", "n": n, "key": f"k{n}"}) + "\n" for n in range(3))
+    )
+    found = stream(file, id_field="key").map(lambda d: (d.id, d.text, d.fields["n"]))
+    assert list(found) == [("k0", "t0", 0), ("k1", "t1", 1), ("k2", "t2", 2)]
+    assert stream(file).size() == Size(3, exact=False, bytes=file.stat().st_size)
+
+
+def test_a_stream_travels() -> None:
+    """A stream of a list, whatever its operators, can be sent to another process."""
+    shaped = (
+        Stream.of([*range(20)]).map(doubled).shuffle(5, seed=1, reshuffle=True).batch(3).prefetch(2)
+    )
+    assert list(pickle.loads(pickle.dumps(shaped))) == list(shaped)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda s: s.map(doubled, workers=-1), "workers: wanted 0 or more, got -1"),
+        (lambda s: s.map(doubled, kind="actors"), "kind: wanted one of"),
+        (lambda s: s.take(-1), "take: wanted 0 or more, got -1"),
+        (lambda s: s.skip(-1), "skip: wanted 0 or more, got -1"),
+        (lambda s: s.repeat(-1), "repeat: wanted 0 or more, got -1"),
+        (lambda s: s.shuffle(0, seed=1), "shuffle: buffer: wanted 1 or more, got 0"),
+        (lambda s: s.prefetch(0), "prefetch: wanted 1 or more, got 0"),
+        (lambda s: s.batch(0), "batch: wanted 1 or more, got 0"),
+        (lambda s: s.batch_by_length(0), "tokens: wanted 1 or more, got 0"),
+        (lambda s: s.batch_by_length(1, buffer=0), "buffer: wanted 1 or more, got 0"),
+        (lambda s: s.to_arrow(batch_size=0), "batch_size: wanted 1 or more, got 0"),
+        (lambda s: interleave([s], 0), "cycle_length: wanted 1 or more, got 0"),
+        (lambda s: interleave([s], 1, 0), "block_length: wanted 1 or more, got 0"),
+    ],
+)
+def test_wrong_arguments(wrong: Callable[[Stream[int]], Stream[Any]], message: str) -> None:
+    """What makes no sense is refused when it is said, not when it is iterated."""
+    with pytest.raises(ValueError, match=message):
+        wrong(Stream.of([1]))
+
+
+# Arrow
+
+
+def test_to_arrow() -> None:
+    """Batches of ids, texts and the JSON of all fields, read as they are asked for."""
+    taken: list[str] = []
+
+    def noted(document: Document) -> Document:
+        taken.append(document.id)
+        return document
+
+    reader = Stream.of(documents(5)).map(noted).to_arrow(batch_size=2)
+    assert taken == []
+    first = reader.read_next_batch()
+    assert taken == ["d0", "d1"]
+    assert first.to_pydict() == {
+        "id": ["d0", "d1"],
+        "text": ["text 0", "text 1"],
+        "fields": ['{"label": 0, "tag": "t0"}', '{"label": 1, "tag": "t1"}'],
+    }
+    assert [batch.num_rows for batch in reader] == [2, 1]
+
+
+def test_to_arrow_with_fields() -> None:
+    """Typed columns where types are given; of names alone strings and JSON; null where missing."""
+    held = [Document("a", "x", {"n": 1, "s": "one", "l": [1]}), Document("b", "\udcff")]
+    named = Stream.of(held).to_arrow(fields=["n", "s", "l"]).read_all()
+    assert named.drop_columns(["text"]).to_pydict() == {
+        "id": ["a", "b"],
+        "n": ["1", None],
+        "s": ["one", None],
+        "l": ["[1]", None],
+    }
+    assert named["text"].combine_chunks().view(pa.binary()).to_pylist() == [b"x", b"\xff"]
+    kinds = {"n": pa.float32(), "l": pa.list_(pa.int8())}
+    typed = Stream.of(held).to_arrow(fields=kinds).read_all()
+    assert typed.schema.types == [pa.string(), pa.string(), pa.float32(), pa.list_(pa.int8())]
+    assert typed["n"].to_pylist() == [1.0, None]
+    assert typed["l"].to_pylist() == [[1], None]
+
+
+def test_to_arrow_of_a_wrong_value() -> None:
+    """A value that is not of its type is told with its document."""
+    held = [Document("a", "", {"n": 1}), Document("b", "", {"n": "one"})]
+    reader = Stream.of(held).to_arrow(fields={"n": pa.int32()})
+    with pytest.raises(VocabtoolError, match=r"^b: field 'n': wanted int32, got 'one'"):
+        reader.read_all()
+
+
+def test_to_arrow_with_names_that_are_taken() -> None:
+    """A field cannot be called like the id or the text, and names come in a list."""
+    with pytest.raises(ValueError, match=r"the names \['id', 'text'\] are taken"):
+        Stream.of(documents(1)).to_arrow(fields=["text"])
+    with pytest.raises(ValueError, match="put it in a list"):
+        Stream.of(documents(1)).to_arrow(fields="tag")

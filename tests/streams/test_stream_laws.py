@@ -1,0 +1,301 @@
+"""Laws of streams: every element once whatever operators are put together, and fair chances."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from vocabtool.streams.stream import Stream, interleave, mix, stream
+
+Numbers = list[int]
+
+
+class Operator(NamedTuple):
+    """An operator of streams of numbers and, by the textbook, what it makes of a list."""
+
+    name: str
+    apply: Callable[[Stream[int]], Stream[int]]
+    model: Callable[[Numbers], Numbers]
+    keeps_order: bool = True
+
+
+def add_one(number: int) -> int:
+    return number + 1
+
+
+def twice(number: int) -> Numbers:
+    return [number, -number]
+
+
+def is_even(number: int) -> bool:
+    return number % 2 == 0
+
+
+def flat(lists: Stream[Numbers]) -> Stream[int]:
+    return lists.flat_map(list)
+
+
+def operators() -> st.SearchStrategy[Operator]:
+    size, seed = st.integers(1, 9), st.integers(0, 99)
+    return st.one_of(
+        st.just(Operator("map", lambda s: s.map(add_one), lambda n: [*map(add_one, n)])),
+        st.just(
+            Operator("threads", lambda s: s.map(add_one, workers=2), lambda n: [*map(add_one, n)])
+        ),
+        st.just(
+            Operator(
+                "flat_map", lambda s: s.flat_map(twice), lambda n: [y for x in n for y in twice(x)]
+            )
+        ),
+        st.just(Operator("filter", lambda s: s.filter(is_even), lambda n: [*filter(is_even, n)])),
+        st.just(Operator("cache", lambda s: s.cache(), lambda n: n)),
+        st.builds(
+            lambda k: Operator(f"take {k}", lambda s: s.take(k), lambda n: n[:k]),
+            st.integers(0, 30),
+        ),
+        st.builds(
+            lambda k: Operator(f"skip {k}", lambda s: s.skip(k), lambda n: n[k:]),
+            st.integers(0, 30),
+        ),
+        st.builds(
+            lambda k: Operator(f"repeat {k}", lambda s: s.repeat(k), lambda n: n * k),
+            st.integers(0, 3),
+        ),
+        st.builds(lambda k: Operator(f"prefetch {k}", lambda s: s.prefetch(k), lambda n: n), size),
+        st.builds(lambda k: Operator(f"batch {k}", lambda s: flat(s.batch(k)), lambda n: n), size),
+        st.builds(
+            lambda k: Operator(
+                f"by length {k}",
+                lambda s: flat(s.batch_by_length(k, length=abs)),
+                lambda n: n,
+                False,
+            ),
+            size,
+        ),
+        st.builds(
+            lambda k, x: Operator(
+                f"shuffle {k}", lambda s: s.shuffle(k, seed=x), lambda n: n, False
+            ),
+            size,
+            seed,
+        ),
+        st.builds(
+            lambda x: Operator(
+                "mix", lambda s: mix([s, s], "equal", seed=x), lambda n: n + n, False
+            ),
+            seed,
+        ),
+        st.builds(
+            lambda k, b: Operator(
+                "interleave", lambda s: interleave([s, s, s], k, b), lambda n: n * 3, False
+            ),
+            size,
+            size,
+        ),
+    )
+
+
+# Where order was given up, how many are cut off is a law still, which ones is not.
+CUTS = ("take", "skip")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.integers(-20, 20), max_size=25), st.lists(operators(), max_size=5))
+def test_any_operators_give_every_element_once(numbers: Numbers, chain: list[Operator]) -> None:
+    """Any chain of operators gives what the textbook says; twice the same; no thread is left."""
+    shaped, expected, in_order = Stream.of(numbers), numbers, True
+    for operator in chain:
+        if not in_order and operator.name.startswith(CUTS):
+            continue
+        shaped, expected = operator.apply(shaped), operator.model(expected)
+        in_order = in_order and operator.keeps_order
+    threads = threading.active_count()
+    found = list(shaped)
+    assert Counter(found) == Counter(expected)
+    assert found == expected or not in_order
+    assert list(shaped) == found
+    assert list(islice(shaped, 3)) == found[:3]
+    assert threading.active_count() == threads
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(), max_size=25),
+    st.lists(operators(), max_size=4),
+    st.integers(0, 40),
+)
+def test_skipping_is_a_slice(numbers: Numbers, chain: list[Operator], left_out: int) -> None:
+    """What is skipped, read or not, is what a whole pass gives first."""
+    shaped = Stream.of(numbers)
+    for operator in chain:
+        shaped = operator.apply(shaped)
+    whole = list(shaped)
+    assert list(shaped.skip(left_out)) == whole[left_out:]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text("ab", max_size=12), max_size=40), st.integers(1, 30), st.integers(1, 50))
+def test_batches_by_length_fit(texts: list[str], tokens: int, buffer: int) -> None:
+    """Every text once; each batch padded to its longest fits, unless it is one text alone."""
+    batches = list(Stream.of(texts).batch_by_length(tokens, buffer=buffer))
+    assert sorted(text for batch in batches for text in batch) == sorted(texts)
+    for batch in batches:
+        assert len(batch) == 1 or max(map(len, batch)) * len(batch) <= tokens
+
+
+SIZES = (1000, 2000, 3000)
+RARE = 1e-6  # chance that a fair draw fails a check here
+
+
+@pytest.fixture(scope="module", params=["jsonl", "parquet", "list"])
+def sources(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> list[Stream[str]]:
+    """Three sources of 1,000, 2,000 and 3,000 rows; each text names its source."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder = tmp_path_factory.mktemp("sources")
+    streams = []
+    for place, size in enumerate(SIZES):
+        rows = [f"{place} row {n:05}" for n in range(size)]
+        if request.param == "list":
+            streams.append(Stream.of(rows))
+            continue
+        file = folder / f"{place}.{request.param}"
+        if request.param == "parquet":
+            parquet.write_table(pa.table({"text": rows}), file)
+        else:
+            file.write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+        streams.append(stream(file).map(lambda document: document.text))
+    return streams
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mix_by_size_holds_its_proportions(sources: list[Stream[str]], seed: int) -> None:
+    """In each tenth of the mixture each file has its share, within what pure chance allows.
+
+    Drawn by the rows left, every order is equally likely, so that the rows of a file in a tenth
+    are hypergeometric. Rows of small text files are counted, so that the same holds for them.
+    """
+    found = list(mix(sources, seed=seed))
+    assert len(found) == len(set(found)) == sum(SIZES)
+    tenth = sum(SIZES) // 10
+    for start in range(0, sum(SIZES), tenth):
+        drawn = Counter(text[0] for text in found[start : start + tenth])
+        for place, size in enumerate(SIZES):
+            fair = stats.hypergeom(sum(SIZES), size, tenth)
+            assert fair.ppf(RARE) <= drawn[str(place)] <= fair.isf(RARE)
+
+
+def test_mix_by_size_is_a_fair_draw() -> None:
+    """Of all orders of two and three elements each is as likely as another."""
+    draws = Counter(
+        "".join(mix([Stream.of(["a"] * 2), Stream.of(["b"] * 3)], seed=seed))
+        for seed in range(4000)
+    )
+    assert len(draws) == 10
+    assert stats.chisquare([*draws.values()]).pvalue > RARE
+
+
+def test_mix_equal_draws_each_alike(sources: list[Stream[str]]) -> None:
+    """While all are live each stream is drawn a third of the time, and the shortest ends first."""
+    found = [text[0] for text in mix(sources, "equal", seed=1)]
+    until = len(found) - found[::-1].index("0")
+    drawn = Counter(found[:until])
+    assert drawn["0"] == SIZES[0]
+    for place in ("1", "2"):
+        fair = stats.nbinom(SIZES[0], 0.5)  # draws of it before the other's thousandth
+        assert fair.ppf(RARE) <= drawn[place] <= fair.isf(RARE)
+
+
+def test_mix_by_weights_draws_by_them(sources: list[Stream[str]]) -> None:
+    """The first 1,500 are drawn in the proportion of the weights given."""
+    drawn = Counter(text[0] for text in islice(mix(sources, [1, 3, 6], seed=2), 1500))
+    for place, weight in enumerate((1, 3, 6)):
+        fair = stats.binom(1500, weight / 10)
+        assert fair.ppf(RARE) <= drawn[str(place)] <= fair.isf(RARE)
+
+
+def test_a_whole_buffer_makes_every_order_alike() -> None:
+    """A buffer as large as the stream: each of the 24 orders of four is as likely as another."""
+    orders = Counter(tuple(Stream.of(range(4)).shuffle(4, seed=seed)) for seed in range(4800))
+    assert len(orders) == 24
+    assert stats.chisquare([*orders.values()]).pvalue > RARE
+
+
+@pytest.mark.parametrize("buffer", [2, 3])
+def test_a_small_buffer_draws_by_the_textbook(buffer: int) -> None:
+    """Each order comes as often as drawing from a buffer that is refilled says, no other comes."""
+    expected = _chances(list(range(buffer)), list(range(buffer, 5)))
+    times = 6000
+    orders = Counter(tuple(Stream.of(range(5)).shuffle(buffer, seed=seed)) for seed in range(times))
+    assert orders.keys() <= expected.keys()
+    counts = [orders[order] for order in expected]
+    assert stats.chisquare(counts, [times * p for p in expected.values()]).pvalue > RARE
+
+
+def _chances(held: Numbers, coming: Numbers) -> dict[tuple[int, ...], float]:
+    """The chance of each order, by going through all draws."""
+    if not held:
+        return {(): 1.0}
+    found: dict[tuple[int, ...], float] = {}
+    for at, drawn in enumerate(held):
+        rest = [*held[:at], *coming[:1], *held[at + 1 :]]
+        for order, chance in _chances(rest, coming[1:]).items():
+            found[drawn, *order] = found.get((drawn, *order), 0) + chance / len(held)
+    return found
+
+
+def test_a_large_buffer_is_nearly_uniform() -> None:
+    """6,000 rows of three files through a buffer of 6,000: positions do not tell the file."""
+    rows = [place for place, size in enumerate(SIZES) for _ in range(size)]
+    shuffled = np.array(list(Stream.of(rows).shuffle(6000, seed=11)))
+    for place in range(3):
+        positions = np.flatnonzero(shuffled == place) / len(rows)
+        assert stats.kstest(positions, "uniform").pvalue > RARE
+
+
+def test_a_buffer_is_refilled_from_everything_to_come() -> None:
+    """Later files come as early as the buffer lets them, and earlier ones hang on to the end."""
+    rows = [(place, n) for place, size in enumerate(SIZES) for n in range(size)]
+    buffer = 2000
+    shuffled = list(Stream.of(rows).shuffle(buffer, seed=5))
+    first_tenth = Counter(place for place, _ in shuffled[:600])
+    assert first_tenth[1] > 200  # half of the buffer from the start, and more as it is refilled
+    assert first_tenth[2] == 0  # it begins at row 3,000, which no buffer of 2,000 reaches by then
+    positions = {row: at for at, row in enumerate(rows)}
+    assert all(positions[row] - at < buffer for at, row in enumerate(shuffled))
+    assert {place for place, _ in shuffled[-600:]} >= {1, 2}
+
+
+def test_shuffled_shards_reach_over_all_files(tmp_path: Path) -> None:
+    """Through a buffer of a thirtieth of the rows, the first third still has rows of each file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for place, size in enumerate(SIZES):
+        rows = [f"{place} {n}" for n in range(size)]
+        parquet.write_table(
+            pa.table({"text": rows}), tmp_path / f"{place}.parquet", row_group_size=50
+        )
+    shuffled = stream(tmp_path).shuffle_shards(seed=3, buffer=200, at_once=8)
+    texts = [document.text for document in shuffled]
+    assert len(texts) == len(set(texts)) == sum(SIZES)
+    third = Counter(text[0] for text in texts[:2000])
+    # 40 of 120 row groups, drawn without replacement, give or take what the buffer holds.
+    for place, size in enumerate(SIZES):
+        fair = stats.hypergeom(120, size // 50, 40)
+        low, high = fair.ppf(RARE) * 50 - 600, fair.isf(RARE) * 50 + 600
+        assert max(low, 1) <= third[str(place)] <= high

@@ -1,0 +1,218 @@
+"""Packed byte strings compared with what they stand for: a list of ``bytes``."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocabtool.system import byte_strings
+from vocabtool.system.byte_strings import ByteStrings
+
+# Few letters and lengths, so that entries repeat; some of 64 bytes, the limit between two ways.
+ENTRY = st.one_of(
+    st.binary(max_size=5),
+    st.text("aé", max_size=3).map(str.encode),
+    st.sampled_from(
+        (b"", b"\n", b"\0", b"a", b"a\0", b"\0a", b"\xff", b"x" * 63, b"x" * 64, b"x" * 64 + b"\0")
+    ),
+)
+ENTRIES = st.lists(ENTRY, max_size=20)
+Case = tuple[list[bytes], ByteStrings]
+Sizes = tuple[int, int]
+
+
+def scattered(entries: list[bytes], order: list[int], gap: bytes) -> ByteStrings:
+    """The entries lie in ``order``, each behind a gap: as in a model's file."""
+    data = bytearray()
+    starts, ends = np.zeros((2, len(entries)), np.int32)
+    for index in order:
+        data += gap
+        starts[index] = len(data)
+        data += entries[index]
+        ends[index] = len(data)
+    return ByteStrings(bytes(data + gap), starts, ends)
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Case:
+    """Entries as a list and packed in some way."""
+    entries = draw(ENTRIES)
+    in_order = list(range(len(entries)))
+    order = draw(st.one_of(st.just(in_order), st.permutations(in_order)))
+    gap = draw(st.sampled_from((b"", b"\0", b"\n\xff", b"abc")))
+    packed = scattered(entries, order, gap)
+    return entries, draw(st.sampled_from((packed, ByteStrings.of(entries))))
+
+
+LAYOUTS = layouts()
+
+
+def utf8(entry: bytes) -> bool:
+    return entry.decode(errors="ignore").encode() == entry
+
+
+@contextmanager
+def pieces_of(chunk: int, piece: int) -> Iterator[None]:
+    """Work on so many entries, and copy so many bytes, at a time."""
+    with patch.multiple(byte_strings, CHUNK=chunk, PIECE=piece):
+        yield
+
+
+# As it is, and so few that some entries fill several pieces, copied in either way.
+SIZES = st.sampled_from(((byte_strings.CHUNK, byte_strings.PIECE), (3, 8)))
+
+
+@given(LAYOUTS, SIZES)
+def test_is_a_sequence_of_its_entries(case: Case, sizes: Sizes) -> None:
+    """Length, each entry by index, also from the end, and iteration are those of the list."""
+    entries, packed = case
+    with pieces_of(*sizes):
+        assert len(packed) == len(entries)
+        assert list(packed) == entries
+        assert [packed[at] for at in range(-len(entries), len(entries))] == entries * 2
+        assert packed.lengths.tolist() == [len(entry) for entry in entries]
+
+
+def test_index_beyond_the_end() -> None:
+    """An index beyond the end is an IndexError, as of any sequence."""
+    with pytest.raises(IndexError):
+        ByteStrings.of([b"a"])[1]
+
+
+def joined(packed: ByteStrings, separator: bytes = b"\n") -> bytes:
+    """The pieces as one, the last terminator off: ``separator`` between entries."""
+    whole = b"".join(packed.pieces(separator))
+    return whole[: len(whole) - len(separator)] if whole else whole
+
+
+@given(LAYOUTS, SIZES, st.sampled_from((b"\n", b"\0", b"\xff", b"")))
+def test_joined(case: Case, sizes: Sizes, separator: bytes) -> None:
+    """Joining puts one byte, or nothing, between entries."""
+    entries, packed = case
+    with pieces_of(*sizes):
+        assert joined(packed, separator) == separator.join(entries)
+
+
+@given(LAYOUTS, SIZES, st.sampled_from((b"\n", b"\0", b"")))
+def test_pieces(case: Case, sizes: Sizes, terminator: bytes) -> None:
+    """Pieces together are the entries, each behind it the terminator."""
+    entries, packed = case
+    with pieces_of(*sizes):
+        assert b"".join(packed.pieces(terminator)) == b"".join(
+            entry + terminator for entry in entries
+        )
+
+
+@given(LAYOUTS, SIZES)
+def test_sha256(case: Case, sizes: Sizes) -> None:
+    """The hash is hashlib's of the entries joined by line feeds, however they lie."""
+    entries, packed = case
+    with pieces_of(*sizes):
+        assert packed.sha256 == hashlib.sha256(b"\n".join(entries)).hexdigest()
+
+
+@given(LAYOUTS, SIZES)
+def test_not_utf8(case: Case, sizes: Sizes) -> None:
+    """Not UTF-8 are exactly the entries whose decode fails."""
+    entries, packed = case
+    with pieces_of(*sizes):
+        assert packed.not_utf8.tolist() == [
+            at for at, entry in enumerate(entries) if not utf8(entry)
+        ]
+
+
+@given(LAYOUTS)
+def test_distinct(case: Case) -> None:
+    """Entries that differ by a NUL at their end are different."""
+    entries, packed = case
+    assert packed.distinct == len(set(entries))
+
+
+@given(LAYOUTS, ENTRY)
+def test_equal_to(case: Case, wanted: bytes) -> None:
+    """Equal entries are found whether or not any is as long as the one asked for."""
+    entries, packed = case
+    assert packed.equal_to(wanted).tolist() == [entry == wanted for entry in entries]
+
+
+def test_equal_to_something_longer_than_all_bytes() -> None:
+    """Nothing equals an entry that is longer than the whole buffer."""
+    assert ByteStrings.of([b"a", b""]).equal_to(b"abc").tolist() == [False, False]
+
+
+@given(LAYOUTS, st.data())
+def test_take(case: Case, data: st.DataObject) -> None:
+    """Taking picks entries in any order, any number of times."""
+    entries, packed = case
+    positions = st.integers(0, max(len(entries) - 1, 0))
+    indices = data.draw(st.lists(positions, max_size=30 if entries else 0))
+    taken = packed.take(np.array(indices, np.int64))
+    assert list(taken) == [entries[at] for at in indices]
+
+
+@given(LAYOUTS)
+def test_equality_knows_no_layout(case: Case) -> None:
+    """The same entries are equal and have one hash, wherever they lie in whatever buffer."""
+    entries, packed = case
+    assert packed == ByteStrings.of(iter(entries))
+    assert hash(packed) == hash(ByteStrings.of(entries))
+
+
+@given(ENTRIES, ENTRIES)
+def test_equality_is_that_of_lists(left: list[bytes], right: list[bytes]) -> None:
+    """Packed entries are equal exactly if the lists are."""
+    assert (ByteStrings.of(left) == ByteStrings.of(right)) == (left == right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [([b"a\nb"], [b"a", b"b"]), ([], [b""]), ([b"\n"], [b"", b""]), ([b"a\n", b""], [b"a", b"\n"])],
+)
+def test_line_feeds_do_not_deceive_equality(left: list[bytes], right: list[bytes]) -> None:
+    """Entries that only look alike when joined are different."""
+    assert ByteStrings.of(left) != ByteStrings.of(right)
+
+
+def test_equality_with_a_list() -> None:
+    """Packed entries equal no list: that would cost an object for each."""
+    assert ByteStrings.of([b"a"]) != [b"a"]
+
+
+def test_contiguous() -> None:
+    """Entries without gaps are given by where each ends."""
+    packed = ByteStrings.contiguous(b"abbccc", np.array([1, 3, 3, 6], np.int32))
+    assert list(packed) == [b"a", b"bb", b"", b"ccc"]
+
+
+def test_entries_may_overlap() -> None:
+    """Two entries may share bytes, and so may the whole buffer and a part of it."""
+    packed = ByteStrings(b"abc", np.array([0, 1, 0]), np.array([2, 3, 3]))
+    assert (joined(packed), packed.distinct) == (b"ab\nbc\nabc", 3)
+
+
+@pytest.mark.parametrize("gap", [b"\n", b"\x0a\x03", b"", b"..."])
+def test_lines_and_short_strings_of_a_protobuf(gap: bytes) -> None:
+    """One, two, no or more bytes between entries, as in the files they come from."""
+    entries = [b"%d" % at for at in range(70_000)]
+    packed = scattered(entries, list(range(70_000)), gap)
+    assert joined(packed, b"\0") == b"\0".join(entries)
+    assert joined(packed, b"") == b"".join(entries)
+
+
+def test_more_entries_than_a_chunk_and_more_bytes_than_a_piece() -> None:
+    """At the real sizes, too, nothing is lost where one chunk ends and the next begins."""
+    entries = [b"%d" % at for at in range(70_000)]
+    entries[32_768] = b"x" * (1 << 20)
+    entries[40_000] = b"\xff"
+    packed = ByteStrings.of(entries)
+    assert [len(piece) for piece in packed.pieces()] == [87_194, 98_304, 1_146_871, 98_304, 26_784]
+    assert joined(packed) == b"\n".join(entries)
+    assert packed.not_utf8.tolist() == [40_000]
+    assert list(packed) == entries

@@ -1,0 +1,430 @@
+"""What ``parallel.py`` promises: laziness, bounds, order, errors at their place, no thread left."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from select import select
+from typing import IO, get_args
+
+import pytest
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.system.parallel import Workers, in_batches, parallel_map, pipe_rows, prefetch
+
+WAIT = 30  # seconds until a test that would hang fails instead
+
+Runner = Callable[[Iterable[int]], Iterator[int]]
+
+
+def same_rows(numbers: list[int]) -> list[int]:
+    return numbers
+
+
+# Every way to run ahead, how many items it may take beyond those given out, all giving the items.
+RUNNERS: dict[str, tuple[Runner, int]] = {
+    "map": (partial(parallel_map, abs, workers=3), 6),
+    "map ahead 1": (partial(parallel_map, abs, workers=3, ahead=1), 1),
+    "map unordered": (partial(parallel_map, abs, workers=1, ordered=False), 2),
+    "processes": (partial(parallel_map, abs, workers=2, kind="processes"), 4),
+    "prefetch": (partial(prefetch, count=5), 5),
+    "rows": (partial(pipe_rows, same_rows, batch_size=2, workers=1), 2 + 2 * 2),
+}
+runners = pytest.mark.parametrize("name", RUNNERS)
+
+
+class Counted:
+    """Numbers from 0 on; knows how many were taken, and the most beyond those given out."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self.taken = 0
+        self.given = 0
+        self.most_ahead = 0
+        self.closed = False
+        self._numbers = numbers
+
+    def __iter__(self) -> Iterator[int]:
+        try:
+            for number in self._numbers:
+                self.taken += 1
+                self.most_ahead = max(self.most_ahead, self.taken - self.given)
+                yield number
+        finally:
+            self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """After each test no thread and no process is there that was not there before."""
+    before = set(threading.enumerate())
+    gc.freeze()  # what other tests left, up to gigabytes, is not looked through each time
+    yield
+    gc.collect()
+    gc.unfreeze()
+    assert set(threading.enumerate()) <= before
+    assert multiprocessing.active_children() == []
+
+
+def failing_at(place: int, error: BaseException) -> Iterator[int]:
+    for number in count():
+        if number == place:
+            raise error
+        yield number
+
+
+@runners
+def test_every_item_in_order(name: str) -> None:
+    """Results come in the order of the items, each once, and the source is closed after them."""
+    source = Counted(range(50))
+    assert list(RUNNERS[name][0](source)) == list(range(50))
+    assert source.closed
+
+
+@runners
+def test_no_items(name: str) -> None:
+    """Nothing comes of nothing."""
+    assert list(RUNNERS[name][0]([])) == []
+
+
+@runners
+def test_an_endless_source(name: str) -> None:
+    """Nothing is taken before the first result is wanted, and little beyond the last wanted one."""
+    source = Counted(count())
+    results = RUNNERS[name][0](source)
+    assert source.taken == 0
+    for expected in range(20):
+        assert next(results) == expected
+        source.given += 1
+    close(results)
+    assert source.closed
+
+
+@runners
+def test_a_slow_consumer(name: str) -> None:
+    """However slowly results are taken, no more items wait than the bound says."""
+    run, bound = RUNNERS[name]
+    source = Counted(range(60))
+    for _ in run(source):
+        source.given += 1
+    assert source.most_ahead <= bound
+
+
+def test_the_bound_is_reached() -> None:
+    """A reader that runs ahead does fill its queue, and stops there."""
+    full, source = threading.Event(), Counted(count())
+
+    def watched() -> Iterator[int]:
+        for number in source:
+            if source.taken == 6:  # one given out, five ahead
+                full.set()
+            yield number
+
+    items = prefetch(watched(), 5)
+    assert next(items) == 0
+    assert full.wait(WAIT)
+    assert source.taken == 6
+    close(items)
+
+
+@runners
+def test_what_the_source_raises(name: str) -> None:
+    """What the source raises comes after the results of all items before it."""
+    results = RUNNERS[name][0](failing_at(7, OSError("broken")))
+    given = []
+    with pytest.raises(OSError, match="broken"):
+        for result in results:
+            given.append(result)
+    assert given == list(range(7))
+
+
+class Recovering:
+    """Numbers from 0 to 9; the fourth fails, and those after it would come all the same."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __iter__(self) -> Recovering:
+        return self
+
+    def __next__(self) -> int:
+        self.asked += 1
+        if self.asked == 4:
+            raise OSError("broken")
+        if self.asked > 10:
+            raise StopIteration
+        return self.asked - 1
+
+
+@runners
+def test_a_source_that_would_go_on(name: str) -> None:
+    """What the source raises ends the pass, though the source could give more."""
+    given = []
+    with pytest.raises(OSError, match="broken"):
+        for result in RUNNERS[name][0](Recovering()):
+            given.append(result)
+    assert given == [0, 1, 2]
+
+
+def reciprocal(number: int) -> float:
+    return 1 / (number - 5)
+
+
+@pytest.mark.parametrize("kind", get_args(Workers))
+def test_what_the_function_raises(kind: Workers) -> None:
+    """What the function raises comes in its place, and the source is closed."""
+    source = Counted(count())
+    run = parallel_map(reciprocal, source, workers=2, kind=kind)
+    assert [next(run) for _ in range(5)] == [1 / (number - 5) for number in range(5)]
+    with pytest.raises(ZeroDivisionError):
+        next(run)
+    assert source.closed
+    assert next(run, None) is None
+
+
+def test_unordered_results_come_as_they_are_finished() -> None:
+    """One slow call does not hold up the others, where order is not asked for."""
+    others = threading.Event()
+
+    def slow_first(number: int) -> int:
+        if number == 0:
+            assert others.wait(WAIT)
+        return number
+
+    results = parallel_map(slow_first, range(4), workers=2, ordered=False)
+    first = [next(results) for _ in range(3)]
+    others.set()
+    assert sorted(first) == [1, 2, 3]
+    assert list(results) == [0]
+
+
+def test_unordered_results_before_the_source_fails() -> None:
+    """Unordered results are all given out before what the source raises."""
+    results = parallel_map(abs, failing_at(5, OSError()), workers=3, ordered=False)
+    given = []
+    with pytest.raises(OSError):
+        for result in results:
+            given.append(result)
+    assert sorted(given) == [0, 1, 2, 3, 4]
+
+
+def test_work_is_parallel() -> None:
+    """Two workers are at work at the same time: they meet, and so do two batches of rows."""
+    barrier = threading.Barrier(2, timeout=WAIT)
+
+    def meet(number: int) -> int:
+        barrier.wait()
+        return number
+
+    def meet_batch(numbers: list[int]) -> list[int]:
+        barrier.wait()
+        return numbers
+
+    assert list(parallel_map(meet, range(6), workers=2)) == list(range(6))
+    assert list(pipe_rows(meet_batch, range(8), batch_size=2, workers=2)) == list(range(8))
+
+
+def meet_at(barrier: threading.Barrier, number: int) -> int:
+    barrier.wait(WAIT)
+    return os.getpid()
+
+
+def test_processes_are_parallel() -> None:
+    """Two processes are at work at the same time: they meet, and neither is this one."""
+    with multiprocessing.get_context("spawn").Manager() as manager:
+        meet = partial(meet_at, manager.Barrier(2))
+        found = set(parallel_map(meet, range(4), workers=2, kind="processes"))
+    assert len(found) == 2
+    assert os.getpid() not in found
+
+
+def test_reading_overlaps() -> None:
+    """A reader that runs ahead reads while the consumer is at work: they meet."""
+    barrier = threading.Barrier(2, timeout=WAIT)
+
+    def source() -> Iterator[int]:
+        yield 0
+        barrier.wait()
+        yield 1
+
+    items = prefetch(source(), 1)
+    assert next(items) == 0
+    barrier.wait()
+    assert list(items) == [1]
+
+
+@runners
+def test_closed_early(name: str) -> None:
+    """Closing in the middle closes the source, and (see the fixture) leaves no thread behind."""
+    source = Counted(count())
+    results = RUNNERS[name][0](source)
+    next(results)
+    close(results)
+    assert source.closed
+    assert next(results, None) is None
+
+
+@runners
+def test_forgotten(name: str) -> None:
+    """Results that nobody holds any longer close the source and leave no thread behind."""
+    source = Counted(count())
+    results = RUNNERS[name][0](source)
+    next(results)
+    del results
+    gc.collect()
+    assert source.closed
+
+
+@runners
+def test_interrupted(name: str) -> None:
+    """A consumer that is interrupted leaves no thread behind."""
+    source = Counted(count())
+
+    def consume() -> None:
+        for _ in RUNNERS[name][0](source):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        consume()
+    assert source.closed
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is heard, also where a shell started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_interrupted_while_it_waits(interruptible: None) -> None:
+    """Ctrl-C while the consumer waits for a worker is raised there, and the worker ends."""
+    submitted = threading.Event()
+
+    def one() -> Iterator[int]:
+        yield 0
+        submitted.set()
+
+    def interrupt(number: int) -> int:
+        assert submitted.wait(WAIT)
+        signal.raise_signal(signal.SIGINT)
+        return number
+
+    with pytest.raises(KeyboardInterrupt):
+        list(parallel_map(interrupt, one(), workers=1))
+
+
+def test_closing_waits_for_the_calls_at_work() -> None:
+    """When closing returns, each call that was begun is done, and no other begins."""
+    started, release = threading.Event(), threading.Event()
+    begun: list[int] = []
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        if number:
+            started.set()
+            assert release.wait(WAIT)
+        done.append(number)
+        return number
+
+    results = parallel_map(work, count(), workers=1, ahead=4)
+    assert next(results) == 0
+    assert started.wait(WAIT)
+    threading.Timer(0.01, release.set).start()  # whenever it comes, before or while it is closed
+    close(results)
+    assert begun == done
+    assert len(done) <= 1 + 4
+
+
+def end_process(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_killed_worker() -> None:
+    """A process that is killed is an error that says so, not a wait without end."""
+    results = parallel_map(end_process, range(20), workers=1, kind="processes", ahead=1)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(VocabtoolError, match="a worker process ended before its work did: killed"):
+        next(results)
+
+
+def test_workers_end_with_a_killed_caller(tmp_path: Path) -> None:
+    """Worker processes do not outlive a caller that was killed."""
+    pipe = tmp_path / "held by the workers"
+    os.mkfifo(pipe)
+    caller = multiprocessing.get_context("spawn").Process(target=map_for_ever, args=(pipe,))
+    caller.start()
+    with pipe.open("rb") as held:
+        assert held.read(1) == b"1"
+        os.kill(caller.pid or 0, signal.SIGKILL)
+        caller.join()
+        assert select([held], [], [], WAIT)[0]  # its end: the last process that held it is gone
+        assert held.read() in (b"", b"1")
+
+
+def map_for_ever(pipe: Path) -> None:
+    results = parallel_map(partial(hold, pipe), count(), workers=2, kind="processes")
+    next(results)
+    threading.Event().wait()
+
+
+held_open: list[IO[bytes]] = []
+
+
+def hold(pipe: Path, number: int) -> int:
+    if not held_open:
+        held_open.append(pipe.open("wb", buffering=0))
+        held_open[0].write(b"1")
+    return number
+
+
+def test_a_function_that_cannot_be_sent() -> None:
+    """A function without a name in a module is refused for processes, with what to do."""
+    with pytest.raises(ValueError, match="wanted a function at the top of a module, or kind="):
+        list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
+
+
+def test_wrong_numbers() -> None:
+    """Numbers that make no sense are refused when asked, not when iterated."""
+    with pytest.raises(ValueError, match="at least one worker and one item ahead, got 0, 0"):
+        parallel_map(abs, [], workers=0)
+    with pytest.raises(ValueError, match="at least one item ahead, got 0"):
+        prefetch([], 0)
+    with pytest.raises(ValueError, match="at least one item in a batch, got 0"):
+        in_batches([], 0)
+
+
+def test_rows_are_one_for_each_item() -> None:
+    """A batch function that loses a row is told, not believed."""
+    with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
+        list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
+
+
+def test_batches() -> None:
+    """Only the last batch is shorter, and the one before an error."""
+    assert list(in_batches(range(5), 2)) == [[0, 1], [2, 3], [4]]
+    batches = in_batches(failing_at(3, OSError()), 2)
+    assert [next(batches), next(batches)] == [[0, 1], [2]]
+    with pytest.raises(OSError):
+        next(batches)
+
+
+def test_files_of_the_caller_stay_open() -> None:
+    """An iterator that is no generator is its owner's to close."""
+    with open(os.devnull) as file:  # noqa: PTH123 - any file does
+        assert list(parallel_map(str.strip, file, workers=1)) == []
+        assert not file.closed
+
+
+def close(results: Iterator[int]) -> None:
+    assert isinstance(results, Generator)
+    results.close()

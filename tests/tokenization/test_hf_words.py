@@ -1,0 +1,626 @@
+"""The words of a tokenizer.json, equal to what the tokenizers library itself makes of a text."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from tests.conftest import ROOT
+from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.oov.counter import OovCounter
+from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.hf_tokenizer_steps import chunk_way
+from vocabtool.tokenization.model_words import Words
+from vocabtool.vocabulary import encode
+
+SENTENCES = [
+    "the quick brown fox jumps over the lazy dog, the end",
+    "the naïve 日本 fox's 287.9 cafés and the Café",
+    "less is more, more is less; the quickest wins",
+] * 9
+AWKWARD = (
+    *("", " ", "\n", "the  quick\tbrown\r\nfox", "naïve Café", "日本語のfox", "lone\rCR"),
+    *("a\0b the\0", "\x01the \x01", "no\u00a0break\u2009space", "İstanbul ISTANBUL ß ﬁ Ⅳ"),
+    *("👩‍👩‍👧‍👦 🇩🇪 ☕️", "d\ve\ff", "e\u0301 \u0301e \u0301", "▁the ▁ Ġthe ##e </w>", "[UNK] <unk>"),
+    *(
+        "the [MASK] the[MASK]the",
+        "<s>the</s> <|end|>",
+        "x" * 10_000,
+        "the" * 300,
+        "\u2028\u0085a\ufeffb",
+    ),
+    *(
+        "the quick,brown;fox's 287.9!",
+        "[mask] [ MASK ]",
+        "\uff41\uff42\u3000\uff43",
+        "\x7f\x1c\x1d the\x1e",
+    ),
+)
+
+
+def word_level() -> Tokenizer:
+    tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"], show_progress=False)
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return tokenizer
+
+
+def word_piece() -> Tokenizer:
+    """As BERT has it, with all that must not matter: a template, truncation, padding."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=80, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[MASK]"], show_progress=False
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [CLS]", special_tokens=[("[CLS]", 2)]
+    )
+    return tokenizer
+
+
+def byte_level() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.post_processor = processors.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<|end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return tokenizer
+
+
+def with_prefix() -> Tokenizer:
+    """Byte-level with a blank before each text, and a mask that eats the blanks before it."""
+    tokenizer = byte_level()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.add_special_tokens(
+        [AddedToken("[MASK]", lstrip=True), AddedToken("the", single_word=True)]
+    )
+    return tokenizer
+
+
+def suffixed() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=60,
+        special_tokens=["<unk>"],
+        end_of_word_suffix="</w>",
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return tokenizer
+
+
+def unigram() -> Tokenizer:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=50, special_tokens=["<s>", "<unk>"], unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    return tokenizer
+
+
+def split_first() -> Tokenizer:
+    """As T5 and XLM-RoBERTa have it: between blanks, each with a mark before it."""
+    tokenizer = unigram()
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    return tokenizer
+
+
+def marked(scheme: str) -> Tokenizer:
+    """A mark before each text and blank, or before the first text only."""
+    tokenizer = unigram()
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    tokenizer.add_tokens([AddedToken("[MASK]", lstrip=True)])
+    return tokenizer
+
+
+def reaching_behind() -> Tokenizer:
+    """A mask that takes the blanks behind it, which then may not be cut off before."""
+    tokenizer = marked("always")
+    tokenizer.add_tokens([AddedToken("fox", rstrip=True, single_word=True)])
+    return tokenizer
+
+
+def without_pre_tokenizer() -> Tokenizer:
+    """As Llama has it: the whole text is what the model cuts."""
+    tokenizer = unigram()
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    document = json.loads(tokenizer.to_str())
+    return Tokenizer.from_str(json.dumps({**document, "pre_tokenizer": None}))
+
+
+def falling_back() -> Tokenizer:
+    """BPE without a pre-tokenizer, of which what it lacks becomes bytes."""
+    tokens = [*(f"<0x{i:02X}>" for i in range(256)), "▁", "t", "h", "e", "th", "the", "▁the"]
+    vocabulary = {token: number for number, token in enumerate(["<unk>", *tokens])}
+    merges = [("t", "h"), ("th", "e"), ("▁", "the")]
+    tokenizer = Tokenizer(
+        models.BPE(vocabulary, merges, byte_fallback=True, unk_token="<unk>", fuse_unk=True)
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    return tokenizer
+
+
+MAKERS: dict[str, Callable[[], Tokenizer]] = {
+    "WordLevel": word_level,
+    "WordPiece": word_piece,
+    "byte-level BPE": byte_level,
+    "byte-level with a blank before": with_prefix,
+    "BPE with a suffix": suffixed,
+    "Unigram": unigram,
+    "Unigram between blanks": split_first,
+    "Unigram, always a mark": partial(marked, "always"),
+    "Unigram, a first mark": partial(marked, "first"),
+    "Unigram, never a mark": partial(marked, "never"),
+    "Unigram, a token with its blank": reaching_behind,
+    "Unigram without pre-tokenizer": without_pre_tokenizer,
+    "BPE with bytes": falling_back,
+}
+NAMES = sorted(MAKERS)
+PRE_TOKENS = {name for name in NAMES if "without" not in name and "bytes" not in name}
+
+
+@cache
+def made(name: str) -> Tokenizer:
+    return MAKERS[name]()
+
+
+@cache
+def ours(name: str) -> Words:
+    return of(made(name))
+
+
+def of(tokenizer: Tokenizer) -> Words:
+    """Our words of a tokenizer, read from a file that is gone again."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tokenizer.json"
+        tokenizer.save(str(file))
+        return Words.of(file)
+
+
+def theirs(tokenizer: Tokenizer, text: str) -> list[list[tuple[str, int]]]:
+    """The tokens and ids of each word: what the library gives one ``word_id``."""
+    found = tokenizer.encode(text, add_special_tokens=False)
+    words: dict[int | None, list[tuple[str, int]]] = {}
+    tokens = zip(found.tokens, found.ids, strict=True)
+    for number, token in zip(found.word_ids, tokens, strict=True):
+        words.setdefault(number, []).append(token)
+    return list(words.values())
+
+
+def judged(words: Words, texts: list[str]) -> list[list[tuple[str, int, bool, int | None]]]:
+    """Word, id, known, number of pieces, of each text."""
+    found = words.judge(texts)
+    rows = list(
+        zip(
+            [word.decode("utf-8", "replace") for word in found.distinct.view("binary").to_pylist()],
+            found.ids.tolist(),
+            found.known.tolist(),
+            [None] * len(found.ids) if found.pieces is None else found.pieces.tolist(),
+            strict=True,
+        )
+    )
+    codes = found.codes.tolist()
+    return [[rows[code] for code in codes[a:b]] for a, b in pairwise(found.offsets.tolist())]
+
+
+def check(name: str, texts: list[str]) -> None:
+    """Ours of all texts at once, token for token and id for id against theirs of each."""
+    tokenizer, words = made(name), ours(name)
+    unknown = words.vocabulary.unknown
+    added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    for text, row in zip(texts, judged(words, texts), strict=True):
+        wanted = theirs(tokenizer, text)
+        tokens = [token for word in wanted for token in word]
+        counts = [1 if pieces is None else pieces for _, _, _, pieces in row]
+        assert sum(counts) == len(tokens), text
+        at = 0
+        for (word, number, known, _), count in zip(row, counts, strict=True):
+            own = tokens[at : at + count]
+            at += count
+            assert number == (own[0][1] if count == 1 else -1), (text, word)
+            is_added = count == 1 and word.strip() == own[0][0].strip() in added
+            no_unknown = unknown is None or all(i != unknown.id for _, i in own)
+            assert known == (is_added or no_unknown), (text, word)
+        if name in PRE_TOKENS:
+            assert counts == list(map(len, wanted)), text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_awkward_texts(name: str) -> None:
+    """Alone, all together, and all joined: the same tokens, ids and words."""
+    for text in AWKWARD:
+        check(name, [text])
+    check(name, list(AWKWARD))
+    check(name, [" ".join(AWKWARD), "\n".join(AWKWARD)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(
+        st.text(
+            st.one_of(
+                st.sampled_from(" \t\n\r\0\v\f\u00a0▁Ġ#the,.'Éé\u0301日本[MASK]<unk>"),
+                st.characters(exclude_categories=["Cs"]),
+            ),
+            max_size=30,
+        ),
+        max_size=5,
+    )
+)
+def test_any_text(name: str, texts: list[str]) -> None:
+    """The same of texts that nobody thought of."""
+    check(name, texts)
+
+
+PARTS = (" ", "  ", "\n", "\u00a0", "\u3000", "'s", "12", "[MASK]", "é", "e\u0301", "<s>", "the")
+WAYS = {
+    "WordLevel": "behind",
+    "WordPiece": "behind",
+    "byte-level BPE": "before",
+    "byte-level with a blank before": "before",
+    "BPE with a suffix": "behind",
+    "Unigram": None,
+    "Unigram between blanks": "behind",
+    "Unigram, always a mark": "before",
+    "Unigram, a first mark": "before",
+    "Unigram, never a mark": "before",
+    "Unigram, a token with its blank": None,
+    "Unigram without pre-tokenizer": None,
+    "BPE with bytes": None,
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=150, deadline=None)
+@given(
+    texts=st.lists(
+        st.lists(st.sampled_from((*PARTS, "fox", ",", "日", "x", "\u0301")), max_size=9), max_size=4
+    )
+)
+def test_texts_in_chunks(name: str, texts: list[list[str]]) -> None:
+    """Where texts may be cut beforehand nothing changes, whatever stands around a blank."""
+    assert chunk_way(json.loads(made(name).to_str())) == WAYS[name]
+    check(name, ["".join(parts) for parts in texts])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pieces(name: str) -> None:
+    """The pieces of a word are those that it was counted with, where words begin alike."""
+    words = ours(name)
+    for text in ("the quickest fox", "the brownest, zzz 日 cafés", "quick 👩‍👧"):
+        texts = [text]
+        tokens = made(name).encode(text, add_special_tokens=False).tokens
+        found = [piece for word, *_ in judged(words, texts)[0] for piece in words.pieces(word)]
+        assert found == ([] if name == "WordLevel" else tokens)
+
+
+def test_words() -> None:
+    """Words as they are looked up, and as people read them."""
+    spelled = {
+        name: [word for word, *_ in judged(ours(name), ["The naïve  fox,"])[0]] for name in NAMES
+    }
+    assert spelled == {
+        "WordLevel": ["the", "naïve", "fox", ","],
+        "WordPiece": ["the", "naive", "fox", ","],
+        "byte-level BPE": ["The", " naïve", " ", " fox", ","],
+        "byte-level with a blank before": [" The", " naïve", " ", " fox", ","],
+        "BPE with a suffix": ["The", "naive", "fox", ","],
+        "Unigram": ["The", "naïve", "fox,"],
+        "Unigram between blanks": ["The", "naïve", "fox,"],
+        "Unigram, always a mark": ["The", "naïve", " ", "fox,"],
+        "Unigram, a first mark": [" The", " naïve", " ", " fox,"],
+        "Unigram, never a mark": ["The", " naïve", " ", " fox,"],
+        "Unigram, a token with its blank": ["The", "naïve", " ", " ", "fox", ","],
+        "Unigram without pre-tokenizer": ["The", "naïve", " ", "fox,"],
+        "BPE with bytes": ["The", "naïve", " ", "fox,"],
+    }
+
+
+def test_bytes_that_are_not_utf8() -> None:
+    """They are read as U+FFFD, as are halves of surrogate pairs."""
+    words = ours("byte-level BPE")
+    assert [w for w, *_ in judged(words, [b"a\xff"])[0]] == ["a", "\ufffd"]  # type: ignore[list-item]  # texts may be bytes
+    assert judged(words, ["a\ud800"]) == judged(words, ["a\ufffd\ufffd\ufffd"])
+    assert words.describe()[0] == "read bytes that are not UTF-8 as U+FFFD"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_figures(name: str, threads: int) -> None:
+    """What ``oov`` counts, by a Counter over the library's own answers: all but blanks."""
+    texts = [text for text in (*SENTENCES[:3], *AWKWARD, "zyx the 日 zyx", "The zyx") if text] * 2
+    counter = OovCounter(ours(name))
+    batches = [string_array(texts[at : at + 7]) for at in range(0, len(texts), 7)]
+    counter.count(batches, threads=threads)
+    report = counter.report()
+    every = [row for text in texts for row in judged(ours(name), [text])]
+    rows = [[word for word in row if word[0].strip(" ")] for row in every]
+    blanks = [word for row in every for word in row if not word[0].strip(" ")]
+    counted = Counter(word for row in rows for word, _, known, _ in row if not known)
+    pieces = sum(len(made(name).encode(t, add_special_tokens=False).ids) for t in texts)
+    pieces -= sum(count or 0 for *_, count in blanks)
+    assert any("blank piece" in note for note in report.notes) is bool(blanks)
+    assert report.documents == len(texts)
+    assert report.documents_unknown == sum(not all(w[2] for w in row) for row in rows)
+    assert report.tokens == sum(map(len, rows))
+    assert report.tokens_unknown == counted.total()
+    assert {word.word: word.count for word in report.commonest()} == {
+        encode(word): count for word, count in counted.items()
+    }
+    if name == "WordLevel":
+        assert report.pieces is None
+    else:
+        assert report.pieces is not None
+        assert report.pieces.mean == pytest.approx(pieces / report.tokens)
+
+
+def test_nothing_is_left_out() -> None:
+    """Truncation, padding and the marks of a template are of no account."""
+    tokenizer = Tokenizer.from_str(made("WordPiece").to_str())
+    tokenizer.enable_truncation(2)
+    tokenizer.enable_padding(length=50)
+    text = "the quick brown fox"
+    assert judged(of(tokenizer), [text]) == judged(ours("WordPiece"), [text])
+    assert len(judged(of(tokenizer), [text])[0]) == 4
+    assert of(tokenizer).fingerprint == ours("WordPiece").fingerprint
+
+
+def test_without_an_unknown_token() -> None:
+    """What the model passes over, or refuses, is unknown."""
+    bpe = Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+    bpe.pre_tokenizer = pre_tokenizers.Whitespace()
+    assert judged(of(bpe), ["ab aéb é"]) == [
+        [("ab", 2, True, 1), ("aéb", 2, False, 1), ("é", -1, False, 0)]
+    ]
+    level = Tokenizer(models.WordLevel({"a": 0}, unk_token="none"))
+    level.pre_tokenizer = pre_tokenizers.Whitespace()
+    assert judged(of(level), ["a b a"]) == [
+        [("a", 0, True, None), ("b", -1, False, None), ("a", 0, True, None)]
+    ]
+
+
+def test_a_word_that_is_called_unknown() -> None:
+    """An entry is known where it stands in a text as a word."""
+    level = Tokenizer(models.WordLevel({"a": 0, "unk": 1}, unk_token="unk"))
+    level.pre_tokenizer = pre_tokenizers.Whitespace()
+    assert judged(of(level), ["unk x"]) == [[("unk", 1, True, None), ("x", 1, False, None)]]
+
+
+def test_a_string_that_looks_like_an_added_token() -> None:
+    """It is none where the library takes it for none."""
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "unk": 1}, unk_token="unk"))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.add_tokens([AddedToken("new", normalized=False)])
+    assert judged(of(tokenizer), ["new \uff4e\uff45\uff57"]) == [
+        [("new", 2, True, None), ("new", 1, False, None)]
+    ]
+
+
+@pytest.mark.parametrize("name", ["WordPiece", "byte-level BPE", "Unigram"])
+def test_describe(name: str) -> None:
+    """The steps in plain words."""
+    assert ours(name).how == "recovered"
+    assert (
+        ours(name).describe()[1:]
+        == {
+            "WordPiece": (
+                "keep 4 added tokens whole: [PAD], [UNK], [CLS], ...",
+                "take control characters out, white space becomes a blank",
+                "set Chinese characters apart",
+                "take accents off",
+                "lower-case",
+                "split at white space and around each punctuation mark",
+                "cut each word into the longest pieces from left to right, '##' before all but the "
+                "first (WordPiece); one of more than 100 characters is unknown",
+            ),
+            "byte-level BPE": (
+                "keep 1 added token whole: <|end|>",
+                "split into words with the blank before them, show every byte as a character",
+                "join each word's characters to pieces, merge by merge (BPE)",
+            ),
+            "Unigram": (
+                "keep 2 added tokens whole: <s>, <unk>",
+                "replace what matches ' {2,}' by ' '",
+                "write blanks as '▁', put one before every stretch, split before each",
+                "cut each word into its likeliest pieces (Unigram)",
+            ),
+        }[name]
+    )
+
+
+def test_fingerprint() -> None:
+    """It changes with each part that words depend on."""
+    prints = {ours(name).fingerprint for name in NAMES}
+    assert len(prints) == len(NAMES)
+
+
+def test_folder(tmp_path: Path) -> None:
+    """The folder that holds the file, among others."""
+    made("WordPiece").save(str(tmp_path / "tokenizer.json"))
+    tokens = sorted(made("WordPiece").get_vocab().items(), key=lambda pair: pair[1])
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token, _ in tokens), "utf-8")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    text = ["the naïve fox zzz日"]
+    assert judged(Words.of(tmp_path), text) == judged(ours("WordPiece"), text)
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(VocabtoolError, match="tokenizer:FILE"):
+        Words.of(tmp_path)
+
+
+def test_the_vocabulary_that_says_how(tmp_path: Path) -> None:
+    """Of several the one that cuts texts is taken, though another is larger; and that is said."""
+    word_piece().save(str(tmp_path / "tokenizer.json"))
+    longer = {f"w{number}": number for number in range(5_000)}
+    (tmp_path / "vocab.json").write_text(json.dumps(longer), "utf-8")
+    words = Words.of(tmp_path)
+    assert words.vocabulary.name == "tokenizer.json"
+    assert words.notes == ("not looked at, --name takes another: vocab.json",)
+    assert Words.of(tmp_path, name="tokenizer.json").notes == ()
+    with pytest.raises(VocabtoolError, match="does not say how a text is cut"):
+        Words.of(tmp_path, name="vocab.json")
+
+
+def changed(tokenizer: Tokenizer, **parts: Any) -> bytes:
+    return json.dumps({**json.loads(tokenizer.to_str()), **parts}).encode()
+
+
+def replacing(pattern: dict[str, str], content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"normalizer": {"type": "Nonsense"}}, "tokenizer.json: the tokenizers library refuses"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": ""}}, "library refuses"),
+        (
+            {
+                "normalizer": {
+                    "type": "Sequence",
+                    "normalizers": [replacing({"String": "a"}, "aaaaaaaaaa")] * 9,
+                }
+            },
+            "1,000,000,000 times as long",
+        ),
+        ({"normalizer": {"type": "Prepend", "prepend": "a" * 5000}}, "put 5,000 bytes before it"),
+    ],
+)
+def test_refused_files(tmp_path: Path, parts: dict[str, Any], message: str) -> None:
+    """What the library does not read, or what would blow texts up, is refused with a reason."""
+    file = tmp_path / "tokenizer.json"
+    file.write_bytes(changed(made("WordLevel"), **parts))
+    with pytest.raises(InvalidFile, match=message):
+        Words.of(file)
+
+
+def test_lots(tmp_path: Path) -> None:
+    """A tokenizer that draws lots is refused."""
+    tokenizer = Tokenizer(models.BPE({"a": 0}, [], dropout=0.5))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(VocabtoolError, match=r"by lot \(dropout 0.5\)"):
+        Words.of(tmp_path / "tokenizer.json")
+
+
+def test_a_panic_is_an_error(tmp_path: Path) -> None:
+    """A pattern that takes too long makes the library's Rust code panic."""
+    file = tmp_path / "tokenizer.json"
+    part = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Removed", "invert": False}
+    file.write_bytes(changed(made("WordLevel"), pre_tokenizer=part))
+    words = Words.of(file)
+    with pytest.raises(InvalidFile, match="the tokenizers library fails on a text: "):
+        words.judge(["a" * 40 + "b"])
+
+
+@pytest.mark.parametrize("name", ["WordPiece", "Unigram"])
+def test_damaged_files(tmp_path: Path, name: str) -> None:
+    """A file that is cut off or has bits flipped gives words, or a VocabtoolError."""
+    data = made(name).to_str().encode()
+    file = tmp_path / "tokenizer.json"
+    outcomes: Counter[str] = Counter()
+    for at in range(0, len(data), len(data) // 60):
+        for damaged in (data[:at], data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]):
+            file.write_bytes(damaged)
+            try:
+                Words.of(file).judge(list(AWKWARD[:12]))
+                outcomes["words"] += 1
+            except VocabtoolError:
+                outcomes["refused"] += 1
+    assert outcomes["words"] > 5
+    assert outcomes["refused"] > 60
+
+
+def test_several_threads() -> None:
+    """One judge may be asked by several threads."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    words = ours("Unigram")
+    wanted = judged(words, list(AWKWARD))
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: judged(words, list(AWKWARD)), range(8))) == [wanted] * 8
+
+
+def test_commands(tmp_path: Path) -> None:
+    """``words`` and ``oov`` as a user runs them; who forks later is warned of nothing."""
+    file = tmp_path / "tokenizer.json"
+    made("WordPiece").save(str(file))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the fox %\n" * 5_000, "utf-8")
+    environment = {k: v for k, v in os.environ.items() if k != "TOKENIZERS_PARALLELISM"}
+    code = (
+        "import os, sys\n"
+        "from vocabtool.cli.main import cli\n"
+        "assert not cli.main(standalone_mode=False)\n"
+        "sys.stdout.flush()\n"
+        "child = os.fork()\n"
+        "os.waitpid(child, 0) if child else os._exit(0)\n"
+    )
+    # What is tested is the tokenizers library; Python 3.12 itself warns where any thread runs.
+    run = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", code]
+    options: dict[str, Any] = {
+        "capture_output": True,
+        "text": True,
+        "cwd": ROOT,
+        "env": environment,
+    }
+    shown = subprocess.run([*run, "words", str(tmp_path), "the fox %"], **options)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "%\t1\tunknown\t[UNK](unknown)" in shown.stdout
+    counted = subprocess.run(
+        [*run, "oov", str(file), str(corpus), "--format", "json", "--threads", "2"], **options
+    )
+    assert (counted.returncode, counted.stderr) == (0, "")
+    assert json.loads(counted.stdout)["tokens"] == {
+        "all": 15_000,
+        "unknown": 5_000,
+        "unknown_rate": 1 / 3,
+    }

@@ -1,0 +1,204 @@
+"""Rules that a caller names: Keras', the Treebank's, a pattern's, and plain white space."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from nltk.tokenize import TreebankWordTokenizer
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.tokenization.cut import per_text, string_array, whole
+from vocabtool.tokenization.named import NAMES, RULE_NAMES, Matches, parse_rule, tokenizer_file
+from vocabtool.vocabulary import decode
+
+SOME = st.text(
+    st.sampled_from("aBz 19.,'\"-\t\n\v\r\0éÉİ\u03a3\u03c3日\u00a0\u0301\x1e0\x1f"), max_size=12
+).map(str.encode) | st.binary(max_size=8)
+
+
+def words(rule: str, *texts: str | bytes) -> list[list[bytes]]:
+    cut = whole(string_array(texts))
+    for step in parse_rule(rule):
+        cut = step.apply(cut)
+    return per_text(cut)
+
+
+def shown(rule: str, text: str | bytes) -> list[str]:
+    return [decode(word) for word in words(rule, text)[0]]
+
+
+def test_rules_by_hand() -> None:
+    """What each makes of one line."""
+    line = "The Café's quick-brown DOG, didn't."
+    assert shown("whitespace", line) == ["The", "Café's", "quick-brown", "DOG,", "didn't."]
+    assert shown("lower", line) == ["the", "café's", "quick-brown", "dog,", "didn't."]
+    assert shown("keras", line) == ["the", "cafés", "quickbrown", "dog", "didnt"]
+    assert shown("ptb", line) == ["the", "café", "'s", "quick-brown", "dog", ",", "did", "n't", "."]
+    assert shown("regex:[a-z]{2,}", line) == ["he", "af", "quick", "brown", "didn"]
+
+
+@given(st.lists(SOME, max_size=4))
+def test_whitespace_and_lower_are_python(texts: list[bytes]) -> None:
+    """``bytes.split``, which knows ASCII whitespace alone, and ``str.lower``."""
+    assert words("whitespace", *texts) == [text.split() for text in texts]
+    lower = [decode(text).lower().encode("utf-8", "surrogateescape") for text in texts]
+    assert words("lower", *texts) == [text.split() for text in lower]
+
+
+@given(st.lists(SOME, max_size=4))
+def test_keras_is_bytes_lower_and_translate(texts: list[bytes]) -> None:
+    """A to Z lower-case, ASCII punctuation gone, split at ASCII whitespace."""
+    marks = string.punctuation.encode()
+    wanted = [text.lower().translate(None, marks).split() for text in texts]
+    assert words("keras", *texts) == wanted
+
+
+def test_keras_is_the_layer() -> None:
+    """What TextVectorization itself makes of a text."""
+    pytest.importorskip("tensorflow", reason="the oracle of this test is Keras itself")
+    import keras
+
+    texts = ["The Café's quick-brown DOG, didn't.", string.printable, "", "İ \u00a0É ß", "a\0b"]
+    ours = [[decode(word) for word in found] for found in words("keras", *texts)]
+    vocabulary = sorted({word for found in ours for word in found})
+    layer = keras.layers.TextVectorization(vocabulary=vocabulary)
+    names = layer.get_vocabulary()
+    rows = [[names[i] for i in row if i] for row in layer(texts).numpy()]
+    assert rows == ours
+
+
+TREEBANK_SENTENCES = [
+    "They'll save and invest more, won't they?",
+    "Good muffins cost $3.88 (roughly 3,36 euros)\nin New York.  Please buy me two of them.",
+    'She said, "I can\'t," and left. "Why?"',
+    "Mr. Smith's dog isn't barking; it's asleep...",
+    "I'm gonna wanna gimme lemme gotta cannot d'ye more'n that.",
+    "'Tis the season, 'twas the night -- so they've said.",
+    "Meet at 10:30, pay 1,000: no, 2,000!",
+    "The boys' books [sic] {x} <y> e-mail a@b.com 50% & #1",
+    "end.) \"end.\" 'end.' U.S.A.",
+    "''quoted'' ``quoted'' \"\" ( \"x\" ) '''",
+    "rock 'n' roll, y'all'd've, I'd, he'd, we're",
+    "", " ", ".", "..", "...", "....", "a,,b", ",,,", "a:", "wanna", "wanna wanna go",
+    "cannot-can not",
+    "a -- b--c---d", "No.", "No. ", "No.\n", "x.'", "n't n't ", "it's's ", "'s", "'", "''",
+    "don't can't won't shan't ain't",
+]  # fmt: skip
+BITS = """
+' '' " `` ` . .. ... , : ; ? ! -- - ( ) [ ] { } < > @ # $ % & 's 'll n't n 't is was can not cannot
+gimme gonna wanna gotta lemme more'n d'ye 'tis a b 1 23 don't
+"""
+PARTS = st.lists(st.sampled_from([*BITS.split(), " ", "\n", "\t"]), max_size=12).map("".join)
+ASCII = st.text(st.sampled_from([c for c in map(chr, range(128)) if c not in "\x1c\x1d\x1e\x1f"]))
+
+
+def treebank(text: str) -> list[str]:
+    return list(TreebankWordTokenizer().tokenize(text.lower()))
+
+
+def test_ptb_is_the_treebank_tokenizer() -> None:
+    """On English sentences, alone and joined in pairs, ours are nltk's tokens."""
+    pairs = [f"{one} {two}" for one in TREEBANK_SENTENCES for two in TREEBANK_SENTENCES]
+    for text in [*TREEBANK_SENTENCES, *pairs]:
+        assert shown("ptb", text) == treebank(text), text
+
+
+@given(PARTS | ASCII)
+@example("a\x0bb")
+def test_ptb_is_the_treebank_tokenizer_on_any_ascii(text: str) -> None:
+    """So it does on texts that nobody would write."""
+    assert shown("ptb", text) == treebank(text)
+
+
+def test_ptb_cuts_before_it_would_look_at_case() -> None:
+    """The one difference in ASCII: mixed case is cut like any other."""
+    assert TreebankWordTokenizer().tokenize("He'Ll") == ["He'Ll"]
+    assert shown("ptb", "He'Ll") == ["he", "'ll"]
+
+
+PATTERNS = ("[a-z]+", r"\pL", "..", "a|", r"\S+", "^.", "x*", r"\b\w+\b", "[^ ]+", r"(\d)(.)?")
+
+
+@given(st.lists(SOME, max_size=4), st.sampled_from(PATTERNS))
+def test_matches_are_those_of_re2(texts: list[bytes], pattern: str) -> None:
+    """What google-re2 finds in UTF-8, one after the other, the empty ones left out."""
+    re2 = pytest.importorskip("re2", reason="the oracle of this test is google-re2")
+    texts = [decode(text).encode("utf-8", "replace") for text in texts]
+    found = [[m[0] for m in re2.finditer(pattern, text.decode())] for text in texts]
+    assert words(f"regex:{pattern}", *texts) == [[w.encode() for w in f if w] for f in found]
+
+
+def test_the_mark_between_matches_may_stand_in_the_text() -> None:
+    """Another is taken then."""
+    assert shown("regex:[a-z]+", "a\x1e0\x1fb\x1e1\x1fc") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "local"),
+    [
+        *((pattern, True) for pattern in ("[a-z]+", r"\pL", r"\w+|[^\w[:space:]]")),
+        *((pattern, False) for pattern in (r"\w+ \w+", "^a", "[^a-z]", r"\b[a-z]+")),
+        (r"[^\s]", False),  # RE2's \s is not the vertical tab
+    ],
+)
+def test_which_patterns_may_follow_a_split(pattern: str, local: bool) -> None:
+    """Runs of characters that are no blanks."""
+    assert Matches(pattern).local is local
+
+
+@given(
+    SOME, st.sampled_from(["whitespace", "lower", "keras", "regex:[a-z]+", r"regex:[^[:space:]]+"])
+)
+def test_local_rules_may_follow_a_split(text: bytes, rule: str) -> None:
+    """The words of the pieces between ASCII whitespace are those of the text."""
+    assert all(step.local for step in parse_rule(rule))
+    pieces = words(rule, *text.split())
+    assert [word for piece in pieces for word in piece] == words(rule, text)[0]
+
+
+def test_every_rule_describes_itself() -> None:
+    """Each step in plain words, and equal rules are equal."""
+    for name in (*NAMES, "regex:a"):
+        assert parse_rule(name) == parse_rule(name)
+        assert all(step.describe() for step in parse_rule(name))
+    assert Matches("[a-z]+").describe() == "each match of '[a-z]+' is a word"
+
+
+@pytest.mark.parametrize(
+    "spec", ["", "Keras", "keras:", "regexp:a", "regex", "sentencepiece:", "tokenizer:"]
+)
+def test_an_unknown_rule_lists_the_choices(spec: str) -> None:
+    """The message names what was asked for and every name that there is."""
+    with pytest.raises(VocabtoolError) as error:
+        parse_rule(spec)
+    assert repr(spec) in str(error.value)
+    assert all(name in str(error.value) for name in RULE_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("(", "missing )"),
+        ("a(?=b)", "invalid perl operator"),
+        ("", "no pattern"),
+        ("\udcff", "utf"),
+    ],
+)
+def test_a_bad_pattern_shows_what_re2_says(pattern: str, says: str) -> None:
+    """RE2's own words, and the pattern."""
+    with pytest.raises(VocabtoolError, match=r"regex:") as error:
+        parse_rule(f"regex:{pattern}")
+    assert says in str(error.value)
+
+
+def test_the_file_of_a_tokenizer_is_told_apart() -> None:
+    """Its path may hold colons; no steps stand for it."""
+    assert tokenizer_file("sentencepiece:a/b:c.model") == Path("a/b:c.model")
+    assert tokenizer_file("tokenizer:a/b:c.json") == Path("a/b:c.json")
+    assert tokenizer_file("lower") is None
+    assert tokenizer_file("sentencepiece:") is None
+    assert tokenizer_file("tokenizer:") is None

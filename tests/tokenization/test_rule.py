@@ -1,0 +1,240 @@
+"""Rules: the fast way gives exactly the words of the plain one; fingerprints tell rules apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.conftest import ROOT
+from tests.unicode12 import assigned_text
+from vocabtool.tokenization.cut import Step, as_bytes, per_text, string_array
+from vocabtool.tokenization.named import LowerEveryScript, Matches, parse_rule
+from vocabtool.tokenization.ngrams import NGrams
+from vocabtool.tokenization.normalizing import CaseFold, NormalizeUtf8
+from vocabtool.tokenization.rule import Coded, Rule
+from vocabtool.tokenization.strings import (
+    Characters,
+    Decoding,
+    DropEmpty,
+    Join,
+    Lower,
+    RegexReplace,
+    SplitAtAny,
+    SplitOn,
+    SplitWhitespace,
+    Strip,
+    Substr,
+    Transcode,
+    Upper,
+)
+from vocabtool.tokenization.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
+
+PUNCTUATION = r"[!-/:-@\[-`{-~]"
+SPLIT = SplitWhitespace()
+PAIRS = NGrams(b" ", (1, 2))
+BETWEEN_BLANKS: tuple[tuple[Step, ...], ...] = (
+    (SPLIT,),
+    (Lower(), SPLIT),
+    (Lower(utf8=True), SPLIT),
+    (Upper(utf8=True), SPLIT, Lower()),
+    (LowerEveryScript(), SPLIT),
+    (Lower(), RegexReplace(PUNCTUATION, ""), SPLIT),
+    (RegexReplace(r"([^\w\s])", r" \1 "), SPLIT),
+    (RegexReplace(r"[q-z]+", " "), SPLIT),
+    (WhitespaceSplit(), PAIRS),
+    (RegexReplace(r"\s", " "), SPLIT, DropEmpty()),
+    (RegexReplace(r"\d+", "0"), SPLIT),
+    (SPLIT, Strip(), Substr(0, 2), Join(b"<", b">")),
+    (SPLIT, SplitOn(b","), Characters()),
+    (SPLIT, CaseFold(), NormalizeUtf8("NFKC")),
+    (Lower(), SPLIT, PAIRS),
+    (SPLIT, PAIRS, Join(b"<", b">")),
+    (SPLIT, NGrams(b"_", (2,)), NGrams(b"+", (2,))),
+)
+WHOLE_TEXTS: tuple[tuple[Step, ...], ...] = (
+    (),
+    (Lower(),),
+    (Strip(), SplitOn(b" ")),
+    (SplitOn(b" "), DropEmpty()),
+    (SplitAtAny(b" ,"),),
+    (SplitAtAny(b" ", skip_empty=False), PAIRS),
+    (Join(b"[START] ", b" [END]"), SPLIT),
+    (RegexReplace("^.", "x"), SPLIT),
+    (RegexReplace("a b", "ab"), SPLIT),
+    (RegexReplace(r"\s", ""), SPLIT),
+    (RegexReplace(r"\s+", "_"), SPLIT),
+    (RegexReplace("a", "b", every=False), SPLIT),
+    (SplitWhitespace(1), SPLIT),
+    (Substr(0, 0), SPLIT),
+    (Characters(Decoding("ignore")),),
+    (Transcode(), SPLIT),
+    (Matches("[a-z]+|b c"),),
+    (ScriptSplit(False),),
+    (RegexSplit(r"\s", ""),),
+    parse_rule("ptb"),
+)
+BLANKS = ("\u00a0", "\u2028", "\u3000", "\x1c", "\x85", *" \t\n\v\f\r")
+TEXT = (
+    assigned_text(16).map(str.encode)
+    | st.lists(st.sampled_from(["a", "B", "b c", "x,y", "\0", "naïve", *BLANKS]), max_size=12).map(
+        lambda parts: "".join(parts).encode()
+    )
+    | st.binary(max_size=8)
+)
+TEXTS = st.lists(TEXT, max_size=6)
+
+
+def expanded(coded: Coded) -> list[list[bytes]]:
+    """The words of each text that codes stand for."""
+    distinct = as_bytes(coded.distinct)
+    flat = [distinct[code] for code in coded.codes.tolist()]
+    bounds = coded.offsets.tolist()
+    return [flat[start:end] for start, end in pairwise(bounds)]
+
+
+def shown(steps: tuple[Step, ...]) -> str:
+    return "+".join(type(step).__name__ for step in steps) or "none"
+
+
+@pytest.mark.parametrize("steps", [*BETWEEN_BLANKS, *WHOLE_TEXTS], ids=shown)
+@given(texts=TEXTS, before=TEXTS, after=TEXTS)
+@example(texts=[], before=[], after=[])
+@example(texts=[b"", b""], before=[b"a"], after=[b"b"])
+@example(texts=[b" a ", b"\ta\n", b" ", b"a\0b c", b"a  b\r\n"], before=[b"x y"], after=[b"z"])
+def test_coded_words_are_those_of_the_cut(
+    steps: tuple[Step, ...], texts: list[bytes], before: list[bytes], after: list[bytes]
+) -> None:
+    """What ``coded`` gives are the words of ``cut``; also of a slice of a longer array."""
+    rule = Rule(steps)
+    wanted = per_text(rule.cut(string_array(texts)))
+    assert expanded(rule.coded(string_array(texts))) == wanted
+    part = string_array([*before, *texts, *after]).slice(len(before), len(texts))
+    assert expanded(rule.coded(part)) == wanted
+    assert per_text(rule.cut(part)) == wanted
+
+
+@given(pattern=st.sampled_from([r"[^\w\s]", "[a ]", r"\s", r"\W", "[^b]"]), texts=TEXTS)
+@example(pattern=r"\W", texts=[b"foo (bar"])
+@pytest.mark.parametrize("rewrite", [r"\1", r" \1 ", r"\0", "", " ", "x"])
+@pytest.mark.parametrize("form", ["({})", "({}+)", "{0}|({0})"])
+def test_replacements_that_look_local_are(
+    form: str, rewrite: str, pattern: str, texts: list[bytes]
+) -> None:
+    """A replacement is worked between blanks only where that makes no difference."""
+    rule = Rule((RegexReplace(form.format(pattern), rewrite), SPLIT))
+    assert expanded(rule.coded(string_array(texts))) == per_text(rule.cut(string_array(texts)))
+
+
+@pytest.mark.parametrize("pattern", [r"(\W)+", "([x ])+"])
+def test_the_last_of_a_run_may_be_another_character(pattern: str) -> None:
+    """Of a run with a blank in it ``\\1`` may keep another character: the words grow together."""
+    rule = Rule((RegexReplace(pattern, r"\1"), SPLIT))
+    texts = string_array(["foo (bar", "y xxz"])
+    assert expanded(rule.coded(texts)) == per_text(rule.cut(texts))
+
+
+@pytest.mark.parametrize("steps", BETWEEN_BLANKS, ids=shown)
+def test_rules_that_are_worked_between_blanks(steps: tuple[Step, ...]) -> None:
+    """Common rules take the fast way, on texts without a NUL."""
+    assert Rule(steps).works_between_blanks(string_array(["a b", ""]))
+    assert not Rule(steps).works_between_blanks(string_array(["a b", "c\0d"]))
+
+
+@pytest.mark.parametrize("steps", WHOLE_TEXTS, ids=shown)
+def test_rules_that_need_whole_texts(steps: tuple[Step, ...]) -> None:
+    """A rule that looks across blanks, or that keeps them, does not."""
+    assert not Rule(steps).works_between_blanks(string_array(["a b", ""]))
+
+
+def test_distinct_words_are_looked_at_once() -> None:
+    """However often a piece stands in the texts, a step sees it once."""
+    coded = Rule((Lower(), SPLIT)).coded(string_array(["A b a\n", "a B  ", "b"] * 1000))
+    assert len(coded.codes) == 6000
+    assert len(coded.distinct) < 10
+
+
+VARIANTS: tuple[tuple[Step, ...], ...] = (
+    (),
+    *((step,) for step in (Lower(), Lower(utf8=True), Upper(), LowerEveryScript(), CaseFold())),
+    (RegexReplace("a", "b"),),
+    (RegexReplace("a", "c"),),
+    (RegexReplace("b", "b"),),
+    (RegexReplace("a", "b", every=False),),
+    (SplitWhitespace(),),
+    (SplitWhitespace(1),),
+    (SplitWhitespace(2),),
+    (SplitOn(b" "),),
+    (SplitOn(b","),),
+    (SplitOn(b",", 1),),
+    (SplitAtAny(b" "),),
+    (SplitAtAny(b","),),
+    (SplitAtAny(b" ", skip_empty=False),),
+    (Join(b"a", b"b"),),
+    (Join(b"b", b"b"),),
+    (Join(b"a", b"a"),),
+    (Substr(0, 1),),
+    (Substr(1, 1),),
+    (Substr(0, 2),),
+    (Substr(0, 1, "UTF8_CHAR"),),
+    *((Transcode(Decoding(errors)),) for errors in ("replace", "ignore", "strict")),
+    (Transcode(Decoding(replacement=33)),),
+    (Transcode(Decoding(controls=True)),),
+    (Characters(),),
+    *((NormalizeUtf8(form),) for form in ("NFC", "NFD", "NFKC", "NFKD")),
+    (NGrams(b" ", (2,)),),
+    (NGrams(b"_", (2,)),),
+    (NGrams(b" ", (1, 2)),),
+    (NGrams(b" ", (2,), left_pad=b"<"),),
+    (NGrams(b" ", (2,), right_pad=b"<"),),
+    (NGrams(b" ", (2,), pad_width=1),),
+    (NGrams(b" ", (2,), preserve_short=True),),
+    (RegexSplit(r"\s", ""),),
+    (RegexSplit(r"\s", "x"),),
+    (ScriptSplit(True),),
+    (ScriptSplit(False),),
+    (WhitespaceSplit(),),
+    (WhitespaceSplit(version=2),),
+    (Matches("a"),),
+    (Matches("b"),),
+    (Lower(), SplitWhitespace()),
+    (SplitWhitespace(), Lower()),
+    (Strip(),),
+    (DropEmpty(),),
+)
+
+
+def test_fingerprints_tell_rules_apart() -> None:
+    """Rules that differ in any step, its parameters or the order have different fingerprints."""
+    for one, other in combinations(VARIANTS, 2):
+        assert Rule(one) != Rule(other)
+        assert Rule(one).fingerprint != Rule(other).fingerprint, (one, other)
+
+
+def test_fingerprints_are_the_same_everywhere() -> None:
+    """Equal rules have one fingerprint, in this process and in any other."""
+    wanted = "3ef63b894dd64c332d1b6d79c1b03a3e6ab42e21ec37af9ca36b374978a58903"
+    assert Rule((Lower(), SplitWhitespace())).fingerprint == wanted
+    code = (
+        "from vocabtool.tokenization.rule import Rule;"
+        "from vocabtool.tokenization.strings import *; "
+        "print(Rule((Lower(), SplitWhitespace())).fingerprint)"
+    )
+    for seed in ("1", "2"):
+        command = [sys.executable, "-c", code]
+        environ = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
+        done = subprocess.run(command, capture_output=True, check=True, env=environ)
+        assert done.stdout.decode().strip() == wanted
+
+
+def test_rules_are_told_in_plain_words() -> None:
+    """Each step is a line; a rule without steps is told, too."""
+    assert Rule((Lower(), SplitOn(b"\n"))).describe() == (
+        "lower-case A to Z",
+        r"split at each '\n'",
+    )
+    assert Rule(()).describe() == ("the whole text is one word",)

@@ -1,0 +1,158 @@
+"""The pieces that words are made of: those of the sentencepiece library, blanks and all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import ROOT
+from vocabtool.oov.counter import OovCounter
+from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.model_words import Words
+
+SHARED = Path(os.environ.get("VOCABTOOL_SHARED", Path(__file__).parents[3] / "shared"))
+FILES = SHARED / "files" / "sentencepiece"
+WORDS = ("alpha", "beta", "gamma", "naïve", "日本語", "running", "    y", "=", "1", "▁", "don't")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "unigram": {},
+    "bpe": {"model_type": "bpe"},
+    "char": {"model_type": "char"},
+    "word": {"model_type": "word", "vocab_size": 15},
+    "as Mistral's": {
+        "model_type": "bpe",
+        "byte_fallback": True,
+        "vocab_size": 330,
+        "remove_extra_whitespaces": False,
+        "normalization_rule_name": "identity",
+        "allow_whitespace_only_pieces": True,
+    },
+    "spaces kept, none before": {"remove_extra_whitespaces": False, "add_dummy_prefix": False},
+    "across words": {"split_by_whitespace": False, "remove_extra_whitespaces": False},
+    "space behind": {"treat_whitespace_as_suffix": True, "remove_extra_whitespaces": False},
+    "case folded": {"normalization_rule_name": "nfkc_cf"},
+    "symbols of the user's": {"user_defined_symbols": ["<x>", "  ", "▁▁"], "model_type": "bpe"},
+}
+REAL = [
+    pytest.param(name, marks=pytest.mark.skipif(not (FILES / name).is_file(), reason=f"no {name}"))
+    for name in ("sp.model", "tokenizer.model.v1")  # Google's and Mistral's
+]
+HOSTILE = (
+    *(
+        "    y = 1",
+        "▁",
+        "a ▁ b",
+        "  ",
+        "",
+        "\t\n",
+        "▁▁a▁",
+        "\u3000日本 語",
+        "<s></s><unk>",
+        "<0x41>",
+    ),
+    *("🎉 ok", "a\0b", "e\u0301", "<x>  <x>", "\u2581\u2582", "don't  don't", " \u00a0x", "\ufffd"),
+)
+TEXTS = st.text(st.sampled_from([*" ▁ab=1<x>\té日\u3000🎉\n"]) | st.characters(codec="utf-8"))
+
+
+@cache
+def trained(name: str) -> bytes:
+    """A small model with the options of that name."""
+    choose = random.Random(0)
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(" ".join(choose.choices(WORDS, k=8)) for _ in range(300)),
+        model_writer=written,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **{"vocab_size": 60, **OPTIONS[name]},
+    )
+    return written.getvalue()
+
+
+@cache
+def model(name: str) -> bytes:
+    """One trained here, or a real one."""
+    if name in OPTIONS:
+        return trained(name)
+    return (FILES / name).read_bytes()
+
+
+@cache
+def words_of(name: str, folder: Path) -> Words:
+    file = folder / f"{name}.model"
+    file.write_bytes(model(name))
+    return Words.of(file)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+def pieces_of(words: Words, text: str) -> tuple[list[str], list[str]]:
+    """The pieces of a text, and those of them that are unknown."""
+    judged = words.judge([text])
+    assert judged.spelled is not None
+    pieces = [piece for code in judged.codes.tolist() for piece in judged.spelled.of(code)]
+    return [p.decode() for p, _ in pieces], [p.decode() for p, known in pieces if not known]
+
+
+@pytest.mark.parametrize("name", [*OPTIONS, *REAL])
+@settings(deadline=None)
+@given(texts=st.lists(TEXTS, max_size=5))
+@example(texts=[*HOSTILE])
+def test_pieces_are_the_librarys(name: str, folder: Path, texts: list[str]) -> None:
+    """The same pieces in the same order; the unknown ones are those with the unknown id."""
+    words = words_of(name, folder)
+    library = sentencepiece.SentencePieceProcessor(model_proto=model(name))
+    for text in texts:
+        pieces = library.encode(text, out_type=str)
+        ids = library.encode(text)
+        unknown = [p for p, i in zip(pieces, ids, strict=True) if i == library.unk_id()]
+        assert pieces_of(words, text) == (pieces, unknown)
+
+
+def test_words_shows_them(folder: Path) -> None:
+    """The command's JSON and its columns hold every piece, and mark the unknown one."""
+    file = folder / "unigram.model"
+    words_of("unigram", folder)
+    run = [sys.executable, "-m", "vocabtool", "words", str(file)]
+    library = sentencepiece.SentencePieceProcessor(model_proto=trained("unigram"))
+    text = "alpha🎉 ▁ beta"
+    done = subprocess.run(
+        [*run, text, "--format", "json"], capture_output=True, cwd=ROOT, check=True
+    )
+    (found,) = json.loads(done.stdout)["texts"]
+    assert [p for w in found["words"] for p in w["pieces"]] == library.encode(text, out_type=str)
+    first, *others = found["words"]
+    assert (first["word"], first["known"]) == ("alpha🎉", False)
+    assert [first["pieces"][at] for at in first["unknown_pieces"]] == ["🎉"]
+    assert all(word["unknown_pieces"] == [] for word in others)
+    shown = subprocess.run([*run, text], capture_output=True, cwd=ROOT, check=True).stdout.decode()
+    assert "🎉(unknown)" in shown
+
+
+def test_only_oov_leaves_blanks_out(folder: Path) -> None:
+    """``oov`` counts the words between them, however it is asked, and says so."""
+    words = words_of("as Mistral's", folder)
+    texts = ["▁", "=  ", "alpha"]
+    assert [pieces_of(words, text)[0] for text in texts] == [["▁▁"], ["▁=", "▁▁"], ["▁alpha"]]
+    counted, watched = OovCounter(words), OovCounter(words)
+    counted.count([string_array(texts)])
+    list(watched.watch(texts))
+    for counter in (counted, watched):
+        report = counter.report()
+        assert report.tokens == 2
+        assert report.notes == ("2 blank pieces left out: spaces in a row are no word",)

@@ -1,0 +1,73 @@
+"""The words of real models, where the collection is there: rules, and the tap where one loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vocabtool.errors import NoVocabulary, VocabtoolError
+from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.model_words import Words
+
+TEXTS = (
+    *(
+        "新华社北京十二月三十一日电",
+        "naïve Café",
+        "didn't",
+        "GOOD-bye",
+        "the quick",
+        "",
+        " ",
+        "a\0b",
+    ),
+    *("👩\u200d🚀 x", "lone\rCR", "no\u00a0break", "İstanbul", "x" * 10_000, "\uff11\uff12 \uff21"),
+)
+
+# What rules make of each model, by hand from its graph: steps, or what is in the way.
+RULES: dict[str, tuple[str, ...] | str] = {
+    "babyweight_estimate": ("leave out what is empty",),
+    "tfdf_adult_rf": (),
+    "tftext_segmenter": ("split into characters", "replace every match of '\\s' by '[SPACE]'"),
+    "tfx_taxi_tft": ("leave out what is empty",),
+    "serving_tftext": "its words are constants",
+    "tfx_taxi_serving_tf1": "ParseExampleV2",
+    "tfx_keras_serving": "no op of the model looks words up",
+    "use_lite_2": "no op of the model looks words up",
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_of_real_models(name: str, shared: Path) -> None:
+    """The steps are those of the graph, or the op in the way is named."""
+    wanted = RULES[name]
+    if isinstance(wanted, str):
+        with pytest.raises(VocabtoolError, match=wanted):
+            Words.of(shared / "models" / name)
+    else:
+        shown = Words.of(shared / "models" / name).describe()
+        assert shown == (wanted or ("the whole text is one word",))
+
+
+def test_the_words_of_use_lite_are_those_of_its_tokenizer(shared: Path) -> None:
+    """Ids come in: with the tokenizer in its assets as the rule, pieces and unknown words."""
+    model = shared / "models" / "use_lite_2"
+    with pytest.raises(NoVocabulary, match="--rule"):
+        Words.of(model)
+    words = Words.of(model, rule=f"sentencepiece:{model}/assets/universal_encoder_8k_spm.model")
+    assert words.unknown("I love to use 日本 ☃") == ["日本", "☃"]
+    assert words.pieces("Xapian") == ["▁X", "ap", "ian"]
+
+
+def test_rule_and_tap_agree_on_a_real_model(shared: Path) -> None:
+    """The only one of the collection that loads and takes one text: a Chinese segmenter."""
+    pytest.importorskip("tensorflow_text", reason="the model holds its ops")
+    model = shared / "models" / "tftext_segmenter"
+    rule, tap = Words.of(model), Words.of(model, exact=True)
+    assert rule.vocabulary.name == tap.vocabulary.name == "hash_table"
+    given = string_array(TEXTS)
+    by_rule, by_tap = rule.split(given).to_pylist(), tap.split(given).to_pylist()
+    assert [[(w["word"], w["known"]) for w in row] for row in by_rule] == [
+        [(w["word"], w["known"]) for w in row] for row in by_tap
+    ]
+    assert sum(w["known"] for row in by_rule for w in row) > 10

@@ -1,0 +1,285 @@
+"""Entries that are pieces of words: no rule of whole words, but the tokenizer that makes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+import vocabtool
+from tests.conftest import ROOT
+from vocabtool import Index, VocabtoolError, Words, open_encoder
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.tokenization.model_words import tokenizer_of
+from vocabtool.vocabulary import Marker, Vocabulary
+
+SENTENCES = ["the storage permissions", "naïve 日本 cafés", "def f(x):    return x", "unknowable"]
+TEXTS = ["the storages", "", "    return  zzz", "日本☃ 🎉", "the the permission"]
+MARKED: dict[Marker, list[str]] = {
+    "▁": ["▁the", "▁sto", "rage", "s"],
+    "Ġ": ["Ġthe", "Ġsto", "rage", "s"],
+    " ": [" the", " sto", "rage", "s"],
+    "##": ["the", "sto", "##rage", "##s"],
+    "</w>": ["the</w>", "sto", "rage</w>", "s"],
+    "@@": ["the", "sto@@", "rage", "s"],
+}
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vocabtool", *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.fixture(scope="module", params=["wordpiece", "byte-level", "sentencepiece"])
+def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained tokenizer as a file."""
+    folder = tmp_path_factory.mktemp("tokenizer")
+    lines = [*(ROOT / "README.md").read_text("utf-8").splitlines()[:300], *SENTENCES * 9]
+    if request.param == "sentencepiece":
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_prefix=str(folder / "spiece"),
+            vocab_size=800,
+            remove_extra_whitespaces=False,
+            hard_vocab_limit=False,
+            minloglevel=2,
+        )
+        return folder / "spiece.model"
+    made: Any
+    trainer: Any
+    if request.param == "wordpiece":
+        made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(vocab_size=800, special_tokens=["[UNK]"])
+    else:
+        made = Tokenizer(models.BPE())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=1_000, initial_alphabet=alphabet)
+    made.train_from_iterator(lines, trainer)
+    made.save(str(folder / "tokenizer.json"))
+    return folder / "tokenizer.json"
+
+
+def library(file: Path, text: str) -> tuple[list[str], list[bool]]:
+    """The owner's pieces, and which of them it knows."""
+    if file.suffix == ".model":
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(file))
+        known = [i != processor.unk_id() for i in processor.encode(text)]
+        return processor.encode(text, out_type=str), known
+    pieces = Tokenizer.from_file(str(file)).encode(text, add_special_tokens=False).tokens
+    return pieces, [piece != "[UNK]" for piece in pieces]
+
+
+@pytest.fixture
+def vectors(tokenizer: Path, tmp_path: Path) -> Path:
+    """``w.npy`` beside ``w.txt``: the pieces in another order than the tokenizer's."""
+    entries = [*vocabtool.extract(tokenizer).stored][::-1]
+    rows = np.random.default_rng(0).normal(size=(len(entries), 5)).astype(np.float32)
+    np.save(tmp_path / "w.npy", rows)
+    (tmp_path / "w.txt").write_bytes(b"".join(entry + b"\n" for entry in entries))
+    return tmp_path / "w.npy"
+
+
+def means(tokenizer: Path, vectors: Path) -> NDArray[np.float64]:
+    """The mean of the rows of each text's known pieces, of unit length."""
+    entries = vectors.with_suffix(".txt").read_text("utf-8").split("\n")[:-1]
+    matrix = np.load(vectors).astype(np.float64)
+    found = np.zeros((len(TEXTS), matrix.shape[1]))
+    for at, text in enumerate(TEXTS):
+        pairs = zip(*library(tokenizer, text), strict=True)
+        rows = [entries.index(piece) for piece, known in pairs if known]
+        if rows:
+            mean = matrix[rows].mean(axis=0)
+            found[at] = mean / np.linalg.norm(mean)
+    return found
+
+
+def pieces_of(words: Words, text: str) -> list[str]:
+    judged = words.judge([text])
+    assert judged.spelled is not None
+    return [p.decode() for code in judged.codes.tolist() for p, _ in judged.spelled.of(code)]
+
+
+@pytest.mark.parametrize("marker", MARKED)
+@pytest.mark.parametrize("rule", ["whitespace", "lower", "keras", "ptb", "regex:[a-z]+"])
+def test_pieces_get_no_word_rule(marker: Marker, rule: str) -> None:
+    """Whichever marks they bear, and whichever rule is named."""
+    entries = Vocabulary("pieces", "list", ByteStrings.of(map(str.encode, MARKED[marker])))
+    with pytest.raises(VocabtoolError, match=r"pieces of words .*--rule tokenizer:FILE"):
+        Words.of(entries, rule=rule)
+
+
+def test_what_says_that_it_holds_pieces_gets_none_either() -> None:
+    """A model of pieces without marks: Chinese characters, say."""
+    entries = Vocabulary("pieces", "unigram", ByteStrings.of(["日".encode(), "本".encode()]))
+    with pytest.raises(VocabtoolError, match=r"pieces of words \(of unigram\)"):
+        Words.of(entries, rule="whitespace")
+
+
+REAL = [ROOT / "data" / "small_glove.txt"]
+STRANGE = ["#", "##", "@@", "▁", "</w>", "Ġ", " ", "##a", "▁▁", "x@@", "#metoo", "Ġorġ"]
+
+
+@pytest.mark.parametrize("strange", [[], STRANGE])
+def test_lists_of_words_keep_their_rules(strange: list[str]) -> None:
+    """Real words, and among them what looks like a mark: web crawls have a few of those."""
+    words = [*vocabtool.extract(REAL[0]), *strange]
+    entries = Vocabulary("words", "vectors", ByteStrings.of(map(str.encode, words)))
+    assert Words.of(entries, rule="ptb").unknown("the market") == []
+    gensim = pytest.importorskip("gensim")
+    folder = Path(gensim.__file__).parent / "test" / "test_data"
+    for name in ("lee_fasttext.vec", "euclidean_vectors.bin", "test_glove.txt", "toy-model.vec"):
+        assert Words.of(folder / name, rule="lower").how == "named"
+
+
+def test_real_words(shared: Path) -> None:
+    """20,000 English words."""
+    encoder = open_encoder(shared / "vectors" / "words20k.npz", weights="none")
+    assert encoder.words is not None
+    assert encoder.words.how == "named"
+
+
+def test_words_by_a_tokenizer(tokenizer: Path, vectors: Path) -> None:
+    """Its pieces, with the ids that these entries have; a word is known if all its pieces are."""
+    words = Words.of(vectors.with_suffix(".txt"), rule=f"tokenizer:{tokenizer}")
+    entries = [*words.vocabulary]
+    for text in TEXTS:
+        pieces, known = library(tokenizer, text)
+        assert pieces_of(words, text) == pieces
+        (row,) = words.split([text]).to_pylist()
+        assert all(word["known"] for word in row) == all(known)
+        single = [word for word in row if word["pieces"] == 1 and word["known"]]
+        assert all(entries[word["id"]] in pieces for word in single)
+    assert words.fingerprint == tokenizer_of(tokenizer).fingerprint
+
+
+def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
+    """Stands for the tokenizer.json or the .model in it; an empty one is refused."""
+    (tmp_path / "empty").mkdir()
+    entries = vectors.with_suffix(".txt")
+    with pytest.raises(VocabtoolError, match=r"empty: no such file; .* or a folder with one"):
+        Words.of(entries, rule=f"tokenizer:{tmp_path}/empty")
+    of_folder = Words.of(entries, rule=f"tokenizer:{tokenizer.parent}")
+    of_file = Words.of(entries, rule=f"tokenizer:{tokenizer}")
+    assert of_folder.split(TEXTS).equals(of_file.split(TEXTS))
+    # an index keeps the file, and needs the folder no more
+    index = tmp_path / "index"
+    made = run("index", ROOT / "data" / "small_glove.txt", "-o", index, "--model", vectors,
+               "--rule", f"tokenizer:{tokenizer.parent}")  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert next(index.glob("tokenizer-*")).read_bytes() == tokenizer.read_bytes()
+
+
+def test_a_piece_that_is_no_entry(tokenizer: Path) -> None:
+    """It makes a word unknown, although the tokenizer knows it."""
+    own = tokenizer_of(tokenizer)
+    (row,) = own.split(["the"]).to_pylist()
+    missing = pieces_of(own, "the")[-1]
+    left = [entry for entry in own.vocabulary if entry != missing]
+    entries = Vocabulary("fewer", "list", ByteStrings.of(map(str.encode, left)))
+    words = Words.of(entries, rule=f"tokenizer:{tokenizer}")
+    assert [word["known"] for word in row] == [True]
+    assert words.unknown("the") == ["the"]
+
+
+def test_another_tokenizer_is_refused(tokenizer: Path, tmp_path: Path) -> None:
+    """And so is what cuts no texts, with the reason."""
+    glove = ROOT / "data" / "small_glove.txt"
+    for rule, message in {
+        f"tokenizer:{tokenizer}": "it is not this model's tokenizer",
+        f"tokenizer:{glove}": "does not say how texts are cut",
+        f"tokenizer:{tmp_path}/none.json": "no such file; wanted a tokenizer.json",
+    }.items():
+        with pytest.raises(VocabtoolError, match=message):
+            Words.of(glove, rule=rule)
+
+
+def test_an_encoder_of_pieces(tokenizer: Path, vectors: Path) -> None:
+    """The mean of the rows of a text's pieces; refused without the tokenizer."""
+    with pytest.raises(VocabtoolError, match=r"--rule tokenizer:FILE"):
+        open_encoder(vectors)
+    with pytest.raises(VocabtoolError, match=r"--rule tokenizer:FILE"):
+        open_encoder(vectors, rule="ptb")
+    encoder = open_encoder(vectors, rule=f"tokenizer:{tokenizer}", weights="none")
+    np.testing.assert_allclose(encoder.encode(TEXTS), means(tokenizer, vectors), atol=1e-6)
+
+
+def test_an_index_keeps_its_tokenizer(tokenizer: Path, tmp_path: Path) -> None:
+    """It opens where the file is gone, and ``verify`` reads the copy."""
+    entries = vocabtool.extract(tokenizer)
+    with pytest.raises(VocabtoolError, match=r"--rule tokenizer:FILE"):
+        Index.create(tmp_path / "index", dim=2, vocabulary=entries)
+    assert not (tmp_path / "index").exists()
+    moved = tmp_path / tokenizer.name
+    moved.write_bytes(tokenizer.read_bytes())
+    rule = f"tokenizer:{moved}"
+    index = Index.create(tmp_path / "index", dim=2, vocabulary=entries, rule=rule)
+    with index.writer() as writer:
+        writer.add([{"id": "1", "text": TEXTS[0]}], np.ones((1, 2), np.float32))
+    moved.unlink()
+    opened = Index.open(tmp_path / "index")
+    found = opened.search("storage permissions", vector=np.ones(2, np.float32), explain=True)
+    assert [word.known for word in found.query.words] == [True, True]
+    assert opened.verify().documents == 1
+    other = tmp_path / "index" / f"tokenizer-{'0' * 64}"
+    other.write_text("of an index that was here before")
+    with opened.writer() as writer:
+        writer.delete(["1"])
+    (copy,) = (tmp_path / "index").glob("tokenizer-*")
+    assert copy != other
+    data = bytearray(copy.read_bytes())
+    data[-1] ^= 1
+    copy.write_bytes(data)
+    with pytest.raises(VocabtoolError, match=copy.name):
+        Index.open(tmp_path / "index").verify()
+
+
+def test_commands(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
+    """``words``, ``oov``, ``diff``, ``embed`` and ``index`` take it; without it they say so."""
+    rule = ("--rule", f"tokenizer:{tokenizer}")
+    entries = vectors.with_suffix(".txt")
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(TEXTS), "utf-8")
+    refused = [
+        run("words", entries, "the", "--rule", "lower"),
+        run("oov", entries, corpus, "--rule", "whitespace"),
+        run("embed", corpus, "--model", vectors, "-o", tmp_path / "shards"),
+        run("index", corpus, "--model", vectors, "-o", tmp_path / "refused"),
+    ]
+    for done in refused:
+        assert done.returncode == 3
+        assert "--rule tokenizer:FILE" in done.stderr
+    shown = run("words", entries, TEXTS[0], *rule, "--format", "json")
+    (text,) = json.loads(shown.stdout)["texts"]
+    pieces = [piece for word in text["words"] for piece in word["pieces"]]
+    assert pieces == library(tokenizer, TEXTS[0])[0]
+    counted = json.loads(run("oov", entries, corpus, *rule, "--format", "json").stdout)
+    own = json.loads(run("oov", tokenizer, corpus, "--format", "json").stdout)
+    assert counted["tokens"] == own["tokens"]
+    told = run("diff", entries, tokenizer, "--corpus", corpus, *rule, "--format", "json")
+    use = json.loads(told.stdout)["use"]["tokens"]
+    each = [library(tokenizer, line) for line in TEXTS]
+    assert use["all"] == sum(len(pieces) for pieces, _ in each)
+    assert use["both"] == sum(sum(known) for _, known in each)
+    made = run(
+        *("index", corpus, "--model", vectors, *rule, "--weights", "none", "-o", tmp_path / "made")
+    )
+    assert made.returncode == 0, made.stderr
+    found = run("search", tmp_path / "made", "permission", "--explain")
+    assert found.returncode == 0, found.stderr
+    assert "permission" in found.stdout
+    embedded = run(
+        *("embed", corpus, "--model", vectors, *rule, "--weights", "none", "-o", tmp_path / "run")
+    )
+    assert embedded.returncode == 0, embedded.stderr

@@ -1,0 +1,317 @@
+"""The public ``Words`` and ``OovCounter`` on a real model, of which a person can tell the words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vocabtool
+from tests.conftest import ROOT
+from vocabtool import OovCounter, Words
+from vocabtool.documents.reading import Document
+from vocabtool.errors import NotFound, NoVocabulary, VocabtoolError
+from vocabtool.oov import counter as counters
+from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.strings import Lower, RegexReplace, SplitWhitespace
+
+MODEL = ROOT / "data" / "sentence_encoder"
+TEXT = "I love to use Xapian!"
+SPLIT = pa.list_(
+    pa.struct(
+        [
+            ("word", pa.binary()),
+            ("id", pa.int64()),
+            ("known", pa.bool_()),
+            ("pieces", pa.int32()),
+        ]
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def words() -> Words:
+    """The words of the model in data/."""
+    return Words.of(MODEL)
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> frozenset[bytes]:
+    """Its entries, as ``extract`` gives them."""
+    return frozenset(vocabtool.extract(MODEL).stored)
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same entries as a list of words."""
+    path = tmp_path_factory.mktemp("listed") / "words.parquet"
+    vocabtool.save(vocabtool.extract(MODEL), path)
+    return path
+
+
+# Words
+
+
+def test_what_a_model_tells(words: Words) -> None:
+    """Which vocabulary, and how a text becomes words, in plain words."""
+    assert (words.vocabulary.name, len(words.vocabulary)) == ("Embeddings_words", 2000)
+    assert (words.how, words.others, words.notes) == ("recovered", (), ())
+    assert words.describe() == (
+        "lower-case (every script)",
+        r"replace every match of '([^\pL\pM\pN_\s])' by ' \1 '",
+        "split at whitespace",
+    )
+    marks = RegexReplace(r"([^\pL\pM\pN_\s])", r" \1 ")
+    assert words.fingerprint == Rule((Lower(utf8=True), marks, SplitWhitespace())).fingerprint
+
+
+def test_split(words: Words) -> None:
+    """Each text is a list of its words: as looked up, with id, known or not."""
+    found = words.split([TEXT, "", b"caf\xc3\xa9 \xff", "<UNK>"])
+    assert found.type == SPLIT
+    ids = [84, 1931, 16, 187, 0, 286]
+    keys = [b"i", b"love", b"to", b"use", b"xapian", b"!"]
+    row = [
+        {"word": word, "id": number, "known": number != 0, "pieces": None}
+        for word, number in zip(keys, ids, strict=True)
+    ]
+    unknown = {"id": 0, "known": False, "pieces": None}
+    assert found.to_pylist()[:2] == [row, []]
+    assert found.to_pylist()[2][0] == {"word": "café".encode(), **unknown}
+    assert [word["word"] for word in found.to_pylist()[3]] == [b"<", b"unk", b">"]
+
+
+def test_unknown(words: Words) -> None:
+    """The words that the model does not know, in order, as often as they stand."""
+    assert words.unknown(TEXT) == ["xapian"]
+    assert words.unknown("Zyzzyva the Xapian, zyzzyva") == ["zyzzyva", "xapian", "zyzzyva"]
+    assert words.unknown("I love to use it") == []
+    assert words.unknown("") == []
+    assert words.unknown(TEXT.encode()) == ["xapian"]
+
+
+@given(st.lists(st.text(st.sampled_from("theI love.,!é \n\0日"), max_size=12), max_size=5))
+def test_known_and_unknown_are_all_words(
+    words: Words, vocabulary: frozenset[bytes], texts: list[str]
+) -> None:
+    """A word is known where the vocabulary holds it, and only there; ids are the vocabulary's."""
+    ids = dict(zip(words.vocabulary.stored, words.vocabulary.id_array().tolist(), strict=True))
+    for text, row in zip(texts, words.split(texts).to_pylist(), strict=True):
+        for word in row:
+            assert word["known"] == (word["word"] in vocabulary)
+            assert word["id"] == ids.get(word["word"], 0)
+        missing = [word["word"].decode() for word in row if not word["known"]]
+        assert words.unknown(text) == missing
+
+
+def test_texts_of_every_kind(words: Words) -> None:
+    """Lists, generators and Arrow arrays of any string type, sliced or in chunks, are texts."""
+    texts = ["I love", "xapian", "", "to use"]
+    wanted = words.split(texts)
+    array = pa.array(texts)
+    for kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary()):
+        assert words.split(array.cast(kind)).equals(wanted)
+        assert words.split(array.cast(kind).slice(1)).to_pylist() == wanted.to_pylist()[1:]
+    assert words.split(iter(texts)).equals(wanted)
+    assert words.split(tuple(text.encode() for text in texts)).equals(wanted)
+    assert words.split(pa.chunked_array([array[:1], array[1:]])).equals(wanted)
+    assert words.split([]).to_pylist() == []
+
+
+def test_what_is_no_texts(words: Words) -> None:
+    """One text instead of several, and a null, are refused."""
+    for text in ("a text", b"a text"):
+        with pytest.raises(TypeError, match="wanted several texts, got one"):
+            words.split(text)
+    with pytest.raises(VocabtoolError, match="a text that is null is not a text"):
+        words.split(pa.array(["a", None]))
+
+
+def test_a_list_of_words_and_a_rule(words: Words, listed: Path) -> None:
+    """A list needs a rule; with one it knows what the model knows of the same words."""
+    with pytest.raises(VocabtoolError, match="a list of words does not say how"):
+        Words.of(listed)
+    by_rule = Words.of(listed, rule="lower")
+    assert (by_rule.how, by_rule.vocabulary) == ("named", words.vocabulary)
+    assert by_rule.unknown("I love to use Xapian") == words.unknown("I love to use Xapian")
+    assert by_rule.unknown(TEXT) == ["xapian!"]
+    assert Words.of(MODEL, rule="lower").split([TEXT]).equals(by_rule.split([TEXT]))
+    assert Words.of(str(listed), rule="keras").unknown(TEXT) == ["xapian"]
+
+
+def test_errors() -> None:
+    """What is not there is said by the error that a caller would expect."""
+    with pytest.raises(NotFound, match="nowhere"):
+        Words.of("nowhere")
+    with pytest.raises(NoVocabulary, match=r"(?s)no vocabulary named 'x'.*\n  Embeddings_words"):
+        Words.of(MODEL, name="x")
+    with pytest.raises(VocabtoolError, match="'x' is not a rule"):
+        Words.of(MODEL, rule="x")
+    with pytest.raises(VocabtoolError, match="name no rule"):
+        Words.of(MODEL, rule="lower", exact=True)
+
+
+# OovCounter
+
+
+@dataclass(frozen=True)
+class Note:
+    """A document of somebody else's making."""
+
+    text: str
+
+
+def test_documents_pass_unchanged(words: Words) -> None:
+    """What comes out are the very objects that went in, in order, whatever they are."""
+    documents: list[Document | Note | str | bytes] = [
+        Document("a", "Xapian"),
+        Note("Zyzzyva"),
+        "love",
+        b"to \xff",
+        Note(""),
+    ]
+    counter = OovCounter(words)
+    passed = [*counter.watch(documents)]
+    assert [id(document) for document in passed] == [id(document) for document in documents]
+    report = counter.report(model="m", sources=("s",))
+    assert (report.documents, report.documents_unknown) == (5, 3)
+    assert (report.tokens, report.tokens_unknown) == (5, 3)
+    assert [found.word for found in report.commonest()] == [b"xapian", b"zyzzyva", b"\xef\xbf\xbd"]
+    assert (report.header.model, report.header.sources) == ("m", ("s",))
+    assert report.header.vocabulary == "Embeddings_words"
+    assert report.header.fingerprint == words.fingerprint
+
+
+def endless(taken: list[int]) -> Iterator[str]:
+    for number in count():
+        taken.append(number)
+        yield f"love xapian{number}"
+
+
+@pytest.mark.parametrize("number", [1, 5, counters.WATCHED, counters.WATCHED + 1])
+def test_watching_is_lazy(number: int, words: Words) -> None:
+    """Of an endless stream little more is taken than is asked for; what passed is counted."""
+    taken: list[int] = []
+    counter = OovCounter(words)
+    watched = counter.watch(endless(taken))
+    assert taken == []
+    assert [*islice(watched, number)] == [f"love xapian{i}" for i in range(number)]
+    assert len(taken) <= number + counters.WATCHED
+    watched.close()  # type: ignore[attr-defined]  # it is a generator
+    assert counter.report().documents == number
+    assert counter.report().tokens_unknown == number
+
+
+def test_long_documents_are_not_gathered(words: Words) -> None:
+    """Of long documents fewer are held at a time."""
+    taken: list[int] = []
+
+    def long() -> Iterator[str]:
+        for number in count():
+            taken.append(number)
+            yield "love " * (counters.WATCHED_BYTES // 10)
+
+    next(OovCounter(words).watch(long()))
+    assert len(taken) <= 3
+
+
+def test_half_characters(words: Words) -> None:
+    """A text with half a character in it, as JSON may bring it, passes and is counted."""
+    counter = OovCounter(words)
+    assert [*counter.watch(["love \ud83d", "love \udcff"])] == ["love \ud83d", "love \udcff"]
+    assert (counter.report().documents, counter.report().documents_unknown) == (2, 2)
+
+
+def test_a_stream_that_fails(words: Words) -> None:
+    """An error of the documents' source, or of who takes them, is theirs; what passed counts."""
+
+    def failing() -> Iterator[str]:
+        yield from ["xapian"] * counters.WATCHED
+        raise OSError("the disk is gone")
+
+    counter = OovCounter(words)
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(counter.watch(failing()))
+    assert counter.report().documents == counters.WATCHED
+    watched = counter.watch(["xapian", "love", "never asked for"])
+    assert next(watched) == "xapian"
+    with pytest.raises(KeyError):
+        watched.throw(KeyError)  # type: ignore[attr-defined]  # it is a generator
+    assert counter.report().documents == counters.WATCHED + 1
+
+
+def test_watching_on(words: Words) -> None:
+    """A counter goes on over further streams, and a report is of all so far."""
+    counter = OovCounter(words)
+    assert counter.report().documents == 0
+    assert [*counter.watch([])] == []
+    for number in (1, 2, 3):
+        assert [*counter.watch(["xapian"])] == ["xapian"]
+        assert counter.report().tokens_unknown == number
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["the", "love", "Xapian", "zyzzyva", "a,", "!", "\0", "日本"]))
+    ),
+    st.integers(1, 5),
+)
+def test_watch_and_count_agree(words: Words, lists: list[list[str]], threads: int) -> None:
+    """One by one or in batches and threads, the report is the same, and the sums are Counter's."""
+    texts = [" ".join(some) for some in lists]
+    watched = OovCounter(words)
+    assert [*watched.watch(texts)] == texts
+    counted = OovCounter(words)
+    counted.count(
+        (string_array(texts[i : i + 2]) for i in range(0, len(texts), 2)), threads=threads
+    )
+    assert watched.report() == counted.report()
+    sums = Counter(word for text in texts for word in words.unknown(text))
+    found = {word.word.decode(): word.count for word in counted.report().commonest()}
+    assert found == dict(sums)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_counting_is_lazy(threads: int, words: Words) -> None:
+    """Batches are taken as they are counted: an endless stream that breaks off was not hoarded."""
+    taken = 0
+
+    def batches() -> Iterator[pa.StringArray]:
+        nonlocal taken
+        for _ in range(50):
+            taken += 1
+            yield string_array(["love xapian"])
+        raise KeyboardInterrupt
+
+    counter = OovCounter(words)
+    with pytest.raises(KeyboardInterrupt):
+        counter.count(batches(), threads=threads)
+    assert taken == 50
+    counted = counter.report().documents
+    assert taken - threads - 1 <= counted <= taken
+
+
+def test_an_error_while_counting_is_raised(words: Words) -> None:
+    """What goes wrong in a thread is not lost."""
+    counter = OovCounter(words)
+    with pytest.raises(VocabtoolError, match="null"):
+        counter.count(iter([pa.array(["a"]), pa.array([None], pa.string())]), threads=2)
+
+
+def test_a_small_budget_is_told(words: Words) -> None:
+    """Past its budget a counter estimates and says so; the totals stay exact."""
+    texts = [f"love x{number}q" for number in range(20_000)]
+    counter = OovCounter(words, budget=1 << 16)
+    counter.count([string_array(texts)])
+    report = counter.report()
+    assert (report.documents, report.tokens, report.tokens_unknown) == (20_000, 40_000, 20_000)
+    assert report.estimated
+    assert abs(report.distinct_unknown - 20_000) < 1_000

@@ -1,0 +1,178 @@
+"""Rules recovered from graphs, the tap, and TensorFlow's own layers agree: token for token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensorflow", reason="the oracle of these tests is TensorFlow itself")
+pytest.importorskip("tensorflow_text", reason="some models hold tensorflow-text's tokenizers")
+pytest.importorskip("tf_keras", reason="some models are built by Keras 2")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders.text_models import TEXT_CASES, WITHOUT_TEXTS, TextTruth
+from tests.unicode12 import assigned_text
+from vocabtool.errors import NoVocabulary, VocabtoolError
+from vocabtool.tokenization.cut import as_bytes, per_text, string_array
+from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.sentencepiece_judge import SentencePieceJudge
+
+# Their flatbuffers hold another form of the tokenizer, which only its own op runs.
+NOT_UNDERSTOOD = dict.fromkeys(
+    ("fast_sentencepiece", "fast_sentencepiece_ends"), ("FastSentencepieceTokenize",)
+)
+NAMES = [case.name for case in TEXT_CASES]
+# Texts go whole into SentencePiece's ops: its pieces are compared in tests of their own.
+PLAIN = [name for name in NAMES if "sentencepiece" not in name]
+WORDPIECES = [name for name in PLAIN if name.startswith(("bert", "fast_", "wordpiece"))]
+STUCK = [
+    *("branches_by_text", "branches_by_batch", "joined_with_itself", "formatted"),
+    *("joined_again", "joined_ragged", "numbers", "lengths"),
+]
+WHOLE_WORDS = [name for name in PLAIN if name not in (*WORDPIECES, *STUCK)]
+Built = Callable[[str], tuple[Path, TextTruth]]
+Told = list[list[tuple[bytes, bool]]]
+
+
+def told(words: Words, texts: tuple[bytes, ...]) -> Told:
+    """Each word and whether it is known, by text."""
+    rows = words.split(string_array(texts)).to_pylist()
+    return [[(word["word"], word["known"]) for word in row] for row in rows]
+
+
+def wanted(truth: TextTruth, texts: tuple[bytes, ...]) -> Told:
+    pairs = zip(truth.words(texts), truth.known(texts), strict=True)
+    return [list(zip(words, known, strict=True)) for words, known in pairs]
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("name", [*PLAIN, *NOT_UNDERSTOOD])
+def test_rules_make_the_words_that_tensorflow_makes(name: str, text_model: Built) -> None:
+    """Without TensorFlow the same words, known and unknown, or the op that is in the way."""
+    path, truth = text_model(name)
+    in_the_way = truth.stuck_at or NOT_UNDERSTOOD.get(name, ())
+    assert bool(in_the_way) == (name in (*STUCK, *NOT_UNDERSTOOD))
+    if in_the_way:
+        with pytest.raises(VocabtoolError) as caught:
+            Words.of(path, name=truth.vocabulary)
+        assert any(op in str(caught.value) for op in in_the_way)
+        assert "--exact-words" in str(caught.value)
+        return
+    words = Words.of(path, name=truth.vocabulary)
+    texts = truth.accepted()
+    assert dict(zip(texts, told(words, texts), strict=True)) == dict(
+        zip(texts, wanted(truth, texts), strict=True)
+    )
+    others = {other.vocabulary.name: other for other in words.others}
+    for other in truth.others:
+        assert other.vocabulary is not None
+        assert told(others[other.vocabulary], texts) == wanted(other, texts)
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("name", WHOLE_WORDS)
+def test_rules_give_the_ids_that_tensorflow_gives(name: str, text_model: Built) -> None:
+    """An id is the model's own, but for hash buckets, which nobody can tell without the hash."""
+    path, truth = text_model(name)
+    assert truth.ids is not None
+    words = Words.of(path, name=truth.vocabulary)
+    texts = truth.accepted()
+    rows = words.split(string_array(texts)).to_pylist()
+    buckets = words.vocabulary.unknown is not None and words.vocabulary.unknown.count > 1
+    for row, ids in zip(rows, truth.ids(texts), strict=True):
+        hidden = [buckets and not word["known"] for word in row]
+        told_ids = [None if hide else i for i, hide in zip(ids, hidden, strict=True)]
+        assert [word["id"] for word in row] == told_ids
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_tap_tells_what_tensorflow_makes(name: str, text_model: Built) -> None:
+    """The running model reports the same words, whether its rule is understood or not."""
+    path, truth = text_model(name)
+    words = Words.of(path, name=truth.vocabulary, exact=True)
+    texts = truth.accepted()
+    assert dict(zip(texts, told(words, texts), strict=True)) == dict(
+        zip(texts, wanted(truth, texts), strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", WORDPIECES)
+def test_pieces_of_words_are_those_of_tensorflow(name: str, text_model: Built) -> None:
+    """What is told of a word's pieces is what the op makes of it."""
+    path, truth = text_model(name)
+    texts = truth.accepted()
+    words = Words.of(path, name=truth.vocabulary)
+    assert truth.pieces is not None
+    for row, pieces in zip(truth.words(texts), truth.pieces(texts), strict=True):
+        told_pieces = [[piece.encode() for piece in words.pieces(word)] for word in row]
+        assert told_pieces == pieces
+
+
+SENTENCEPIECES = [name for name in NAMES if name.startswith("sentencepiece")]
+
+
+@pytest.mark.parametrize("name", SENTENCEPIECES)
+def test_pieces_are_those_of_tensorflow(name: str, text_model: Built) -> None:
+    """The tokenizer gets the same strings, gives the same ids, and its words are as known."""
+    path, truth = text_model(name)
+    texts = truth.accepted()
+    judge = Words.of(path, name=truth.vocabulary).judge_
+    assert isinstance(judge, SentencePieceJudge)
+    cut = judge.rule.cut(string_array(texts))
+    assert per_text(cut) == truth.words(texts)
+    given = judge.tokenizer.pieces(as_bytes(cut.values))
+    assert truth.ids is not None
+    assert [[i for _, i in pieces] for pieces in given] == truth.ids(texts)
+    unknown = judge.tokenizer.unknown_id
+    words = judge.tokenizer.words(as_bytes(cut.values))
+    for row, flags in zip(words, truth.known(texts), strict=True):
+        assert all(word.known == all(i != unknown for _, i in word.pieces) for word in row)
+        assert all(word.known for word in row) == all(flags)
+
+
+@pytest.mark.parametrize("name", SENTENCEPIECES)
+def test_rule_and_tap_make_the_same_words_of_pieces(name: str, text_model: Built) -> None:
+    """The running model and the library agree on every word."""
+    path, truth = text_model(name)
+    texts = truth.accepted()
+    rule = Words.of(path, name=truth.vocabulary)
+    tap = Words.of(path, name=truth.vocabulary, exact=True)
+    assert told(rule, texts) == told(tap, texts)
+
+
+PROBES = st.lists(assigned_text(max_size=30).map(str.encode) | st.binary(max_size=12), max_size=6)
+SHAPES = [
+    *("nested", "padded", "bigrams", "mapped", "tf1_resaved", "k2_embedded", "k3_nmt"),
+    *("text_folded", "text_script", "text_regex_kept", "bert_lower", "bert_cased"),
+    *("fast_bert_lower", "fast_wordpiece", "wordpiece", "sentencepiece_normalized", "characters"),
+]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_rule_and_tap_agree_on_anything(name: str, text_model: Built) -> None:
+    """On texts of every script of Unicode 12, and on bytes that are no text."""
+    path, truth = text_model(name)
+    rule = Words.of(path, name=truth.vocabulary)
+    tap = Words.of(path, name=truth.vocabulary, exact=True)
+
+    @settings(max_examples=settings().max_examples // 4)
+    @given(PROBES)
+    def agree(texts: list[bytes]) -> None:
+        given_texts = tuple(texts)
+        assert told(rule, given_texts) == told(tap, given_texts)
+
+    agree()
+
+
+@pytest.mark.parametrize("name", list(WITHOUT_TEXTS))
+def test_models_without_text_ops_want_a_rule(name: str, tmp_path: Path) -> None:
+    """Ids come in: the caller must name how texts are cut."""
+    WITHOUT_TEXTS[name](tmp_path / name)
+    with pytest.raises(NoVocabulary, match="--rule"):
+        Words.of(tmp_path / name)
+    assert Words.of(tmp_path / name, rule="lower").how == "named"

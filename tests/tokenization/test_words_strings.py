@@ -1,0 +1,193 @@
+"""TensorFlow's string ops without TensorFlow, byte for byte what the ops themselves do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tensorflow", reason="the oracle of these tests is TensorFlow itself")
+
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.tokenization.cut import Step, per_text, string_array, whole
+from vocabtool.tokenization.strings import (
+    Characters,
+    Decoding,
+    DropEmpty,
+    Join,
+    Lower,
+    RegexReplace,
+    SplitAtAny,
+    SplitOn,
+    SplitWhitespace,
+    Strip,
+    Substr,
+    Transcode,
+    Upper,
+)
+
+AWKWARD = (
+    *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),
+    *("no\u00a0break", "İstanbul", "", " ", "x" * 10_000, "ΑΣ ΣΑΣ ΑΣ.", "tab\tnl\nvt\vff\f end "),
+    *(",a,,b ,c,", "a  b", "x", " x y z ", "\u2028", "ß ẞ", "e\u0301"),
+)
+TEXTS = [
+    *(text.encode() for text in AWKWARD),
+    *(b"\xff\xfeAB c", b"a\xe2\x82 b", b"\xf0\x9f\x98 x", b"\xed\xa0\x80z", b"\xc0\xafQ"),
+]
+SOME = st.text(st.sampled_from("aBz ,.\t\n\v\r\0'!-éÉİΣσ日\u00a0\u200d\u0301👩"), max_size=12).map(
+    str.encode
+) | st.binary(max_size=8)
+
+Op = Callable[[bytes], Any]
+
+
+def listed(result: Any) -> list[bytes]:
+    value = result.numpy()
+    return [value] if isinstance(value, bytes) else list(value)
+
+
+def split_v1(text: bytes, delimiter: str, skip_empty: bool) -> Any:
+    sparse = tf.compat.v1.string_split([text], delimiter=delimiter, skip_empty=skip_empty)
+    return sparse.values
+
+
+CASES: list[tuple[Step, Op]] = [
+    (Lower(), tf.strings.lower),
+    (Lower(utf8=True), lambda x: tf.strings.lower(x, encoding="utf-8")),
+    (Upper(), tf.strings.upper),
+    (Upper(utf8=True), lambda x: tf.strings.upper(x, encoding="utf-8")),
+    (Strip(), tf.strings.strip),
+    *(
+        (
+            RegexReplace(pattern, rewrite, every),
+            lambda x, p=pattern, r=rewrite, e=every: tf.strings.regex_replace(x, p, r, e),
+        )
+        for every in (True, False)
+        for pattern, rewrite in [
+            (r"([^\w\s])", r" \1 "),
+            ("[!\"#$%&'()*+,-./:;<=>?@\\[\\\\\\]^_`{|}~']", ""),
+            (r"\p{Mn}", ""),
+            (r"\pN+|\s", "0"),
+            ("^.", "\\0\\0"),
+            ("x*", "-"),
+            ("", "_"),
+            (r"(a)|(B)", r"\2\1"),
+        ]
+    ),
+    *(
+        (SplitWhitespace(most), lambda x, m=most: tf.strings.split(x, maxsplit=m))
+        for most in (-1, 0, 1, 2, 5)
+    ),
+    *(
+        (SplitOn(sep, most), lambda x, s=sep, m=most: tf.strings.split(x, sep=s, maxsplit=m))
+        for sep in (b",", b" ", b", ", b"aa")
+        for most in (-1, 0, 1, 2)
+    ),
+    *(
+        (SplitAtAny(d, skip), lambda x, d=d, s=skip: split_v1(x, d, s))
+        for d in (b" ", b",;", b"", b"^]-\\ ")
+        for skip in (True, False)
+    ),
+    (Join(b"[START] ", b" [END]"), lambda x: tf.strings.join(["[START]", x, "[END]"], " ")),
+    (Join(b"", b"!"), lambda x: tf.strings.join([x, "!"])),
+    *(
+        (Transcode(how), lambda x, k=kw: tf.strings.unicode_transcode(x, "UTF-8", "UTF-8", **k))
+        for how, kw in [
+            (Decoding(), {}),
+            (Decoding("ignore"), {"errors": "ignore"}),
+            (Decoding(replacement=33), {"replacement_char": 33}),
+            (Decoding(controls=True), {"replace_control_characters": True}),
+        ]
+    ),
+    (Characters(), lambda x: tf.strings.unicode_split(x, "UTF-8")),
+    (Characters(Decoding("ignore")), lambda x: tf.strings.unicode_split(x, "UTF-8", "ignore")),
+]
+
+
+def ours(step: Step, texts: list[bytes]) -> list[list[bytes]]:
+    return per_text(step.apply(whole(string_array(texts))))
+
+
+@pytest.mark.parametrize(
+    ("step", "op"), CASES, ids=lambda value: "op" if callable(value) else repr(value)[:60]
+)
+def test_step_is_the_op(step: Step, op: Op) -> None:
+    """On the awkward corpus each step does what TensorFlow's op does."""
+    assert ours(step, TEXTS) == [listed(op(text)) for text in TEXTS]
+
+
+@given(st.lists(SOME, max_size=4), st.sampled_from(CASES))
+def test_step_is_the_op_on_anything(texts: list[bytes], case: tuple[Step, Op]) -> None:
+    """So it does on texts that nobody thought of."""
+    step, op = case
+    assert ours(step, texts) == [listed(op(text)) for text in texts]
+
+
+@pytest.mark.parametrize("unit", ["BYTE", "UTF8_CHAR"])
+@pytest.mark.parametrize(("start", "length"), [(0, 5), (-2, 2), (1, 1), (2, 100)])
+def test_substr(start: int, length: int, unit: Any) -> None:
+    """A part of a string is TensorFlow's, and so is the refusal of a string that is too short."""
+    for text in (*TEXTS, b"ab", b"a"):
+        if unit == "UTF8_CHAR" and text.decode("utf-8", "replace").encode() != text:
+            continue
+        try:
+            wanted = [[tf.strings.substr(text, start, length, unit=unit).numpy()]]
+        except tf.errors.InvalidArgumentError:
+            with pytest.raises(VocabtoolError, match="the model fails on it"):
+                ours(Substr(start, length, unit), [text])
+        else:
+            assert ours(Substr(start, length, unit), [text]) == wanted
+
+
+def test_strict_decoding_fails_where_tensorflow_does() -> None:
+    """A model that insists on UTF-8 fails on other bytes, and so do we."""
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.strings.unicode_split(b"a\xff", "UTF-8", errors="strict")
+    with pytest.raises(VocabtoolError, match="not UTF-8"):
+        ours(Characters(Decoding("strict")), [b"a\xff"])
+
+
+LOCAL = [step for step, _ in CASES if step.local]
+
+
+@given(SOME, st.sampled_from(LOCAL))
+def test_local_steps_may_follow_a_split(text: bytes, step: Step) -> None:
+    """A local step on the pieces between whitespace makes the words that it makes of the text."""
+    if isinstance(step, Lower | Upper) and step.utf8 and b"\0" in text:
+        return
+    split = SplitWhitespace()
+    once = split.apply(step.apply(whole(string_array([text]))))
+    pieces = split.apply(whole(string_array([text])))
+    assert per_text(once) == per_text(split.apply(step.apply(pieces)))
+
+
+def test_which_replacements_are_local() -> None:
+    """Classes of characters are; what looks around, or takes whitespace away, is not."""
+    assert RegexReplace(r"([^\w\s])", r" \1 ").local
+    assert RegexReplace("[!-/:-@]", "").local
+    assert RegexReplace(r"\p{Cc}|\p{Cf}", " ").local
+    assert RegexReplace("[!-/]+", "").local
+    for pattern, rewrite in [
+        ("^x", ""),
+        (r"\bx", ""),
+        (r"\s", ""),
+        (r"[\s!]+", " "),
+        ("ab", ""),
+        (r"\s+", " "),
+        ("x*", "-"),
+        (r"[^a-z]", ""),
+    ]:
+        assert not RegexReplace(pattern, rewrite).local, pattern
+    assert not RegexReplace("[!-/]", "", every=False).local
+
+
+def test_empty_strings_are_dropped_where_they_are_padding() -> None:
+    """Texts keep their other strings."""
+    cut = SplitOn(b",").apply(whole(string_array(["a,,b", "", ","])))
+    assert per_text(DropEmpty().apply(cut)) == [[b"a", b"b"], [], []]

@@ -1,0 +1,542 @@
+"""The steps for tensorflow-text's ops give, byte for byte, what the ops themselves give.
+
+Compared are all characters that Unicode 12 assigns, one by one, and texts over them; beyond, ICU
+inside TensorFlow and Python's tables are of different ages. Bytes that are not UTF-8 are any.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import random
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, get_args
+
+import pytest
+
+pytest.importorskip("tensorflow_text", reason="the oracle of these tests is TensorFlow Text")
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tft
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tensorflow_text.python.ops import bert_tokenizer, regex_split_ops, whitespace_tokenizer
+
+from tests.builders.tensorflow_models import sentencepiece_model
+from tests.unicode12 import AWKWARD, assigned, assigned_text
+from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.tokenization.bert import BertNormalize, BertSplit, read_bert_normalizer
+from vocabtool.tokenization.cut import Cut, Step, as_bytes, per_text, string_array, whole
+from vocabtool.tokenization.ngrams import NGrams
+from vocabtool.tokenization.normalizing import CaseFold, Form, NormalizeUtf8
+from vocabtool.tokenization.sentencepieces import SentencePieces, charsmaps
+from vocabtool.tokenization.strings import RegexReplace
+from vocabtool.tokenization.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
+from vocabtool.tokenization.wordpiece import WordPiece, read_fast_wordpiece
+
+SENTENCES = (
+    *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),
+    *("no\u00a0break", "İstanbul", "", " ", "x" * 10_000, "ΑΣ ΣΑΣ", "tab\tnl\nvt\vff\f end "),
+    *("[unused7] [UNK]", "e\u0301 \u0345", "! ?", "ﬁ ½ ²", "가각 \u1112\u1161\u11ab", "ab \u3000"),
+)
+BROKEN = (
+    b"\xff\xfeAB c",
+    b"a\xe2\x82 b",
+    b"\xf0\x9f\x98 x",
+    b"\xed\xa0\x80z",
+    b"\xc0\xafQ\xcc\x81",
+)
+AWKWARD_TEXTS = [*(text.encode() for text in SENTENCES), *BROKEN]
+BYTES = st.binary(max_size=8) | st.lists(
+    st.sampled_from(
+        [b"a", b"B ", b"\xe2", b"\x82", b"\xe3\x80", b"\x80", b"\xc2", b"\xa0", b"\xcc"]
+    )
+).map(b"".join)
+TEXTS = st.lists(assigned_text().map(str.encode) | BYTES, min_size=1, max_size=20)
+
+Texts = Sequence[bytes]
+Oracle = Callable[[Texts], list[list[bytes]]]
+
+
+@functools.cache
+def all_texts(every: int) -> list[bytes]:
+    """Sentences, broken ones, and each ``every``th character: alone, and between others."""
+    between = (f"{c} a{c}.b" for c in assigned()[::every])
+    return [*(text.encode() for text in chain(SENTENCES, AWKWARD, between)), *BROKEN]
+
+
+def whole_texts(op: Callable[[Texts], Any]) -> Oracle:
+    """An op that gives one text for each."""
+    return lambda texts: [[text] for text in op(texts).numpy().tolist()]
+
+
+def lists(op: Callable[[Texts], Any]) -> Oracle:
+    """An op that gives a ragged tensor of words."""
+    return lambda texts: op(texts).to_list()
+
+
+def regex_split(delimiter: str, keep: str) -> Oracle:
+    """The op itself: its wrapper puts both patterns in parentheses."""
+
+    def split(texts: Texts) -> Any:
+        found = regex_split_ops.gen_regex_split_ops.regex_split_with_offsets(texts, delimiter, keep)
+        return tf.RaggedTensor.from_row_splits(found.tokens, found.row_splits)
+
+    return lists(split)
+
+
+def old_whitespace_split(texts: Texts) -> Any:
+    """The op of the first version, fed with code points as its wrapper did.
+
+    It crashes where all texts are empty, so there is one more.
+    """
+    decoded = tf.strings.unicode_decode([*texts, b"more"], "UTF-8")
+    op = whitespace_tokenizer.gen_whitespace_tokenizer.whitespace_tokenize_with_offsets
+    values, inner, _, _, outer = op(
+        input_values=decoded.flat_values, input_splits=decoded.row_splits
+    )
+    codes = tf.RaggedTensor.from_nested_row_splits(values, [outer, inner])
+    return tf.strings.unicode_encode(codes, "UTF-8")[:-1]
+
+
+def fast_words(texts: Texts) -> list[list[bytes]]:
+    """The words of the op that cuts texts itself, told by where its pieces begin and end."""
+    tokenizer = tft.FastWordpieceTokenizer(["[UNK]", "x"], max_bytes_per_word=10**9)
+    _, starts, ends = (part.to_list() for part in tokenizer.tokenize_with_offsets(texts))
+    return [
+        [text[start:end] for start, end in zip(*bounds, strict=True)]
+        for text, *bounds in zip(texts, starts, ends, strict=True)
+    ]
+
+
+DELIMITER = f"({bert_tokenizer._DELIM_REGEX_PATTERN})"
+KEEP = f"({bert_tokenizer._KEEP_DELIM_NO_WHITESPACE_PATTERN})"
+PATTERNS = (
+    *(
+        (DELIMITER, KEEP),
+        (DELIMITER, "()"),
+        (DELIMITER, DELIMITER),
+        (r"(\[unused\d+\]|\s)", "(.*)"),
+    ),
+    *(("(a|b)(B)?", "(a)"), ("B(a)", "(a)"), ("(^a)", "()"), (r"(\ba)", "()"), ("(.)", "(é)")),
+    *(("a", "a"), ("([^a-z]+)", "(.*)"), ("(a$)", "()"), ("B()", "()"), (r"(\p{Greek}+)", r"(Σ+)")),
+)
+
+STEPS: list[tuple[Step, Oracle]] = [
+    *(
+        (
+            NormalizeUtf8(form),
+            whole_texts(functools.partial(tft.normalize_utf8, normalization_form=form)),
+        )
+        for form in get_args(Form)
+    ),
+    (CaseFold(), whole_texts(tft.case_fold_utf8)),
+    *(
+        (BertNormalize(lower), whole_texts(tft.FastBertNormalizer(lower).normalize))
+        for lower in (True, False)
+    ),
+    *((RegexSplit(*patterns), regex_split(*patterns)) for patterns in PATTERNS[:2]),
+    *(
+        (ScriptSplit(keep), lists(tft.UnicodeScriptTokenizer(keep).tokenize))
+        for keep in (True, False)
+    ),
+    (WhitespaceSplit(1), lists(old_whitespace_split)),
+    (WhitespaceSplit(2), lists(tft.WhitespaceTokenizer().tokenize)),
+    (BertSplit(), fast_words),
+]
+MORE: list[tuple[Step, Oracle]] = [
+    (RegexSplit(*patterns), regex_split(*patterns)) for patterns in PATTERNS[2:]
+]
+
+
+def repaired(step: Step, texts: Texts) -> Texts:
+    """What was decoded before some ops ever see it: broken UTF-8 replaced."""
+    if isinstance(step, ScriptSplit) or step == WhitespaceSplit(1):
+        return [text.decode("utf-8", "replace").encode() for text in texts]
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("step", "oracle"), STEPS, ids=lambda value: "oracle" if callable(value) else str(value)[:30]
+)
+def test_every_character_of_unicode_12(step: Step, oracle: Oracle, full: bool) -> None:
+    """Each assigned character (else one in ten) alone, and inside a word."""
+    texts = repaired(step, all_texts(every=1 if full else 10))
+    cut = per_text(step.apply(whole(string_array(texts))))
+    different = [row for row in zip(texts, oracle(texts), cut, strict=True) if row[1] != row[2]]
+    assert different == []
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("step", "oracle"),
+    [*STEPS, *MORE],
+    ids=lambda value: "oracle" if callable(value) else str(value)[:40],
+)
+@given(texts=TEXTS)
+def test_any_text(step: Step, oracle: Oracle, texts: Texts) -> None:
+    """Any texts of assigned characters, and any bytes: what the op makes of them."""
+    texts = repaired(step, texts)
+    assert per_text(step.apply(whole(string_array(texts)))) == oracle(texts)
+
+
+@pytest.mark.parametrize(("delimiter", "keep"), [("(", "()"), ("(b)", "(")])
+def test_no_regular_expression(delimiter: str, keep: str) -> None:
+    """Where the op fails for a pattern, the step says so."""
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        regex_split(delimiter, keep)([b"abc"])
+    with pytest.raises(VocabtoolError, match="no regular expression of RE2"):
+        RegexSplit(delimiter, keep).apply(whole(string_array(["abc"])))
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_normalizer_of_a_model(lower: bool) -> None:
+    """The flag is read from the op's own model."""
+    model = tft.FastBertNormalizer(lower)._model.numpy().tobytes()
+    assert read_bert_normalizer(model) == BertNormalize(lower)
+
+
+# Pieces of words.
+
+ENTRIES = (
+    *("[UNK]", "a", "ab", "##b", "##bc", "##é", "é", "naïve", "##日", "日本", "##ing", "x", "didn"),
+    *("!", "##!", "##", "#", "'", "t", "cafe", "##s", "İ", "##İ", "goOd"),
+)
+IDS = {entry.encode(): at for at, entry in enumerate(ENTRIES)}
+WORDS = st.lists(
+    st.lists(
+        st.sampled_from([*(e.encode() for e in ENTRIES), b"z", b"##", b"\xff", b"\xe3\x80"])
+    ).map(lambda parts: b"".join(parts).replace(b"##", b"", 1))
+    | BYTES,
+    min_size=1,
+    max_size=20,
+)
+LONG = [
+    b"a" + b"b" * 99,
+    b"a" + b"b" * 100,
+    "é".encode() * 50,
+    "é".encode() * 51,
+    b"",
+    b"##",
+    b"###",
+]
+
+
+@functools.cache
+def table() -> tf.lookup.StaticVocabularyTable:
+    """The entries, and one bucket for all other words."""
+    ids = tf.range(len(ENTRIES), dtype=tf.int64)
+    return tf.lookup.StaticVocabularyTable(
+        tf.lookup.KeyValueTensorInitializer(list(ENTRIES), ids), 1
+    )
+
+
+OPTIONS: list[dict[str, Any]] = [
+    *({}, {"unknown_token": None}, {"split_unknown_characters": True}, {"unknown_token": "zz"}),
+    *({"max_chars_per_token": 1}, {"max_bytes_per_word": 3}, {"suffix_indicator": "#"}),
+    {"split_unknown_characters": True, "unknown_token": None, "max_chars_per_token": 2},
+    {"split_unknown_characters": True, "max_bytes_per_word": 5},
+]
+
+
+def spelled(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as our class takes them: text as bytes."""
+    return {k: v.encode() if isinstance(v, str) else v for k, v in options.items()}
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@given(words=WORDS)
+def test_wordpieces(options: dict[str, Any], words: Texts) -> None:
+    """The pieces of words and their ids, whatever the options."""
+    words = [*words, *LONG]
+    make = functools.partial(tft.WordpieceTokenizer, table(), **options)
+    wanted = [make(token_out_type=out).tokenize(words).to_list() for out in (tf.string, tf.int64)]
+    found = WordPiece(IDS, unknown_id=len(ENTRIES), **spelled(options)).pieces(words)
+    assert [[piece for piece, _ in row] for row in found] == wanted[0]
+    assert [[number for _, number in row] for row in found] == wanted[1]
+
+
+@pytest.mark.parametrize("longest", [100, 4])
+@given(words=WORDS)
+def test_fast_wordpieces(longest: int, words: Texts) -> None:
+    """The op that reads a flatbuffer makes the same pieces of words."""
+    words = [*words, *LONG]
+    make = functools.partial(
+        tft.FastWordpieceTokenizer,
+        list(ENTRIES),
+        max_bytes_per_word=longest,
+        no_pretokenization=True,
+    )
+    wanted = [make(token_out_type=out).tokenize(words).to_list() for out in (tf.string, tf.int64)]
+    found = WordPiece(IDS, max_bytes_per_word=longest).pieces(words)
+    assert [[piece for piece, _ in row] for row in found] == wanted[0]
+    assert [[number for _, number in row] for row in found] == wanted[1]
+
+
+@functools.cache
+def fast_wordpieces(end_to_end: bool, detokenizes: bool) -> tuple[Any, Any]:
+    """The op, giving pieces, and giving ids."""
+    pieces, ids = (
+        tft.FastWordpieceTokenizer(
+            list(ENTRIES),
+            max_bytes_per_word=20,
+            no_pretokenization=not end_to_end,
+            support_detokenization=detokenizes,
+            token_out_type=out,
+        )
+        for out in (tf.string, tf.int32)
+    )
+    return pieces, ids
+
+
+@pytest.mark.parametrize("end_to_end", [True, False])
+@pytest.mark.parametrize("detokenizes", [True, False])
+@given(texts=WORDS | TEXTS)
+def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
+    """The tokenizer read from the op's own buffer does what the op does with it."""
+    to_pieces, to_ids = fast_wordpieces(end_to_end, detokenizes)
+    tokenizer = read_fast_wordpiece(to_ids._model.numpy().tobytes())
+    assert tokenizer.end_to_end == end_to_end
+    texts = [*texts, *LONG]
+    words = [[text] for text in texts]
+    if end_to_end:
+        words = per_text(BertSplit().apply(whole(string_array(texts))))
+    found = [list(chain(*tokenizer.wordpiece.pieces(row))) for row in words]
+    assert [[piece for piece, _ in row] for row in found] == to_pieces.tokenize(texts).to_list()
+    assert [[number for _, number in row] for row in found] == to_ids.tokenize(texts).to_list()
+
+
+def pieces_of(steps: Sequence[Step], texts: Texts) -> list[list[list[bytes]]]:
+    """The pieces of the words that steps make of texts."""
+    cut = functools.reduce(lambda cut, step: step.apply(cut), steps, whole(string_array(texts)))
+    wordpiece = WordPiece(IDS)
+    return [
+        [[piece for piece, _ in pieces] for pieces in wordpiece.pieces(words)]
+        for words in per_text(cut)
+    ]
+
+
+BARE = (CaseFold(), NormalizeUtf8("NFD"), RegexReplace(r"\p{Mn}", ""))
+SPACED = RegexReplace(r"\p{Cc}|\p{Cf}", " ")
+UNUSED = bert_tokenizer._UNUSED_TOKEN_REGEX
+CHAINS: list[tuple[dict[str, Any], tuple[Step, ...]]] = [
+    ({"lower_case": True}, (*BARE, SPACED, RegexSplit(DELIMITER, KEEP))),
+    ({"lower_case": False}, (SPACED, RegexSplit(DELIMITER, KEEP))),
+    *(
+        (
+            {"normalization_form": form},
+            (NormalizeUtf8(form), SPACED, RegexSplit(DELIMITER, KEEP)),
+        )
+        for form in get_args(Form)
+    ),
+    ({"keep_whitespace": True}, (SPACED, RegexSplit(DELIMITER, DELIMITER))),
+    (
+        {"preserve_unused_token": True},
+        (SPACED, RegexSplit(f"({UNUSED}|{DELIMITER[1:]}", f"({UNUSED}|{KEEP[1:]}")),
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "steps"), CHAINS, ids=lambda value: str(value)[:40])
+@example(texts=AWKWARD_TEXTS)
+@given(texts=TEXTS)
+def test_bert_tokenizer(options: dict[str, Any], steps: Sequence[Step], texts: Texts) -> None:
+    """BertTokenizer is this chain of steps."""
+    tokenizer = tft.BertTokenizer(table(), token_out_type=tf.string, **options)
+    assert pieces_of(steps, texts) == tokenizer.tokenize(texts).to_list()
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@example(texts=AWKWARD_TEXTS)
+@given(texts=TEXTS)
+def test_fast_bert_tokenizer(lower: bool, texts: Texts) -> None:
+    """FastBertTokenizer is a normalizer, a cut, and pieces."""
+    tokenizer = tft.FastBertTokenizer(
+        list(ENTRIES), token_out_type=tf.string, lower_case_nfd_strip_accents=lower
+    )
+    found = pieces_of((BertNormalize(lower), BertSplit()), texts)
+    assert [list(chain(*words)) for words in found] == tokenizer.tokenize(texts).to_list()
+
+
+# SentencePiece.
+
+MODELS: dict[str, dict[str, Any]] = {
+    "unigram": {},
+    "byte fallback": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 330},
+    "space behind": {"treat_whitespace_as_suffix": True},
+    "characters": {"model_type": "char", "vocab_size": 40},
+    "whole words": {"model_type": "word", "vocab_size": 20},
+    "spaces kept": {"remove_extra_whitespaces": False, "add_dummy_prefix": False},
+    "case folded": {"normalization_rule_name": "nfkc_cf"},
+    "as it is": {"normalization_rule_name": "identity"},
+    "across words": {"split_by_whitespace": False},
+    "without marks": {"bos_id": -1, "eos_id": -1},
+}
+
+
+@functools.cache
+def trained(name: str) -> bytes:
+    """A small model with the options of that name."""
+    import sentencepiece
+
+    choose = random.Random(0)
+    words = ("alpha", "beta", "gamma", "epsilon", "naïve", "日本語", "running", "walked")
+    written = io.BytesIO()
+    options = {"vocab_size": 60, **MODELS[name]}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(" ".join(choose.choices(words, k=8)) for _ in range(300)),
+        model_writer=written,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **options,
+    )
+    return written.getvalue()
+
+
+def op_pieces(model: bytes, texts: Texts, **options: Any) -> list[list[tuple[bytes, int]]]:
+    """What the op gives: pieces and ids."""
+    make = functools.partial(tft.SentencepieceTokenizer, model, **options)
+    both = [make(out_type=out).tokenize(texts).to_list() for out in (tf.string, tf.int32)]
+    return [list(zip(*row, strict=True)) for row in zip(*both, strict=True)]
+
+
+SOME_TEXTS = [
+    *(text.encode() for text in SENTENCES),
+    *BROKEN,
+    *(c.encode() for c in AWKWARD),
+    *(
+        "alpha beta  naïve日本語 ",
+        " <s> </s><unk>",
+        "▁",
+        "alpha▁☃☃ New",
+        "\uff41lph\uff41\u3000running",
+    ),
+]
+SENTENCEPIECE_TEXTS = [text if isinstance(text, bytes) else text.encode() for text in SOME_TEXTS]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@example(texts=SENTENCEPIECE_TEXTS)
+@given(texts=TEXTS)
+def test_sentencepieces(name: str, texts: Texts) -> None:
+    """The same pieces and ids, NUL, broken UTF-8 and empty texts included; words hold them all."""
+    model = trained(name)
+    tokenizer = SentencePieces(model)
+    found = tokenizer.pieces(texts)
+    assert list(map(list, found)) == op_pieces(model, texts)
+    for pieces, words in zip(found, tokenizer.words(texts), strict=True):
+        spelled = b"".join(piece for word in words for piece, _ in word.pieces)
+        wanted = b"".join(piece for piece, _ in pieces)
+        assert blankless(spelled) == blankless(wanted)
+
+
+def blankless(text: bytes) -> bytes:
+    """Without spaces, which belong to no word where there are several."""
+    return text.replace("▁".encode(), b"").replace(b" ", b"")
+
+
+def test_words_of_sentencepiece() -> None:
+    """Words stand between blanks of the normalized text; one unknown piece makes one unknown."""
+    (words,) = SentencePieces(trained("unigram")).words(["  naïve\u3000alpha☃ ".encode()])
+    assert [(word.text.decode(), word.known) for word in words] == [
+        ("naïve", True),
+        ("alpha☃", False),
+    ]
+
+
+@given(text=assigned_text().map(str.encode) | BYTES)
+def test_byte_fallback_knows_everything(text: bytes) -> None:
+    """A model that falls back to bytes never gives the unknown piece; its words are the text's."""
+    tokenizer = SentencePieces(trained("byte fallback"))
+    (words,), (pieces,) = tokenizer.words([text]), tokenizer.pieces([text])
+    assert all(word.known for word in words)
+    assert tokenizer.unknown_id not in [number for _, number in pieces]
+    assert all(b"<0x" not in word.text or b"<0x" in text for word in words)
+
+
+def test_models_are_checked_before_they_are_trusted() -> None:
+    """A table that is cut off, or points outside itself, is refused; so is no model at all."""
+    model = trained("unigram")
+    ((start, table),) = [(model.index(found), found) for found in charsmaps(model)]
+    size = int.from_bytes(table[:4], "little")
+    outside = model[: start + 4] + b"\xff\xff\xff\x7f" + model[start + 8 :]
+    endless = model[:start] + (size + len(table)).to_bytes(4, "little") + model[start + 4 :]
+    for damaged, reason in [
+        (outside, "points outside itself"),
+        (endless, "cut off"),
+        (model[:-5], "runs"),
+        (b"", "begins with its pieces"),
+        (b"\n\x05\n\x03abc", "refuses the model"),
+    ]:
+        with pytest.raises(InvalidFile, match=reason):
+            SentencePieces(damaged).pieces([b"alpha"])
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_any_damage_is_refused_or_harmless(data: st.DataObject) -> None:
+    """Some bytes of the model changed: an error of ours, or some pieces."""
+    model = bytearray(trained("unigram"))
+    for _ in range(data.draw(st.integers(1, 4))):
+        model[data.draw(st.integers(0, len(model) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        found = SentencePieces(bytes(model)).words([b"alpha", "naïve ☃".encode()])
+    except VocabtoolError:
+        return
+    assert len(found) == 2
+
+
+def test_marks_that_a_model_lacks() -> None:
+    """A mark that is asked for and not there is an error of the model."""
+    tokenizer = SentencePieces(trained("without marks"), add_bos=True)
+    with pytest.raises(InvalidFile, match="no mark"):
+        tokenizer.pieces([b"alpha"])
+
+
+@pytest.mark.parametrize("add_bos", [True, False])
+@pytest.mark.parametrize("add_eos", [True, False])
+@pytest.mark.parametrize("reverse", [True, False])
+def test_marks_and_order(add_bos: bool, add_eos: bool, reverse: bool) -> None:
+    """Marks stand around a text, and are turned round with it."""
+    options = {"add_bos": add_bos, "add_eos": add_eos, "reverse": reverse}
+    found = SentencePieces(sentencepiece_model(), **options).pieces(SENTENCEPIECE_TEXTS)
+    wanted = op_pieces(sentencepiece_model(), SENTENCEPIECE_TEXTS, **options)
+    assert list(map(list, found)) == wanted
+
+
+# N-grams.
+
+ROWS = st.lists(
+    st.lists(st.sampled_from([b"a", b"b", b"", b"\xff", "é".encode()]), max_size=5), max_size=4
+)
+
+
+@settings(max_examples=300)
+@given(
+    rows=ROWS,
+    widths=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    pad_width=st.integers(-1, 4),
+    preserve_short=st.booleans(),
+)
+def test_ngrams(
+    rows: list[list[bytes]], widths: list[int], pad_width: int, preserve_short: bool
+) -> None:
+    """Runs of every width, padded or not, of texts long, short and empty."""
+    flat = [word for row in rows for word in row]
+    splits = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
+    wanted, wanted_splits = tf.raw_ops.StringNGrams(
+        data=tf.constant(flat, tf.string),
+        data_splits=tf.constant(splits),
+        separator="_",
+        ngram_widths=widths,
+        left_pad="L",
+        right_pad="R",
+        pad_width=pad_width,
+        preserve_short_sequences=preserve_short,
+    )
+    step = NGrams(b"_", tuple(widths), b"L", b"R", pad_width, preserve_short)
+    cut = step.apply(Cut(string_array(flat), splits))
+    assert as_bytes(cut.values) == wanted.numpy().tolist()
+    assert cut.offsets.tolist() == wanted_splits.numpy().tolist()

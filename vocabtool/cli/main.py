@@ -1,0 +1,122 @@
+"""The command line: the commands together, errors told, exit codes.
+
+Exit codes: 0 fine, 1 a condition that the caller stated (``oov --fail-over``), 2 usage, 3 bad
+input.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from io import TextIOWrapper
+from typing import NoReturn, TextIO
+
+import click
+
+import vocabtool
+from vocabtool.cli import (
+    demo_command,
+    diff_command,
+    embed_command,
+    evaluation_commands,
+    index_command,
+    model_commands,
+    search_command,
+    text_commands,
+    upkeep_commands,
+)
+from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.system.telling import tell
+
+
+class _Commands(click.Group):
+    """Lists each command with its whole sentence, which click cuts at the width of the screen."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The first paragraph of each command's help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, " ".join((command.help or "").partition("\n\n")[0].split()))
+                    for name, command in sorted(self.commands.items())
+                ]
+            )
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(vocabtool.__version__, prog_name="vocabtool")
+def cli() -> None:
+    """Which words does an embedding model not know?"""
+
+
+for command in (
+    model_commands.inspect_command,
+    model_commands.extract_command,
+    text_commands.words_command,
+    text_commands.oov_command,
+    diff_command.diff_command,
+    embed_command.embed_command,
+    index_command.index_command,
+    index_command.update_command,
+    search_command.search_command,
+    evaluation_commands.eval_command,
+    evaluation_commands.calibrate_command,
+    upkeep_commands.delete_command,
+    upkeep_commands.compact_command,
+    upkeep_commands.verify_command,
+    demo_command.demo_command,
+):
+    cli.add_command(command)
+
+
+def main() -> NoReturn:
+    """Run the command line and exit; no traceback for anything that is the input's fault."""
+    try:
+        code = _run()
+    except OSError:  # not even standard error can be written
+        code = 3
+    # Everything is written; taking NumPy apart would cost a tenth of the run.
+    os._exit(code)
+
+
+def _escape(stream: TextIO | None) -> None:
+    """Escape what the encoding of a stream lacks: vocabularies hold any character."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def _run() -> int:
+    if sys.stdout is None:  # closed by whoever started us
+        tell("error: there is no standard output")
+        return 3
+    _escape(sys.stdout)
+    _escape(sys.stderr)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow tells of its build at length
+    try:
+        result = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except (BrokenPipeError, SystemExit):  # the reader has what it wanted; click exits with 1 then
+        return 0
+    except (VocabtoolError, OSError) as error:
+        tell(f"error: {error}")
+        _tell_what_helps(error)
+        return 3
+    except MemoryError:
+        tell("error: the model needs more memory than there is")
+        return 3
+    return result if isinstance(result, int) else 0
+
+
+def _tell_what_helps(error: Exception) -> None:
+    """Against damage of an index."""
+    if isinstance(error, InvalidFile) and error.file is not None:
+        from vocabtool.index.mending import advice
+
+        told = advice(error.file)
+        if told is not None:
+            tell(told)

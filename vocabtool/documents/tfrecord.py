@@ -1,0 +1,242 @@
+"""TFRecord: records with checksums, each a ``tf.Example``, read without TensorFlow.
+
+A record is the length of its data (uint64, little-endian), a checksum of these eight bytes, the
+data, and a checksum of the data; a checksum is a CRC-32C, rotated and shifted ("masked"). Layout:
+tensorflow.org/tutorials/load_data/tfrecord and ``record_writer.cc`` in TensorFlow's source; the
+messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import dropwhile
+from struct import unpack, unpack_from
+from typing import Final, NamedTuple
+
+from vocabtool.documents.objects import TEXT, Row, batch_of, row_of
+from vocabtool.documents.opening import Readable
+from vocabtool.documents.rows import MOST_ROWS, BadRow, Batch, Request
+from vocabtool.errors import InvalidFile
+from vocabtool.formats import wire
+from vocabtool.vocabulary import decode
+
+LONGEST: Final = 64 << 20  # bytes of a record; a longer one is a bad row
+PIECE: Final = 1 << 20  # bytes of a record that is passed over, read at a time
+HEADER: Final = 12  # bytes: a length and its checksum
+CHECKSUM: Final = 4
+GZIP: Final = b"\x1f\x8b"
+
+# Fields of the messages Example, Features, the entries of its map, and Feature.
+FEATURES: Final = 1
+ENTRY: Final = 1
+KEY, VALUE = 1, 2
+BYTES, FLOATS, INTEGERS = 1, 2, 3
+VALUES: Final = 1
+KEY_TAG: Final = KEY << 3 | wire.LEN
+VALUE_TAG: Final = VALUE << 3 | wire.LEN
+BYTES_TAG: Final = BYTES << 3 | wire.LEN  # also of the values in the list
+
+Value = bytes | float | int
+
+
+class Record(NamedTuple):
+    """A record as it lies in a file; ``number`` from 1, ``offset`` where its length stands."""
+
+    number: int
+    offset: int
+    length: int
+
+
+def read(file: Readable, request: Request) -> Iterator[Batch]:
+    """Each record as a document; bad rows: a wrong checksum, too long, no Example, no such field.
+
+    Raises :class:`InvalidFile` with the offset where the length is damaged or the file cut off:
+    no ``refuse`` can pass over that, for where the next record begins is not known.
+    """
+    held: list[Row] = []
+    size = 0
+    for row in _rows(file, request):
+        held.append(row)
+        size += len(row.text)
+        if size >= request.size or len(held) == MOST_ROWS:
+            yield batch_of(held, request)
+            held, size = [], 0
+    if held:
+        yield batch_of(held, request)
+
+
+def _rows(file: Readable, request: Request) -> Iterator[Row]:
+    names = (request.field or TEXT, request.id_field or TEXT, *request.keep)
+    wanted = None if request.whole else frozenset(names)
+    for record in dropwhile(lambda each: _left_out(each, file, request), _records(file)):
+        if record.length > LONGEST:
+            _pass_over(file, record)
+            request.refuse(record.number, f"a record of more than {LONGEST:,} bytes")
+            continue
+        data = _exactly(file, record.length + CHECKSUM, record)
+        try:
+            yield _row(data, record, wanted, request)
+        except BadRow as bad:
+            request.refuse(record.number, str(bad))
+
+
+def _records(file: Readable) -> Iterator[Record]:
+    """The records, each when the one before it was read."""
+    number, offset = 1, 0
+    while header := _up_to(file, HEADER):
+        record = Record(number, offset, _length(header, number, offset))
+        yield record
+        offset += HEADER + record.length + CHECKSUM
+        number += 1
+
+
+def _length(header: bytes, number: int, offset: int) -> int:
+    if header.startswith(GZIP) and number == 1:
+        raise InvalidFile("compressed with gzip: give it a name that ends in .gz", offset=0)
+    if len(header) < HEADER:
+        raise InvalidFile(f"record {number:,} is cut off in its length", offset=offset)
+    length, stored = unpack("<QI", header)
+    if checksum(header[:8]) != stored:
+        what = "the checksum of its length does not match: damaged, or not TFRecord"
+        raise InvalidFile(f"record {number:,}: {what}", offset=offset)
+    return int(length)
+
+
+def _left_out(record: Record, file: Readable, request: Request) -> bool:
+    """Whether the record was passed over, not looked at, as one that is not wanted."""
+    if not request.ahead.pass_over(1):
+        return False
+    _pass_over(file, record)
+    return True
+
+
+def _pass_over(file: Readable, record: Record) -> None:
+    left = record.length + CHECKSUM
+    while left:
+        left -= len(_exactly(file, min(left, PIECE), record))
+
+
+def _exactly(file: Readable, size: int, record: Record) -> bytes:
+    data = _up_to(file, size)
+    if len(data) < size:
+        what = f"record {record.number:,} of {record.length:,} bytes is cut off"
+        raise InvalidFile(what, offset=record.offset)
+    return data
+
+
+def _up_to(file: Readable, size: int) -> bytes:
+    """So many bytes; fewer only at the end of the file."""
+    data = file.read(size)
+    while data and len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
+
+
+def checksum(data: bytes | memoryview) -> int:
+    """The masked CRC-32C of some bytes."""
+    import google_crc32c
+
+    crc = int(google_crc32c.value(bytes(data)))
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
+
+
+def _row(data: bytes, record: Record, wanted: frozenset[str] | None, request: Request) -> Row:
+    content, stored = data[:-CHECKSUM], int.from_bytes(data[-CHECKSUM:], "little")
+    if checksum(content) != stored:
+        raise BadRow(f"the record's checksum does not match (at byte {record.offset:,})")
+    try:
+        values = features(content, wanted)
+    except InvalidFile as error:
+        raise BadRow(f"not a tf.Example: {error}") from error
+    row = row_of(values, record.number, request)
+    if not row.fields:
+        return row
+    return row._replace(fields={name: _shown(value) for name, value in row.fields.items()})
+
+
+def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
+    """The features of an ``Example``: one value as it is, several or none as a list.
+
+    Values are ``bytes``, ``float`` (of 32 bits) or ``int``. ``wanted``: whose values are asked for;
+    others may be ``None``. Raises :class:`InvalidFile`.
+    """
+    found: dict[str, object] = {}
+    for message in wire.messages(example, (0, len(example)), FEATURES):
+        for start, end in wire.messages(example, message, ENTRY):
+            name, value = _entry(example, start, end, wanted)
+            found[name] = value
+    return found
+
+
+def _entry(
+    example: bytes, start: int, end: int, wanted: frozenset[str] | None
+) -> tuple[str, object]:
+    """A name and what it stands for; written as writers do, seven times as fast."""
+    key = start + 2
+    if end - start > 2 and example[start] == KEY_TAG and example[start + 1] < 128:
+        behind = key + example[start + 1]
+        if feature := _peeled(example, behind, end, VALUE_TAG):
+            name = decode(example[key:behind])
+            if wanted is not None and name not in wanted:
+                return name, None
+            if (listed := _peeled(example, feature, end, BYTES_TAG)) and (
+                value := _peeled(example, listed, end, BYTES_TAG)
+            ):
+                return name, example[value:end]
+    name = decode(wire.last_bytes(example, (start, end), KEY))
+    values = _values(example, (start, end))
+    return name, values[0] if len(values) == 1 else values
+
+
+def _peeled(data: bytes, start: int, end: int, tag: int) -> int:
+    """Where the content begins of one field that takes all of ``start:end``; 0 if none does."""
+    if end - start < 2 or data[start] != tag:
+        return 0
+    length, at = data[start + 1], start + 2
+    if length > 127:
+        length, at = wire.varint(data, start + 1, end)
+    return at if at + length == end else 0
+
+
+def _values(example: bytes, entry: wire.Span) -> list[Value]:
+    """What one feature holds; of lists of several kinds the last counts."""
+    values: list[Value] = []
+    kind = None
+    for feature in wire.messages(example, entry, VALUE):
+        for number, wire_type, start, end in wire.fields(example, *feature):
+            if number not in (BYTES, FLOATS, INTEGERS) or wire_type != wire.LEN:
+                continue
+            if number != kind:
+                kind, values = number, []
+            values += _listed(example, (start, end), number)
+    return values
+
+
+def _listed(example: bytes, span: wire.Span, kind: int) -> Iterator[Value]:
+    for number, wire_type, start, end in wire.fields(example, *span):
+        if number != VALUES:
+            continue
+        if kind == BYTES:
+            if wire_type == wire.LEN:
+                yield example[start:end]
+        elif kind == FLOATS:
+            yield from _floats(example, (start, end), wire_type)
+        else:
+            yield from wire.integers(example, (start, end), wire_type)
+
+
+def _floats(example: bytes, span: wire.Span, wire_type: int) -> Iterator[float]:
+    """The values of one occurrence of a repeated float, packed or not."""
+    start, end = span
+    if wire_type not in (wire.FIXED32, wire.LEN) or (end - start) % 4:
+        raise InvalidFile(f"{end - start:,} bytes of wire type {wire_type} hold no floats")
+    yield from unpack_from(f"<{(end - start) // 4}f", example, start)
+
+
+def _shown(value: object) -> object:
+    """A value as fields show it: ``str`` for bytes."""
+    if isinstance(value, bytes):
+        return decode(value)
+    if isinstance(value, list):
+        return [_shown(one) for one in value]
+    return value

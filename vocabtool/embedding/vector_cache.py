@@ -1,0 +1,168 @@
+"""Vectors by encoder and text: what was encoded once is looked up, in later runs and corpora too.
+
+One SQLite file for each encoder, which several threads and processes share; each distinct text has
+one row. Keys are the first 16 bytes of the text's SHA-256, values float32 in little-endian order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Condition, Lock
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import InvalidFile, NotFound, reading
+from vocabtool.tokenization.cut import as_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEY_BYTES: Final = 16
+ASKED: Final = 500  # keys in one question, fewer than any SQLite allows
+WAIT: Final = 60.0  # seconds for another process that writes
+PAUSE: Final = 0.01
+TABLE: Final = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
+
+Encode = Callable[["pa.StringArray"], Vectors]
+
+
+class VectorCache:
+    """The vectors of one encoder in a folder; several threads may ask it.
+
+    ``fingerprint``, ``dim``: of the encoder. Raises :class:`InvalidFile` where the file there is
+    no such cache, :class:`NotFound` where the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str, dim: int) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotFound(f"{folder}: no folder for a cache: {error.strerror}") from error
+        self.file = folder / f"{hashlib.sha256(fingerprint.encode()).hexdigest()}.sqlite"
+        self._size = dim * 4
+        self._dim = dim
+        self._lock = Lock()
+        self._claimed: set[bytes] = set()  # keys that some thread is encoding
+        self._changed = Condition()
+        with _errors(self.file):
+            self._connection = sqlite3.connect(self.file, timeout=WAIT, check_same_thread=False)
+            try:
+                self._begin()
+            except sqlite3.DatabaseError:
+                self._connection.close()
+                raise
+
+    def _begin(self) -> None:
+        """Several processes may begin at once; SQLite does not wait for the change to a log."""
+        end = monotonic() + WAIT
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > end:
+                    raise
+                sleep(PAUSE)
+        self._connection.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing
+        self._connection.execute(TABLE)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._connection.close()
+
+    def vectors(self, texts: pa.StringArray, encode: Encode) -> tuple[Vectors, int]:
+        """The vector of each text, shape (n, dim), and how many of them need not be encoded.
+
+        ``encode`` gets the texts that are new, each once, in order.
+        """
+        keys = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in as_bytes(texts)]
+        first = {key: row for row, key in reversed([*enumerate(keys)])}
+        distinct = sorted(first, key=first.__getitem__)
+        found, encoded = self._found(distinct), 0
+        while missing := [key for key in distinct if key not in found]:
+            own = self._claim(missing)
+            if not own:
+                self._wait(missing)
+                found |= self._found(missing)
+                continue
+            try:
+                found |= self._found(own)  # another thread may have been quicker
+                new = [key for key in own if key not in found]
+                if new:
+                    made = encode(texts.take(np.array([first[key] for key in new])))
+                    self._put(new, made)
+                    found |= zip(new, made, strict=True)
+                encoded += len(new)
+            finally:
+                self._release(own)
+        vectors = np.empty((len(keys), self._dim), np.float32)
+        for row, key in enumerate(keys):
+            vectors[row] = found[key]
+        return vectors, len(keys) - encoded
+
+    def _found(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
+        """The vectors that are there."""
+        found: dict[bytes, Vectors] = {}
+        with self._asking() as connection:
+            for at in range(0, len(keys), ASKED):
+                asked = keys[at : at + ASKED]
+                marks = ",".join("?" * len(asked))
+                question = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608 - question marks only
+                for key, vector in connection.execute(question, asked):
+                    found[key] = self._checked(vector)
+        return found
+
+    def _checked(self, held: object) -> Vectors:
+        if not isinstance(held, bytes) or len(held) != self._size:
+            raise InvalidFile(f"damaged: what it holds is no vector of {self._size} bytes")
+        vector = np.frombuffer(held, "<f4")
+        if not np.isfinite(vector).all():
+            raise InvalidFile("damaged: a vector in it holds what is no finite number")
+        return vector
+
+    def _put(self, keys: Sequence[bytes], vectors: Vectors) -> None:
+        rows = (vector.tobytes() for vector in vectors.astype("<f4", copy=False))
+        with self._asking() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO vectors VALUES (?, ?)", zip(keys, rows, strict=True)
+            )
+
+    # Two threads that meet the same new text: one encodes it, the other waits.
+
+    def _claim(self, keys: Sequence[bytes]) -> list[bytes]:
+        with self._changed:
+            free = [key for key in keys if key not in self._claimed]
+            self._claimed.update(free)
+            return free
+
+    def _release(self, keys: Sequence[bytes]) -> None:
+        with self._changed:
+            self._claimed.difference_update(keys)
+            self._changed.notify_all()
+
+    def _wait(self, keys: Sequence[bytes]) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._claimed.isdisjoint(keys))
+
+    @contextmanager
+    def _asking(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, _errors(self.file), self._connection:
+            yield self._connection
+
+
+@contextmanager
+def _errors(file: Path) -> Iterator[None]:
+    """What SQLite says of the file as our error."""
+    try:
+        with reading(str(file)):
+            yield
+    except sqlite3.DatabaseError as error:
+        what = f"the cache of vectors cannot be used: {error}"
+        raise InvalidFile(what, file=str(file)) from error

@@ -1,0 +1,166 @@
+"""What the marks of pieces mean: the piece without its mark, whether it begins a word, which mark.
+
+Entries are kept as they are stored; this is for showing and comparing them. The six marks are
+:data:`~vocabtool.vocabulary.Marker`. Byte-level entries show every byte as a character: those of
+printable Latin-1 as themselves, the others, in order, from U+0100 on (``bytes_to_unicode`` in
+openai/gpt-2, src/encoder.py). Which mark a tokenizer's file declares is for its reader.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.system.byte_strings import CHUNK, ByteStrings, Offsets
+from vocabtool.vocabulary import Marker
+
+PREFIXES: Final[tuple[Marker, ...]] = ("▁", "Ġ", " ", "##")
+CONTINUATION: Final[Marker] = "##"
+BYTE_LEVEL: Final[Marker] = "Ġ"
+MARKERS: Final[tuple[Marker, ...]] = get_args(Marker)
+# One entry in so many bears a mark, or it is taken for chance. Of the lists of words in gensim's
+# test data and in ours none bears any; of tokenizers' pieces a half do, fewer where no blanks part
+# words. ``##`` stands for digits in word2vec's GoogleNews, and Ġ begins words of Maltese; ▁ and
+# ``</w>`` are in the words of no language.
+ONE_IN: Final[dict[Marker, int]] = {"▁": 200, "Ġ": 20, " ": 20, "##": 20, "@@": 20, "</w>": 200}
+
+_SHOWN_AS_SELF: Final = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 256)))
+_TERMINATOR: Final = b"!"  # shown as itself, so that it may stand between byte-level entries
+
+
+def _alphabet() -> str:
+    """The characters that stand for the bytes 0 to 255."""
+    stand_ins = map(chr, range(256, 512))
+    return "".join(chr(b) if b in _SHOWN_AS_SELF else next(stand_ins) for b in range(256))
+
+
+ALPHABET: Final = _alphabet()
+_CHARMAP: Final = codecs.charmap_build(ALPHABET)
+
+
+def plain(entry: bytes, marker: Marker | None) -> bytes:
+    """An entry without its mark; a byte-level one as the bytes that it stands for.
+
+    What bears no mark stays as it is, and so does, in a byte-level vocabulary, an entry with a
+    character that stands for no byte: a token that was added to it.
+    """
+    if marker is None:
+        return entry
+    mark = marker.encode()
+    if marker == BYTE_LEVEL:
+        undone = _bytes_of(entry)
+        return entry if undone is None else undone[entry.startswith(mark) :]
+    return entry.removeprefix(mark) if marker in PREFIXES else entry.removesuffix(mark)
+
+
+def begins_word(entry: bytes, marker: Marker | None) -> bool | None:
+    """Whether a word begins where this entry is used; ``None`` where its mark does not say.
+
+    ``@@`` and ``</w>`` only say whether a word ends: any entry may begin one.
+    """
+    if marker is None:
+        return True
+    if marker not in PREFIXES:
+        return None
+    return entry.startswith(marker.encode()) != (marker == CONTINUATION)
+
+
+def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
+    """:func:`plain` of every entry; over the same buffer unless the entries are byte-level."""
+    if marker is None:
+        return stored
+    bearing = marked(stored, marker)
+    if marker == BYTE_LEVEL:
+        undone, mapped = _undone(stored)
+        return ByteStrings(undone.data, undone.starts + (bearing & mapped), undone.ends)
+    size = bearing * stored.starts.dtype.type(len(marker.encode()))
+    if marker in PREFIXES:
+        return ByteStrings(stored.data, stored.starts + size, stored.ends)
+    return ByteStrings(stored.data, stored.starts, stored.ends - size)
+
+
+def marked(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
+    """Which entries bear the mark: bool, shape (n,)."""
+    mark = np.frombuffer(marker.encode(), np.uint8)
+    bearing = np.asarray(stored.lengths >= len(mark), np.bool_)
+    buffer = np.frombuffer(stored.data, np.uint8)
+    for at in range(0, len(stored), CHUNK):
+        chunk = bearing[at : at + CHUNK]
+        first = stored.starts[at : at + CHUNK]
+        if marker not in PREFIXES:
+            first = stored.ends[at : at + CHUNK] - len(mark)
+        for offset, byte in enumerate(mark):
+            if chunk.any():
+                chunk &= buffer.take(first + offset, mode="clip") == byte
+    return bearing
+
+
+def guess_marker(stored: ByteStrings) -> Marker | None:
+    """The mark of entries whose file does not say: what most of them bear, if that is enough.
+
+    An entry that is nothing but the mark does not count. See :data:`ONE_IN`.
+    """
+    counts = {marker: _borne(stored, marker) for marker in MARKERS}
+    best = max(MARKERS, key=lambda marker: counts[marker])
+    return best if counts[best] > 0 and counts[best] * ONE_IN[best] >= len(stored) else None
+
+
+def _borne(stored: ByteStrings, marker: Marker) -> int:
+    longer = stored.lengths > len(marker.encode())
+    return int(np.count_nonzero(marked(stored, marker) & longer))
+
+
+def _bytes_of(entry: bytes) -> bytes | None:
+    """The bytes that a byte-level entry stands for; ``None`` where a character stands for none."""
+    try:
+        return codecs.charmap_encode(entry.decode(), "strict", _CHARMAP)[0]
+    except UnicodeError:
+        return None
+
+
+def _undone(stored: ByteStrings) -> tuple[ByteStrings, NDArray[np.bool_]]:
+    """The bytes that byte-level entries stand for, or else the entry; and which stand for any."""
+    data = bytearray()
+    ends = np.zeros(len(stored), np.int64)
+    mapped = np.ones(len(stored), np.bool_)
+    for at in range(0, len(stored), CHUNK):
+        part = ByteStrings(
+            stored.data, stored.starts[at : at + CHUNK], stored.ends[at : at + CHUNK]
+        )
+        terminated, stops = _undone_together(part) or _undone_singly(part, mapped[at : at + CHUNK])
+        ends[at : at + CHUNK] = stops + len(data)
+        data += terminated
+    starts = np.zeros_like(ends)
+    starts[1:] = ends[:-1] + len(_TERMINATOR)
+    return ByteStrings(bytes(data), starts, ends), mapped
+
+
+def _undone_together(part: ByteStrings) -> tuple[bytes, Offsets] | None:
+    """The bytes of all entries, each with a terminator behind it, and where each ends.
+
+    ``None`` where a character of any entry stands for no byte.
+    """
+    joined = b"".join(part.pieces(_TERMINATOR))
+    undone = _bytes_of(joined)
+    if undone is None:
+        return None
+    begins_character = np.frombuffer(joined, np.uint8) & 0xC0 != 0x80
+    characters = np.cumsum(begins_character)  # each became one byte
+    stops = np.cumsum(part.lengths + len(_TERMINATOR), dtype=np.int64)
+    return undone, characters[stops - 1] - len(_TERMINATOR)
+
+
+def _undone_singly(part: ByteStrings, mapped: NDArray[np.bool_]) -> tuple[bytes, Offsets]:
+    """As :func:`_undone_together`, with the entries that stand for no bytes as they are.
+
+    ``mapped``, shape (n,), is made false for those.
+    """
+    entries = list(part)
+    for number, entry in enumerate(entries):
+        undone = _bytes_of(entry)
+        mapped[number] = undone is not None
+        entries[number] = (entry if undone is None else undone) + _TERMINATOR
+    return b"".join(entries), np.cumsum([*map(len, entries)], dtype=np.int64) - len(_TERMINATOR)

@@ -1,0 +1,1 @@
+"""Vocabularies of TensorFlow graphs, found by following what fills and looks up tables."""

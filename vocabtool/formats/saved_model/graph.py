@@ -1,0 +1,337 @@
+"""GraphDef and FunctionDef: bodies of nodes, opened one node at a time and only when asked for.
+
+Layouts: tensorflow/core/framework/{graph,function,node_def,attr_value,op_def}.proto. Opening a body
+reads the framing of its nodes; which nodes matter is then found by searching the bytes of the
+small ones for an op's or a node's name. Weights are never touched. What nodes mean for a
+vocabulary is in ``linking.py``.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.formats import wire
+from vocabtool.formats.saved_model import tensors
+from vocabtool.formats.saved_model.tensors import Tensor
+from vocabtool.formats.wire import LEN, Buffer, Span
+
+SMALL: Final = 1 << 12  # nodes of up to this many bytes are searched together; the others are few
+SEARCHES: Final = 64  # asked more often than this, a body is indexed by name
+MAX_NODES: Final = 400_000
+MAX_INPUTS: Final = 100_000  # of one node
+MAX_FUNCTIONS: Final = 100_000
+
+# What the bytes of certain nodes hold: marks to search for.
+TABLE_OP: Final = b"Table"  # HashTableV2, LookupTableFindV2, InitializeTableV2, ...
+PIECE_OP: Final = b"piece"  # SentencepieceOp, WordpieceTokenizeWithOffsets, ...
+PHRASE_OP: Final = b"PhraseTokenize"
+STRING_TYPE: Final = b"\x12\x02\x30\x07"  # an attribute with the value DT_STRING
+
+GRAPH_NODE: Final = 1  # field number of the repeated NodeDef in a GraphDef
+FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
+
+
+class Reference(NamedTuple):
+    """An input of a node: ``name`` of a node or argument and which ``output``.
+
+    In a function ``part`` names the output argument (``node:values:0``); in a graph it is empty.
+    """
+
+    name: bytes
+    part: bytes
+    output: int
+
+    @classmethod
+    def parse(cls, text: bytes) -> Reference:
+        name, *rest = text.split(b":")
+        index = rest[-1] if rest and rest[-1].isdigit() else b"0"
+        return cls(name, rest[0] if len(rest) == 2 else b"", int(index[:9]))
+
+
+NOWHERE: Final = Reference(b"", b"", 0)
+
+
+class Node(NamedTuple):
+    """One NodeDef; attribute values stay in the file until they are asked for.
+
+    ``data_inputs``: the inputs that carry tensors.
+    """
+
+    buffer: Buffer
+    name: bytes
+    op: bytes
+    data_inputs: tuple[Reference, ...]
+    attributes: dict[bytes, Span]
+
+    @classmethod
+    def parse(cls, buffer: Buffer, span: Span) -> Node:
+        name = op = b""
+        inputs: list[Reference] = []
+        attributes: dict[bytes, Span] = {}
+        for number, wire_type, start, end in wire.fields(buffer, *span):
+            if wire_type != LEN:
+                continue
+            if number == 1:
+                name = bytes(buffer[start:end])
+            elif number == 2:
+                op = bytes(buffer[start:end])
+            elif number == 3:
+                if buffer[start : start + 1] != b"^":  # that only orders execution
+                    inputs.append(Reference.parse(bytes(buffer[start:end])))
+                if len(inputs) > MAX_INPUTS:
+                    raise UnsupportedFormat(f"a node of more than {MAX_INPUTS:,} inputs")
+            elif number == 5:
+                key = bytes(wire.last_bytes(buffer, (start, end), 1))
+                for value in wire.messages(buffer, (start, end), 2):
+                    attributes[key] = value
+        return cls(buffer, name, op, tuple(inputs), attributes)
+
+    def data_input(self, position: int) -> Reference:
+        """One of ``data_inputs``; where there are fewer, a reference that leads nowhere."""
+        return self.data_inputs[position] if position < len(self.data_inputs) else NOWHERE
+
+    def bytes_of(self, key: bytes) -> bytes:
+        """The value of a string attribute, ``b""`` where there is none."""
+        span = self.attributes.get(key)
+        return bytes(wire.last_bytes(self.buffer, span, 2)) if span else b""
+
+    def integer_of(self, key: bytes, default: int = 0) -> int:
+        """The value of an int, bool or type attribute."""
+        for number, wire_type, start, end in self._fields_of(key):
+            if number in (3, 5, 6) and wire_type == wire.VARINT:
+                return wire.signed(wire.varint(self.buffer, start, end)[0])
+        return default
+
+    def integers_of(self, key: bytes) -> tuple[int, ...]:
+        """The values of an attribute that is a list of integers."""
+        return tuple(
+            wire.signed(value)
+            for number, wire_type, start, end in self._fields_of(key)
+            if number == 1 and wire_type == LEN
+            for field, inner, first, behind in wire.fields(self.buffer, start, end)
+            if field == 3
+            for value in wire.integers(self.buffer, (first, behind), inner)
+        )
+
+    def tensor_of(self, key: bytes) -> Tensor | None:
+        """The declaration of a tensor attribute."""
+        span = self.attributes.get(key)
+        for tensor in wire.messages(self.buffer, span, 8) if span else ():
+            return tensors.header(self.buffer, tensor)
+        return None
+
+    def function(self) -> bytes:
+        """The function that a call runs: its attribute ``f``."""
+        return next(self.functions_of(b"f"), b"")
+
+    def called(self) -> set[bytes]:
+        """Every function that the node names: in an attribute (``f``, a branch, a loop's body), or
+        as its op."""
+        names = {name for key in self.attributes for name in self.functions_of(key)}
+        return names | {self.op}
+
+    def functions_of(self, key: bytes) -> Iterator[bytes]:
+        """The functions that an attribute names: one, or the branches of a ``Case``."""
+        span = self.attributes.get(key)
+        for function in wire.messages(self.buffer, span, 10) if span else ():
+            yield bytes(wire.last_bytes(self.buffer, function, 1))
+
+    def _fields_of(self, key: bytes) -> Iterator[tuple[int, int, int, int]]:
+        span = self.attributes.get(key)
+        if span is not None:
+            yield from wire.fields(self.buffer, *span)
+
+
+class Body:
+    """The nodes of one graph or function.
+
+    ``name``: the function's, ``b""`` for the main graph. ``arguments``: names in order.
+    ``returns``: per output, in order, the reference that it returns.
+    """
+
+    def __init__(self, buffer: Buffer, node_field: int) -> None:
+        self.buffer = buffer
+        self.name = b""
+        self.arguments: tuple[bytes, ...] = ()
+        self.returns: tuple[Reference, ...] = ()
+        self._tag = node_field << 3 | LEN
+        self._starts = array("Q")
+        self._ends = array("Q")
+        self._runs: list[tuple[int, bytes]] = []
+        self._large: list[int] = []
+        self._parsed: dict[int, Node] = {}
+        self._marked: dict[bytes, tuple[Node, ...]] = {}
+        self._searches = 0
+
+    def add_nodes(self, pos: int, end: int) -> int:
+        """Take in the run of nodes that begins at ``pos``; return where it ends.
+
+        The tight loop of the package: three reads a node, nothing of it opened.
+        """
+        buffer, tag = self.buffer, self._tag
+        run = pos
+        while pos < end and buffer[pos] == tag:
+            if pos + 3 < end and buffer[pos + 2] < 128:  # nearly always: one or two bytes
+                length, start = buffer[pos + 1], pos + 2
+                if length > 127:
+                    length, start = length & 127 | buffer[start] << 7, pos + 3
+            else:
+                length, start = wire.varint(buffer, pos + 1, end)
+            behind = start + length
+            if behind > end:
+                raise InvalidFile(f"a node runs {behind - end:,} bytes past the end", offset=pos)
+            if length > SMALL:
+                self._add_run(run, pos)
+                self._large.append(len(self._starts))
+                run = behind
+            self._starts.append(start)
+            self._ends.append(behind)
+            pos = behind
+        if len(self._starts) > MAX_NODES:
+            raise UnsupportedFormat(f"a graph of more than {MAX_NODES:,} nodes")
+        self._add_run(run, pos)
+        return pos
+
+    def _add_run(self, start: int, end: int) -> None:
+        if end > start:
+            self._runs.append((start, self.buffer[start:end]))
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[Node]:
+        """Every node, none of them kept."""
+        for span in zip(self._starts, self._ends, strict=True):
+            yield Node.parse(self.buffer, span)
+
+    def has_ops(self) -> bool:
+        """Whether its first node is one; records of other protobufs have no op."""
+        return len(self) > 0 and self._node(0).op != b""
+
+    def holding(self, needle: bytes) -> Iterator[Node]:
+        """Yield the small nodes whose bytes hold ``needle``, then every large node.
+
+        A search, not an answer: the caller looks at what it gets.
+        """
+        for offset, run in self._runs:
+            at = run.find(needle)
+            while at >= 0:
+                record = bisect_right(self._starts, offset + at) - 1
+                if record >= 0:
+                    yield self._node(record)
+                    at = max(at + 1, self._ends[record] - offset)
+                else:
+                    at += 1
+                at = run.find(needle, at)
+        yield from self.large
+
+    def marked(self, mark: bytes) -> tuple[Node, ...]:
+        """What :meth:`holding` yields for one of the few marks that readers ask for in turn."""
+        if mark not in self._marked:
+            self._marked[mark] = tuple(self.holding(mark))
+        return self._marked[mark]
+
+    @property
+    def large(self) -> Iterator[Node]:
+        """The nodes too large to search: weights and vocabularies."""
+        return map(self._node, self._large)
+
+    def _node(self, record: int) -> Node:
+        node = self._parsed.get(record)
+        if node is None:
+            span = (self._starts[record], self._ends[record])
+            node = self._parsed[record] = Node.parse(self.buffer, span)
+        return node
+
+    def _name(self, record: int) -> bytes:
+        span = (self._starts[record], self._ends[record])
+        start, end = next(wire.messages(self.buffer, span, 1), (0, 0))
+        return bytes(self.buffer[start:end])
+
+    def node(self, name: bytes) -> Node | None:
+        """The node called ``name``, if there is one."""
+        if self._searches < SEARCHES:
+            self._searches += 1
+            needle = b"\n" + wire.varint_of(len(name)) + name
+            return next((node for node in self.holding(needle) if node.name == name), None)
+        record = self._records.get(name)
+        return None if record is None else self._node(record)
+
+    def consumers(self, name: bytes) -> list[tuple[Node, int]]:
+        """Each node that takes an output of ``name``, with the position among its inputs."""
+        if self._searches < SEARCHES:
+            self._searches += 1
+            return [
+                (node, position)
+                for node in self.holding(name)
+                for position, reference in enumerate(node.data_inputs)
+                if reference.name == name
+            ]
+        return [(self._node(record), at) for record, at in self._consumers.get(name, ())]
+
+    @cached_property
+    def _records(self) -> dict[bytes, int]:
+        return {self._name(record): record for record in reversed(range(len(self)))}
+
+    @cached_property
+    def _consumers(self) -> dict[bytes, list[tuple[int, int]]]:
+        index: dict[bytes, list[tuple[int, int]]] = {}
+        for record, node in enumerate(self):
+            for position, reference in enumerate(node.data_inputs):
+                index.setdefault(reference.name, []).append((record, position))
+        return index
+
+
+def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
+    """Open a GraphDef: its main body and its functions by name."""
+    main = Body(buffer, GRAPH_NODE)
+    functions: dict[bytes, Body] = {}
+    pos, end = span
+    while pos < end:
+        behind = main.add_nodes(pos, end)
+        if behind == pos:
+            number, wire_type, start, behind = next(wire.fields(buffer, pos, end))
+            if number == 2 and wire_type == LEN:
+                for function in wire.messages(buffer, (start, behind), 1):
+                    body = _read_function(buffer, function)
+                    functions[body.name] = body
+                    if len(functions) > MAX_FUNCTIONS:
+                        what = f"a graph of more than {MAX_FUNCTIONS:,} functions"
+                        raise UnsupportedFormat(what)
+        pos = behind
+    return main, functions
+
+
+def _read_function(buffer: Buffer, span: Span) -> Body:
+    body = Body(buffer, FUNCTION_NODE)
+    outputs: list[bytes] = []
+    returned: dict[bytes, Reference] = {}
+    pos, end = span
+    while pos < end:
+        behind = body.add_nodes(pos, end)
+        if behind == pos:
+            number, wire_type, start, behind = next(wire.fields(buffer, pos, end))
+            if number == 1 and wire_type == LEN:
+                outputs = _read_signature(body, (start, behind))
+            elif number == 4 and wire_type == LEN:
+                key = bytes(wire.last_bytes(buffer, (start, behind), 1))
+                value = bytes(wire.last_bytes(buffer, (start, behind), 2))
+                returned[key] = Reference.parse(value)
+        pos = behind
+    body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
+    return body
+
+
+def _read_signature(body: Body, span: Span) -> list[bytes]:
+    """Set the body's name and arguments from an OpDef; return the names of its outputs."""
+    buffer = body.buffer
+    body.name = bytes(wire.last_bytes(buffer, span, 1))
+    body.arguments = tuple(
+        bytes(wire.last_bytes(buffer, argument, 1)) for argument in wire.messages(buffer, span, 2)
+    )
+    return [bytes(wire.last_bytes(buffer, output, 1)) for output in wire.messages(buffer, span, 3)]

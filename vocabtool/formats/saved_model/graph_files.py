@@ -1,0 +1,260 @@
+"""The file that holds a model's graphs: a SavedModel's, in either form, or a frozen graph's.
+
+It is found for a folder or a hub handle, told by content and opened; what is in the graphs is for
+``saved_model.py``. What is no such file is said to be what it is: an archive, a pointer of Git LFS.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from vocabtool.errors import (
+    GIT_LFS,
+    InvalidFile,
+    NotFound,
+    UnknownFormat,
+    UnsupportedFormat,
+    reading,
+)
+from vocabtool.formats import wire
+from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
+from vocabtool.formats.wire import LEN, Buffer
+from vocabtool.vocabulary import is_utf8, printable
+
+HEAD: Final = 4096
+SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
+SPACY: Final = "vocab/strings.json"
+MAX_LISTED: Final = 10
+FROZEN: Final = "GraphDef"
+
+SCHEMA_VERSION: Final = b"\x08\x01"  # SavedModel {1: version 1, 2: MetaGraphDef}
+META_GRAPH: Final = b"\x12"  # ... without a version
+NODE: Final = b"\x0a"  # GraphDef {1: NodeDef {1: name, 2: op}}
+OP_NAME: Final = re.compile(rb"[\w.>]+")
+
+# Text format escapes these, and the binary form of any graph begins with some.
+CONTROLS: Final = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+
+# How a SavedModel, or a GraphDef, in text format begins, behind blanks and comments.
+TEXT_PROTO: Final = re.compile(
+    rb"(?:\s|#[^\n]*\n)*"
+    rb"(?:saved_model_schema_version|meta_graphs|node|library|versions?)\s*(?:[:{<]|$)"
+)
+
+CHUNKED: Final = ".cpb"
+RIEGELI: Final = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
+# What people pass by mistake: how it begins, what it is, what to do.
+REFUSED: Final[tuple[tuple[bytes, str, str], ...]] = (
+    GIT_LFS,
+    (
+        b"PK\x03\x04",
+        "a zip archive that is no .keras file, which is not unpacked",
+        "Unpack it and pass the folder that holds saved_model.pb.",
+    ),
+    (
+        b"\x1f\x8b",
+        "a gzip archive, which is not unpacked",
+        "Unpack it with `gunzip FILE`, a .tar.gz with `mkdir model && tar xzf FILE -C model`, and "
+        "pass what was in it.",
+    ),
+    (
+        b"\x89HDF\r\n\x1a\n",
+        "an HDF5 file",
+        "Export the Keras model as a SavedModel with `model.export(FOLDER)`.",
+    ),
+    (
+        RIEGELI,
+        "a chunked SavedModel (saved_model.cpb, Riegeli records), which is not read",
+        "Save the model again in less than 2 GB, with large weights as variables.",
+    ),
+)
+NOBODYS: Final = (GIT_LFS[0], RIEGELI)  # the others may be what a reader knows
+
+
+class Opened(NamedTuple):
+    """A model's graphs, opened and not yet looked through.
+
+    ``path``: as it was given, or found for a hub handle; ``file``: the graphs' file.
+    """
+
+    path: Path
+    file: Path
+    graphs: tuple[MetaGraph, ...]
+    format: str
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it is a bare graph, without checkpoint and metadata."""
+        return self.format == FROZEN
+
+
+def open_graphs(model: str | Path) -> Opened:
+    """Open the graphs of a folder, a file or a TensorFlow Hub handle.
+
+    Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
+    :class:`InvalidFile`.
+    """
+    with reading(str(model)):
+        path = path_of(model)
+        file = graphs_file_in(path) if path.is_dir() else path
+        if file is None:
+            raise no_model_in(path)
+    return read_graphs(path, file)
+
+
+def path_of(model: str | Path) -> Path:
+    """Where a model lies: the path itself, or the folder in the cache for a hub handle."""
+    if isinstance(model, str) and "://" in model:
+        from vocabtool.formats import hub_cache
+
+        if hub_cache.is_handle(model):
+            return hub_cache.find(model)
+    path = Path(model)
+    if not path.exists():
+        raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
+    return path
+
+
+def graphs_file_in(folder: Path) -> Path | None:
+    """The SavedModel of a folder; as TensorFlow does, the binary one where there are several."""
+    paths = (folder / name for name in SAVED_MODELS)
+    return next((path for path in paths if path.exists()), None)
+
+
+def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
+    """What is wrong with a folder in which no model is; ``tried``: what its files said."""
+    below = sorted(
+        str(path.parent)
+        for name in (*SAVED_MODELS, SPACY)
+        for pattern in (f"*/{name}", f"*/*/{name}")
+        for path in folder.glob(pattern)
+    )
+    if below:
+        more = ["..."] * (len(below) > MAX_LISTED)
+        what = f"{folder}: one level too high. Pass one of the models in it:"
+        return UnknownFormat(what, (*below[:MAX_LISTED], *more))
+    names = sorted(path.name for path in folder.iterdir())
+    if not names:
+        return UnknownFormat(f"{folder}: an empty folder; wanted one that holds saved_model.pb")
+    listed = ", ".join(names[:MAX_LISTED]) + ", ..." * (len(names) > MAX_LISTED)
+    return UnknownFormat(
+        f"{folder}: no saved_model.pb in it; it holds {listed}, none of them a vocabulary. "
+        "Pass the folder of a SavedModel or of a tokenizer, or a frozen graph's file itself.",
+        (*tried[:MAX_LISTED], *["..."] * (len(tried) > MAX_LISTED)),
+    )
+
+
+def read_graphs(path: Path, file: Path) -> Opened:
+    """Read the graphs in ``file``. Raises as :func:`open_graphs` does."""
+    with reading(str(file)):
+        if not file.is_file():
+            raise NotFound(f"{path}: wanted a model's folder or file, found neither")
+        with file.open("rb") as opened:
+            head = opened.read(HEAD)
+            _refuse(file, head)
+            if _is_text(head):
+                return Opened(path, file, _read_text(file, opened, head), "SavedModel (text)")
+            buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+            return Opened(path, file, *_read_binary(file, buffer, head))
+
+
+def begins_as_graphs(file: Path) -> bool:
+    """Whether a file, told by its first bytes, holds graphs; rare ones begin otherwise.
+
+    What is refused here, and what is no file, counts as one: :func:`read_graphs` says why.
+    """
+    with reading(str(file)):
+        if not file.is_file():
+            return True
+        with file.open("rb") as opened:
+            head = opened.read(HEAD)
+    if not head or file.suffix == CHUNKED or head.startswith(NOBODYS):
+        return True
+    if _is_text(head):
+        return TEXT_PROTO.match(head) is not None
+    return head.startswith((SCHEMA_VERSION, META_GRAPH)) or _begins_with_node(head)
+
+
+def _refuse(file: Path, head: bytes) -> None:
+    """Raise where a file is empty, a pointer, or something that people pass by mistake."""
+    if file.suffix == CHUNKED:  # by its name too: TensorFlow looks no further
+        head = RIEGELI
+    if not head:
+        raise InvalidFile("an empty file; wanted a model or a vocabulary")
+    for magic, what, instead in REFUSED:
+        if head.startswith(magic):
+            if magic == GIT_LFS[0]:
+                raise UnknownFormat(f"{file}: {what}. {instead}")
+            raise UnsupportedFormat(f"{what}. {instead}")
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether a file is text: no protobuf of a graph is free of control characters."""
+    return not CONTROLS.search(head) and is_utf8(head, cut=len(head) == HEAD)
+
+
+def _read_text(file: Path, opened: BinaryIO, head: bytes) -> tuple[MetaGraph, ...]:
+    from vocabtool.formats.saved_model import text_format
+
+    if not TEXT_PROTO.match(head):
+        raise UnknownFormat(
+            f"{file}: a text file, not a model; it begins '{printable(head[:40])}'. "
+            "Wanted a SavedModel, a frozen graph or a file of a vocabulary"
+        )
+    return read_saved_model(text_format.to_binary(opened), file.name)
+
+
+def _read_binary(file: Path, buffer: Buffer, head: bytes) -> tuple[tuple[MetaGraph, ...], str]:
+    try:
+        return read_saved_model(buffer, file.name), "SavedModel"
+    except InvalidFile as error:
+        if head.startswith((SCHEMA_VERSION, META_GRAPH)):
+            raise _converted(buffer, error) from error
+        not_saved_model = f"SavedModel: {error}"
+    try:
+        return read_frozen_graph(buffer, file.name), FROZEN
+    except InvalidFile as error:
+        if _begins_with_node(head):
+            raise _converted(buffer, error) from error
+        raise UnknownFormat(
+            f"{file}: not a model that vocabtool reads; it begins {head[:12].hex(' ')}",
+            (not_saved_model, f"frozen GraphDef: {error}"),
+        ) from error
+
+
+def _begins_with_node(head: bytes) -> bool:
+    """Whether the first record has an op; other protobufs begin with the same byte.
+
+    The record may be longer than ``head``: its name and its op come first.
+    """
+    if not head.startswith(NODE):
+        return False
+    try:
+        length, start = wire.varint(head, 1, len(head))
+        behind = min(start + length, len(head))
+        for number, wire_type, begin, end in wire.fields(head, start, behind):
+            if number == 2:
+                return wire_type == LEN and OP_NAME.fullmatch(head[begin:end]) is not None
+    except InvalidFile:
+        pass  # cut off before the op
+    return False
+
+
+def _converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
+    """Say what may be the matter with a binary file that looks as if it was copied as text."""
+    data = bytes(buffer[: 1 << 26])
+    lines, returns = data.count(b"\n"), data.count(b"\r\n")
+    # Only a possibility: 0a is also the tag of a name, and these need no CR before them.
+    stripped = lines > 5_000 and returns == 0
+    doubled = lines > 10 and returns == lines
+    if not stripped and not doubled:
+        return error
+    change = "every CR before a newline is gone" if stripped else "a CR is before every newline"
+    return InvalidFile(
+        f"{error.what}; perhaps {change}: if the file was copied as text (Git's autocrlf, FTP), "
+        "copy it again in binary mode",
+        offset=error.offset,
+    )

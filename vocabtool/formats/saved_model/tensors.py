@@ -1,0 +1,200 @@
+"""TensorProto: strings, integers and raw bytes out of a constant, as TensorFlow stores them.
+
+Layout: tensorflow/core/framework/tensor.proto. Values stand in a typed field (``string_val``,
+``int_val``, ``int64_val``) or packed in ``tensor_content``; fewer values than elements mean that
+the last one repeats. Floats are never read. Which constant matters is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from array import array
+from math import prod
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.errors import InvalidFile
+from vocabtool.formats import wire
+from vocabtool.formats.saved_model import wire_arrays
+from vocabtool.formats.wire import LEN, Buffer, Span
+from vocabtool.system.byte_strings import ByteStrings
+
+DT_INT32: Final = 3
+DT_UINT8: Final = 4
+DT_INT8: Final = 6
+DT_STRING: Final = 7
+DT_INT64: Final = 9
+DT_BOOL: Final = 10
+INTEGERS: Final = {DT_INT32: "<i4", DT_INT64: "<i8"}
+
+# No vocabulary repeats its last word this often, but 60 bytes can claim to: TensorFlow needs
+# 1.6 GB for 2^26 elements.
+MAX_REPEATED: Final = 1 << 16
+MAX_GROWTH: Final = 64
+
+MAX_REPEATED_BYTES: Final = 64 << 20
+
+MAX_RANK: Final = 254  # TensorFlow's own limit
+MAX_ELEMENTS: Final = (1 << 63) - 1
+MAX_RUNS: Final = 1000  # every writer puts all values together; finding each run has its price
+
+STRING_VAL_TAG: Final = 8 << 3 | LEN
+
+
+class Tensor(NamedTuple):
+    """What a TensorProto declares; the values stay in the file until they are asked for.
+
+    ``span``: where the TensorProto lies in its buffer. ``shape``: () for a scalar.
+    """
+
+    buffer: Buffer
+    span: Span
+    dtype: int
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """How many values the shape declares. Raises :class:`InvalidFile` on a negative size."""
+        elements = prod(self.shape)
+        if any(size < 0 for size in self.shape) or elements > MAX_ELEMENTS:
+            shape = ", ".join(map(str, self.shape[:8])) + ", ..." * (len(self.shape) > 8)
+            raise InvalidFile(f"a tensor of shape [{shape}]", offset=self.span[0])
+        return elements
+
+
+def header(buffer: Buffer, span: Span) -> Tensor:
+    """Read dtype and shape; stops before the values where they come last, as TensorFlow writes."""
+    dtype = 0
+    shape: tuple[int, ...] | None = None
+    for number, wire_type, start, end in wire.fields(buffer, *span):
+        if number == 1 and wire_type == wire.VARINT:
+            dtype, _ = wire.varint(buffer, start, end)
+        elif number == 2 and wire_type == LEN:
+            shape = _shape(buffer, (start, end))
+        elif dtype and shape is not None:
+            break
+    return Tensor(buffer, span, dtype, shape or ())
+
+
+def _shape(buffer: Buffer, span: Span) -> tuple[int, ...]:
+    sizes = []
+    for dim in wire.messages(buffer, span, 2):
+        size = 0
+        for number, wire_type, start, end in wire.fields(buffer, *dim):
+            if number == 1 and wire_type == wire.VARINT:
+                size = wire.signed(wire.varint(buffer, start, end)[0])
+        sizes.append(size)
+        if len(sizes) > MAX_RANK:
+            raise InvalidFile(f"a tensor of more than {MAX_RANK} dimensions", offset=dim[0])
+    return tuple(sizes)
+
+
+def strings(tensor: Tensor) -> ByteStrings:
+    """The values of a string tensor, row by row.
+
+    Raises :class:`InvalidFile` when the values contradict the shape or repeat beyond reason.
+    """
+    start, end = tensor.span
+    data = bytes(tensor.buffer[start:end])
+    pos = 0
+    content: Span | None = None
+    values: list[ByteStrings] = []
+    while pos < len(data):
+        if data[pos] == STRING_VAL_TAG:
+            run, pos = wire_arrays.string_fields(data, pos, len(data), STRING_VAL_TAG)
+            values.append(run)
+            if len(values) > MAX_RUNS:
+                raise InvalidFile(f"strings in more than {MAX_RUNS} places", offset=start + pos)
+            continue
+        number, wire_type, first, pos = next(wire.fields(data, pos, len(data)))
+        if number == 4 and wire_type == LEN and pos > first:
+            content = (first, pos)
+    if content is not None:
+        return wire_arrays.length_list(data[slice(*content)], tensor.elements)
+    found = values[0] if len(values) == 1 else ByteStrings.of(v for run in values for v in run)
+    repeated = _repeated(tensor, len(found))
+    if repeated is None:
+        return found
+    if not len(found):
+        return ByteStrings.of([b""] * len(repeated))
+    if len(found[-1]) * (len(repeated) - len(found)) > MAX_REPEATED_BYTES:
+        raise InvalidFile("a long last string, repeated without reason", offset=tensor.span[0])
+    return found.take(repeated)
+
+
+def integers(tensor: Tensor) -> NDArray[np.int64]:
+    """The values of an int32 or int64 tensor, row by row, widened to int64, shape (elements,).
+
+    Raises :class:`InvalidFile` when the values contradict the shape or repeat beyond reason.
+    """
+    values_field = 7 if tensor.dtype == DT_INT32 else 10
+    packed: list[NDArray[np.int64]] = []
+    single = array("q")
+    for number, wire_type, start, end in wire.fields(tensor.buffer, *tensor.span):
+        if number == 4 and wire_type == LEN and end > start:
+            return _integers_of(tensor, bytes(tensor.buffer[start:end]))
+        if number == values_field and wire_type == LEN:
+            packed.append(_varints(tensor, bytes(tensor.buffer[start:end])))
+        elif number == values_field and wire_type == wire.VARINT:
+            single.append(wire.signed(wire.varint(tensor.buffer, start, end)[0]))
+        if len(packed) > MAX_RUNS or (packed and single):
+            raise InvalidFile("integers scattered over many fields", offset=tensor.span[0])
+    found = packed[0] if len(packed) == 1 else np.concatenate([np.array(single, np.int64), *packed])
+    repeated = _repeated(tensor, len(found))
+    if repeated is None:
+        return found
+    return found[repeated] if len(found) else np.zeros(len(repeated), np.int64)
+
+
+def _varints(tensor: Tensor, packed: bytes) -> NDArray[np.int64]:
+    count = int((np.frombuffer(packed, np.uint8) < 128).sum())
+    if count > tensor.elements:
+        raise InvalidFile(
+            f"{count:,} values for a shape of {tensor.elements:,} elements", offset=tensor.span[0]
+        )
+    return wire_arrays.varint_run(packed, count)[0]
+
+
+def _integers_of(tensor: Tensor, content: bytes) -> NDArray[np.int64]:
+    dtype = np.dtype(INTEGERS[tensor.dtype])
+    if len(content) != tensor.elements * dtype.itemsize:
+        raise InvalidFile(
+            f"wanted {tensor.elements:,} integers of {dtype.itemsize} bytes, "
+            f"got {len(content):,} bytes",
+            offset=tensor.span[0],
+        )
+    return np.frombuffer(content, dtype).astype(np.int64)
+
+
+def boolean(tensor: Tensor) -> bool:
+    """The value of a bool tensor of one element; what is not stored is false."""
+    for number, wire_type, start, end in wire.fields(tensor.buffer, *tensor.span):
+        if number == 4 and wire_type == LEN and end > start:
+            return bool(tensor.buffer[start])
+        if number == 11 and wire_type in (LEN, wire.VARINT):
+            return any(wire.integers(tensor.buffer, (start, end), wire_type))
+    return False
+
+
+def raw_bytes(tensor: Tensor) -> bytes:
+    """The content of a uint8 or int8 tensor (a serialised tokenizer). May be empty."""
+    return bytes(wire.last_bytes(tensor.buffer, tensor.span, 4))
+
+
+def _repeated(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
+    """Indices that repeat the last value up to the declared size; ``None``: nothing to repeat."""
+    wanted = tensor.elements
+    if present == wanted:
+        return None
+    if present > wanted:
+        raise InvalidFile(
+            f"{present:,} values for a shape of {wanted:,} elements", offset=tensor.span[0]
+        )
+    if wanted > max(MAX_REPEATED, MAX_GROWTH * present):
+        raise InvalidFile(
+            f"a shape of {wanted:,} elements, of which {present:,} are present: "
+            "no vocabulary repeats its last entry so often",
+            offset=tensor.span[0],
+        )
+    return np.minimum(np.arange(wanted), max(present - 1, 0))

@@ -1,0 +1,1 @@
+"""What commands show and save: tables, pages and files."""

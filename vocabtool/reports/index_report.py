@@ -1,0 +1,117 @@
+"""What ``index`` and ``update`` tell at their end: what was done, and how it will be searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
+from vocabtool.system.telling import counted
+from vocabtool.vocabulary import encode, printable
+
+if TYPE_CHECKING:
+    from vocabtool.index.index import Index
+    from vocabtool.index.loading import LoadReport
+
+CHANGES: Final = ("added", "updated", "unchanged", "removed")
+RATED: Final = 100  # documents; the speed of fewer is that of starting
+
+
+class Took(NamedTuple):
+    """Seconds: of the whole command, and of these of calibrating."""
+
+    seconds: float
+    calibrating: float
+
+
+def as_json(index: Index, report: LoadReport, took: Took) -> dict[str, Any]:
+    """Ready for JSON."""
+    manifest = index.manifest
+    return {
+        "folder": str(index.path),
+        "documents": len(index),
+        **asdict(report),
+        "seconds": took.seconds,
+        "seconds_loading": report.seconds,
+        "seconds_calibrating": took.calibrating,
+        "commit": manifest.commit,
+        "approximate": None if manifest.codes is None else asdict(manifest.codes),
+        "calibration": None if manifest.calibration is None else asdict(manifest.calibration),
+    }
+
+
+def lines(index: Index, report: LoadReport, took: Took) -> Iterator[str]:
+    """For a person to read."""
+    documents = counted(len(index), "document", "documents")
+    yield f"{printable(encode(str(index.path)))}: {documents}"
+    yield f"  done now    {_done(report, took)}"
+    if report.read > report.resumed > 0:
+        were = counted(report.resumed, "document was", "documents were")
+        yield f"  gone on     {were} in already"
+    if report.skipped:
+        rows = counted(report.skipped, "row that is no document", "rows that are no documents")
+        yield f"  skipped     {rows}"
+    if report.left_out:
+        values = counted(report.left_out, "value that is", "values that are")
+        yield f"  left out    {values} not of the field's kind; their documents were added"
+    if report.dropped:
+        dropped = counted(report.dropped, "document", "documents")
+        yield f"  dropped     {dropped} of an id that was there"
+    if report.zero:
+        vectors = counted(report.zero, "vector", "vectors")
+        yield f"  zero        {vectors}: found by keywords alone"
+    if report.not_utf8:
+        texts = counted(report.not_utf8, "document", "documents")
+        yield f"  not UTF-8   {texts}, kept with U+FFFD: perhaps another encoding, or no text"
+    yield f"  vectors     {_vectors(index)}"
+    words = counted(index.manifest.words, "running word", "running words")
+    yield f"  keywords    {index.configuration.language}, {words}"
+    yield f"  weight      of the keyword leg: {_weight(index)}"
+
+
+def _done(report: LoadReport, took: Took) -> str:
+    if report.read > report.resumed or report.removed:
+        counts = {name: getattr(report, name) for name in CHANGES}
+        some = [f"{count:,} {name}" for name, count in counts.items() if count] or ["0 added"]
+        told = f"{', '.join(some)} in {took.seconds:,.1f} s"
+        if took.calibrating:
+            told += f", {took.calibrating:,.1f} s of them calibrating"
+        if (new := report.added + report.updated) < RATED:
+            return told
+        return f"{told}; {new / max(report.seconds, 1e-9):,.0f} a second"
+    if not report.resumed:
+        return "nothing: there is no document"
+    return "nothing: the same was indexed before, and is unchanged"
+
+
+def _vectors(index: Index) -> str:
+    held, codes = index.configuration, index.manifest.codes
+    what = f"{held.dim} numbers, {held.dtype}, {held.metric}"
+    if codes is None:
+        return f"{what}; every one is compared"
+    cells = f", {codes.probes} of {codes.lists} lists" if codes.lists > 1 else ""
+    return (
+        f"{what}; 4-bit codes, {codes.candidates} candidates compared exactly{cells}: "
+        f"recall@10 {codes.recall:.3f} on {codes.queries} queries when they were built (wanted "
+        f"{codes.recall_asked:g})"
+    )
+
+
+def _weight(index: Index) -> str:
+    found = index.calibration
+    if found is None:
+        return f"{_fixed_weight(index)}, not calibrated"
+    if found.judged:
+        return f"{found.a:.2f}, tuned on {found.judged:,} judged queries"
+    return f"{found.a:.2f}, an estimate from {found.sample:,} documents"
+
+
+def _fixed_weight(index: Index) -> str:
+    """What it is unless told; may open the model, which may be elsewhere."""
+    try:
+        knowledge = index.snapshot().knowledge
+    except VocabtoolError:
+        return f"{A_OF_WORDS}, or {A_OF_PIECES} for models of pieces"
+    return str(Settings().weight(knowledge is not None and knowledge.subword))

@@ -1,0 +1,157 @@
+"""The answer to a query as a person reads it: hits, and why they stand where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from vocabtool.reports.text_tables import aligned
+from vocabtool.search.explaining import DEEP
+from vocabtool.search.hits import Asked, AskedWord, Explanation, Hit, Hits, MatchedWord, Place
+from vocabtool.search.weighing import is_word
+from vocabtool.system.telling import counted
+from vocabtool.vocabulary import encode, printable
+
+WIDTH: Final = 160  # characters of a text that are shown
+ROUNDING: Final = 1e-9
+LEAD: Final = 40  # of them before the first word of the query
+NOT_FOUND: Final = "nothing found"
+
+
+def lines(found: Hits, *, one_of_many: bool = False) -> Iterator[str]:
+    """The answer, a line each. ``one_of_many``: above it stands which query it is for."""
+    explained = bool(found.hits) and found.hits[0].explanation is not None
+    if explained or not found.hits:
+        yield from _query(found)
+    elif one_of_many:
+        yield f"query: {_shown(found.query.text)}"
+    if not found.hits:
+        yield NOT_FOUND
+    if found.guesses:
+        yield "guesses: the nearest vectors, although no word of the query is known or found"
+    for number, hit in enumerate(found.hits, 1):
+        yield from _hit(number, hit)
+    for note in found.notes:
+        yield f"note: {_shown(note)}"
+    for each in found.suggestions:
+        yield f"{_shown(each.word)}: perhaps {', '.join(map(_shown, each.spellings))}"
+
+
+def _query(found: Hits) -> Iterator[str]:
+    asked = found.query
+    yield f"query: {_shown(asked.text)}"
+    codes_first = any(hit.tier for hit in found.hits)
+    facts = [", ".join(_facts(each, asked.fusion, codes_first=codes_first)) for each in asked.words]
+    surfaces = [_shown(word.surface) for word in asked.words]
+    yield from (f"  {line}" for line in aligned([*zip(surfaces, facts, strict=True)]))
+    if asked.weight is not None:
+        yield f"  keywords weigh {_weight(asked)}"
+    yield ""
+
+
+def _weight(asked: Asked) -> str:
+    """The weight, and how it came about: by the formula, or because one leg gave nothing."""
+    told = f"{asked.weight:.2f}"
+    if asked.a is None or asked.weight is None:
+        return told
+    by_formula = asked.a + (1 - asked.a) * (asked.m or 0)
+    if abs(asked.weight - by_formula) > ROUNDING:
+        return f"{told}: {'vectors' if asked.weight else 'keywords'} find nothing here"
+    if asked.m is None or all(word.known is None for word in asked.words):
+        return told
+    share = f"{asked.m:.2f}, the share of the query in unknown words that documents hold"
+    return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
+
+
+def _facts(word: AskedWord, fusion: str, *, codes_first: bool) -> Iterator[str]:
+    if not word.counts:
+        yield "not searched for: a stop word"
+        return
+    if word.known is None:
+        yield "nothing tells whether it is known"
+    else:
+        yield "known" if word.known else "unknown to the model"
+    if word.identifier:
+        yield "a code: documents that hold it come first" if codes_first else "a code"
+    if word.pieces is not None:
+        yield counted(word.pieces, "piece", "pieces")
+    if word.document_frequency is not None:
+        yield _frequency(word.document_frequency, word.part_frequency)
+    if word.weight is not None and word.weight != 1:
+        yield f"counted {word.weight:.4g} times"
+    if fusion == "coverage" and word.weight == 1 and word.known is False and _says_nothing(word):
+        yield "counted as a known word is: a number, or one character"
+
+
+def _frequency(whole: int, of_parts: int | None) -> str:
+    documents = "document" if whole == 1 else "documents"
+    if of_parts in (None, whole):
+        return f"in {whole:,} {documents}"
+    return f"whole in {whole:,} {documents}, its rarest part in {of_parts:,}"
+
+
+def _says_nothing(word: AskedWord) -> bool:
+    return not word.identifier and not is_word(word.surface)
+
+
+def _hit(number: int, hit: Hit) -> Iterator[str]:
+    told = [f"{hit.score:.3f}"]
+    if hit.tier:
+        told.append("holds the code")
+    if hit.similarity is not None:
+        told.append(f"similarity {hit.similarity:.3f}")
+    if hit.bm25 is not None:
+        told.append(f"BM25 {hit.bm25:.3f}")
+    yield f"{number:>2}. {_shown(hit.id)}  ({', '.join(told)})"
+    why = hit.explanation
+    yield f"    {_snippet(hit.text, why)}"
+    for name, value in hit.fields.items():
+        yield f"    {_shown(name)}: {_shown(str(value))[:WIDTH]}"
+    if why is not None:
+        yield f"    {_why(why)}"
+
+
+def _why(why: Explanation) -> str:
+    has_keyword = why.words or why.keyword.rank is not None
+    keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword"
+    told = [f"vectors {_place(why.dense)}", keywords]
+    if why.words:
+        told.append(f"by {', '.join(map(_matched, why.words))}")
+    without = why.rank_without_keywords
+    if without is not None:
+        told.append(f"without keywords number {without:,}")
+    elif why.dense.score is not None:
+        told.append(f"without keywords not among the first {DEEP:,}")
+    return "; ".join(told)
+
+
+def _matched(word: MatchedWord) -> str:
+    return f"{'' if word.whole else 'parts of '}{_shown(word.surface)} {word.score:.2f}"
+
+
+def _place(place: Place) -> str:
+    rank = "past the end of the list" if place.rank is None else f"number {place.rank:,}"
+    return rank if place.score is None else f"{rank} ({place.score:.3f})"
+
+
+def _snippet(text: str, why: Explanation | None) -> str:
+    """The text around the first word of the query, such words between brackets."""
+    spans = why.highlights if why is not None else ()
+    start = max(0, spans[0].start - LEAD) if spans else 0
+    end = min(len(text), start + WIDTH)
+    told = "..." * (start > 0) + _marked(text, start, end, spans) + "..." * (end < len(text))
+    return " ".join(_shown(part) for part in told.split())
+
+
+def _marked(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
+    told, at = "", start
+    for first, last in spans:
+        if last > end:
+            break
+        told += f"{text[at:first]}[{text[first:last]}]"
+        at = last
+    return told + text[at:end]
+
+
+def _shown(text: str) -> str:
+    return printable(encode(text))

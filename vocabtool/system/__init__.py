@@ -1,0 +1,1 @@
+"""What has nothing to do with words: atomic files, locks, checksums, a parallel map."""
