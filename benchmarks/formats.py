@@ -224,7 +224,7 @@ def list_vectors(path: str) -> None:
         source = Source(file, file.name, opened.read(HEAD), file.stat().st_size)
     if text_vectors.READER.recognise(source) is not None:
         raise SystemExit("not recognised")
-    (vocabulary,) = text_vectors.READER.read(source).vocabularies
+    (vocabulary,) = text_vectors.READER.read(source).findings
     blanks = vocabulary.stored.data.count(b" ")
     print(json.dumps({"words": len(vocabulary), "blanks": blanks}))
 
