@@ -31,7 +31,7 @@ HEAVY = (
 READING = (
     "vocabtool.formats.registry",
     "vocabtool.formats.gguf",
-    "vocabtool.tokenization.readings",
+    "vocabtool.tokenization.lookup_paths",
 )
 
 
