@@ -182,10 +182,10 @@ def _compared(
     from vocabtool.documents import reading as documents
 
     counter = UseCounter(one, other, rule=rule, folds=folds)
-    skipped = documents.Skipped()
-    batches = documents.batches(corpus, skipped=skipped, size=SIZE, **reading)
+    log = documents.ReadLog()
+    batches = documents.batches(corpus, documents.ReadOptions(**reading), log=log, size=SIZE)
     counter.count(batch.texts for batch in watched(batches))
-    tell_skipped(skipped)
+    tell_skipped(log.skipped)
     use = counter.report(corpus)
     refuse_nothing(use.documents, corpus)
     left_out = documents.left_out([*corpus])
