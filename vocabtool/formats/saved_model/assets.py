@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from vocabtool.errors import NotFound, UnsupportedFormat, reading, refuse_pointer
-from vocabtool.formats import text_file
+from vocabtool.formats import sentencepiece, text_file
 from vocabtool.formats.model import PassedOver
-from vocabtool.formats.named_files import named_file, refuse_link
-from vocabtool.formats.saved_model.graph_tokenizers import vocabulary
+from vocabtool.formats.files import named_file, refuse_link
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
 MAX_FILE: Final = 1 << 30
@@ -89,9 +88,7 @@ def read_unlinked(path: Path) -> Vocabulary | PassedOver:
 
 def _may_hold_words(head: bytes) -> bool:
     """Whether a file is worth reading: a SentencePiece model, or text."""
-    from vocabtool.formats import sentencepiece
-
-    return sentencepiece.recognise(head) or _is_text(head)
+    return sentencepiece.looks_like_model(head) or _is_text(head)
 
 
 def _is_text(head: bytes) -> bool:
@@ -101,13 +98,11 @@ def _is_text(head: bytes) -> bool:
 def unlinked(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
     """What the content of an asset is: a tokenizer, a list of words, or no vocabulary.
 
-    ``place``: the file, as a whole. Raises what ``sentencepiece.read`` does.
+    ``place``: the file, as a whole. Raises what ``sentencepiece.read_pieces`` does.
     """
-    from vocabtool.formats import sentencepiece
-
     head = data[:HEAD]
-    if sentencepiece.recognise(head):
-        return vocabulary(sentencepiece.read(data), name, "sentencepiece", place)
+    if sentencepiece.looks_like_model(head):
+        return sentencepiece.vocabulary(data, name, place)
     if not _is_text(head):
         return PassedOver(name, 0, place, "a file that is not text and no table reads")
     entries = text_file.read_lines(data)

@@ -14,10 +14,10 @@ from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.saved_model.linking import Linker
 from vocabtool.formats.saved_model.tensors import DT_INT8, DT_UINT8
-from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, numbering, printable
+from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
 
 if TYPE_CHECKING:
-    from vocabtool.formats.pieces import Pieces
+    from vocabtool.formats.sentencepiece import Pieces
 
 SENTENCEPIECE: Final = b"SentencepieceOp"
 KINDS: Final[dict[bytes, Kind]] = {
@@ -28,7 +28,6 @@ KINDS: Final[dict[bytes, Kind]] = {
     b"PhraseTokenize": "phrase",
     b"TFText>PhraseTokenize": "phrase",
 }
-MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
 
 
 def read_tokenizers(linker: Linker, warnings: list[str]) -> Iterator[Vocabulary]:
@@ -47,22 +46,6 @@ def read_tokenizers(linker: Linker, warnings: list[str]) -> Iterator[Vocabulary]
                     )
 
 
-def vocabulary(pieces: Pieces, name: str, kind: Kind, place: Place) -> Vocabulary:
-    """The pieces of a tokenizer as a vocabulary."""
-    first_id, ids = (0, None) if pieces.ids is None else numbering(pieces.ids)
-    return Vocabulary(
-        name=name,
-        kind=kind,
-        stored=pieces.entries,
-        first_id=first_id,
-        ids=ids,
-        unknown=None if pieces.unknown_id is None else Unknown(pieces.unknown_id),
-        places=(place,),
-        notes=pieces.notes,
-        marker=MARKERS.get(kind),
-    )
-
-
 def read_tokenizer(
     linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
 ) -> Vocabulary:
@@ -76,12 +59,12 @@ def read_tokenizer(
     if data not in known:
         known[data] = _pieces(node.op, data)
     place = linker.graph.place(body, node.name)
-    return vocabulary(known[data], _name(node), KINDS[node.op], place)
+    return known[data].vocabulary(_name(node), KINDS[node.op], place)
 
 
 def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
     """The vocabulary of an op of :data:`KINDS` whose model is ``data``."""
-    return vocabulary(_pieces(op, data), name, KINDS[op], place)
+    return _pieces(op, data).vocabulary(name, KINDS[op], place)
 
 
 def _pieces(op: bytes, data: bytes) -> Pieces:
@@ -89,7 +72,7 @@ def _pieces(op: bytes, data: bytes) -> Pieces:
     from vocabtool.formats.saved_model import text_tokenizers
 
     if op == SENTENCEPIECE:
-        return sentencepiece.read(data)
+        return sentencepiece.read_pieces(data)
     if KINDS[op] == "sentencepiece":
         return text_tokenizers.read_fast_sentencepiece(data)
     if KINDS[op] == "wordpiece":

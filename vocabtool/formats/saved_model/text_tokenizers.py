@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import flatbuffer
 from vocabtool.formats.flatbuffer import Table
-from vocabtool.formats.pieces import Pieces
+from vocabtool.formats.sentencepiece import Pieces
 from vocabtool.formats.saved_model.double_array import DoubleArray, Leaves
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import printable
