@@ -16,7 +16,7 @@ from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
 from vocabtool import InvalidFile, NotFound, NoVocabulary, UnknownFormat, UnsupportedFormat
 from vocabtool.formats.saved_model.graph import MAX_FUNCTIONS, MAX_NODES
-from vocabtool.formats.saved_model.object_graph import MAX_CAPTURES, MAX_OBJECTS
+from vocabtool.formats.saved_model.meta_graph import MAX_CAPTURES, MAX_OBJECTS
 from vocabtool.formats.saved_model.tensors import MAX_RANK, MAX_REPEATED
 
 WORDS = tuple(b"word%d" % number for number in range(12))

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.saved_model import graph_tokenizers
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, TABLE_OP, Body, Node, Reference
-from vocabtool.formats.saved_model.linking import Linker
+from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.lookups import FINDS, WORDPIECES
 from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.vocabulary import Vocabulary

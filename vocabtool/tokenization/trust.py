@@ -21,7 +21,7 @@ from typing import Final
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.fills import FROM_FILE
 from vocabtool.formats.saved_model.graph import Body, Node
-from vocabtool.formats.saved_model.linking import Linker
+from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import MetaGraph, serving
 from vocabtool.vocabulary import printable
 

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.saved_model import string_chains
 from vocabtool.system.byte_strings import ByteStrings, Offsets
 
 WINDOW: Final = 1 << 16  # bytes looked at together: larger arrays cost fresh pages each
-LENGTH_BYTES: Final = 5  # a varint of more bytes is a length of 2^35, longer than any file we read
-INTEGER_BYTES: Final = 10  # 64 bits, 7 in a byte
+MAX_LENGTH_BYTES: Final = 5  # a varint of more bytes is a length of 2^35, more than any file has
+MAX_INTEGER_BYTES: Final = 10  # 64 bits, 7 in a byte
 TOO_LONG: Final = 1 << 40
 
 Bytes = NDArray[np.uint8]
@@ -32,31 +31,17 @@ def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteString
     """
     array = np.frombuffer(data, np.uint8)[:end]
     dtype = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
-    all_starts: list[Offsets] = []
-    all_ends: list[Offsets] = []
+    all_starts, all_ends = [np.zeros(0, dtype)], [np.zeros(0, dtype)]
     while pos < end and data[pos] == tag:
-        fields = string_chains.block_of_fields(array, pos, tag) if end - pos > WINDOW else None
-        if fields is not None:
-            all_starts.append(fields[:-1] + np.int32(2))
-            all_ends.append(fields[1:])
-            pos = int(fields[-1])
-            continue
-        stop = min(pos + string_chains.BLOCK, end)
-        while pos < stop and data[pos] == tag:
-            starts, ends = _window(array, pos, min(pos + WINDOW, stop), tag)
-            pos = int(ends[-1])
-            if pos > end:
-                raise InvalidFile(
-                    f"the last string runs {pos - end:,} bytes past the end", offset=int(starts[-1])
-                )
-            all_starts.append(starts.astype(dtype))
-            all_ends.append(ends.astype(dtype))
-    return ByteStrings(data, _one(all_starts, dtype), _one(all_ends, dtype)), pos
-
-
-def _one(parts: list[Offsets], dtype: np.dtype[Any]) -> Offsets:
-    """The parts in one array; a single one as it is."""
-    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, dtype), *parts])
+        starts, ends = _window(array, pos, min(pos + WINDOW, end), tag)
+        pos = int(ends[-1])
+        if pos > end:
+            raise InvalidFile(
+                f"the last string runs {pos - end:,} bytes past the end", offset=int(starts[-1])
+            )
+        all_starts.append(starts.astype(dtype))
+        all_ends.append(ends.astype(dtype))
+    return ByteStrings(data, np.concatenate(all_starts), np.concatenate(all_ends)), pos
 
 
 def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offsets]:
@@ -66,8 +51,7 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
     is where the true one before it ends, so only where a head does not end at the next one is
     there anything to decide: all up to its end lie inside its string.
     """
-    heads = _positions(array[pos:stop], tag)
-    heads += pos
+    heads = np.flatnonzero(array[pos:stop] == tag) + pos
     lengths, starts = lengths_at(array, heads + 1)
     ends = starts + lengths
     doubtful = np.flatnonzero(ends[:-1] != heads[1:])
@@ -91,19 +75,6 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
     return starts.take(kept), ends.take(kept)
 
 
-def _positions(window: Bytes, byte: int) -> Offsets:
-    """Where ``byte`` stands, ascending.
-
-    Above one hit in ten NumPy searches without branches, twice as fast on words of ordinary
-    length, so hits are appended until there are enough, and cut off again.
-    """
-    size = len(window)
-    hits = np.ones(size + size // 32 + 1, np.bool_)
-    np.equal(window, byte, out=hits[:size])
-    found: Offsets = np.flatnonzero(hits)[: size - len(hits)]
-    return found
-
-
 def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
     """Read a length at each ascending position: the values, and the positions behind them.
 
@@ -117,7 +88,7 @@ def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
     values = byte.astype(np.int64)
     more = np.flatnonzero(byte > 127)
     values[more] &= 127
-    for k in range(1, LENGTH_BYTES):
+    for k in range(1, MAX_LENGTH_BYTES):
         byte = array.take(positions[more] + k, mode="clip")
         values[more] |= (byte & np.uint8(127)).astype(np.int64) << (7 * k)
         behind[more] += 1
@@ -151,7 +122,7 @@ def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
 
 def _varints_between(array: Bytes, starts: Offsets, lasts: Offsets) -> NDArray[np.int64]:
     width = int((lasts - starts).max()) + 1
-    if width > INTEGER_BYTES:
+    if width > MAX_INTEGER_BYTES:
         raise InvalidFile("a number is longer than 10 bytes", offset=int(starts[0]))
     values = (array[starts] & np.uint8(127)).astype(np.int64)
     for k in range(1, width):

@@ -1,8 +1,8 @@
-"""TensorFlow Text's compiled tokenizers: the pieces inside their flatbuffers.
+"""Tokenizers inside a graph: SentencePiece models and the flatbuffers of tensorflow-text.
 
-These tokenizers need no list of words, so most buffers hold none: the words are the keys of a
-trie. Nothing in a buffer says which of the three it is; that is known from the op it is fed to.
-Cutting a text into pieces is left out, and so are the buffers of normalizers and detokenizers.
+A buffer is recognised by the op that takes it, not by trying to decode it: a normaliser's buffer
+looks the same. The compiled tokenizers of tensorflow-text need no list of words, so most buffers
+hold none: the words are the keys of a trie. Cutting a text into pieces is left out.
 
 Layouts, below tensorflow_text/core/kernels, with the fields read here:
 
@@ -19,18 +19,35 @@ A value in the first trie holds an id, a length and a mark: fast_wordpiece_token
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import flatbuffer
+from vocabtool.formats import flatbuffer, sentencepiece
 from vocabtool.formats.flatbuffer import Table
 from vocabtool.formats.pieces import Pieces
+from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.double_array import DoubleArray, Leaves
+from vocabtool.formats.saved_model.findings import Findings
+from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, Body, Node
+from vocabtool.formats.saved_model.linker import Linker
+from vocabtool.formats.saved_model.tensors import DT_INT8, DT_UINT8
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import printable
+from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, numbering, printable
+
+SENTENCEPIECE: Final = b"SentencepieceOp"
+KINDS: Final[dict[bytes, Kind]] = {
+    SENTENCEPIECE: "sentencepiece",
+    b"TFText>FastSentencepieceTokenize": "sentencepiece",
+    b"FastWordpieceTokenizeWithOffsets": "wordpiece",
+    b"TFText>FastWordpieceTokenizeWithOffsets": "wordpiece",
+    b"PhraseTokenize": "phrase",
+    b"TFText>PhraseTokenize": "phrase",
+}
+MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
 
 END_TO_END: Final = 10
 
@@ -41,7 +58,73 @@ IS_SUFFIX: Final = 1 << 30
 
 MAX_INDICATOR: Final = 256  # bytes; "##" everywhere we looked, a wordpiece has at most 256
 GROWTH: Final = 4  # bytes of words with their indicators, for one byte of buffer
-SHOWN: Final = 5  # missing ids named in a note
+MAX_NAMED: Final = 5  # missing ids in a note
+
+
+def read_tokenizers(linker: Linker, findings: Findings) -> None:
+    """Find the vocabulary of every tokenizer; what several ops share is read once."""
+    known: dict[bytes, Pieces] = {}
+    for body in linker.graph.bodies:
+        for mark in (PIECE_OP, PHRASE_OP):
+            for node in body.marked(mark):
+                if node.op in KINDS:
+                    where = linker.graph.place(body, node.name).place
+                    with findings.warning(f"tokenizer {where}"):
+                        findings.add(read_tokenizer(linker, body, node, known))
+
+
+def read_tokenizer(
+    linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
+) -> Vocabulary:
+    """The vocabulary of one op. ``known``: the models that were read already."""
+    if node.op == SENTENCEPIECE:
+        data = node.bytes_of(b"model")
+        if not data:
+            raise InvalidFile("its model is not in the graph: words not read")
+    else:
+        data = buffer_of(linker, body, node)
+    if data not in known:
+        known[data] = _pieces(node.op, data)
+    # The scope of the op is the tokenizer's own name.
+    name = printable(node.name).rpartition("/")[0] or printable(node.name)
+    return vocabulary(known[data], name, KINDS[node.op], linker.graph.place(body, node.name))
+
+
+def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
+    """The bytes of the constant that a tokenizer op takes as its model."""
+    for reference in node.data_inputs:
+        origin = linker.origin(body, reference)
+        tensor = origin.node.tensor_of(b"value") if origin and origin.node else None
+        if tensor is not None and tensor.dtype in (DT_UINT8, DT_INT8):
+            return tensors.raw_bytes(tensor)
+    raise InvalidFile("no constant holds its model: words not read")
+
+
+def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
+    """The vocabulary of an op of :data:`KINDS` whose model is ``data``."""
+    return vocabulary(_pieces(op, data), name, KINDS[op], place)
+
+
+def vocabulary(pieces: Pieces, name: str, kind: Kind, place: Place) -> Vocabulary:
+    """The pieces of a tokenizer as a vocabulary."""
+    first_id, ids = (0, None) if pieces.ids is None else numbering(pieces.ids)
+    return Vocabulary(
+        name=name,
+        kind=kind,
+        stored=pieces.entries,
+        first_id=first_id,
+        ids=ids,
+        unknown=None if pieces.unknown_id is None else Unknown(pieces.unknown_id),
+        places=(place,),
+        notes=pieces.notes,
+        marker=MARKERS.get(kind),
+    )
+
+
+def _pieces(op: bytes, data: bytes) -> Pieces:
+    if op == SENTENCEPIECE:
+        return sentencepiece.read(data)
+    return READERS[KINDS[op]](data)
 
 
 def read_wordpiece(buffer: bytes) -> Pieces:
@@ -79,7 +162,7 @@ def read_phrase(buffer: bytes) -> Pieces:
     if len(phrases):  # kept for detokenization only
         _check_unknown(unknown_id, len(phrases))
         return Pieces(phrases, None, unknown_id, notes)
-    leaves = _trie(model.table(5)).walk()
+    leaves = DoubleArray(model.table(5).vector(0, "<u4")).walk()
     return Pieces.by_id(leaves.keys(), leaves.values, unknown_id, notes)
 
 
@@ -98,18 +181,21 @@ def read_fast_sentencepiece(buffer: bytes) -> Pieces:
         )
     unknown_id = model.integer(3, -1)
     offset = model.integer(5)
-    leaves = _trie(model.table(6)).walk()
+    leaves = DoubleArray(model.table(6).vector(0, "<u4")).walk()
     total = len(model.vector(7, "<f4"))
     if len(leaves) and int(leaves.values.max()) >= total:
         raise InvalidFile(f"a piece has id {leaves.values.max()}, but there are {total:,} scores")
     ids = leaves.values.astype(np.int64)
     ids[ids != unknown_id] += offset
-    notes = _sentencepiece_notes(total - len(leaves), total, offset)
-    return Pieces.by_id(leaves.keys(), ids, None if unknown_id < 0 else unknown_id, notes)
-
-
-def _trie(table: Table) -> DoubleArray:
-    return DoubleArray(table.vector(0, "<u4"))
+    notes = ["▁ stands for a space"]
+    if missing := total - len(leaves):
+        notes.append(
+            f"{missing:,} of {total:,} pieces are not stored in this buffer: unknown and control"
+        )
+    if offset:
+        notes.append(f"ids are shifted by {offset}")
+    unknown = None if unknown_id < 0 else unknown_id
+    return Pieces.by_id(leaves.keys(), ids, unknown, tuple(notes))
 
 
 def _check_unknown(unknown_id: int, size: int) -> None:
@@ -212,11 +298,11 @@ def _missing(model: Table, pieces: Pieces) -> tuple[str, ...]:
     holes = np.diff(ids) - 1
     first = [
         hole
-        for at in np.flatnonzero(holes)[:SHOWN].tolist()
-        for hole in range(int(ids[at]) + 1, int(ids[at + 1]))[:SHOWN]
-    ][:SHOWN]
+        for at in np.flatnonzero(holes)[:MAX_NAMED].tolist()
+        for hole in range(int(ids[at]) + 1, int(ids[at + 1]))[:MAX_NAMED]
+    ][:MAX_NAMED]
     total = int(holes.sum())
-    named = ", ".join([*map(str, first), *(["..."] if total > SHOWN else [])])
+    named = ", ".join([*map(str, first), *(["..."] if total > MAX_NAMED else [])])
     why = (
         "pieces with punctuation or Chinese characters inside"
         if model.byte(END_TO_END)
@@ -225,12 +311,8 @@ def _missing(model: Table, pieces: Pieces) -> tuple[str, ...]:
     return (f"ids not in the buffer: {total:,} ({named}), {why} that can never be produced",)
 
 
-def _sentencepiece_notes(missing: int, total: int, offset: int) -> tuple[str, ...]:
-    notes = ["▁ stands for a space"]
-    if missing:
-        notes.append(
-            f"{missing:,} of {total:,} pieces are not stored in this buffer: unknown and control"
-        )
-    if offset:
-        notes.append(f"ids are shifted by {offset}")
-    return tuple(notes)
+READERS: Final[dict[Kind, Callable[[bytes], Pieces]]] = {
+    "sentencepiece": read_fast_sentencepiece,
+    "wordpiece": read_wordpiece,
+    "phrase": read_phrase,
+}

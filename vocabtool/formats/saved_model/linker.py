@@ -7,53 +7,31 @@ handles of tables are followed the same way, so that a lookup finds its table in
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.saved_model.graph import SEARCHES, Body, Node, Reference
+from vocabtool.formats.saved_model.graph import MAX_SEARCHES, Body, Node, Reference
 from vocabtool.formats.saved_model.meta_graph import MetaGraph
 
-MAX_STEPS: Final = 2_000
-MAX_ALL_STEPS: Final = 1_000_000
+MAX_STEPS: Final = 2_000  # of one trail
+MAX_ALL_STEPS: Final = 1_000_000  # of all trails of a model together
 
 # Ops that hand their first input on unchanged, as far as a vocabulary is concerned.
 COPIES: Final = frozenset(
-    (
-        b"Identity",
-        b"Cast",
-        b"StopGradient",
-        b"Reshape",
-        b"ExpandDims",
-        b"Squeeze",
-        b"Snapshot",
-        b"Switch",
-        b"Merge",
-        b"Enter",
-        b"Exit",
-    )
+    b"Identity Cast StopGradient Reshape ExpandDims Squeeze Snapshot Switch Merge Enter Exit".split()
 )
 TABLES: Final = frozenset(
-    (
-        b"HashTable",
-        b"HashTableV2",
-        b"AnonymousHashTable",
-        b"MutableHashTable",
-        b"MutableHashTableV2",
-        b"AnonymousMutableHashTable",
-        b"MutableHashTableOfTensors",
-        b"MutableHashTableOfTensorsV2",
-        b"AnonymousMutableHashTableOfTensors",
-        b"MutableDenseHashTable",
-        b"MutableDenseHashTableV2",
-        b"AnonymousMutableDenseHashTable",
-    )
+    b"HashTable HashTableV2 AnonymousHashTable "
+    b"MutableHashTable MutableHashTableV2 AnonymousMutableHashTable "
+    b"MutableHashTableOfTensors MutableHashTableOfTensorsV2 AnonymousMutableHashTableOfTensors "
+    b"MutableDenseHashTable MutableDenseHashTableV2 AnonymousMutableDenseHashTable".split()
 )
 
 
 class Origin(NamedTuple):
-    """The end of the trail: a node (``reference`` says which output), or a saved object."""
+    """The end of a trail: a node (``reference``: which output of it), or a saved object."""
 
     body: Body
     node: Node | None = None
@@ -75,7 +53,15 @@ class Table(NamedTuple):
     object_id: int | None = None
 
 
-_Step = tuple[Body, Reference, tuple[tuple[Body, Node], ...]]
+Call = tuple[Body, Node]
+
+
+class _Step(NamedTuple):
+    """A reference to follow, and the calls that led into its body, the outermost first."""
+
+    body: Body
+    reference: Reference
+    calls: tuple[Call, ...] = ()
 
 
 class Linker:
@@ -83,7 +69,7 @@ class Linker:
 
     def __init__(self, graph: MetaGraph) -> None:
         self.graph = graph
-        self._callers: dict[bytes, list[tuple[Body, Node]]] = {}
+        self._callers: dict[bytes, list[Call]] = {}
         self._origins: dict[tuple[bytes, Reference], Origin | None] = {}
         self._steps = 0
         self._tables: dict[tuple[bytes, bytes, int], Table | None] = {}
@@ -97,45 +83,61 @@ class Linker:
         """
         key = (body.name, reference)
         if key not in self._origins:
-            self._origins[key] = self._trail(body, reference)
+            self._origins[key] = self._trace(_Step(body, reference))
         return self._origins[key]
 
-    def _trail(self, body: Body, reference: Reference) -> Origin | None:
-        steps: deque[_Step] = deque([(body, reference, ())])
+    def _trace(self, first: _Step) -> Origin | None:
+        """Go back, the nearest steps first, until one ends at an origin."""
+        waiting = deque([first])
         seen: set[tuple[bytes, Reference]] = set()
-        while steps and len(seen) < MAX_STEPS:
-            body, reference, calls = steps.popleft()
-            if (body.name, reference) in seen:
+        while waiting and len(seen) < MAX_STEPS:
+            step = waiting.popleft()
+            if (step.body.name, step.reference) in seen:
                 continue
-            seen.add((body.name, reference))
+            seen.add((step.body.name, step.reference))
             self._steps += 1
             if self._steps > MAX_ALL_STEPS:
                 raise InvalidFile(f"references lead on for more than {MAX_ALL_STEPS:,} steps")
-            node = body.node(reference.name)
-            if node is None:
-                if not reference.name:
-                    continue
-                captured = self._captured(body, reference.name)
-                if captured is not None and not calls:
-                    if self.graph.objects.kind(captured) != "constant":
-                        return Origin(body, object_id=captured)
-                    name = self.graph.objects.constant(captured)
-                    steps.append((self.graph.main, Reference(name, b"", 0), ()))
-                else:
-                    steps.extend(self._passed_in(body, reference.name, calls))
-            elif node.op in COPIES and node.data_inputs:
-                steps.append((body, node.data_inputs[0], calls))
-            elif (called := self._called(node)) and reference.output < len(called.returns):
-                steps.append((called, called.returns[reference.output], (*calls, (body, node))))
-            else:
-                return Origin(body, node, reference)
+            behind = self._behind(step)
+            if isinstance(behind, Origin):
+                return behind
+            waiting.extend(behind)
         return None
 
-    def _called(self, node: Node) -> Body | None:
-        """The function that a call runs; of a branch or a loop, nothing is assumed."""
-        if node.op.endswith(b"PartitionedCall"):
-            return self.graph.functions.get(node.function())
-        return self.graph.functions.get(node.op)
+    def _behind(self, step: _Step) -> Origin | Iterable[_Step]:
+        """The origin that a step has reached, or the steps that go on from it."""
+        body, reference, calls = step
+        node = body.node(reference.name)
+        if node is None:
+            return self._behind_argument(step) if reference.name else ()
+        if node.op in COPIES and node.data_inputs:
+            return (_Step(body, node.data_inputs[0], calls),)
+        # Of what a call runs its output is known; of a branch or a loop, nothing is assumed.
+        is_call = node.op.endswith(b"PartitionedCall")
+        called = self.graph.functions.get(node.function() if is_call else node.op)
+        if called is not None and reference.output < len(called.returns):
+            return (_Step(called, called.returns[reference.output], (*calls, (body, node))),)
+        return Origin(body, node, reference)
+
+    def _behind_argument(self, step: _Step) -> Origin | Iterable[_Step]:
+        """What a function captured as an argument, or else what is passed in."""
+        captured = None if step.calls else self._captured(step.body, step.reference.name)
+        if captured is None:
+            return self._passed_in(step)
+        objects = self.graph.objects
+        if objects.kind(captured) != "constant":
+            return Origin(step.body, object_id=captured)
+        return (_Step(self.graph.main, Reference(objects.constant(captured), b"", 0)),)
+
+    def _passed_in(self, step: _Step) -> Iterator[_Step]:
+        """The input of the call that led here, or of every call; both are matched from the end."""
+        body, argument = step.body, step.reference.name
+        if argument not in body.arguments:
+            return
+        from_end = len(body.arguments) - body.arguments.index(argument)
+        for caller, node in step.calls[-1:] or self.callers(body.name):
+            if from_end <= len(node.data_inputs):
+                yield _Step(caller, node.data_inputs[-from_end], step.calls[:-1])
 
     def _captured(self, body: Body, argument: bytes) -> int | None:
         """The id of the object that a function captured as its argument; captures come last."""
@@ -149,21 +151,9 @@ class Linker:
         """Whether an argument of a function is what it captured when it was made."""
         return self._captured(body, argument) is not None
 
-    def _passed_in(
-        self, body: Body, argument: bytes, calls: tuple[tuple[Body, Node], ...]
-    ) -> Iterator[_Step]:
-        if argument not in body.arguments:
-            return
-        from_end = len(body.arguments) - body.arguments.index(argument)
-        callers = [calls[-1]] if calls else self.callers(body.name)
-        for caller, node in callers:
-            inputs = node.data_inputs
-            if from_end <= len(inputs):
-                yield caller, inputs[len(inputs) - from_end], calls[:-1]
-
-    def callers(self, function: bytes) -> list[tuple[Body, Node]]:
+    def callers(self, function: bytes) -> list[Call]:
         """Every node that names ``function`` in an attribute, or has it as its op."""
-        if function not in self._callers and len(self._callers) < SEARCHES:
+        if function not in self._callers and len(self._callers) < MAX_SEARCHES:
             self._callers[function] = [
                 (body, node)
                 for body in self.graph.bodies
@@ -174,8 +164,8 @@ class Linker:
         return self._all_callers.get(function, []) if found is None else found
 
     @cached_property
-    def _all_callers(self) -> dict[bytes, list[tuple[Body, Node]]]:
-        index: dict[bytes, list[tuple[Body, Node]]] = {}
+    def _all_callers(self) -> dict[bytes, list[Call]]:
+        index: dict[bytes, list[Call]] = {}
         for body in self.graph.bodies:
             for node in body:
                 for name in node.called() & self.graph.functions.keys():
@@ -200,18 +190,12 @@ class Linker:
         key = (body.name, handle.name, handle.output)
         if key not in self._tables:
             self._tables[key] = None  # a creator may lead back to itself
-            self._tables[key] = self._find_table(body, handle)
+            origin = self.origin(body, handle)
+            if origin is not None and origin.object_id is not None:
+                self._tables[key] = self.table_of_object(origin.object_id)
+            elif origin is not None:
+                self._tables[key] = _table(origin.body, origin.node)
         return self._tables[key]
-
-    def _find_table(self, body: Body, handle: Reference) -> Table | None:
-        origin = self.origin(body, handle)
-        if origin is None:
-            return None
-        if origin.object_id is not None:
-            return self.table_of_object(origin.object_id)
-        if origin.node is None or origin.node.op not in TABLES:
-            return None
-        return Table(_table_key(origin.body, origin.node), origin.body, origin.node)
 
     def table_of_object(self, object_id: int) -> Table | None:
         """The table that a saved resource stands for: the one that its creator makes."""
@@ -223,17 +207,16 @@ class Linker:
 
     def table_of_node(self, name: bytes) -> Table | None:
         """The table that a node of the main graph makes."""
-        node = self.graph.main.node(name)
-        if node is None or node.op not in TABLES:
-            return None
-        return Table(_table_key(self.graph.main, node), self.graph.main, node)
+        return _table(self.graph.main, self.graph.main.node(name))
 
 
-def _table_key(body: Body, node: Node) -> bytes:
-    """What TensorFlow shares a table by: its shared name, else its place."""
+def _table(body: Body, node: Node | None) -> Table | None:
+    """The table that a node makes, with the key by which TensorFlow shares it: its name or place."""
+    if node is None or node.op not in TABLES:
+        return None
     shared = node.bytes_of(b"shared_name")
     if shared:
-        return b"shared " + shared
+        return Table(b"shared " + shared, body, node)
     if node.integer_of(b"use_node_name_sharing"):
-        return b"node " + node.name
-    return b"node " + body.name + b"/" + node.name
+        return Table(b"node " + node.name, body, node)
+    return Table(b"node " + body.name + b"/" + node.name, body, node)
