@@ -68,11 +68,4 @@ def _open_file(file: Path, *, small: bool) -> Model:
 
 def _in_graphs(opened: Opened, *, small: bool) -> Model:
     with reading(str(opened.file)):
-        return read_model(
-            opened.graphs,
-            opened.path,
-            opened.format,
-            beside=opened.file.parent,
-            frozen=opened.frozen,
-            small=small,
-        )
+        return read_model(opened, small=small)

@@ -15,6 +15,7 @@ import numpy as np
 from vocabtool.vocabulary import Kind, Place, Vocabulary
 
 LEAST: Final = 10  # fewer strings are more often something else than a vocabulary
+TOO_FEW: Final = f"fewer than {LEAST} strings that no table uses"
 
 # What says most about a vocabulary is kept when several places hold the same entries.
 PRECEDENCE: Final[tuple[Kind, ...]] = (

@@ -108,9 +108,7 @@ def unlinked(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
         why = f"a file of fewer than {MIN_LINES} lines that no table reads"
         return PassedOver(name, len(entries), place, why)
     lines = place if place.place != WHOLE else Place(place.file, "whole lines")
-    return Vocabulary(
-        name, "asset", entries, places=(lines,), notes=("no table reads this file",)
-    )
+    return Vocabulary(name, "asset", entries, places=(lines,), notes=("no table reads this file",))
 
 
 def _is_text(head: bytes) -> bool:

@@ -39,8 +39,8 @@ from vocabtool.formats.saved_model.leveldb_table import (
     shown,
     uint32,
 )
-from vocabtool.formats.wire_arrays import MAX_INTEGER_BYTES, varint_run
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span, fields, messages, signed, varint
+from vocabtool.formats.wire_arrays import MAX_INTEGER_BYTES, varint_run
 from vocabtool.system.byte_strings import ByteStrings
 
 # By number in tensorflow/core/framework/types.proto.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.model import PassedOver
+from vocabtool.formats.model import LEAST, TOO_FEW, Model, PassedOver, distinct
+from vocabtool.formats.saved_model.graph_files import Opened
 from vocabtool.vocabulary import Vocabulary
 
 
@@ -34,3 +35,19 @@ class Findings:
             yield
         except VocabtoolError as error:
             self.warnings.append(f"{part}: {error}" if part else str(error))
+
+    def model(self, opened: Opened, *, small: bool) -> Model:
+        """All of it as one model; without ``small``, small constants are passed over."""
+        kept = []
+        for found in self.vocabularies:
+            if not small and found.kind == "constant" and len(found) < LEAST:
+                self.add(PassedOver(found.name, len(found), found.places[0], TOO_FEW))
+            else:
+                kept.append(found)
+        return Model(
+            str(opened.path),
+            opened.format,
+            distinct(kept),
+            tuple(dict.fromkeys(self.passed_over)),
+            tuple(dict.fromkeys(self.warnings)),
+        )

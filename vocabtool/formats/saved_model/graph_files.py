@@ -46,9 +46,9 @@ TEXT_PROTO: Final = re.compile(
 )
 TEXT_REFUSED: Final = """\
 a {message} in protobuf's text format, which is not read. Convert it with TensorFlow:
-  from google.protobuf import text_format; from tensorflow.core.{module} import {name}_pb2
-  open({target!r}, "wb").write(text_format.Parse(open({source!r}).read(), \
-{name}_pb2.{message}()).SerializeToString())"""
+  import pathlib; from google.protobuf import text_format; from {module} import {message}
+  pathlib.Path({target!r}).write_bytes(text_format.Parse(pathlib.Path({source!r}).read_bytes(), \
+{message}()).SerializeToString())"""
 
 CHUNKED: Final = ".cpb"
 RIEGELI: Final = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
@@ -216,15 +216,11 @@ def _text_refused(file: Path, head: bytes) -> UnknownFormat | UnsupportedFormat:
             f"{file}: a text file, not a model; it begins '{printable(head[:40])}'. "
             "Wanted a SavedModel, a frozen graph or a file of a vocabulary"
         )
-    message, name, module = ("SavedModel", "saved_model", "protobuf")
+    message, module = "SavedModel", "tensorflow.core.protobuf.saved_model_pb2"
     if match[1] is None:
-        message, name, module = ("GraphDef", "graph", "framework")
-    target, source = str(file.with_suffix(".pb")), str(file)
-    return UnsupportedFormat(
-        TEXT_REFUSED.format(
-            message=message, name=name, module=module, target=target, source=source
-        )
-    )
+        message, module = "GraphDef", "tensorflow.core.framework.graph_pb2"
+    paths = {"target": str(file.with_suffix(".pb")), "source": str(file)}
+    return UnsupportedFormat(TEXT_REFUSED.format(message=message, module=module, **paths))
 
 
 def _read_binary(file: Path, buffer: Buffer, head: bytes) -> tuple[tuple[MetaGraph, ...], str]:

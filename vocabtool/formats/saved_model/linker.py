@@ -20,7 +20,8 @@ MAX_ALL_STEPS: Final = 1_000_000  # of all trails of a model together
 
 # Ops that hand their first input on unchanged, as far as a vocabulary is concerned.
 COPIES: Final = frozenset(
-    b"Identity Cast StopGradient Reshape ExpandDims Squeeze Snapshot Switch Merge Enter Exit".split()
+    b"Identity Cast StopGradient Reshape ExpandDims Squeeze Snapshot "
+    b"Switch Merge Enter Exit".split()
 )
 TABLES: Final = frozenset(
     b"HashTable HashTableV2 AnonymousHashTable "
@@ -211,7 +212,7 @@ class Linker:
 
 
 def _table(body: Body, node: Node | None) -> Table | None:
-    """The table that a node makes, with the key by which TensorFlow shares it: its name or place."""
+    """The table that a node makes; its key is what TensorFlow shares it by: a name or its place."""
     if node is None or node.op not in TABLES:
         return None
     shared = node.bytes_of(b"shared_name")

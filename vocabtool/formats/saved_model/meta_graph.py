@@ -41,7 +41,9 @@ KERAS_SIBLINGS: Final = frozenset(
 )
 
 # Children that repeat what a better name leads to.
-UNTELLING_NAMES: Final = frozenset((b"signatures", b"keras_api", b"_misc_assets", b"serving_default"))
+UNTELLING_NAMES: Final = frozenset(
+    (b"signatures", b"keras_api", b"_misc_assets", b"serving_default")
+)
 
 
 class SavedObject(NamedTuple):

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from vocabtool.errors import NotFound, VocabtoolError, reading
-from vocabtool.formats.model import LEAST, Model, distinct
+from vocabtool.errors import NotFound, reading
+from vocabtool.formats.model import Model
 from vocabtool.formats.saved_model.assets import AssetFolder, read_file, read_unlinked
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
 from vocabtool.formats.saved_model.findings import Findings
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 KERAS_METADATA: Final = "keras_metadata.pb"
 
 
-def read_model(opened: Opened) -> ReadResult:
-    """Everything that the parts of a model hold, small lists of strings too.
+def read_model(opened: Opened, *, small: bool) -> Model:
+    """Everything that the parts of a model hold. ``small``: small lists of strings, too.
 
     Of what lies beside a frozen graph, only assets that it names are read.
     """
@@ -61,7 +61,7 @@ def read_model(opened: Opened) -> ReadResult:
             for path in list(assets.unread()):
                 with findings.warning():
                     findings.add(read_unlinked(path))
-    return ReadResult(tuple(findings.found), tuple(findings.warnings), opened.format)
+    return findings.model(opened, small=small)
 
 
 def read_tables(linker: Linker, opened: Opened) -> dict[bytes, Vocabulary]:
@@ -119,7 +119,7 @@ def _keras_layers(opened: Opened, findings: Findings) -> tuple[LookupLayer, ...]
 
 
 def _add_configured(layers: tuple[LookupLayer, ...], findings: Findings) -> None:
-    """Add the lists that layers were given when they were made; adapted ones are not in the file."""
+    """Add the lists that layers were made with; adapted ones are not in the file."""
     for layer in layers:
         if layer.vocabulary:
             findings.add(

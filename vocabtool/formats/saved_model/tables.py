@@ -86,9 +86,7 @@ class Wordpiece:
 class TableDescriber:
     """Makes vocabularies of the tables of one MetaGraphDef."""
 
-    def __init__(
-        self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings
-    ) -> None:
+    def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
         self._objects = linker.graph.objects
         self._layers = dict(_layers_by_table(self._objects, layers))
         self._lookups = read_lookups(linker, findings)

@@ -9,38 +9,38 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.saved_model import graph_tokenizers
+from vocabtool.formats.saved_model import tokenizers
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.lookups import FINDS, WORDPIECES
+from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
 from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.vocabulary import Vocabulary
 
-SiteKind = Literal[
+LookupKind = Literal[
     "table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece", "phrase"
 ]
 SENTENCEPIECES: Final = frozenset(
     (b"SentencepieceTokenizeOp", b"SentencepieceTokenizeWithOffsetsOp")
 )
 # Tokenizers that bring their own model as a buffer, and which input the text is.
-BUFFERS: Final[dict[bytes, tuple[SiteKind, int]]] = {
+BUFFERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
     b"FastWordpieceTokenizeWithOffsets": ("fast wordpiece", 0),
     b"FastSentencepieceTokenize": ("fast sentencepiece", 1),
     b"PhraseTokenize": ("phrase", 0),
 }
 
 
-class Site(NamedTuple):
+class LookupSite(NamedTuple):
     """One op that looks words up. ``text``: the tensor of words or texts that it gets."""
 
     body: Body
     node: Node
-    kind: SiteKind
+    kind: LookupKind
     vocabulary: Vocabulary
     text: Reference
 
 
-def find_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[Site]:
+def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
     """Yield every op that looks strings up. ``tables``: vocabularies by the table's key."""
     for body in linker.graph.bodies:
         for node in body.marked(TABLE_OP):
@@ -56,18 +56,18 @@ def _table_site(
     tables: dict[bytes, Vocabulary],
     body: Body,
     node: Node,
-    kind: SiteKind,
+    kind: LookupKind,
     handle: int,
-) -> Iterator[Site]:
+) -> Iterator[LookupSite]:
     table = linker.table(body, node.data_input(handle))
     vocabulary = tables.get(table.key) if table else None
     if vocabulary is not None:
-        yield Site(body, node, kind, vocabulary, node.data_input(1 - handle))
+        yield LookupSite(body, node, kind, vocabulary, node.data_input(1 - handle))
 
 
 def _tokenizer_site(
     linker: Linker, tables: dict[bytes, Vocabulary], body: Body, node: Node
-) -> Iterator[Site]:
+) -> Iterator[LookupSite]:
     op = node.op.removeprefix(b"TFText>")
     if op in WORDPIECES:
         yield from _table_site(linker, tables, body, node, "wordpiece", 1)
@@ -76,12 +76,12 @@ def _tokenizer_site(
         if maker is not None:
             found = _tokenizer(linker, *maker)
             if found is not None:
-                yield Site(body, node, "sentencepiece", found, node.data_input(1))
+                yield LookupSite(body, node, "sentencepiece", found, node.data_input(1))
     elif op in BUFFERS:
         kind, text = BUFFERS[op]
         found = _tokenizer(linker, body, node)
         if found is not None:
-            yield Site(body, node, kind, found, node.data_input(text))
+            yield LookupSite(body, node, kind, found, node.data_input(text))
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
@@ -97,6 +97,6 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
 def _tokenizer(linker: Linker, body: Body, node: Node) -> Vocabulary | None:
     """A tokenizer's own vocabulary; one that cannot be read is ``inspect``'s to tell of."""
     try:
-        return graph_tokenizers.read_tokenizer(linker, body, node, {})
+        return tokenizers.read_tokenizer(linker, body, node, {})
     except (VocabtoolError, KeyError):
         return None
