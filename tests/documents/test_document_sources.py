@@ -714,7 +714,7 @@ def test_standard_input(name: str, sources: Callable[[str], Any]) -> None:
     """Binary formats come through a pipe too; of an Arrow file the stream that it holds."""
     kind = "tfrecord" if "tfrecord" in name else "arrow"
     code = (
-        "from vocabtool.documents.reading import batches\n"
+        "from tests.documents.reading import batches\n"
         f"found = list(batches('-', format={kind!r}, id_field='id'))\n"
         "ids = [i for b in found for i in b.id_array().to_pylist()]\n"
         "print(len(ids), ids[0], ids[-1], {b.source for b in found})"
