@@ -43,7 +43,7 @@ from vocabtool.errors import (
     VocabtoolError,
 )
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 
 DOCUMENTS: Final = 2500
 SHARD: Final = 1000

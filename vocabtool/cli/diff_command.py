@@ -56,11 +56,11 @@ def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> 
     """A rule that there is."""
     if spec is not None:
         from vocabtool.errors import VocabtoolError
-        from vocabtool.tokenization import named
+        from vocabtool.tokenization import named_rules
 
         try:
-            if named.tokenizer_file(spec) is None:
-                named.parse_rule(spec)
+            if named_rules.tokenizer_file(spec) is None:
+                named_rules.parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
     return spec

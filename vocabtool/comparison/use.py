@@ -26,10 +26,10 @@ from vocabtool.comparison.entries import Union, arrow, booleans, integers, take
 from vocabtool.comparison.folding import fold_entries
 from vocabtool.comparison.options import Fold
 from vocabtool.formats.markers import marked, plain_strings
-from vocabtool.tokenization import named
-from vocabtool.tokenization.cut import as_bytes, string_array
-from vocabtool.tokenization.model_words import Words, check_pieces, tokenizer_of
+from vocabtool.tokenization import named_rules
 from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.text_arrays import as_bytes, string_array
+from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
 from vocabtool.vocabulary import Marker, Vocabulary, decode
 
 SideName = Literal["a", "b"]
@@ -153,8 +153,8 @@ class Use:
 class UseCounter:
     """Counts the tokens of batches of texts; their order does not matter.
 
-    ``rule``: by its name, see ``tokenization/named.py``. ``folds``: what entries and tokens are
-    without; marks are left out in any case. Raises :class:`VocabtoolError` for a rule that there
+    ``rule``: by its name, see ``tokenization/named_rules.py``. ``folds``: what entries and tokens
+    are without; marks are left out in any case. Raises :class:`VocabtoolError` for a rule that there
     is not.
     """
 
@@ -163,10 +163,10 @@ class UseCounter:
     ) -> None:
         self._rule_name = rule or RULE
         self._folds = tuple(fold for fold in folds if fold != "markers")
-        file = named.tokenizer_file(self._rule_name)
+        file = named_rules.tokenizer_file(self._rule_name)
         self._rule: Rule | Words
         if file is None:
-            self._rule = Rule(named.parse_rule(self._rule_name))
+            self._rule = Rule(named_rules.parse_rule(self._rule_name))
             entries_a, entries_b = (self._fold(whole_words(each)) for each in (a, b))
         else:
             self._rule = tokenizer_of(file)
@@ -273,7 +273,7 @@ def _count_pieces(
     tokenizer: Words, texts: pa.StringArray
 ) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
     """The same of a tokenizer's pieces; unknown ones, spelled like an entry at most, only count."""
-    judged = tokenizer.judge(texts)
+    judged = tokenizer.look_up(texts)
     counts = np.bincount(judged.codes, minlength=len(judged.known))
     pieces, known = as_bytes(judged.distinct), judged.known
     if judged.spelled is not None:

@@ -37,7 +37,7 @@ from vocabtool.embedding.shard_files import without_a_value
 from vocabtool.encoders.encoder import Encoder, EncoderKind
 from vocabtool.encoders.opening import Model, open_encoder
 from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import encode, printable
 
 Runner = Literal["local", "ray"]

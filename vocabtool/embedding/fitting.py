@@ -12,7 +12,7 @@ from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.static_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.tokenization.cut import as_bytes
+from vocabtool.tokenization.text_arrays import as_bytes
 
 SAMPLE: Final = 20_000  # documents that weights are fitted on
 SAMPLE_BYTES: Final = 1 << 20  # read at a time for it

@@ -43,7 +43,7 @@ from vocabtool.search.searching import search
 from vocabtool.search.settings import Settings
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.folder_lock import locked
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, encode
 
 if TYPE_CHECKING:

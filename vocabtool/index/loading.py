@@ -43,7 +43,7 @@ from vocabtool.index.unchanged import Held
 from vocabtool.index.writer import OnExisting, Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranked import Rows
-from vocabtool.tokenization.cut import not_utf8
+from vocabtool.tokenization.text_arrays import not_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa

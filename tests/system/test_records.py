@@ -1,0 +1,98 @@
+"""Our own small files: what is written is read, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocabtool.errors import InvalidFile, NotFound
+from vocabtool.system.records import decode_record, encode_record, read_record, write_record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    name: str
+    size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    parts: tuple[Part, ...] = ()
+    first: Part | None = None
+    pair: tuple[int, str] = (0, "")
+    share: float = 0.5
+    done: bool = False
+    mode: Literal["a", "b"] = "a"
+    by_name: Mapping[str, int] = field(default_factory=dict)
+
+
+PARTS = st.builds(Part, name=st.text(), size=st.integers())
+WHOLES = st.builds(
+    Whole,
+    parts=st.lists(PARTS).map(tuple),
+    first=st.none() | PARTS,
+    pair=st.tuples(st.integers(), st.text()),
+    share=st.floats(allow_nan=False, allow_infinity=False),
+    done=st.booleans(),
+    mode=st.sampled_from(("a", "b")),
+    by_name=st.dictionaries(st.text(), st.integers()),
+)
+
+
+@given(WHOLES)
+def test_what_is_written_is_read(whole: Whole) -> None:
+    data = encode_record(whole, kind="test", version=3)
+    assert decode_record(data, Whole, kind="test", version=3) == whole
+
+
+def test_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    write_record(file, Whole(share=1), kind="test", version=3)
+    assert read_record(file, Whole, kind="test", version=3) == Whole(share=1.0)
+    with pytest.raises(InvalidFile, match=r"record.json: .*version 3 .* wanted 4; rebuild it"):
+        read_record(file, Whole, kind="test", version=4, advice="rebuild it")
+    with pytest.raises(NotFound, match=r"nothing\.json"):
+        read_record(tmp_path / "nothing.json", Whole, kind="test", version=3)
+
+
+@given(st.data())
+def test_every_changed_digit_is_found(data: st.DataObject) -> None:
+    """A checksum over the record: whatever of it changes, it is refused."""
+    written = encode_record(Whole(pair=(12345, "abc")), kind="test", version=3)
+    start = written.index(b'"record"') + len(b'"record": {')
+    at = data.draw(st.integers(start, len(written) - 4).filter(lambda i: written[i] > ord(" ")))
+    flipped = written[:at] + bytes([written[at] ^ 1]) + written[at + 1 :]
+    with pytest.raises(InvalidFile):
+        decode_record(flipped, Whole, kind="test", version=3)
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"first": {}}, r"test\.first\.name is missing"),
+        ({"more": 1}, r"test\.more: there is no such entry"),
+        ({"parts": [{"name": 1}]}, r"test\.parts\[0\]\.name: wanted str, got '1'"),
+        ({"pair": [1]}, r"test\.pair: wanted tuple"),
+        ({"share": "1"}, r"test\.share: wanted float"),
+        ({"done": 1}, r"test\.done: wanted bool"),
+        ({"mode": "c"}, r"test\.mode: wanted .*Literal"),
+        ({"by_name": {"a": 1.5}}, r"test\.by_name\.a: wanted int"),
+    ],
+)
+def test_other_types_are_refused(record: dict[str, object], problem: str) -> None:
+    """Written by nobody: the checksum is right, the entries are not."""
+    written = encode_record(record, kind="test", version=3)
+    with pytest.raises(InvalidFile, match=problem):
+        decode_record(written, Whole, kind="test", version=3)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"vocabtool": "another"}'])
+def test_other_files_are_refused(data: bytes) -> None:
+    with pytest.raises(InvalidFile, match="not a file of `vocabtool test`"):
+        decode_record(data, Whole, kind="test", version=3)

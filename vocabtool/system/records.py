@@ -1,0 +1,137 @@
+"""Our own small files: JSON with a version and a checksum, decoded into frozen dataclasses.
+
+    {"vocabtool": "index", "version": 4, "crc32c": 2868718837, "record": {...}}
+
+The checksum says that the file is what was written, the version that it is still understood; the
+types of the dataclass say the rest. Files of strangers are never read here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from math import isfinite
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from vocabtool.errors import InvalidFile, reading
+from vocabtool.system.whole_file import whole_file
+
+Record = TypeVar("Record")
+
+
+def write_record(path: Path, record: object, *, kind: str, version: int) -> None:
+    """Write a dataclass to a file that appears when it is whole; equal records give equal bytes."""
+    with whole_file(path) as file:
+        file.write(encode_record(record, kind=kind, version=version))
+
+
+def read_record(
+    path: Path, record_type: type[Record], *, kind: str, version: int, advice: str = ""
+) -> Record:
+    """Read what :func:`write_record` wrote.
+
+    ``advice``: what to do about a file of another version. Raises :class:`NotFound` where there is
+    no file, :class:`InvalidFile` for another kind or version and for a damaged file.
+    """
+    with reading(str(path)):
+        data = path.read_bytes()
+        return decode_record(data, record_type, kind=kind, version=version, advice=advice)
+
+
+def encode_record(record: object, *, kind: str, version: int) -> bytes:
+    """The bytes of a record's file."""
+    value = to_json(record)
+    head = {"vocabtool": kind, "version": version, "crc32c": _checksum(value)}
+    return json.dumps({**head, "record": value}, indent=1).encode() + b"\n"
+
+
+def decode_record(
+    data: bytes, record_type: type[Record], *, kind: str, version: int, advice: str = ""
+) -> Record:
+    """The record of a file's bytes. Raises :class:`InvalidFile` like :func:`read_record`."""
+    try:
+        held = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"not a file of `vocabtool {kind}`, or damaged: {error}") from error
+    if not isinstance(held, dict) or held.get("vocabtool") != kind:
+        raise InvalidFile(f"not a file of `vocabtool {kind}`")
+    if held.get("version") != version:
+        found = held.get("version")
+        what = f"version {found!r} of the {kind} format, wanted {version}"
+        raise InvalidFile(f"written by another vocabtool: {what}{advice and '; '}{advice}")
+    if held.get("crc32c") != _checksum(held.get("record")):
+        raise InvalidFile("damaged: its checksum does not match")
+    return from_json(record_type, held["record"], kind)
+
+
+def to_json(value: object) -> Any:
+    """A dataclass as what JSON can hold: objects, lists, strings, numbers."""
+    if is_dataclass(value):
+        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: to_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(each) for each in value]
+    return value
+
+
+def from_json(kind: type[Record], value: Any, name: str) -> Record:
+    """A value of type ``kind`` out of parsed JSON; ``name`` is where it stands, for messages.
+
+    ``kind``: a dataclass, ``int``, ``float``, ``str``, ``bool``, a ``Literal``, ``X | None``, a
+    tuple, or a mapping by strings, and these within each other. Keys that the dataclass does not
+    have are refused, keys with a default may be missing. Raises :class:`InvalidFile`.
+    """
+    return cast(Record, _decode(kind, value, name))
+
+
+def _decode(kind: Any, value: Any, name: str) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind) and isinstance(value, dict):
+        return _dataclass(kind, value, name)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in arguments:
+            return None
+        (kind,) = (each for each in arguments if each is not NoneType)
+        return _decode(kind, value, name)
+    if origin is Literal and value in arguments:
+        return value
+    if origin is tuple and isinstance(value, list):
+        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
+        if len(kinds) == len(value):
+            pairs = enumerate(zip(kinds, value, strict=True))
+            return tuple(_decode(each, part, f"{name}[{i}]") for i, (each, part) in pairs)
+    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, dict):
+        return {key: _decode(arguments[1], part, f"{name}.{key}") for key, part in value.items()}
+    if kind is float and type(value) in (int, float) and isfinite(value):
+        return float(value)
+    if kind in (int, str, bool) and type(value) is kind:
+        return value
+    shown = getattr(kind, "__name__", kind) if origin is None else kind
+    raise InvalidFile(f"{name}: wanted {shown}, got {str(value)[:100]!r}")
+
+
+def _dataclass(kind: Any, value: dict[str, Any], name: str) -> Any:
+    hints = _types(kind)
+    for key in value:
+        if key not in hints:
+            raise InvalidFile(f"{name}.{key}: there is no such entry")
+    for each in fields(kind):
+        if each.name not in value and each.default is MISSING and each.default_factory is MISSING:
+            raise InvalidFile(f"{name}.{each.name} is missing")
+    return kind(**{key: _decode(hints[key], part, f"{name}.{key}") for key, part in value.items()})
+
+
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _checksum(value: object) -> int:
+    import google_crc32c
+
+    return int(google_crc32c.value(json.dumps(value).encode()))
