@@ -139,9 +139,10 @@ def gains(
     folds: dict[FoldOrAll, tuple[Fold, ...]] = {**{fold: (fold,) for fold in FOLDS}, "all": FOLDS}
     # Which tokens change, and what they become: of both sides, or of one with a marker of its own.
     changes: dict[tuple[FoldOrAll, str], tuple[NDArray[Any], pa.LargeBinaryArray]] = {}
-    for fold, some in folds.items():
-        places = _changing(bits, some)
-        changes[fold, "both"] = places, _fold_text(union.tokens, places, bits, some)
+    for fold in ("case", "nfkc"):
+        places = _changing(bits, folds[fold])
+        changes[fold, "both"] = places, _fold_text(union.tokens, places, bits, folds[fold])
+    changes["all", "both"] = places, _fold_text(union.tokens, places, bits, ("case", "nfkc"))
     for side, members, marker in (("a", union.a, marker_a), ("b", union.b, marker_b)):
         if marker is not None:
             entries = take(union.tokens, members.numbers)
@@ -153,9 +154,13 @@ def gains(
 
     def forms_of(fold: FoldOrAll, side: str, members: Members) -> Numbers:
         """The number of what each entry of a side becomes."""
-        key = (fold, side if (fold, side) in changes else "both")
+        keys = [(fold, side)]
+        if keys[0] not in changes:  # where nothing composes, all folds do what case alone does
+            keys = [(each, "both") for each in (("case", "all") if fold == "all" else (fold,))]
         forms = np.arange(len(union))
-        forms[changes[key][0]] = numbers[key]
+        for key in keys:
+            if key in changes:
+                forms[changes[key][0]] = numbers[key]
         return forms[members.numbers]
 
     return tuple(

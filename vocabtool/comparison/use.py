@@ -154,8 +154,8 @@ class UseCounter:
     """Counts the tokens of batches of texts; their order does not matter.
 
     ``rule``: by its name, see ``tokenization/named_rules.py``. ``folds``: what entries and tokens
-    are without; marks are left out in any case. Raises :class:`VocabtoolError` for a rule that there
-    is not.
+    are without; marks are left out in any case. Raises :class:`VocabtoolError` for a rule that
+    there is not.
     """
 
     def __init__(
