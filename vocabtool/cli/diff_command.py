@@ -181,10 +181,10 @@ def _compared(
         return found
     from vocabtool.documents import reading as documents
 
-    skipped = documents.Skipped()
-    batches = documents.batches(corpus, skipped=skipped, size=SIZE, **reading)
+    log = documents.ReadLog()
+    batches = documents.batches(corpus, documents.ReadOptions(**reading), log=log, size=SIZE)
     found = diff.weigh(found, a, b, (batch.texts for batch in watched(batches)), rule, corpus)
-    tell_skipped(skipped)
+    tell_skipped(log.skipped)
     refuse_nothing(found.use.documents if found.use else 0, corpus)
     left_out = documents.left_out([*corpus])
     _tell_notes(left_out)

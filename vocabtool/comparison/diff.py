@@ -297,9 +297,10 @@ def diff(
     )
     if corpus is None:
         return comparison
-    from vocabtool.documents.reading import batches, names_of
+    from vocabtool.documents.reading import ReadOptions, batches, names_of
 
-    texts = (batch.texts for batch in batches(corpus, field=field, on_duplicate=None))
+    options = ReadOptions(field=field, on_duplicate=None)
+    texts = (batch.texts for batch in batches(corpus, options))
     sources = tuple(names_of(corpus) or ())
     return weigh(comparison, one.vocabulary, other.vocabulary, texts, rule, sources)
 
