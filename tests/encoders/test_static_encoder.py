@@ -30,8 +30,8 @@ from vocabtool.encoders.static_weights import FORMAT, FittedWeights, Weighting
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.word_vectors import WordVectors
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.cut import texts_array
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import texts_array
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 DIM = MATRIX.shape[1]

@@ -40,9 +40,9 @@ from vocabtool.errors import (
     UnsupportedFormat,
     VocabtoolError,
 )
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.model_words import Words
-from vocabtool.tokenization.tap_alignment import MARK
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.op_traces import MARK
+from vocabtool.tokenization.words import Words
 
 USE = ROOT / "data" / "sentence_encoder"
 TEXTS = (
@@ -113,9 +113,9 @@ def rows(folder: Path, texts: Sequence[bytes]) -> NDArray[Any]:
         return np.array(found, np.float32)
 
 
-def same(one: Judged, other: Judged) -> None:
+def same(one: WordLookup, other: WordLookup) -> None:
     """Two judgements of the same texts, field by field."""
-    for name, first, second in zip(Judged._fields, one, other, strict=True):
+    for name, first, second in zip(WordLookup._fields, one, other, strict=True):
         if isinstance(first, pa.Array):
             assert first.equals(second), name
         else:
@@ -417,7 +417,7 @@ def test_the_words_that_are_fed_are_told_with_the_vectors(name: str, opened: Ope
     found = encoder.encode_judged(TEXTS)
     assert np.array_equal(found.vectors, encoder.encode(TEXTS))
     assert encoder.words is not None
-    same(found.judged, encoder.words.judge(TEXTS))
+    same(found.judged, encoder.words.look_up(TEXTS))
     assert encoder.encode_judged([]).vectors.shape == (0, DIM)
 
 
@@ -468,7 +468,7 @@ def test_exact_words_and_vectors_come_out_of_one_run(
     encoder = opened(name, True)
     found = encoder.encode_judged(TEXTS)
     words = Words.of(USE if name == "use" else built(name), exact=True)
-    same(found.judged, words.judge(TEXTS))
+    same(found.judged, words.look_up(TEXTS))
     assert np.allclose(found.vectors, opened(name, False).encode(TEXTS), rtol=0, atol=1e-6)
     assert encoder.words is not None
     assert encoder.words.fingerprint == words.fingerprint
@@ -514,7 +514,7 @@ def test_a_text_may_hold_the_sentinel(built: Built, opened: Opened) -> None:
     """Then the batch does not add up, and each text is run alone."""
     texts = [*TEXTS, MARK.decode(), f"fox {MARK.decode()} fox"]
     found = opened("serving", True).encode_judged(texts)
-    same(found.judged, Words.of(built("serving"), exact=True).judge(texts))
+    same(found.judged, Words.of(built("serving"), exact=True).look_up(texts))
     assert np.allclose(found.vectors, opened("serving", False).encode(texts), rtol=0, atol=1e-6)
 
 

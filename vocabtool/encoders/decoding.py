@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vocabtool.encoders.encoder import Texts
-from vocabtool.tokenization.cut import as_bytes, texts_array
+from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 
 DECODED: Final = "bytes that are no UTF-8 reach the model as U+FFFD, the replacement character"
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,7 @@ class Encoded(NamedTuple):
     """``vectors``: shape (n, dim); ``judged``: the words that the model looked up on the way."""
 
     vectors: Vectors
-    judged: Judged
+    judged: WordLookup
 
 
 class Encoder(Protocol):

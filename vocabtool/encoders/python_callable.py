@@ -18,7 +18,7 @@ from vocabtool.encoders.encoder import EncoderKind, Texts, Vectors
 from vocabtool.encoders.inexact import Inexact
 from vocabtool.encoders.piping import Piping
 from vocabtool.errors import OperatorFailed, VocabtoolError
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256
 PROBE: Final = "How long is a vector?"

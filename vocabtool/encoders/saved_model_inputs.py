@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.cut import as_bytes, string_array
-from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import as_bytes, string_array
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 Tensor: TypeAlias = Any  # TensorFlow carries no types
@@ -98,9 +98,9 @@ class IdInput:
 
     def feed(self, texts: Sequence[bytes]) -> Iterator[Fed]:
         """Cut texts into words, and look their ids up."""
-        return self.feed_judged(self.words.judge(string_array(texts)))
+        return self.feed_judged(self.words.look_up(string_array(texts)))
 
-    def feed_judged(self, judged: Judged) -> Iterator[Fed]:
+    def feed_judged(self, judged: WordLookup) -> Iterator[Fed]:
         """The same of words that are known already."""
         ids, bounds = self._ids(judged)
         lengths = np.maximum(np.diff(bounds), 1)  # a text without words is a row of filling
@@ -132,7 +132,7 @@ class IdInput:
         rows[inside] = ids[places[inside]]
         return rows
 
-    def _ids(self, judged: Judged) -> tuple[Integers, Integers]:
+    def _ids(self, judged: WordLookup) -> tuple[Integers, Integers]:
         """The ids of all texts, and where each text's begin and end."""
         flat, starts = self._ids_of_words(judged)
         lengths = np.diff(starts)[judged.codes]
@@ -141,7 +141,7 @@ class IdInput:
         ids = flat[np.repeat(first, lengths) + np.arange(int(lengths.sum()))]
         return ids, np.concatenate([[0], ends]).astype(np.int64)[judged.offsets]
 
-    def _ids_of_words(self, judged: Judged) -> tuple[Integers, Integers]:
+    def _ids_of_words(self, judged: WordLookup) -> tuple[Integers, Integers]:
         """The ids of the distinct words, and where each word's begin and end."""
         if judged.pieces is None:
             ids = np.where(
@@ -152,7 +152,7 @@ class IdInput:
         told = judged.spelled
         of_word = [
             self._ids_of_pieces(
-                self.words.judge_.pieces(word) if told is None else [p for p, _ in told.of(at)]
+                self.words.tokenizer.pieces(word) if told is None else [p for p, _ in told.of(at)]
             )
             for at, word in enumerate(as_bytes(judged.distinct))
         ]

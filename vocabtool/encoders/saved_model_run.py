@@ -16,9 +16,9 @@ from vocabtool.encoders.saved_model_vectors import Source, choose_source
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.checked_model import gist, import_tensorflow, load_checked
-from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.instrumented_model import InstrumentedModel
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry
-from vocabtool.tokenization.tap import Tap
 
 SAME: Final = 1e-6  # as much may a vector change with what stands beside its text
 
@@ -39,14 +39,14 @@ class Loaded(NamedTuple):
     """A model in memory. ``keep``: what must live as long as its functions are called."""
 
     source: Source
-    tap: Tap | None
+    tap: InstrumentedModel | None
     keep: Any
 
     def call(self, tensor: Any) -> Any:
         """Call the function; what a tap reports of it is thrown away."""
         if self.tap is None:
             return self.source.function.call(tensor)
-        return self.tap.unheard(lambda: self.source.function.call(tensor))
+        return self.tap.call_untraced(lambda: self.source.function.call(tensor))
 
     def run(self, given: Input, texts: Sequence[bytes]) -> Vectors:
         """The vectors of texts. Raises :class:`UnsupportedFormat` with the one that it fails at."""
@@ -62,7 +62,7 @@ class Loaded(NamedTuple):
             whom = f"the text {texts[0][:80]!r}" if len(texts) == 1 else f"{len(texts)} texts"
             raise UnsupportedFormat(f"the model fails at {whom}: {gist(error)}") from error
 
-    def run_judged(self, given: IdInput, judged: Judged) -> Vectors:
+    def run_judged(self, given: IdInput, judged: WordLookup) -> Vectors:
         """The vectors of texts, at least one, whose words are known already.
 
         Raises :class:`UnsupportedFormat` where the model fails.
@@ -127,7 +127,7 @@ def load(opened: graph_files.Opened, options: Options) -> Loaded:
         return Entry.of(found[0].function, found[0].function.text_shape or ())
 
     if options.exact_words:
-        tap = Tap.load(opened.path, trust=options.trust, choose=choose)
+        tap = InstrumentedModel.load(opened.path, trust=options.trust, choose=choose)
         shape = found[0].function.text_shape
         if shape is not None:
             _refuse_exact(shape, options)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from vocabtool.errors import NoVocabulary, VocabtoolError
-from vocabtool.tokenization.model_words import Words, exact_words
-from vocabtool.tokenization.tap import Tap
-from vocabtool.tokenization.tap_judge import TapJudge
+from vocabtool.tokenization.exact_words import ExactTokenizer
+from vocabtool.tokenization.instrumented_model import InstrumentedModel
+from vocabtool.tokenization.words import Words, exact_words
 
 EXACT: Final = "With --exact-words (exact_words=True) the model itself tells them"
 
@@ -36,16 +36,16 @@ def recovered(model: Path, name: str | None, rule: str | None) -> Told:
         return Told(None, f"its words are not recovered: {why}{advice}")
 
 
-def exact(tap: Tap, model: Path, name: str | None) -> tuple[Words, TapJudge]:
+def exact(tap: InstrumentedModel, model: Path, name: str | None) -> tuple[Words, ExactTokenizer]:
     """The words that a tapped model looks up, and what judges them from its reports.
 
     Raises :class:`NoVocabulary` where it looks none up.
     """
     words = exact_words(tap, model, name)
-    return words, cast(TapJudge, words.judge_)
+    return words, cast(ExactTokenizer, words.tokenizer)
 
 
-def cost(tap: Tap) -> str:
+def cost(tap: InstrumentedModel) -> str:
     """How many texts are run for the words of n."""
     match tap.way:
         case "shapes":

@@ -27,7 +27,7 @@ from vocabtool.encoders.sentence_transformers_files import (
 )
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
 from vocabtool.system.native_import import load_triton
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256  # texts that are sorted by length
 PADDED: Final = 32  # texts that are padded to the same length: the library's own choice

@@ -25,8 +25,8 @@ from vocabtool.encoders.static_rules import guessed_rule
 from vocabtool.encoders.static_vectors import MappedVectors
 from vocabtool.encoders.static_weights import WEIGHTINGS, FittedWeights, Weighting
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.cut import texts_array
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import texts_array
+from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,7 @@ from vocabtool.encoders.static_lookup import RowLookup, Rows
 from vocabtool.encoders.static_means import Means
 from vocabtool.encoders.static_weights import FittedWeights, Weighting
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.cut import texts_array
+from vocabtool.tokenization.text_arrays import texts_array
 
 MOST_TEXTS: Final = 100_000  # of a sample; more change weights and component by next to nothing
 MOST_WORDS: Final = 1 << 26  # 256 MB

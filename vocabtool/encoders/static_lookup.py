@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.tokenization.chunk_table import ChunkTable
-from vocabtool.tokenization.cut import as_strings
-from vocabtool.tokenization.judging import RuleJudge, judged
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.lookup import RuleTokenizer, look_up_tokens
 from vocabtool.tokenization.rule import Coded, as_bytes_encoded, chunks, text_bounds, unfolded
+from vocabtool.tokenization.text_arrays import as_strings
+from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,15 +63,15 @@ class RowLookup:
 
     def rows(self, texts: pa.StringArray) -> Rows:
         """The known words of each text."""
-        judge = self._words.judge_
-        if not isinstance(judge, RuleJudge) or judge.rule.ngrams:
+        judge = self._words.tokenizer
+        if not isinstance(judge, RuleTokenizer) or judge.rule.ngrams:
             return self._whole(texts)
         if not self._remember or not judge.rule.works_between_blanks(texts):
             return self._whole(texts)
         return self._by_chunks(texts, judge)
 
     def _whole(self, texts: pa.StringArray) -> Rows:
-        found = self._words.judge(texts)
+        found = self._words.look_up(texts)
         if found.spelled is None:
             return self._known(self._numbered(found.positions)[found.codes], found.offsets)
         pieces, known, offsets = found.spelled
@@ -81,7 +81,7 @@ class RowLookup:
         in_texts = unfolded(each, found.codes, found.offsets)
         return self._known(in_texts.codes, in_texts.offsets)
 
-    def _by_chunks(self, texts: pa.StringArray, judge: RuleJudge) -> Rows:
+    def _by_chunks(self, texts: pa.StringArray, judge: RuleTokenizer) -> Rows:
         pieces, offsets = chunks(texts)
         numbers = self._table.find(*_buffers(pieces))
         missing = np.flatnonzero(numbers < 0)
@@ -97,9 +97,9 @@ class RowLookup:
         which = which[looked.alone[which] == SEVERAL]
         return self._known(*_spread(numbers, offsets, several, looked, which))
 
-    def _look(self, distinct: pa.StringArray, judge: RuleJudge) -> _Looked:
+    def _look(self, distinct: pa.StringArray, judge: RuleTokenizer) -> _Looked:
         """Look chunks up, and remember those that are one word."""
-        found = judged(judge.rule.of_chunks(distinct), judge.lexicon)
+        found = look_up_tokens(judge.rule.of_chunks(distinct), judge.lexicon)
         rows = self._numbered(found.positions)
         alone = np.full(len(distinct), SEVERAL, np.int32)
         single = np.diff(found.offsets) == 1

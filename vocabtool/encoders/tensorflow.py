@@ -26,14 +26,14 @@ from vocabtool.encoders.saved_model_words import Told
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import hub_cache
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.tokenization import named
+from vocabtool.tokenization import named_rules
 from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.cut import as_bytes, text_bytes, texts_array
-from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.exact_words import ExactTokenizer
+from vocabtool.tokenization.instrumented_model import InstrumentedModel
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry, ModelFunction, sizes
-from vocabtool.tokenization.model_words import Words
-from vocabtool.tokenization.tap import Tap
-from vocabtool.tokenization.tap_judge import TapJudge
+from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
+from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,9 +150,9 @@ class TensorFlowEncoder(Piping):
             return self._encoded_by_rule(texts, self._input)
         given = _listed(texts)
         if not given:
-            return Encoded(_joined([], self.dim), self._judge.judge(texts_array([])))
+            return Encoded(_joined([], self.dim), self._judge.look_up(texts_array([])))
         ran = self._tap.run_batches(list(self._batches(given)), self._source.output.read)
-        return Encoded(self._checked(ran.rows, given), self._judge.judged(ran.tapped))
+        return Encoded(self._checked(ran.rows, given), self._judge.look_up_traces(ran.traces))
 
     # What was loaded.
 
@@ -161,12 +161,12 @@ class TensorFlowEncoder(Piping):
         return self._loaded.source
 
     @property
-    def _tap(self) -> Tap:
+    def _tap(self) -> InstrumentedModel:
         assert self._loaded.tap is not None, "exact words of texts need the tap"  # noqa: S101 - for mypy
         return self._loaded.tap
 
     @property
-    def _judge(self) -> TapJudge:
+    def _judge(self) -> ExactTokenizer:
         assert self._exact is not None, "the tap has a judge"  # noqa: S101 - for mypy
         return self._exact[1]
 
@@ -185,15 +185,15 @@ class TensorFlowEncoder(Piping):
         if self._options.rule is None:
             raise UnsupportedFormat(
                 f"{function} takes ids, {function.wants}, and only the caller can say how texts "
-                f"become words: give --rule ({', '.join(named.RULE_NAMES)}) and, where the model "
-                "holds several vocabularies, --name"
+                f"become words: give --rule ({', '.join(named_rules.RULE_NAMES)}) and, "
+                "where the model holds several vocabularies, --name"
             )
         words = Words.of(self._folder, name=self._options.name, rule=self._options.rule)
         (spec,) = function.inputs
         rows, length = sizes(spec.shape)
         return IdInput((rows, length), spec.dtype, words)
 
-    def _exact_words(self) -> tuple[Words, TapJudge] | None:
+    def _exact_words(self) -> tuple[Words, ExactTokenizer] | None:
         if self._loaded.tap is None:
             return None
         return saved_model_words.exact(self._loaded.tap, self._folder, self._options.name)
@@ -233,7 +233,7 @@ class TensorFlowEncoder(Piping):
     def _encoded_by_rule(self, texts: Texts, ids: IdInput) -> Encoded:
         """The words that are fed as ids are looked up once."""
         given = texts_array(texts)
-        judged = ids.words.judge(given)
+        judged = ids.words.look_up(given)
         batches = [self._loaded.run_judged(ids, part) for part in _slices(judged, self.max_batch)]
         return Encoded(self._checked(_joined(batches, self.dim), as_bytes(given)), judged)
 
@@ -275,7 +275,7 @@ def _joined(batches: Sequence[Vectors], dim: int) -> Vectors:
     return np.concatenate(batches) if batches else np.empty((0, dim), np.float32)
 
 
-def _slices(judged: Judged, size: int) -> Iterator[Judged]:
+def _slices(judged: WordLookup, size: int) -> Iterator[WordLookup]:
     """The words of so many texts at a time."""
     texts = len(judged.offsets) - 1
     for start in range(0, texts, size):
