@@ -104,7 +104,7 @@ def questions(work: Path) -> Iterator[Question]:
     """Every question, with its input."""
     source, documents = work / "source.txt", work / "documents.jsonl"
     for write, path in ((source_lines, source), (document_lines, documents)):
-        # By another process: a child's peak memory begins with that of the process it is forked from.
+        # By another process: the peak memory of a child begins with that of its parent.
         writer = get_context("spawn").Process(target=write, args=(path,))
         writer.start()
         writer.join()
