@@ -662,7 +662,7 @@ def test_exact_words_without_tensorflow(here: Path, tmp_path: Path) -> None:
 
 def test_choices_are_those_of_the_parts() -> None:
     """What --help offers is what the parts take."""
-    from vocabtool.documents.opening import Format
+    from vocabtool.documents import Format
 
     assert set(text_commands.REPORT_FORMATS) == {*get_args(oov_report_files.ReportFormat)} - {
         "html"

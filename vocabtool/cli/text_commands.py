@@ -234,18 +234,13 @@ def oov_command(
     words = Words.of(path, name=name, rule=rule, exact=exact, trust=trust)
     if mask is not None or not _tells_the_rule(output, file):
         tell(words_report.rule_line(words))
-    skipped, left_out = documents.Skipped(), documents.left_out([*files])
-    batches = documents.batches(
-        files,
-        field=field,
-        format=source_format,
-        on_error=on_error,
-        skipped=skipped,
-        size=SIZE if mask is None else documents.SIZE,
-    )
+    log, left_out = documents.ReadLog(), documents.left_out([*files])
+    options = documents.ReadOptions(field=field, format=source_format, on_error=on_error)
+    size = SIZE if mask is None else documents.SIZE
+    batches = documents.batches(files, options, log=log, size=size)
     if mask is not None:
         _print_masked(words, batches, mask, file, files)
-        tell_skipped(skipped)
+        tell_skipped(log.skipped)
         for note in left_out:
             tell(note)
         return None
@@ -259,7 +254,7 @@ def oov_command(
         tell(f"{unknown:,} of {tokens:,} tokens {be} unknown ({percent(report.token_rate)})")
     for note in report.notes:
         tell(note)
-    tell_skipped(skipped)
+    tell_skipped(log.skipped)
     if not report.tokens:
         tell("no words were counted: nothing can be said of these documents")
         return None if fail_over is None else 1

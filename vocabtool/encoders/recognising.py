@@ -13,10 +13,12 @@ from vocabtool.formats import (
     fasttext_bin,
     numpy_array,
     numpy_vectors,
-    readers,
+    registry,
     text_vectors,
 )
+from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model import graph_files
+from vocabtool.formats.saved_model.model import GRAPH_FILE, OTHER_GRAPH
 
 WORD_VECTORS: Final = (
     numpy_vectors.READER,
@@ -50,16 +52,16 @@ def _of_folder(folder: Path) -> EncoderKind:
 
 def _of_file(file: Path) -> EncoderKind:
     with reading(str(file)):
-        source = readers.source_of(file)
+        source = Source.open(file)
         if source.head.startswith(numpy_array.MAGIC):
             return "static"  # where its words are not there, that is said on opening
-        reader = readers.find(source)
+        reader = registry.find(source)
         if reader in WORD_VECTORS:
             return "static"
-        if graph_files.begins_as_graphs(file):
+        if reader is GRAPH_FILE:
             return "tensorflow"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in WORD_VECTORS)
-    if reader is not None:
+    if reader is not OTHER_GRAPH:
         told = f"it is read as {reader.format}, which makes no vectors"
         raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {told}", tried)
     try:

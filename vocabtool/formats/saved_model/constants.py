@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
 MAX_USES: Final = 500  # followed, of one constant
-MIN_LIST: Final = 2  # strings; one alone is no list
+MIN_STRINGS: Final = 2  # one alone is no list
 
 ASSIGNMENTS: Final = frozenset((b"Assign", b"AssignVariableOp", b"InitializeVariable"))
 # What the strings are that an op takes, if no vocabulary.
@@ -81,7 +81,7 @@ def read_constants(
                 use, why_not = _use(linker, body, node.name, variables_read)
                 if why_not is None and _in_rows(tensor.shape):
                     why_not = IN_ROWS
-                if why_not is None and size < MIN_LIST:
+                if why_not is None and size < MIN_STRINGS:
                     why_not = TOO_FEW
                 if why_not is None:
                     findings.add(_constant(node, tensors.strings(tensor), place, use))

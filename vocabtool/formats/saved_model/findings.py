@@ -7,26 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.model import LEAST, TOO_FEW, Model, PassedOver, distinct
-from vocabtool.formats.saved_model.graph_files import Opened
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.formats.model import Finding
 
 
 @dataclass(slots=True)
 class Findings:
     """Filled by the readers of a model's parts, in turn."""
 
-    vocabularies: list[Vocabulary] = field(default_factory=list)
-    passed_over: list[PassedOver] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def add(self, *found: Vocabulary | PassedOver) -> None:
-        """Take in vocabularies, and lists that are none."""
-        for item in found:
-            if isinstance(item, Vocabulary):
-                self.vocabularies.append(item)
-            else:
-                self.passed_over.append(item)
+    def add(self, finding: Finding) -> None:
+        """Take in a vocabulary, or a list that is none."""
+        self.found.append(finding)
 
     @contextmanager
     def warning(self, part: str = "") -> Iterator[None]:
@@ -35,19 +28,3 @@ class Findings:
             yield
         except VocabtoolError as error:
             self.warnings.append(f"{part}: {error}" if part else str(error))
-
-    def model(self, opened: Opened, *, small: bool) -> Model:
-        """All of it as one model; without ``small``, small constants are passed over."""
-        kept = []
-        for found in self.vocabularies:
-            if not small and found.kind == "constant" and len(found) < LEAST:
-                self.add(PassedOver(found.name, len(found), found.places[0], TOO_FEW))
-            else:
-                kept.append(found)
-        return Model(
-            str(opened.path),
-            opened.format,
-            distinct(kept),
-            tuple(dict.fromkeys(self.passed_over)),
-            tuple(dict.fromkeys(self.warnings)),
-        )

@@ -11,11 +11,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.errors import NotFound, reading
-from vocabtool.formats.model import Model
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.saved_model.assets import AssetFolder, read_file, read_unlinked
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
 from vocabtool.formats.saved_model.findings import Findings
-from vocabtool.formats.saved_model.graph_files import Opened
+from vocabtool.formats.saved_model.graph_files import (
+    Opened,
+    graphs_file_in,
+    no_model_in,
+    read_graphs,
+    why_no_graphs,
+)
 from vocabtool.formats.saved_model.linker import Linker, Table
 from vocabtool.formats.saved_model.table_contents import (
     TableContents,
@@ -35,8 +41,8 @@ if TYPE_CHECKING:
 KERAS_METADATA: Final = "keras_metadata.pb"
 
 
-def read_model(opened: Opened, *, small: bool) -> Model:
-    """Everything that the parts of a model hold. ``small``: small lists of strings, too.
+def read_model(opened: Opened) -> ReadResult:
+    """Everything that the parts of a model hold, lists of few strings too.
 
     Of what lies beside a frozen graph, only assets that it names are read.
     """
@@ -61,7 +67,7 @@ def read_model(opened: Opened, *, small: bool) -> Model:
             for path in list(assets.unread()):
                 with findings.warning():
                     findings.add(read_unlinked(path))
-    return findings.model(opened, small=small)
+    return ReadResult(tuple(findings.found), tuple(findings.warnings), opened.format)
 
 
 def read_tables(linker: Linker, opened: Opened) -> dict[bytes, Vocabulary]:
@@ -131,3 +137,24 @@ def _add_configured(layers: tuple[LookupLayer, ...], findings: Findings) -> None
                     places=(Place(KERAS_METADATA, layer.path),),
                 )
             )
+
+
+def _why_no_folder(source: Source) -> str | None:
+    folder = source.file.is_dir() and graphs_file_in(source.file) is not None
+    return None if folder else "no folder with a saved_model.pb"
+
+
+def _read(source: Source) -> ReadResult:
+    """Read a folder that holds a file of graphs, or such a file."""
+    file = graphs_file_in(source.file) if source.file.is_dir() else source.file
+    if file is None:
+        raise no_model_in(source.file)
+    opened = read_graphs(source.file, file)
+    with reading(str(opened.file)):
+        return read_model(opened)
+
+
+GRAPH_FOLDER: Final = Reader("SavedModel", _why_no_folder, _read)
+GRAPH_FILE: Final = Reader("graph", why_no_graphs, _read)
+# Graphs whose first bytes tell nothing: asked last of all readers, and tried on whatever is left.
+OTHER_GRAPH: Final = Reader("graph that begins otherwise", lambda _: None, _read)
