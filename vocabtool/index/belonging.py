@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
+from vocabtool.encoders.opening import Model, is_encoder, open_encoder
+from vocabtool.encoders.options import KINDS
 from vocabtool.encoders.static import StaticEncoder
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.vocabulary_files import read, save
 from vocabtool.index.configuration import (
@@ -80,7 +81,7 @@ def opened(
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
-    rule = encoder.rule if isinstance(encoder, StaticEncoder) else None
+    rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
     return with_tokenizer(Opened(encoder, encoder.words, _name(model), kept, rule))
 
 
