@@ -31,7 +31,7 @@ HEAVY = (
 READING = (
     "vocabtool.formats.readers",
     "vocabtool.formats.detect",
-    "vocabtool.tokenization.readings",
+    "vocabtool.tokenization.lookup_paths",
 )
 
 

@@ -26,7 +26,7 @@ from vocabtool.comparison.ranks import order_of
 from vocabtool.comparison.use import Carriers, Use, UseCounter, UsedWord
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.vocabulary import Marker, Vocabulary, encode
 
 A = ("the", "of", "Paris", "cat", "287.9", "[UNK]", "the", "ﬁne", "running")

@@ -18,7 +18,7 @@ pytest.importorskip("sentence_transformers", reason="the extra sentence-transfor
 
 from tests.builders.tiny_sentence_transformer import build
 from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 
 TEXTS = ["I love to use Xapian", "", "use " * 100, "love", "unheard of"]
 

@@ -28,7 +28,7 @@ from vocabtool.encoders.word_weights import FORMAT, FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.formats.word_vectors import WordVectors
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 DIM = MATRIX.shape[1]

@@ -28,7 +28,7 @@ from vocabtool.reports.comparison.plain_words import FOLDS as FOLD_NAMES
 from vocabtool.reports.comparison.plain_words import ORDERS
 from vocabtool.reports.comparison.text import to_rows, to_text
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.vocabulary import Marker, Vocabulary
 
 SCRIPT = b"<script>alert(1)</script>"

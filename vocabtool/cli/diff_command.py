@@ -56,11 +56,11 @@ def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> 
     """A rule that there is."""
     if spec is not None:
         from vocabtool.errors import VocabtoolError
-        from vocabtool.tokenization import named
+        from vocabtool.tokenization import named_rules
 
         try:
-            if named.tokenizer_file(spec) is None:
-                named.parse_rule(spec)
+            if named_rules.tokenizer_file(spec) is None:
+                named_rules.parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
     return spec
@@ -182,10 +182,10 @@ def _compared(
     from vocabtool.documents import reading as documents
 
     counter = UseCounter(one, other, rule=rule, folds=folds)
-    skipped = documents.Skipped()
-    batches = documents.batches(corpus, skipped=skipped, size=SIZE, **reading)
+    log = documents.ReadLog()
+    batches = documents.batches(corpus, documents.ReadOptions(**reading), log=log, size=SIZE)
     counter.count(batch.texts for batch in watched(batches))
-    tell_skipped(skipped)
+    tell_skipped(log.skipped)
     use = counter.report(corpus)
     refuse_nothing(use.documents, corpus)
     left_out = documents.left_out([*corpus])

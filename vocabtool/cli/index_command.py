@@ -290,16 +290,15 @@ def _printable(name: str) -> str:
 
 def _first(files: Sequence[str], given: dict[str, Any]) -> Document | None:
     """The first document, by which files that cannot be read are known before anything is made."""
-    from vocabtool.documents.reading import Skipped, documents
+    from vocabtool.documents.reading import ReadLog, ReadOptions, documents
 
-    found = documents(
-        list(files),
+    options = ReadOptions(
         field=given["field"],
         format=given["source_format"],
         id_field=given["id_field"],
         on_error=given["on_error"],
-        skipped=Skipped(),
     )
+    found = documents(list(files), options, log=ReadLog())
     return next(iter(found), None)
 
 

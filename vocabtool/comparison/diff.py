@@ -308,10 +308,11 @@ def diff(
     if corpus is None:
         return found
     from vocabtool.comparison.use import UseCounter
-    from vocabtool.documents.reading import batches, names_of
+    from vocabtool.documents.reading import ReadOptions, batches, names_of
 
     counter = UseCounter(one, other, rule=rule, folds=folds)
-    counter.count(batch.texts for batch in batches(corpus, field=field, on_duplicate=None))
+    options = ReadOptions(field=field, on_duplicate=None)
+    counter.count(batch.texts for batch in batches(corpus, options))
     return weighed(found, counter.report(tuple(names_of(corpus) or ())))
 
 

@@ -24,10 +24,10 @@ from vocabtool.comparison.entries import arrow, bools, integers, take
 from vocabtool.comparison.folding import Fold, folded
 from vocabtool.comparison.union import Union
 from vocabtool.formats.markers import marked, plain_strings
-from vocabtool.tokenization import named
-from vocabtool.tokenization.cut import as_bytes, string_array
-from vocabtool.tokenization.model_words import Words, check_pieces, tokenizer_of
+from vocabtool.tokenization import named_rules
 from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.text_arrays import as_bytes, string_array
+from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
 from vocabtool.vocabulary import Marker, Vocabulary, decode
 
 if TYPE_CHECKING:
@@ -171,10 +171,10 @@ class UseCounter:
     ) -> None:
         self._rule_name = rule or RULE
         self._folds = tuple(fold for fold in folds if fold != "markers")
-        file = named.tokenizer_file(self._rule_name)
+        file = named_rules.tokenizer_file(self._rule_name)
         self._rule: Rule | Words
         if file is None:
-            self._rule = Rule(named.parse_rule(self._rule_name))
+            self._rule = Rule(named_rules.parse_rule(self._rule_name))
             words = [self._folded(whole_words(each)) for each in (a, b)]
         else:
             self._rule = tokenizer_of(file)
@@ -285,7 +285,7 @@ def _pieces_of(tokenizer: Words, texts: pa.StringArray) -> _Waiting:
     """Its pieces of texts; unknown ones, which are spelled like an entry at most, only counted."""
     import pyarrow as pa
 
-    judged = tokenizer.judge(texts)
+    judged = tokenizer.look_up(texts)
     counts = np.bincount(judged.codes, minlength=len(judged.known))
     pieces, known = as_bytes(judged.distinct), judged.known
     if judged.spelled is not None:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from vocabtool.documents.reading import Document
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Term
-from vocabtool.tokenization.cut import as_bytes
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.text_arrays import as_bytes
+from vocabtool.tokenization.words import Words
 
 MOST_HOLDERS: Final = 3  # documents that hold the unknown word
 KNOWN_WORDS: Final = 2  # beside it
@@ -64,7 +64,7 @@ def questions(
     ``words`` says what the model knows, ``corpus``, which holds the documents, how many hold a
     word. The same documents give the same queries.
     """
-    held = _Held.of(words.judge([document.text for document in documents]), corpus)
+    held = _Held.of(words.look_up([document.text for document in documents]), corpus)
     generator = random.Random(seed)  # noqa: S311 - nothing secret
     drawn: dict[int, Question] = {}
     candidates = held.rare_unknown()
@@ -85,7 +85,7 @@ class _Held(NamedTuple):
 
     ``words``: d distinct ones; ``plain``, ``known``: bool, shape (d,); ``frequency``: shape (d,),
     in how many documents each is as it stands; ``pairs``: (code, text) sorted by code, each once,
-    shape (p, 2). ``codes``, ``offsets``: as in :class:`Judged`.
+    shape (p, 2). ``codes``, ``offsets``: as in :class:`WordLookup`.
     """
 
     words: list[bytes]
@@ -98,7 +98,7 @@ class _Held(NamedTuple):
     corpus: Holding
 
     @classmethod
-    def of(cls, judged: Judged, corpus: Holding) -> _Held:
+    def of(cls, judged: WordLookup, corpus: Holding) -> _Held:
         words = as_bytes(judged.distinct)
         plain = np.array([WORD.fullmatch(word) is not None for word in words], bool)
         texts = np.repeat(np.arange(len(judged.offsets) - 1), np.diff(judged.offsets))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from vocabtool.encoders.options import EncoderKind, EncoderOptions
 from vocabtool.errors import VocabtoolError
 from vocabtool.system.parallel import pipe_rows
-from vocabtool.tokenization.cut import as_bytes, texts_array
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.text_arrays import as_bytes, texts_array
+from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,17 +29,17 @@ REPLACES_BYTES: Final = (
 
 
 class Encoded(NamedTuple):
-    """``vectors``: shape (n, dim); ``judged``: the words that the model looked up on the way."""
+    """``vectors``: shape (n, dim); ``words``: the words that the model looked up on the way."""
 
     vectors: Vectors
-    judged: Judged
+    words: WordLookup
 
 
 class Encoder(ABC):
     """Makes vectors of texts. Several threads may call it, and it can be pickled.
 
     ``dim``: numbers in a vector. ``max_batch``: texts that it wants at once, at most.
-    ``exact``: whether :meth:`encode_judged` works.
+    ``exact``: whether :meth:`encode_with_words` works.
     ``options``: what opens the same encoder again without looking at what its files are.
     """
 
@@ -75,7 +75,7 @@ class Encoder(ABC):
         Raises :class:`VocabtoolError` where the model fails or gives no such matrix.
         """
 
-    def encode_judged(self, texts: Texts) -> Encoded:
+    def encode_with_words(self, texts: Texts) -> Encoded:
         """The vectors, and the words that the running model looks up, in one pass.
 
         Raises :class:`VocabtoolError` where the encoder was not opened with ``exact_words``.

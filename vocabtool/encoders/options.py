@@ -46,7 +46,7 @@ class EncoderOptions:
 
     Of a TensorFlow model: ``signature``: the function, of several that give vectors (or a method's
     name); ``output``: one of its outputs; ``name``: the vocabulary, as ``inspect`` prints it;
-    ``exact_words``: let the running model report its words (:meth:`Encoder.encode_judged`).
+    ``exact_words``: let the running model report its words (:meth:`Encoder.encode_with_words`).
     ``rule``: how texts become words, as in ``Words.of``; of a TensorFlow model that takes ids, and
     of word vectors.
     Of word vectors: ``weights`` of the words, ``idf`` unless said; ``remove_component``: take out

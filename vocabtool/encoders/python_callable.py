@@ -27,7 +27,7 @@ from vocabtool.encoders.encoder import (
 )
 from vocabtool.encoders.options import EncoderOptions
 from vocabtool.errors import NotFound, OperatorFailed, VocabtoolError
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256
 PROBE: Final = "How long is a vector?"

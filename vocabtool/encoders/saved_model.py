@@ -30,14 +30,14 @@ from vocabtool.errors import (
 from vocabtool.formats import hub_cache
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.native_import import imported
-from vocabtool.tokenization import named
+from vocabtool.tokenization import named_rules
 from vocabtool.tokenization.checked_model import gist, import_tensorflow, load_checked
-from vocabtool.tokenization.cut import as_bytes, text_bytes, texts_array
-from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.exact_words import ExactTokenizer
+from vocabtool.tokenization.instrumented_model import InstrumentedModel
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry, sizes
-from vocabtool.tokenization.model_words import Words, exact_words
-from vocabtool.tokenization.tap import Tap
-from vocabtool.tokenization.tap_judge import TapJudge
+from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
+from vocabtool.tokenization.words import Words, exact_words
 
 MAX_BATCH: Final = 256
 PROBES: Final = (b"a", b"42", b"")  # one of which a model takes, to see how long its vectors are
@@ -60,7 +60,7 @@ class TensorFlowEncoder(Encoder):
         import_tensorflow()
         self._model, self._folder, self.options = model, folder, options
         self.exact = options.exact_words
-        self._tap: Tap | None = None
+        self._tap: InstrumentedModel | None = None
         with reading(str(opened.path)):
             self._loaded, self._source = self._load(opened)
             self._input = self._choose_input()
@@ -144,7 +144,7 @@ class TensorFlowEncoder(Encoder):
             [self._check(self._run(batch), batch) for batch in self._batches(given)]
         )
 
-    def encode_judged(self, texts: Texts) -> Encoded:
+    def encode_with_words(self, texts: Texts) -> Encoded:
         """The vectors, and the words that the model itself looks up, out of one run.
 
         Vectors are those of :meth:`encode` to the bit, unless the notes say that texts are run in
@@ -156,17 +156,17 @@ class TensorFlowEncoder(Encoder):
             raise VocabtoolError("opened without exact words: give exact_words=True")
         if isinstance(self._input, IdInput):
             array = texts_array(texts)
-            judged = self._input.words.judge(array)
+            judged = self._input.words.look_up(array)
             batches = [self._run_judged(self._input, part) for part in self._parts(judged)]
             return Encoded(self._check(self._concatenate(batches), as_bytes(array)), judged)
         if self._tap is None or self._exact_words is None:
             raise TypeError("a model that takes texts is loaded with its tap")
-        judge = cast(TapJudge, self._exact_words.judge_)
+        judge = cast(ExactTokenizer, self._exact_words.tokenizer)
         given = _as_byte_list(texts)
         if not given:
-            return Encoded(self._concatenate([]), judge.judge(texts_array([])))
+            return Encoded(self._concatenate([]), judge.look_up(texts_array([])))
         ran = self._tap.run_batches(self._batches(given), self._source.output.read)
-        return Encoded(self._check(ran.rows, given), judge.judged(ran.tapped))
+        return Encoded(self._check(ran.rows, given), judge.look_up_traces(ran.traces))
 
     # Opening it.
 
@@ -184,7 +184,7 @@ class TensorFlowEncoder(Encoder):
             return Entry.of(function, function.text_shape or ())
 
         if options.exact_words:
-            tap = Tap.load(opened.path, trust=options.trust, choose=choose)
+            tap = InstrumentedModel.load(opened.path, trust=options.trust, choose=choose)
             shape = sources[0].function.text_shape
             if shape is not None:
                 if options.rule is not None:
@@ -208,8 +208,8 @@ class TensorFlowEncoder(Encoder):
         if self.options.rule is None:
             raise UnsupportedFormat(
                 f"{function} takes ids, {function.wants}, and only the caller can say how texts "
-                f"become words: give --rule ({', '.join(named.RULE_NAMES)}) and, where the model "
-                "holds several vocabularies, --name"
+                f"become words: give --rule ({', '.join(named_rules.RULE_NAMES)}) and, "
+                "where the model holds several vocabularies, --name"
             )
         words = Words.of(self._folder, name=self.options.name, rule=self.options.rule)
         (spec,) = function.inputs
@@ -300,7 +300,7 @@ class TensorFlowEncoder(Encoder):
         size = self.max_batch
         return [texts[start : start + size] for start in range(0, len(texts), size)]
 
-    def _parts(self, judged: Judged) -> Iterable[Judged]:
+    def _parts(self, judged: WordLookup) -> Iterable[WordLookup]:
         """The words of ``max_batch`` texts at a time."""
         texts = len(judged.offsets) - 1
         for start in range(0, texts, self.max_batch):
@@ -312,7 +312,7 @@ class TensorFlowEncoder(Encoder):
         """Call the function; what a tap reports of it is thrown away."""
         if self._tap is None:
             return self._source.function.call(tensor)
-        return self._tap.unheard(lambda: self._source.function.call(tensor))
+        return self._tap.call_untraced(lambda: self._source.function.call(tensor))
 
     def _run(self, texts: Sequence[bytes]) -> Vectors:
         """The vectors of texts. Raises :class:`UnsupportedFormat` with the one that it fails at."""
@@ -328,7 +328,7 @@ class TensorFlowEncoder(Encoder):
             whom = f"the text {texts[0][:80]!r}" if len(texts) == 1 else f"{len(texts)} texts"
             raise UnsupportedFormat(f"the model fails at {whom}: {gist(error)}") from error
 
-    def _run_judged(self, ids: IdInput, judged: Judged) -> Vectors:
+    def _run_judged(self, ids: IdInput, judged: WordLookup) -> Vectors:
         texts = len(judged.offsets) - 1
         try:
             return self._collect(ids.calls_of_judged(judged), texts)
@@ -369,7 +369,7 @@ class TensorFlowEncoder(Encoder):
         return vectors
 
 
-def _cost_of_exact_words(tap: Tap) -> str:
+def _cost_of_exact_words(tap: InstrumentedModel) -> str:
     match tap.way:
         case "shapes":
             return "exact words: read from the run that makes the vectors, n texts are run for n"

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.cut import as_bytes, string_array
-from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import as_bytes, string_array
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 Integers = NDArray[np.int64]
@@ -85,9 +85,9 @@ class IdInput:
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
         """Calls that hold each text once, of at least one text."""
-        return self.calls_of_judged(self.words.judge(string_array(texts)))
+        return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
-    def calls_of_judged(self, judged: Judged) -> Iterator[Call]:
+    def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:
         """The same of words that are looked up already."""
         ids, bounds = self._ids(judged)
         lengths = np.maximum(np.diff(bounds), 1)  # a text without words is a row of padding
@@ -118,7 +118,7 @@ class IdInput:
         rows[inside] = ids[places[inside]]
         return rows
 
-    def _ids(self, judged: Judged) -> tuple[Integers, Integers]:
+    def _ids(self, judged: WordLookup) -> tuple[Integers, Integers]:
         """The ids of all texts, and where each text's begin and end."""
         flat, starts = self._ids_of_words(judged)
         lengths = np.diff(starts)[judged.codes]
@@ -127,7 +127,7 @@ class IdInput:
         ids = flat[np.repeat(first, lengths) + np.arange(int(lengths.sum()))]
         return ids, np.concatenate([[0], ends]).astype(np.int64)[judged.offsets]
 
-    def _ids_of_words(self, judged: Judged) -> tuple[Integers, Integers]:
+    def _ids_of_words(self, judged: WordLookup) -> tuple[Integers, Integers]:
         """The ids of the distinct words, and where each word's begin and end."""
         if judged.pieces is None:
             unknown = -1 if self.unknown is None else self.unknown
@@ -137,7 +137,7 @@ class IdInput:
         spelled = judged.spelled
         of_word = [
             self._ids_of_pieces(
-                self.words.judge_.pieces(word)
+                self.words.tokenizer.pieces(word)
                 if spelled is None
                 else [piece for piece, _ in spelled.of(at)]
             )

@@ -28,7 +28,7 @@ from vocabtool.encoders.options import EncoderOptions
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_parsing
 from vocabtool.system.native_import import load_triton
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256  # texts that are sorted by length, so that few are padded much
 PADDED: Final = 32  # texts that are padded to the same length: the library's own choice

@@ -21,8 +21,8 @@ from vocabtool.encoders.options import WEIGHTINGS, EncoderOptions, Weighting
 from vocabtool.encoders.word_weights import MAX_TEXTS, FittedWeights, KnownRows, Means, fit_weights
 from vocabtool.errors import NotFound, VocabtoolError, reading
 from vocabtool.formats.word_vectors import WordVectors
-from vocabtool.tokenization.cut import texts_array
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import texts_array
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class StaticEncoder(Encoder):
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
         """The rows of the known words of each text; of a tokenizer's words, those of the pieces."""
-        judged = self.words.judge(texts)
+        judged = self.words.look_up(texts)
         if judged.spelled is None:
             rows, offsets = judged.positions[judged.codes], judged.offsets
         else:

@@ -32,7 +32,7 @@ from vocabtool.encoders.options import WEIGHTINGS, Weighting
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_parsing
 from vocabtool.system.whole_file import whole_file
-from vocabtool.tokenization.cut import texts_array
+from vocabtool.tokenization.text_arrays import texts_array
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -36,8 +36,8 @@ from vocabtool.search.knowledge import Knowledge
 from vocabtool.search.model_knowledge import ModelKnowledge
 from vocabtool.system.checksums import checksum
 from vocabtool.system.whole_file import whole_file
-from vocabtool.tokenization.model_words import Words
-from vocabtool.tokenization.named import tokenizer_file
+from vocabtool.tokenization.named_rules import tokenizer_file
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 
@@ -81,6 +81,7 @@ def opened(
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
+    kept["kind"] = encoder.kind
     rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
     return with_tokenizer(Opened(encoder, encoder.words, _name(model), kept, rule))
 
@@ -213,6 +214,10 @@ class Belonging:
         if is_encoder(given):  # it has its options already
             return open_encoder(given, **self._options)
         options = dict(self._configuration.options)
+        if self._given is None and self._configuration.rule is not None:
+            options["rule"] = self._configuration.rule  # not guessed again
+        elif self._given is not None and _name(self._given) != self._configuration.model:
+            options.pop("kind", None)
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._found_rule(rule)
         return open_encoder(given, **{**options, **self._options})

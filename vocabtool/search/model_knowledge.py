@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from vocabtool.search.knowledge import Knowing
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.words import Words
 
 MOST_REMEMBERED: Final = 1 << 16  # words; past it all are forgotten
 LONGEST_REMEMBERED: Final = 100  # characters: longer ones hardly come twice
@@ -26,7 +26,7 @@ class ModelKnowledge:
     def __init__(self, words: Words) -> None:
         self._words = words
         self._remembered: dict[str, Knowing] = {}
-        self._subword = words.judge(["a"]).pieces is not None
+        self._subword = words.look_up(["a"]).pieces is not None
 
     @property
     def subword(self) -> bool:
@@ -39,7 +39,7 @@ class ModelKnowledge:
         new = [surface for surface in dict.fromkeys(surfaces) if surface not in remembered]
         if not new:
             return [remembered[surface] for surface in surfaces]
-        told = dict(zip(new, _knowing(self._words.judge(new)), strict=True))
+        told = dict(zip(new, _knowing(self._words.look_up(new)), strict=True))
         found = [told.get(surface) or remembered[surface] for surface in surfaces]
         self._remember(told)
         return found
@@ -52,7 +52,7 @@ class ModelKnowledge:
         self._remembered.update(kept)
 
 
-def _knowing(judged: Judged) -> list[Knowing]:
+def _knowing(judged: WordLookup) -> list[Knowing]:
     """Of each text: whether all of its words are known and there is one, and pieces altogether."""
     missed = np.append(0, np.cumsum(~judged.known[judged.codes]))
     pieces = None

@@ -16,31 +16,31 @@ from vocabtool.formats.saved_model.lookups import FINDS, WORDPIECES
 from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.vocabulary import Vocabulary
 
-SiteKind = Literal[
+LookupKind = Literal[
     "table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece", "phrase"
 ]
 SENTENCEPIECES: Final = frozenset(
     (b"SentencepieceTokenizeOp", b"SentencepieceTokenizeWithOffsetsOp")
 )
 # Tokenizers that bring their own model as a buffer, and which input the text is.
-BUFFERS: Final[dict[bytes, tuple[SiteKind, int]]] = {
+BUFFERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
     b"FastWordpieceTokenizeWithOffsets": ("fast wordpiece", 0),
     b"FastSentencepieceTokenize": ("fast sentencepiece", 1),
     b"PhraseTokenize": ("phrase", 0),
 }
 
 
-class Site(NamedTuple):
+class LookupSite(NamedTuple):
     """One op that looks words up. ``text``: the tensor of words or texts that it gets."""
 
     body: Body
     node: Node
-    kind: SiteKind
+    kind: LookupKind
     vocabulary: Vocabulary
     text: Reference
 
 
-def find_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[Site]:
+def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
     """Yield every op that looks strings up. ``tables``: vocabularies by the table's key."""
     for body in linker.graph.bodies:
         for node in body.marked(TABLE_OP):
@@ -56,18 +56,18 @@ def _table_site(
     tables: dict[bytes, Vocabulary],
     body: Body,
     node: Node,
-    kind: SiteKind,
+    kind: LookupKind,
     handle: int,
-) -> Iterator[Site]:
+) -> Iterator[LookupSite]:
     table = linker.table(body, node.data_input(handle))
     vocabulary = tables.get(table.key) if table else None
     if vocabulary is not None:
-        yield Site(body, node, kind, vocabulary, node.data_input(1 - handle))
+        yield LookupSite(body, node, kind, vocabulary, node.data_input(1 - handle))
 
 
 def _tokenizer_site(
     linker: Linker, tables: dict[bytes, Vocabulary], body: Body, node: Node
-) -> Iterator[Site]:
+) -> Iterator[LookupSite]:
     op = node.op.removeprefix(b"TFText>")
     if op in WORDPIECES:
         yield from _table_site(linker, tables, body, node, "wordpiece", 1)
@@ -76,12 +76,12 @@ def _tokenizer_site(
         if maker is not None:
             found = _tokenizer(linker, *maker)
             if found is not None:
-                yield Site(body, node, "sentencepiece", found, node.data_input(1))
+                yield LookupSite(body, node, "sentencepiece", found, node.data_input(1))
     elif op in BUFFERS:
         kind, text = BUFFERS[op]
         found = _tokenizer(linker, body, node)
         if found is not None:
-            yield Site(body, node, kind, found, node.data_input(text))
+            yield LookupSite(body, node, kind, found, node.data_input(text))
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:

@@ -16,16 +16,16 @@ from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.linking import Linker
 from vocabtool.formats.saved_model.meta_graph import serving
 from vocabtool.formats.saved_model.model import read_model, read_tables
-from vocabtool.tokenization.recovery import NO_TEXTS, Unclear, recover
+from vocabtool.tokenization.infer_rule import NO_TEXTS, Unclear, recover
+from vocabtool.tokenization.lookup_sites import LookupSite, find_lookup_sites
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.sites import Site, find_sites
 from vocabtool.vocabulary import Vocabulary
 
 # A lookup of what these ops give looks up pieces of words: the op itself is the site.
 PIECES_OF: Final = ("WordpieceTokenizeWithOffsets",)
 
 
-class Reading(NamedTuple):
+class LookupPath(NamedTuple):
     """One lookup of a model. ``rule``: how its words come from a text, or why that is not clear.
 
     ``sites``: the ops, several where a function is in the model more than once.
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
     vocabulary: Vocabulary
     rule: Rule | Unclear
     text: str
-    sites: tuple[Site, ...]
+    sites: tuple[LookupSite, ...]
     linker: Linker
 
     @property
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
         return isinstance(self.rule, Rule) and self.rule.ngrams
 
 
-def read_readings(model: str | Path) -> tuple[Model, tuple[Reading, ...]]:
+def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
     """Open a model: what it holds, and each way in which it looks words up, largest first."""
     opened = graph_files.open_graphs(model)
     found = read_model(
@@ -54,7 +54,7 @@ def read_readings(model: str | Path) -> tuple[Model, tuple[Reading, ...]]:
         frozen=opened.frozen,
         small=True,
     )
-    readings: dict[tuple[str, Rule | Unclear, str], Reading] = {}
+    readings: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
     linker = Linker(opened.graphs[serving([graph.tags for graph in opened.graphs])])
     tables = read_tables(linker, beside=opened.file.parent, frozen=opened.frozen)
     for reading in _read(linker, tables, found):
@@ -66,27 +66,27 @@ def read_readings(model: str | Path) -> tuple[Model, tuple[Reading, ...]]:
     return found, tuple(sorted(kept, key=_order))
 
 
-def _never_runs(reading: Reading) -> bool:
+def _never_runs(reading: LookupPath) -> bool:
     """Whether texts never reach the lookup: it is there for a batch without any."""
     return isinstance(reading.rule, Unclear) and reading.rule.why == NO_TEXTS
 
 
-def _order(reading: Reading) -> tuple[bool, bool, int]:
+def _order(reading: LookupPath) -> tuple[bool, bool, int]:
     return (reading.ngrams, isinstance(reading.rule, Unclear), -len(reading.vocabulary))
 
 
-def _read(linker: Linker, tables: dict[bytes, Vocabulary], found: Model) -> Iterator[Reading]:
+def _read(linker: Linker, tables: dict[bytes, Vocabulary], found: Model) -> Iterator[LookupPath]:
     named = {vocabulary.sha256: vocabulary for vocabulary in reversed(found.vocabularies)}
-    for site in find_sites(linker, tables):
+    for site in find_lookup_sites(linker, tables):
         way = recover(linker, site.body, site.text)
         if isinstance(way, Unclear) and way.op in PIECES_OF:
             continue
         vocabulary = named.get(site.vocabulary.sha256, site.vocabulary)
         rule, text = (way, "") if isinstance(way, Unclear) else (Rule(way.steps), way.text)
-        yield Reading(vocabulary, rule, text, (site,), linker)
+        yield LookupPath(vocabulary, rule, text, (site,), linker)
 
 
-def not_understood(readings: Sequence[Reading], chosen: Reading) -> tuple[str, ...]:
+def not_understood(readings: Sequence[LookupPath], chosen: LookupPath) -> tuple[str, ...]:
     """What to say of further lookups in the same vocabulary whose words are not told."""
     others = (r.rule for r in readings if r.vocabulary.name == chosen.vocabulary.name)
     return tuple(
@@ -97,7 +97,7 @@ def not_understood(readings: Sequence[Reading], chosen: Reading) -> tuple[str, .
     )
 
 
-def choose(readings: Sequence[Reading], found: Model, name: str | None) -> Reading:
+def choose(readings: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
     """The lookup of the vocabulary ``name``, or the first that is not of n-grams.
 
     Raises :class:`NoVocabulary` where there is none.
@@ -122,7 +122,7 @@ def choose(readings: Sequence[Reading], found: Model, name: str | None) -> Readi
     )
 
 
-def understood(reading: Reading) -> Rule:
+def understood(reading: LookupPath) -> Rule:
     """The rule of a reading. Raises :class:`VocabtoolError` where it is not understood."""
     if isinstance(reading.rule, Rule):
         return reading.rule

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.cut import Cut, as_bytes
+from vocabtool.tokenization.text_arrays import Cut, as_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ Integers = NDArray[np.int64]
 MARK: Final = b"qzmarka qzmarkb qzmarkc"
 
 
-class TappedOp(NamedTuple):
+class TracedOp(NamedTuple):
     """An op that reports. ``function``: where it stands, ``b""`` for the main graph.
 
     ``live``: whether the function that is called reaches it.
@@ -51,7 +51,7 @@ class Pieces(NamedTuple):
     ends: Integers | None = None
 
 
-class Seen(NamedTuple):
+class RawTrace(NamedTuple):
     """What an op saw in one call, all its runs one after the other.
 
     ``strings``: Arrow ``string`` array of length m. ``shapes``: that of the strings of each run.
@@ -66,7 +66,7 @@ class Seen(NamedTuple):
     pieces: Pieces | None = None
 
 
-class Tapped(NamedTuple):
+class OpTrace(NamedTuple):
     """What an op saw of n texts.
 
     ``cut``: the strings that it looked up, or cut into pieces, text by text, m in all.
@@ -76,19 +76,19 @@ class Tapped(NamedTuple):
     ``pieces``: of a tokenizer.
     """
 
-    op: TappedOp
+    op: TracedOp
     cut: Cut
     ids: Integers | None
     default: int | None
     pieces: Pieces | None
 
 
-def all_of_one(seen: Seen) -> Integers:
+def all_of_one(seen: RawTrace) -> Integers:
     """The bounds where there is one text only."""
     return np.array([0, len(seen.strings)], np.int64)
 
 
-def shape_bounds(seen: Seen, texts: int) -> Integers | None:
+def shape_bounds(seen: RawTrace, texts: int) -> Integers | None:
     """Where each text's strings begin and end, by the shape: (texts + 1,), or ``None``.
 
     A row for each text, or a run for each.
@@ -104,7 +104,7 @@ def shape_bounds(seen: Seen, texts: int) -> Integers | None:
     return None
 
 
-def mark_bounds(seen: Seen, mark: pa.StringArray, texts: int) -> Integers | None:
+def mark_bounds(seen: RawTrace, mark: pa.StringArray, texts: int) -> Integers | None:
     """The same for texts each of which is followed by the mark: shape (2 * texts + 1,)."""
     if len(mark) == 0 or not _is_unbordered(as_bytes(mark)):
         return None
@@ -143,7 +143,7 @@ def _indices(places: Integers) -> pa.Array:
     return pa.array(places, pa.int64())
 
 
-def piece_bounds(seen: Seen, cut: Seen, bounds: Integers) -> Integers | None:
+def piece_bounds(seen: RawTrace, cut: RawTrace, bounds: Integers) -> Integers | None:
     """The bounds of what looks up exactly the pieces that another op made of its strings."""
     if cut.pieces is None or cut.pieces.values is None:
         return None
@@ -152,7 +152,7 @@ def piece_bounds(seen: Seen, cut: Seen, bounds: Integers) -> Integers | None:
     return cut.pieces.offsets[bounds]
 
 
-def holds_marks(seen: Seen, bounds: Integers, mark: pa.StringArray, *, whole: bool) -> bool:
+def holds_marks(seen: RawTrace, bounds: Integers, mark: pa.StringArray, *, whole: bool) -> bool:
     """Whether every second text is the mark, and nothing else."""
     marks = _own(bounds, odd=True) & _filled(seen, bounds, whole=whole)
     ends = np.concatenate([[0], np.cumsum(marks)])[bounds]
@@ -163,14 +163,14 @@ def holds_marks(seen: Seen, bounds: Integers, mark: pa.StringArray, *, whole: bo
     return bool(found.equals(mark.take(_indices(repeated))))
 
 
-def without_marks(seen: Seen, bounds: Integers, *, whole: bool) -> tuple[Seen, Integers]:
+def without_marks(seen: RawTrace, bounds: Integers, *, whole: bool) -> tuple[RawTrace, Integers]:
     """Leave out every second text, and what fills rows up."""
     return _select(
         seen, bounds, _own(bounds, odd=False) & _filled(seen, bounds, whole=whole), step=2
     )
 
 
-def without_padding(seen: Seen, bounds: Integers, *, whole: bool) -> tuple[Seen, Integers]:
+def without_padding(seen: RawTrace, bounds: Integers, *, whole: bool) -> tuple[RawTrace, Integers]:
     """Leave out what fills rows up."""
     return _select(seen, bounds, _filled(seen, bounds, whole=whole), step=1)
 
@@ -182,7 +182,7 @@ def _own(bounds: Integers, *, odd: bool) -> NDArray[np.bool_]:
     return own
 
 
-def _filled(seen: Seen, bounds: Integers, *, whole: bool) -> NDArray[np.bool_]:
+def _filled(seen: RawTrace, bounds: Integers, *, whole: bool) -> NDArray[np.bool_]:
     """For each string, whether it is more than padding: empty, and last in a row of several.
 
     ``whole``: the op gets each text uncut, so that an empty string is an empty text.
@@ -208,8 +208,8 @@ def _mask(chosen: NDArray[np.bool_]) -> pa.Array:
 
 
 def _select(
-    seen: Seen, bounds: Integers, chosen: NDArray[np.bool_], *, step: int
-) -> tuple[Seen, Integers]:
+    seen: RawTrace, bounds: Integers, chosen: NDArray[np.bool_], *, step: int
+) -> tuple[RawTrace, Integers]:
     """Only the chosen strings, with what belongs to them; the bounds of every ``step``-th text."""
     if chosen.all():
         return seen, bounds[::step]
@@ -239,7 +239,7 @@ def _at(array: Integers | None, chosen: NDArray[np.bool_]) -> Integers | None:
     return None if array is None else array[chosen]
 
 
-def joined(parts: Sequence[Tapped]) -> Tapped:
+def joined(parts: Sequence[OpTrace]) -> OpTrace:
     """What one op saw of several batches, as if they were one. There is at least one."""
     if len(parts) == 1:
         return parts[0]
@@ -248,7 +248,7 @@ def joined(parts: Sequence[Tapped]) -> Tapped:
     pieces = [part.pieces for part in parts if part.pieces is not None]
     default = next((part.default for part in parts if part.default is not None), None)
     ids = _numbers([part.ids for part in parts])
-    return Tapped(parts[0].op, cut, ids, default, _joined_pieces(pieces) if pieces else None)
+    return OpTrace(parts[0].op, cut, ids, default, _joined_pieces(pieces) if pieces else None)
 
 
 def _joined_pieces(parts: Sequence[Pieces]) -> Pieces:

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Final, Literal, assert_never, get_args
 import numpy as np
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.cut import Cut, Step, cut_further
 from vocabtool.tokenization.distinct import changed, list_offsets
 from vocabtool.tokenization.strings import Join, Lower, RegexReplace, SplitWhitespace
+from vocabtool.tokenization.text_arrays import Cut, Step, cut_further
 from vocabtool.vocabulary import decode, encode
 
 if TYPE_CHECKING:

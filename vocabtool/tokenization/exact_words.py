@@ -9,30 +9,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vocabtool.tokenization.cut import Cut, as_bytes
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.judging import judged
-from vocabtool.tokenization.lexicon import TableLexicon
-from vocabtool.tokenization.readings import Reading
+from vocabtool.tokenization.instrumented_model import InstrumentedModel
+from vocabtool.tokenization.lookup import TableLexicon, WordLookup, look_up_tokens
+from vocabtool.tokenization.lookup_paths import LookupPath
+from vocabtool.tokenization.op_traces import Integers, OpTrace, Pieces
 from vocabtool.tokenization.rule import encoded
 from vocabtool.tokenization.sentencepiece_judge import judged_words
 from vocabtool.tokenization.sentencepieces import Piece, SentencePieces, Word, grouped, readable
 from vocabtool.tokenization.subwords import sentencepieces_of
-from vocabtool.tokenization.tap import Tap
-from vocabtool.tokenization.tap_alignment import Integers, Pieces, Tapped
 from vocabtool.tokenization.tap_words import by_word
+from vocabtool.tokenization.text_arrays import Cut, as_bytes
 from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class TapJudge:
+class ExactTokenizer:
     """What a running model looks up in one vocabulary."""
 
     def __init__(
         self,
-        tap: Tap,
+        tap: InstrumentedModel,
         vocabulary: Vocabulary,
         sites: frozenset[tuple[bytes, bytes]],
         model: bytes,
@@ -45,21 +43,21 @@ class TapJudge:
         self._tokenizer = tokenizer
         self._lexicon = TableLexicon(vocabulary)
 
-    def judge(self, texts: pa.StringArray) -> Judged:
+    def look_up(self, texts: pa.StringArray) -> WordLookup:
         """Run the model on the texts; what it looked up, known and unknown."""
-        return self.judged(self._tap.run(as_bytes(texts)))
+        return self.look_up_traces(self._tap.run(as_bytes(texts)))
 
-    def judged(self, tapped: Sequence[Tapped]) -> Judged:
+    def look_up_traces(self, tapped: Sequence[OpTrace]) -> WordLookup:
         """The same of what the tap has told already."""
         own = [each for each in tapped if (each.op.function, each.op.node) in self._sites]
         first = own[0]
         if first.pieces is None:
-            return judged(encoded(_side_by_side([each.cut for each in own])), self._lexicon)
+            return look_up_tokens(encoded(_side_by_side([each.cut for each in own])), self._lexicon)
         if self._vocabulary.kind == "sentencepiece":
             return self._by_sentencepieces(first, first.pieces)
         return _by_pieces(by_word(first), self._vocabulary)
 
-    def _by_sentencepieces(self, tapped: Tapped, pieces: Pieces) -> Judged:
+    def _by_sentencepieces(self, tapped: OpTrace, pieces: Pieces) -> WordLookup:
         """The op tells ids only: the tokenizer spells them out where it gives the same ones."""
         told = tapped.ids if tapped.ids is not None else _ids(pieces, self._vocabulary)
         if self._tokenizer is None:
@@ -89,7 +87,7 @@ class TapJudge:
         return hashlib.sha256(told.encode() + self._model).hexdigest()
 
 
-def tap_judge(tap: Tap, same: Sequence[Reading], model: bytes) -> TapJudge:
+def tap_judge(tap: InstrumentedModel, same: Sequence[LookupPath], model: bytes) -> ExactTokenizer:
     """The ops that look words up in one vocabulary, tapped.
 
     ``model``: a digest of the graph's file.
@@ -98,15 +96,17 @@ def tap_judge(tap: Tap, same: Sequence[Reading], model: bytes) -> TapJudge:
     if same[0].sites[0].kind == "sentencepiece":
         tokenizer = sentencepieces_of(same[0])
     sites = frozenset[tuple[bytes, bytes]]().union(*(_live_sites(tap, way) for way in same))
-    return TapJudge(tap, same[0].vocabulary, sites, model, tokenizer)
+    return ExactTokenizer(tap, same[0].vocabulary, sites, model, tokenizer)
 
 
-def judges(tap: Tap, live: Sequence[Reading], model: bytes) -> dict[str, TapJudge]:
+def judges(
+    tap: InstrumentedModel, live: Sequence[LookupPath], model: bytes
+) -> dict[str, ExactTokenizer]:
     """A judge for each vocabulary that words are looked up in, by its name.
 
     ``live``: the lookups that :func:`is_live`; ``model``: a digest of the graph's file.
     """
-    by_name: dict[str, list[Reading]] = {}
+    by_name: dict[str, list[LookupPath]] = {}
     for way in live:
         by_name.setdefault(way.vocabulary.name, []).append(way)
     return {name: tap_judge(tap, same, model) for name, same in by_name.items()}
@@ -124,17 +124,17 @@ def _side_by_side(cuts: Sequence[Cut]) -> Cut:
     return Cut(values, sum((cut.offsets for cut in cuts[1:]), cuts[0].offsets))
 
 
-def is_live(tap: Tap, reading: Reading) -> bool:
+def is_live(tap: InstrumentedModel, reading: LookupPath) -> bool:
     """Whether the function that texts are given to reaches the lookup."""
     return bool(_live_sites(tap, reading))
 
 
-def _live_sites(tap: Tap, reading: Reading) -> frozenset[tuple[bytes, bytes]]:
+def _live_sites(tap: InstrumentedModel, reading: LookupPath) -> frozenset[tuple[bytes, bytes]]:
     sites = {(site.body.name, site.node.name) for site in reading.sites}
     return frozenset(sites & {(op.function, op.node) for op in tap.ops if op.live})
 
 
-def _by_pieces(tapped: Tapped, vocabulary: Vocabulary) -> Judged:
+def _by_pieces(tapped: OpTrace, vocabulary: Vocabulary) -> WordLookup:
     """Words of which the model made pieces: unknown where one piece is the unknown one."""
     pieces = tapped.pieces or Pieces(np.zeros(len(tapped.cut.values) + 1, np.int64))
     coded = encoded(tapped.cut)
@@ -149,7 +149,7 @@ def _by_pieces(tapped: Tapped, vocabulary: Vocabulary) -> Judged:
     single = np.where(counts == 1, ids[np.minimum(starts, len(ids) - 1)] if len(ids) else -1, -1)
     places = {int(i): at for at, i in enumerate(vocabulary.id_array().tolist())}
     positions = np.array([places.get(i, -1) for i in single.tolist()], np.int64)
-    return Judged(
+    return WordLookup(
         coded.codes,
         coded.offsets,
         coded.distinct,
@@ -161,8 +161,8 @@ def _by_pieces(tapped: Tapped, vocabulary: Vocabulary) -> Judged:
 
 
 def _spelled_by_entries(
-    tapped: Tapped, pieces: Pieces, told_ids: Integers, vocabulary: Vocabulary
-) -> Judged:
+    tapped: OpTrace, pieces: Pieces, told_ids: Integers, vocabulary: Vocabulary
+) -> WordLookup:
     """Words as pieces make them up; an unknown piece, told by its id, is spelled as such."""
     entries = dict(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
     ids = told_ids.tolist()

@@ -12,10 +12,7 @@ from typing import Final, NamedTuple
 
 from vocabtool.formats.saved_model.graph import Body, Node, Reference
 from vocabtool.formats.saved_model.linking import Linker
-from vocabtool.tokenization.cut import Step
-from vocabtool.tokenization.op import Op
-from vocabtool.tokenization.op_steps import step_of
-from vocabtool.tokenization.trail import (
+from vocabtool.tokenization.graph_trace import (
     BRANCHES,
     MAX_OPS,
     Place,
@@ -26,6 +23,9 @@ from vocabtool.tokenization.trail import (
     passed,
     value,
 )
+from vocabtool.tokenization.op import Op
+from vocabtool.tokenization.op_steps import step_of
+from vocabtool.tokenization.text_arrays import Step
 from vocabtool.vocabulary import printable
 
 __all__ = ["NO_TEXTS", "Unclear", "Way", "recover"]

@@ -2,7 +2,7 @@
 
 Needs TensorFlow. How the graph is made to tell is in ``graph_taps.py``, how it is loaded in
 ``tap_model.py``, what it tells in ``tap_reports.py``; whose word is whose, when many texts are run
-at once, in ``tap_alignment.py``.
+at once, in ``op_traces.py``.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.tokenization import tap_alignment
+from vocabtool.tokenization import op_traces
 from vocabtool.tokenization.checked_model import gist, import_tensorflow
-from vocabtool.tokenization.cut import Cut, string_array
-from vocabtool.tokenization.graph_taps import Report
+from vocabtool.tokenization.instrumented_graph import Report
 from vocabtool.tokenization.model_functions import Entry, choose_entry
-from vocabtool.tokenization.tap_alignment import (
+from vocabtool.tokenization.op_traces import (
     MARK,
     Integers,
+    OpTrace,
     Pieces,
-    Seen,
-    Tapped,
-    TappedOp,
+    RawTrace,
+    TracedOp,
     joined,
 )
 from vocabtool.tokenization.tap_model import TapModel, load
 from vocabtool.tokenization.tap_reports import arrays, drained, seen
+from vocabtool.tokenization.text_arrays import Cut, string_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,17 +59,17 @@ PROBES: Final = (
 )
 
 
-class Ran(NamedTuple):
+class TracedRun(NamedTuple):
     """One run of the model on n texts. ``rows``: what was read of its answers, shape (n, ...).
 
     ``tapped``: what each live op saw of the texts.
     """
 
     rows: Rows
-    tapped: tuple[Tapped, ...]
+    traces: tuple[OpTrace, ...]
 
 
-class Tap:
+class InstrumentedModel:
     """A loaded model that tells what it looks up. Threads that use it wait for each other.
 
     ``ops``: every op that looks strings up or cuts them, whether it is reached or not.
@@ -92,7 +92,7 @@ class Tap:
         *,
         trust: bool = False,
         choose: Callable[[Any], Entry] = choose_entry,
-    ) -> Tap:
+    ) -> InstrumentedModel:
         """Load the SavedModel in a folder, or that of a hub handle in the local cache.
 
         ``trust``: run it though it may read or write files, use the network or run Python.
@@ -108,7 +108,7 @@ class Tap:
         pairs = zip(self._model.reports, self._model.queues, strict=True)
         return [(report, queue) for report, queue in pairs if queue is not None]
 
-    def run(self, texts: Sequence[bytes]) -> tuple[Tapped, ...]:
+    def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
         """What each live op sees of the texts, in the order of ``ops``.
 
         The answer for a text does not depend on the others, unless the model itself mixes them.
@@ -116,12 +116,12 @@ class Tap:
         """
         batches = list(_batches(texts))
         if batches:
-            return self.run_batches(batches, _unread).tapped
+            return self.run_batches(batches, _unread).traces
         with self._lock:
             self._learn()
             return _with_ids(self._nothing())
 
-    def run_batches(self, batches: Sequence[Sequence[bytes]], read: Read) -> Ran:
+    def run_batches(self, batches: Sequence[Sequence[bytes]], read: Read) -> TracedRun:
         """The same for batches that are given, with what ``read`` makes of the model's answers.
 
         There is at least one batch, and none is empty. The model is run once for each; where
@@ -132,7 +132,7 @@ class Tap:
             self._learn()
             runs = [self._batch(batch, read) for batch in batches]
         rows = np.concatenate([run.rows for run in runs]) if len(runs) > 1 else runs[0].rows
-        return Ran(rows, _with_ids(_joined([run.tapped for run in runs])))
+        return TracedRun(rows, _with_ids(_joined([run.traces for run in runs])))
 
     @property
     def way(self) -> Way:
@@ -156,9 +156,9 @@ class Tap:
         return {name: _objects([answer[name] for answer in answers]) for name in names}
 
     def _call(self, texts: Sequence[bytes]) -> Any:
-        return self.unheard(lambda: self._feed(texts))
+        return self.call_untraced(lambda: self._feed(texts))
 
-    def unheard(self, call: Callable[[], T]) -> T:
+    def call_untraced(self, call: Callable[[], T]) -> T:
         """What a call of the model gives, whose reports are thrown away."""
         with self._lock:
             try:
@@ -181,7 +181,7 @@ class Tap:
         """What each live op reported since the last time: its runs, each of several tensors."""
         return [list(drained(report, queue)) for report, queue in self._live]
 
-    def _look(self, texts: Sequence[bytes], read: Read) -> tuple[Rows, list[Seen]]:
+    def _look(self, texts: Sequence[bytes], read: Read) -> tuple[Rows, list[RawTrace]]:
         """Run the model; what it answers, and what each live op saw of all the texts."""
         answer = self._feed(texts)
         reports = [report for report, _ in self._live]
@@ -196,7 +196,7 @@ class Tap:
             return
         self._way = "alone"
         texts = [text for text in PROBES if self._takes(text)]
-        alone = [self._alone(text, _unread).tapped for text in texts]
+        alone = [self._alone(text, _unread).traces for text in texts]
         self._whole = tuple(
             all(len(found[i].cut.values) == 1 for found in alone) for i in range(len(self._whole))
         )
@@ -207,7 +207,7 @@ class Tap:
         """The ways to run a batch, cheapest first."""
         yield "shapes"
         if self._takes(MARK):
-            self._marks = tuple(each.cut.values for each in self._alone(MARK, _unread).tapped)
+            self._marks = tuple(each.cut.values for each in self._alone(MARK, _unread).traces)
             yield "marks"
 
     def _takes(self, text: bytes) -> bool:
@@ -223,27 +223,29 @@ class Tap:
             found = self._together(ordered, way, _unread)
             if found is None:
                 return False
-            if not all(map(_same, found.tapped, self._each_alone(ordered, _unread).tapped)):
+            if not all(map(_same, found.traces, self._each_alone(ordered, _unread).traces)):
                 return False
         return True
 
-    def _batch(self, texts: Sequence[bytes], read: Read) -> Ran:
+    def _batch(self, texts: Sequence[bytes], read: Read) -> TracedRun:
         if self._way is not None and self._way != "alone" and len(texts) > 1:
             found = self._together(texts, self._way, read)
             if found is not None:
                 return found
         return self._each_alone(texts, read)
 
-    def _each_alone(self, texts: Sequence[bytes], read: Read) -> Ran:
+    def _each_alone(self, texts: Sequence[bytes], read: Read) -> TracedRun:
         runs = [self._alone(text, read) for text in texts]
-        return Ran(np.concatenate([run.rows for run in runs]), _joined([r.tapped for r in runs]))
+        return TracedRun(
+            np.concatenate([run.rows for run in runs]), _joined([r.traces for r in runs])
+        )
 
-    def _alone(self, text: bytes, read: Read) -> Ran:
+    def _alone(self, text: bytes, read: Read) -> TracedRun:
         rows, found = self._look([text], read)
-        bounds = [tap_alignment.all_of_one(each) for each in found]
-        return Ran(rows, self._told(found, bounds, marked=False))
+        bounds = [op_traces.all_of_one(each) for each in found]
+        return TracedRun(rows, self._told(found, bounds, marked=False))
 
-    def _together(self, texts: Sequence[bytes], way: Way, read: Read) -> Ran | None:
+    def _together(self, texts: Sequence[bytes], way: Way, read: Read) -> TracedRun | None:
         """Run texts at once; ``None`` where what comes back does not add up."""
         marked = way == "marks"
         fed = [fed for text in texts for fed in (text, MARK)] if marked else texts
@@ -255,39 +257,39 @@ class Tap:
         told = [each for each in bounds if each is not None]
         if len(told) < len(bounds):
             return None
-        return Ran(rows[:: 2 if marked else 1], self._told(found, told, marked=marked))
+        return TracedRun(rows[:: 2 if marked else 1], self._told(found, told, marked=marked))
 
-    def _marked_bounds(self, seen: Sequence[Seen], texts: int) -> list[Integers | None]:
+    def _marked_bounds(self, seen: Sequence[RawTrace], texts: int) -> list[Integers | None]:
         """For each op the bounds of texts and marks, believed only where the marks are there."""
         found: list[Integers | None] = []
         for each, mark, whole in zip(seen, self._marks, self._whole, strict=True):
             ways = (
-                tap_alignment.shape_bounds(each, 2 * texts),
-                tap_alignment.mark_bounds(each, mark, texts),
+                op_traces.shape_bounds(each, 2 * texts),
+                op_traces.mark_bounds(each, mark, texts),
             )
             right = (
                 bounds
                 for bounds in ways
-                if bounds is not None and tap_alignment.holds_marks(each, bounds, mark, whole=whole)
+                if bounds is not None and op_traces.holds_marks(each, bounds, mark, whole=whole)
             )
             found.append(next(right, None))
         return _with_pieces(seen, found)
 
     def _told(
-        self, seen: Sequence[Seen], bounds: Sequence[Integers], *, marked: bool
-    ) -> tuple[Tapped, ...]:
-        leave_out = tap_alignment.without_marks if marked else tap_alignment.without_padding
+        self, seen: Sequence[RawTrace], bounds: Sequence[Integers], *, marked: bool
+    ) -> tuple[OpTrace, ...]:
+        leave_out = op_traces.without_marks if marked else op_traces.without_padding
         ops = [op for op in self.ops if op.live]
         told = []
         for op, each, where, whole in zip(ops, seen, bounds, self._whole, strict=True):
             own, offsets = leave_out(each, where, whole=whole)
-            told.append(Tapped(op, Cut(own.strings, offsets), own.ids, own.default, own.pieces))
+            told.append(OpTrace(op, Cut(own.strings, offsets), own.ids, own.default, own.pieces))
         return tuple(told)
 
-    def _nothing(self) -> tuple[Tapped, ...]:
+    def _nothing(self) -> tuple[OpTrace, ...]:
         """What is seen of no text."""
         live = [op for op in self.ops if op.live]
-        nothing = [Seen(string_array([]), ())] * len(live)
+        nothing = [RawTrace(string_array([]), ())] * len(live)
         return self._told(nothing, [np.zeros(1, np.int64)] * len(live), marked=False)
 
 
@@ -303,13 +305,13 @@ def _objects(items: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return array
 
 
-def _joined(parts: Sequence[tuple[Tapped, ...]]) -> tuple[Tapped, ...]:
+def _joined(parts: Sequence[tuple[OpTrace, ...]]) -> tuple[OpTrace, ...]:
     """The answers for several batches, op by op."""
     return tuple(map(joined, zip(*parts, strict=True)))
 
 
-def _op(report: Report, queue: Tensor | None) -> TappedOp:
-    return TappedOp(report.function, report.node, report.op, queue is not None)
+def _op(report: Report, queue: Tensor | None) -> TracedOp:
+    return TracedOp(report.function, report.node, report.op, queue is not None)
 
 
 def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -329,18 +331,20 @@ def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
         yield batch
 
 
-def _bounds(seen: Sequence[Seen], texts: int) -> list[Integers | None]:
-    return _with_pieces(seen, [tap_alignment.shape_bounds(each, texts) for each in seen])
+def _bounds(seen: Sequence[RawTrace], texts: int) -> list[Integers | None]:
+    return _with_pieces(seen, [op_traces.shape_bounds(each, texts) for each in seen])
 
 
-def _with_pieces(seen: Sequence[Seen], bounds: Sequence[Integers | None]) -> list[Integers | None]:
+def _with_pieces(
+    seen: Sequence[RawTrace], bounds: Sequence[Integers | None]
+) -> list[Integers | None]:
     """Bounds for ops without, where they look up the pieces of an op that has them."""
     known = [pair for pair in zip(seen, bounds, strict=True) if pair[1] is not None]
     found = list(bounds)
     for i, each in enumerate(seen):
         if found[i] is None:
             ways = (
-                tap_alignment.piece_bounds(each, cut, where)
+                op_traces.piece_bounds(each, cut, where)
                 for cut, where in known
                 if where is not None
             )
@@ -348,13 +352,13 @@ def _with_pieces(seen: Sequence[Seen], bounds: Sequence[Integers | None]) -> lis
     return found
 
 
-def _with_ids(tapped: tuple[Tapped, ...]) -> tuple[Tapped, ...]:
+def _with_ids(tapped: tuple[OpTrace, ...]) -> tuple[OpTrace, ...]:
     """Give pieces whose op tells no ids those of the lookup that was asked for them."""
     lookups = [each for each in tapped if each.pieces is None]
     return tuple(_looked_up(each, lookups) for each in tapped)
 
 
-def _looked_up(tapped: Tapped, lookups: Sequence[Tapped]) -> Tapped:
+def _looked_up(tapped: OpTrace, lookups: Sequence[OpTrace]) -> OpTrace:
     if tapped.ids is not None or tapped.pieces is None or tapped.pieces.values is None:
         return tapped
     same = (each for each in lookups if each.cut.values.equals(tapped.pieces.values))
@@ -362,7 +366,7 @@ def _looked_up(tapped: Tapped, lookups: Sequence[Tapped]) -> Tapped:
     return tapped if lookup is None else tapped._replace(ids=lookup.ids)
 
 
-def _same(one: Tapped, other: Tapped) -> bool:
+def _same(one: OpTrace, other: OpTrace) -> bool:
     """Whether an op saw the same strings of the same texts, and made the same of them."""
     return (
         one.cut.values.equals(other.cut.values)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from vocabtool.documents import arrow_ipc, parquet_file
 from vocabtool.documents.items import is_indexable
-from vocabtool.documents.opening import STDIN, Format, find, kind_of
+from vocabtool.documents.opening import STDIN, find, kind_of
+from vocabtool.documents.options import Format
 from vocabtool.documents.sources import Named, Sources, told
 from vocabtool.errors import VocabtoolError
 

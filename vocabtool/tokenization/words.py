@@ -10,6 +10,7 @@ their own, opens sooner without.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,23 +24,27 @@ from vocabtool.formats import sentencepiece
 from vocabtool.formats.markers import guess_marker
 from vocabtool.formats.reader import HEAD
 from vocabtool.system.parallel import pipe_rows
-from vocabtool.tokenization import named
-from vocabtool.tokenization.cut import as_bytes, texts_array
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.judging import Judge, RuleJudge, TokenizerJudge
-from vocabtool.tokenization.lexicon import TableLexicon
+from vocabtool.tokenization import named_rules
+from vocabtool.tokenization.lookup import (
+    PieceTokenizer,
+    RuleTokenizer,
+    TableLexicon,
+    Tokenizer,
+    WordLookup,
+)
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.sentencepiece_judge import SentencePieceJudge
+from vocabtool.tokenization.sentencepiece_judge import SentencePieceTokenizer
 from vocabtool.tokenization.sentencepieces import SentencePieces
+from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from vocabtool.formats.model import Model
-    from vocabtool.tokenization.tap import Tap
+    from vocabtool.tokenization.instrumented_model import InstrumentedModel
 
-RULES = f"Name a rule (--rule, in Python rule=): {', '.join(named.RULE_NAMES)}"
+RULES = f"Name a rule (--rule, in Python rule=): {', '.join(named_rules.RULE_NAMES)}"
 LIST = f"a list of words does not say how a text is cut into words, and cannot be run. {RULES}"
 TOKENIZER = (
     "Name the tokenizer that makes them, a tokenizer.json or a SentencePiece .model: "
@@ -74,7 +79,7 @@ class Words:
 
     vocabulary: Vocabulary
     how: How
-    judge_: Judge
+    tokenizer: Tokenizer
     others: tuple[Words, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -114,9 +119,14 @@ class Words:
             return _of_its_own(model, name)
         return _recovered(model, name)
 
-    def judge(self, texts: pa.Array | Iterable[str | bytes]) -> Judged:
+    def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
         """The words of many texts as arrays, known and unknown."""
-        return self.judge_.judge(texts_array(texts))
+        return self.tokenizer.look_up(texts_array(texts))
+
+    def judge(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
+        """The old name of :meth:`look_up`."""
+        warnings.warn("Words.judge is now called look_up", DeprecationWarning, stacklevel=2)
+        return self.look_up(texts)
 
     def split(self, texts: pa.Array | Iterable[str | bytes]) -> pa.ListArray:
         """The words of each text: an Arrow list of structs ``word``, ``id``, ``known``, ``pieces``.
@@ -126,7 +136,7 @@ class Words:
         """
         import pyarrow as pa
 
-        judged = self.judge(texts)
+        judged = self.look_up(texts)
         ids = pa.array(judged.ids, mask=judged.ids < 0)
         pieces = pa.nulls(len(judged.known), pa.int32())
         if judged.pieces is not None:
@@ -149,7 +159,7 @@ class Words:
         return pipe_rows(self._rows, texts, batch_size=batch_size, workers=workers)
 
     def _rows(self, texts: list[str | bytes]) -> list[tuple[Word, ...]]:
-        judged = self.judge(texts)
+        judged = self.look_up(texts)
         words = as_bytes(judged.distinct)
         ids = [None if number < 0 else number for number in judged.ids.tolist()]
         pieces = [None] * len(words) if judged.pieces is None else judged.pieces.tolist()
@@ -159,23 +169,23 @@ class Words:
 
     def unknown(self, text: str | bytes) -> list[str]:
         """The words of a text that the model does not know, in order."""
-        judged = self.judge([text])
+        judged = self.look_up([text])
         missing = judged.codes[~judged.known[judged.codes]]
         return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
 
     def pieces(self, word: str | bytes) -> list[str]:
         """What a subword model makes of one of its words; empty for whole words, and exact ones."""
         key = word if isinstance(word, bytes) else encode(word)
-        return [decode(piece) for piece in self.judge_.pieces(key)]
+        return [decode(piece) for piece in self.tokenizer.pieces(key)]
 
     def describe(self) -> tuple[str, ...]:
         """What happens to a text, a line for each step."""
-        return self.judge_.describe()
+        return self.tokenizer.describe()
 
     @property
     def fingerprint(self) -> str:
         """Hexadecimal sha256 of the way from text to words."""
-        return self.judge_.fingerprint
+        return self.tokenizer.fingerprint
 
 
 def _of_its_own(model: str | Path, name: str | None) -> Words:
@@ -211,16 +221,16 @@ def _left_out(found: Model, taken: Vocabulary, name: str | None) -> tuple[str, .
     return (*found.warnings, f"not looked at, --name takes another: {', '.join(names)}")
 
 
-def _own_judge(vocabulary: Vocabulary, path: Path) -> Judge | None:
+def _own_judge(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     """Cuts texts as the file does that holds the vocabulary; ``None`` where it does not say how."""
     from vocabtool.tokenization import hf_tokenizer_judge, keras_tokenizer_judge
 
     model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
     if vocabulary.kind == "sentencepiece" and sentencepiece.recognise(model[:HEAD]):
-        return SentencePieceJudge(Rule(()), SentencePieces(model), vocabulary)
+        return SentencePieceTokenizer(Rule(()), SentencePieces(model), vocabulary)
     for file in _files_of(vocabulary, path):
         for kind in (hf_tokenizer_judge, keras_tokenizer_judge):
-            judge: Judge | None = kind.judge_of(file, vocabulary)
+            judge: Tokenizer | None = kind.tokenizer_for(file, vocabulary)
             if judge is not None:
                 return judge
     return None
@@ -235,12 +245,12 @@ def _files_of(vocabulary: Vocabulary, path: Path) -> list[Path]:
 
 
 def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
-    file = named.tokenizer_file(spec)
+    file = named_rules.tokenizer_file(spec)
     if file is not None:
         tokenizer = tokenizer_of(file)
         check_pieces(tokenizer, file, vocabulary)
-        return Words(vocabulary, "named", TokenizerJudge(tokenizer.judge_, vocabulary))
-    rule = Rule(named.parse_rule(spec))
+        return Words(vocabulary, "named", PieceTokenizer(tokenizer.tokenizer, vocabulary))
+    rule = Rule(named_rules.parse_rule(spec))
     marker = vocabulary.marker or guess_marker(vocabulary.stored)
     if marker is not None or vocabulary.kind in SUBWORDS:
         how = f"many are marked with {marker!r}" if marker else f"of {vocabulary.kind}"
@@ -248,7 +258,7 @@ def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
             f"{vocabulary.name}: its entries are pieces of words ({how}), among which a rule of "
             f"whole words would find few. {TOKENIZER}"
         )
-    return Words(vocabulary, "named", RuleJudge(rule, TableLexicon(vocabulary)))
+    return Words(vocabulary, "named", RuleTokenizer(rule, TableLexicon(vocabulary)))
 
 
 def tokenizer_of(file: Path) -> Words:
@@ -290,18 +300,18 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
 
 
 def _recovered(model: str | Path, name: str | None) -> Words:
-    from vocabtool.tokenization import readings
-    from vocabtool.tokenization.subwords import is_understood, judge_of
+    from vocabtool.tokenization import lookup_paths
+    from vocabtool.tokenization.subwords import is_understood, tokenizer_for
 
-    found, ways = readings.read_readings(model)
-    chosen = readings.choose(ways, found, name)
-    judge = judge_of(chosen)
-    others, notes = [], list(found.warnings + readings.not_understood(ways, chosen))
+    found, ways = lookup_paths.read_lookup_paths(model)
+    chosen = lookup_paths.choose(ways, found, name)
+    judge = tokenizer_for(chosen)
+    others, notes = [], list(found.warnings + lookup_paths.not_understood(ways, chosen))
     for way in ways:
         if way is chosen or way.text != chosen.text or not is_understood(way):
             continue
         try:
-            others.append(Words(way.vocabulary, "recovered", judge_of(way)))
+            others.append(Words(way.vocabulary, "recovered", tokenizer_for(way)))
         except VocabtoolError as error:
             notes.append(f"left out: {error}")
     return Words(chosen.vocabulary, "recovered", judge, tuple(others), tuple(notes))
@@ -312,23 +322,23 @@ def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
 
     if not detect.has_graphs(model):
         raise VocabtoolError(f"{model}: it holds words, and no graph that could be run. {RULES}")
-    from vocabtool.tokenization.tap import Tap
+    from vocabtool.tokenization.instrumented_model import InstrumentedModel
 
-    return exact_words(Tap.load(model, trust=trust), model, name)
+    return exact_words(InstrumentedModel.load(model, trust=trust), model, name)
 
 
-def exact_words(tap: Tap, model: str | Path, name: str | None) -> Words:
+def exact_words(tap: InstrumentedModel, model: str | Path, name: str | None) -> Words:
     """The words that a tapped model looks up. Raises :class:`NoVocabulary` where it looks none up.
 
     ``model``: what was loaded with that tap; ``name``: the vocabulary, if several are looked up in.
     """
     from vocabtool.formats.saved_model import graph_files
-    from vocabtool.tokenization import readings
-    from vocabtool.tokenization.tap_judge import is_live, judges
+    from vocabtool.tokenization import lookup_paths
+    from vocabtool.tokenization.exact_words import is_live, judges
 
-    found, ways = readings.read_readings(model)
+    found, ways = lookup_paths.read_lookup_paths(model)
     live = [way for way in ways if is_live(tap, way)]
-    chosen = readings.choose(live, found, name).vocabulary
+    chosen = lookup_paths.choose(live, found, name).vocabulary
     with graph_files.open_graphs(model).file.open("rb") as file:
         graph = hashlib.file_digest(file, "sha256").digest()
     told = judges(tap, live, graph)
