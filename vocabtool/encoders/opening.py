@@ -159,24 +159,26 @@ def _recognise_file(file: Path) -> EncoderKind:
         fasttext_bin,
         numpy_array,
         numpy_vectors,
-        readers,
+        registry,
         text_vectors,
     )
+    from vocabtool.formats.reader import Source
     from vocabtool.formats.saved_model import graph_files
+    from vocabtool.formats.saved_model.model import GRAPH_FILE, OTHER_GRAPH
 
     word_vectors = (numpy_vectors, text_vectors, binary_vectors, fasttext_bin)
     vector_readers = [each.READER for each in word_vectors]
     with reading(str(file)):
-        source = readers.source_of(file)
+        source = Source.open(file)
         if source.head.startswith(numpy_array.MAGIC):
             return "static"  # where its words are missing, opening says so
-        reader = readers.find(source)
+        reader = registry.find(source)
         if reader in vector_readers:
             return "static"
-        if graph_files.begins_as_graphs(file):
+        if reader is GRAPH_FILE:
             return "tensorflow"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
-    if reader is not None:
+    if reader is not OTHER_GRAPH:
         what = f"it is read as {reader.format}, which makes no vectors"
         raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {what}", tried)
     try:

@@ -46,17 +46,10 @@ class LookupPath(NamedTuple):
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
     """Open a model: what it holds, and each way in which it looks words up, largest first."""
     opened = graph_files.open_graphs(model)
-    found = read_model(
-        opened.graphs,
-        opened.path,
-        opened.format,
-        beside=opened.file.parent,
-        frozen=opened.frozen,
-        small=True,
-    )
+    found = read_model(opened).model(opened.path, small=True)
     readings: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
     linker = Linker(opened.graphs[serving([graph.tags for graph in opened.graphs])])
-    tables = read_tables(linker, beside=opened.file.parent, frozen=opened.frozen)
+    tables = read_tables(linker, opened)
     for reading in _read(linker, tables, found):
         key = (reading.vocabulary.name, reading.rule, reading.sites[0].kind)
         known = readings.get(key)

@@ -109,13 +109,12 @@ class Words:
             return _by_rule(model, rule)
         if exact:
             return _exact(model, name, trust)
-        from vocabtool.formats import detect
-        from vocabtool.formats.extraction import choose as choose_vocabulary
+        from vocabtool.formats import registry
+        from vocabtool.formats.extraction import extract
 
         if rule is not None:
-            found = detect.open_model(model, small=name is not None)
-            return _by_rule(choose_vocabulary(found, name), rule)
-        if not detect.has_graphs(model):
+            return _by_rule(extract(model, name), rule)
+        if not registry.has_graphs(model):
             return _of_its_own(model, name)
         return _recovered(model, name)
 
@@ -193,12 +192,11 @@ def _of_its_own(model: str | Path, name: str | None) -> Words:
 
     Of several vocabularies the first that says how, unless ``name`` tells which is meant.
     """
-    from vocabtool.formats import detect
-    from vocabtool.formats.extraction import choose as choose_vocabulary
+    from vocabtool.formats import extraction
     from vocabtool.formats.saved_model import graph_files
 
-    found = detect.open_model(model, small=name is not None)
-    chosen = choose_vocabulary(found, name)
+    found = extraction.inspect(model, small=name is not None)
+    chosen = extraction.choose(found, name)
     path = graph_files.path_of(model)
     others = [other for other in found.vocabularies if other is not chosen and name is None]
     for vocabulary in (chosen, *others):
@@ -271,10 +269,9 @@ def tokenizer_of(file: Path) -> Words:
             f"{file}: no such file; wanted a tokenizer.json or a SentencePiece .model, or a folder "
             "with one"
         )
-    from vocabtool.formats import detect
-    from vocabtool.formats.extraction import choose as choose_vocabulary
+    from vocabtool.formats.extraction import extract
 
-    vocabulary = choose_vocabulary(detect.open_model(file), None)
+    vocabulary = extract(file)
     judge = _own_judge(vocabulary, file)
     if judge is None:
         raise VocabtoolError(
@@ -318,9 +315,9 @@ def _recovered(model: str | Path, name: str | None) -> Words:
 
 
 def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
-    from vocabtool.formats import detect
+    from vocabtool.formats import registry
 
-    if not detect.has_graphs(model):
+    if not registry.has_graphs(model):
         raise VocabtoolError(f"{model}: it holds words, and no graph that could be run. {RULES}")
     from vocabtool.tokenization.instrumented_model import InstrumentedModel
 

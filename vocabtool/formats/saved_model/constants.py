@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.model import PassedOver
+from vocabtool.formats.model import TOO_FEW, PassedOver
 from vocabtool.formats.saved_model import tensors, wire_arrays
 from vocabtool.formats.saved_model.graph import STRING_TYPE, Body, Node
 from vocabtool.formats.saved_model.linking import COPIES, Linker
@@ -22,6 +22,7 @@ from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
 MAX_USES: Final = 500
+MIN_STRINGS: Final = 2  # one alone is no list
 
 NOT_VOCABULARY: Final[dict[bytes, str]] = {
     **dict.fromkeys(
@@ -73,13 +74,12 @@ def read_constants(
     linker: Linker,
     filled: set[tuple[bytes, bytes]],
     *,
-    least: int,
     variables_read: bool,
     warnings: list[str],
 ) -> Iterator[Vocabulary | PassedOver]:
     """Yield each list of strings that is not in ``filled``: as a vocabulary, or passed over.
 
-    ``least``: how many strings a vocabulary has at least. ``variables_read``: whether the values
+    ``variables_read``: whether the values
     of string variables are known, so that initial values need not stand in for them.
     """
     for body, node, tensor in string_constants(linker):
@@ -91,8 +91,8 @@ def read_constants(
             why, use = _uses(linker, body, node.name, variables_read)
             if why is None and in_rows(tensor.shape):
                 why = IN_ROWS
-            if why is None and size < least:
-                why = f"fewer than {least} strings that no table uses"
+            if why is None and size < MIN_STRINGS:
+                why = TOO_FEW
             if why is not None:
                 yield PassedOver(printable(node.name), size, place, why)
                 continue

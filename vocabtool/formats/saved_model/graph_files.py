@@ -20,6 +20,7 @@ from vocabtool.errors import (
     reading,
 )
 from vocabtool.formats import wire
+from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
 from vocabtool.formats.wire import LEN, Buffer
 from vocabtool.vocabulary import is_utf8, printable
@@ -161,21 +162,19 @@ def read_graphs(path: Path, file: Path) -> Opened:
             return Opened(path, file, *_read_binary(file, buffer, head))
 
 
-def begins_as_graphs(file: Path) -> bool:
-    """Whether a file, told by its first bytes, holds graphs; rare ones begin otherwise.
+def why_no_graphs(source: Source) -> str | None:
+    """``None`` where a file, told by its first bytes, holds graphs; rare ones begin otherwise.
 
-    What is refused here, and what is no file, counts as one: :func:`read_graphs` says why.
+    What is refused here counts as one: :func:`read_graphs` says why.
     """
-    with reading(str(file)):
-        if not file.is_file():
-            return True
-        with file.open("rb") as opened:
-            head = opened.read(HEAD)
-    if not head or file.suffix == CHUNKED or head.startswith(NOBODYS):
-        return True
+    head = source.head[:HEAD]
+    if not head or source.file.suffix == CHUNKED or head.startswith(NOBODYS):
+        return None
     if _is_text(head):
-        return TEXT_PROTO.match(head) is not None
-    return head.startswith((SCHEMA_VERSION, META_GRAPH)) or _begins_with_node(head)
+        begins = TEXT_PROTO.match(head) is not None
+    else:
+        begins = head.startswith((SCHEMA_VERSION, META_GRAPH)) or _begins_with_node(head)
+    return None if begins else "does not begin as a graph"
 
 
 def _refuse(file: Path, head: bytes) -> None:

@@ -9,17 +9,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.errors import NotFound, VocabtoolError, reading
-from vocabtool.formats.model import LEAST, Model, PassedOver, distinct
+from vocabtool.formats.model import Finding
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.saved_model.assets import AssetFolder, read_file, read_unlinked
 from vocabtool.formats.saved_model.constants import read_constants
 from vocabtool.formats.saved_model.fills import Fill, read_fills
+from vocabtool.formats.saved_model.graph_files import (
+    Opened,
+    graphs_file_in,
+    no_model_in,
+    read_graphs,
+    why_no_graphs,
+)
 from vocabtool.formats.saved_model.graph_tokenizers import read_tokenizers
 from vocabtool.formats.saved_model.linking import Linker, Table
-from vocabtool.formats.saved_model.meta_graph import MetaGraph
 from vocabtool.formats.saved_model.saved_tables import (
     needs_checkpoint,
     read_saved_tables,
@@ -34,48 +40,29 @@ if TYPE_CHECKING:
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
 KERAS_METADATA: Final = "keras_metadata.pb"
-LEAST_OF_ALL: Final = 2
 
 
 @dataclass
 class _Findings:
-    vocabularies: list[Vocabulary] = field(default_factory=list)
-    passed_over: list[PassedOver] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def add(self, found: Iterable[Vocabulary | PassedOver]) -> None:
-        for item in found:
-            if isinstance(item, Vocabulary):
-                self.vocabularies.append(item)
-            else:
-                self.passed_over.append(item)
 
-
-def read_model(
-    graphs: tuple[MetaGraph, ...], path: Path, kind: str, *, beside: Path, frozen: bool, small: bool
-) -> Model:
+def read_model(opened: Opened) -> ReadResult:
     """Everything that the parts of a model hold.
 
-    ``path``: what to call the model, and ``kind``: its format.
-    ``beside``: the folder of the graph's file, where ``assets/`` and ``variables/`` are.
-    ``frozen``: the graph stands for itself: of what lies beside, only assets that it names are
-    read.
-    ``small``: take constants of fewer than ten strings for vocabularies too.
+    A frozen graph stands for itself: of what lies beside it, only assets that it names are read.
     """
     found = _Findings()
-    assets = AssetFolder(beside)
-    folder = None if frozen else beside
-    layers = _keras_layers(folder, found)
-    for graph in graphs:
+    assets = AssetFolder(opened.file.parent)
+    layers = _keras_layers(opened, found)
+    for graph in opened.graphs:
         linker = Linker(graph)
-        checkpoint = _checkpoint(linker, folder, found)
-        _read_graph(linker, checkpoint, assets, layers, found, LEAST_OF_ALL if small else LEAST)
-    if folder is not None:
-        found.vocabularies += _configured(layers)
+        _read_graph(linker, _checkpoint(linker, opened, found), assets, layers, found)
+    if not opened.frozen:
+        found.findings += _configured(layers)
         _read_unlinked_assets(assets, found)
-    vocabularies = distinct(found.vocabularies)
-    warnings = tuple(dict.fromkeys(found.warnings))
-    return Model(str(path), kind, vocabularies, tuple(dict.fromkeys(found.passed_over)), warnings)
+    return ReadResult(tuple(found.findings), tuple(found.warnings), opened.format)
 
 
 def _read_graph(
@@ -84,23 +71,16 @@ def _read_graph(
     assets: AssetFolder,
     layers: tuple[LookupLayer, ...],
     found: _Findings,
-    least: int,
 ) -> None:
     describer = TableDescriber(linker, layers, found.warnings)
     fills = _fills(linker, checkpoint, assets, found)
     if checkpoint is not None:
-        found.add(read_variables(checkpoint, found.warnings))
+        found.findings += read_variables(checkpoint, found.warnings)
     filled = {constant for fill in fills for constant in fill.constants}
-    found.add(vocabulary for _, vocabulary in _described(describer, fills, found))
-    found.vocabularies += read_tokenizers(linker, found.warnings)
-    found.add(
-        read_constants(
-            linker,
-            filled,
-            least=least,
-            variables_read=checkpoint is not None,
-            warnings=found.warnings,
-        )
+    found.findings += (vocabulary for _, vocabulary in _described(describer, fills, found))
+    found.findings += read_tokenizers(linker, found.warnings)
+    found.findings += read_constants(
+        linker, filled, variables_read=checkpoint is not None, warnings=found.warnings
     )
 
 
@@ -114,7 +94,7 @@ def _fills(
             if isinstance(item, Fill):
                 fills.append(item)
             else:
-                found.passed_over.append(item)
+                found.findings.append(item)
     return fills
 
 
@@ -129,37 +109,37 @@ def _described(
                 found.warnings.append(f"table {describer.label(fill.table)}: {error}")
 
 
-def read_tables(linker: Linker, *, beside: Path, frozen: bool) -> dict[bytes, Vocabulary]:
+def read_tables(linker: Linker, opened: Opened) -> dict[bytes, Vocabulary]:
     """The vocabulary of each table of one graph, by the table's key, as :func:`read_model` has it.
 
     What cannot be read is left out: :func:`read_model` says so.
     """
     found = _Findings()
-    folder = None if frozen else beside
-    layers = _keras_layers(folder, found)
-    fills = _fills(linker, _checkpoint(linker, folder, found), AssetFolder(beside), found)
+    layers = _keras_layers(opened, found)
+    checkpoint = _checkpoint(linker, opened, found)
+    fills = _fills(linker, checkpoint, AssetFolder(opened.file.parent), found)
     describer = TableDescriber(linker, layers, found.warnings)
     return {table.key: vocabulary for table, vocabulary in _described(describer, fills, found)}
 
 
-def _checkpoint(linker: Linker, folder: Path | None, found: _Findings) -> Checkpoint | None:
+def _checkpoint(linker: Linker, opened: Opened, found: _Findings) -> Checkpoint | None:
     """The checkpoint, opened only where the graph keeps words in it."""
     if not needs_checkpoint(linker):
         return None
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
     try:
-        if folder is None:
+        if opened.frozen:
             raise NotFound("a frozen graph has no checkpoint")
-        return Checkpoint.open(folder / "variables" / "variables")
+        return Checkpoint.open(opened.file.parent / "variables" / "variables")
     except VocabtoolError as error:
         found.warnings.append(f"words in variables or growing tables are not read: {error}")
         return None
 
 
-def _keras_layers(folder: Path | None, found: _Findings) -> tuple[LookupLayer, ...]:
-    path = folder / KERAS_METADATA if folder else None
-    if path is None or not os.path.lexists(path):
+def _keras_layers(opened: Opened, found: _Findings) -> tuple[LookupLayer, ...]:
+    path = opened.file.parent / KERAS_METADATA
+    if opened.frozen or not os.path.lexists(path):
         return ()
     from vocabtool.formats.saved_model import keras_metadata
 
@@ -192,6 +172,33 @@ def _read_unlinked_assets(assets: AssetFolder, found: _Findings) -> None:
         return
     for path in paths:
         try:
-            found.add([read_unlinked(path)])
+            found.findings.append(read_unlinked(path))
         except VocabtoolError as error:
             found.warnings.append(str(error))
+
+
+def _why_no_folder(source: Source) -> str | None:
+    folder = source.file.is_dir() and graphs_file_in(source.file) is not None
+    return None if folder else "no folder with a saved_model.pb"
+
+
+def _read_folder(source: Source) -> ReadResult:
+    file = graphs_file_in(source.file)
+    if file is None:
+        raise no_model_in(source.file)
+    return _read_opened(read_graphs(source.file, file))
+
+
+def _read_file(source: Source) -> ReadResult:
+    return _read_opened(read_graphs(source.file, source.file))
+
+
+def _read_opened(opened: Opened) -> ReadResult:
+    with reading(str(opened.file)):
+        return read_model(opened)
+
+
+GRAPH_FOLDER: Final = Reader("SavedModel", _why_no_folder, _read_folder)
+GRAPH_FILE: Final = Reader("graph", why_no_graphs, _read_file)
+# Graphs whose first bytes tell nothing: asked last of all readers, and tried on whatever is left.
+OTHER_GRAPH: Final = Reader("graph that begins otherwise", lambda _: None, _read_file)
