@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vocabtool.encoders.options import WEIGHTINGS
+from vocabtool.encoders.choices import WEIGHTINGS
 from vocabtool.encoders.static import StaticEncoder
 
 DEPTH: Final = 10

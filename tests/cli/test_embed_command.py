@@ -23,7 +23,7 @@ from vocabtool.embedding.encoding import Counts
 from vocabtool.embedding.inputs import Check
 from vocabtool.embedding.plan import Dtype
 from vocabtool.embedding.report import EmbedReport, Progress
-from vocabtool.encoders.options import EncoderKind, Weighting
+from vocabtool.encoders.choices import EncoderKind, Weighting
 
 MODEL = "python:tests.counted_letters:encode"
 

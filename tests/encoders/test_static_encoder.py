@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tests.encoder_cases import MATRIX, WORDS, write_vectors
 from vocabtool.encoders import word_weights
-from vocabtool.encoders.options import Weighting
+from vocabtool.encoders.choices import Weighting
 from vocabtool.encoders.static import CASED, CASED_WITH_MARKS, StaticEncoder
 from vocabtool.encoders.word_weights import FORMAT, FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError

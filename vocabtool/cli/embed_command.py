@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vocabtool.embedding.inputs import Check
     from vocabtool.embedding.plan import Dtype
     from vocabtool.embedding.report import EmbedReport, Progress
-    from vocabtool.encoders.options import EncoderKind, Weighting
+    from vocabtool.encoders.choices import EncoderKind, Weighting
 
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 DTYPES = ("float32", "float16")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, c
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.encoders.options import EncoderKind, EncoderOptions
+from vocabtool.encoders.choices import EncoderKind
+from vocabtool.encoders.options import EncoderOptions
 from vocabtool.errors import VocabtoolError
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import WordLookup

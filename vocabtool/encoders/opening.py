@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Unpack, cast
 
+from vocabtool.encoders.choices import KINDS, EncoderKind
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.options import KINDS, EncoderArguments, EncoderKind, EncoderOptions
+from vocabtool.encoders.options import EncoderArguments, EncoderOptions
 from vocabtool.encoders.python_callable import PythonEncoder, import_named
 from vocabtool.errors import NotFound, UnknownFormat, VocabtoolError, reading
 from vocabtool.formats import hub_cache

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from vocabtool.encoders.choices import EncoderKind, Weighting
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from vocabtool.encoders.word_weights import FittedWeights
 
-EncoderKind = Literal["tensorflow", "static", "sentence-transformers", "python"]
-Weighting = Literal["none", "idf", "sif"]
-
-KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
-WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)
 STORED: Final = frozenset(
     ("kind", "signature", "output", "name", "rule", "weights", "remove_component", "fingerprint")
 )

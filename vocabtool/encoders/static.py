@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from vocabtool.encoders.choices import WEIGHTINGS, Weighting
 from vocabtool.encoders.encoder import Encoder, Texts, Vectors, check_max_batch
-from vocabtool.encoders.options import WEIGHTINGS, EncoderOptions, Weighting
+from vocabtool.encoders.options import EncoderOptions
 from vocabtool.encoders.word_weights import MAX_TEXTS, FittedWeights, KnownRows, Means, fit_weights
 from vocabtool.errors import NotFound, VocabtoolError, reading
 from vocabtool.formats.word_vectors import WordVectors

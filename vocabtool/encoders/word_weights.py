@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.encoders.choices import WEIGHTINGS, Weighting
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.encoders.options import WEIGHTINGS, Weighting
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_parsing
 from vocabtool.system.whole_file import whole_file

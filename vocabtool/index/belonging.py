@@ -18,9 +18,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vocabtool.encoders.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.opening import Model, is_encoder, open_encoder
-from vocabtool.encoders.options import KINDS
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
