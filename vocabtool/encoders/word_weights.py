@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.choices import WEIGHTINGS, Weighting
-from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_parsing
 from vocabtool.system.whole_file import whole_file
@@ -36,6 +35,8 @@ from vocabtool.tokenization.text_arrays import texts_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Vectors = NDArray[np.float32]
 
 SIF_A: Final = 1e-3
 FORMAT: Final = "vocabtool fitted weights 1"
