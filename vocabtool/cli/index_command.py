@@ -328,7 +328,7 @@ def _refuse_another_shape(index: Index, given: dict[str, Any]) -> None:
 
 def _encoder_options(given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of :func:`open_encoder` that were given."""
-    from vocabtool.encoders.static_weights import FittedWeights
+    from vocabtool.encoders.word_weights import FittedWeights
 
     names = ("kind", "signature", "name", "rule", "trust", "weights", "remove_component")
     options = {name: given[name] for name in (*names, "fingerprint") if given[name]}
