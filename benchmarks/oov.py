@@ -302,11 +302,11 @@ def tap_job(folder: str, runs: str) -> None:
     """Both in one process, in turn, after one round that does not count."""
     import tensorflow as tf
 
-    from vocabtool.tokenization.tap import Tap
+    from vocabtool.tokenization.instrumented_model import InstrumentedModel
 
     lines = next(blocks(words(), 1)).split(b"\n")
     texts = [b" ".join(line.split()[:12]) for line in lines[:SENTENCES]]
-    untouched, tapped = tf.saved_model.load(folder), Tap.load(folder)
+    untouched, tapped = tf.saved_model.load(folder), InstrumentedModel.load(folder)
     signature = untouched.signatures["serving_default"]
     seconds: dict[str, list[float]] = {"untouched": [], "tapped": []}
     for _ in range(int(runs) + 1):

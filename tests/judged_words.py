@@ -1,4 +1,4 @@
-"""Judged words made by hand: texts are lists of words, and known is what a dict holds."""
+"""WordLookup words made by hand: texts are lists of words, and known is what a dict holds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from vocabtool.tokenization.cut import string_array
-from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.text_arrays import string_array
 
 Texts = Sequence[Sequence[bytes]]
 
@@ -19,7 +19,7 @@ def judged(
     pieces: Mapping[bytes, int] | None = None,
     *,
     repeated: bool = False,
-) -> Judged:
+) -> WordLookup:
     """``vocabulary``: the position of each known word. ``repeated``: each token has its own code,
     and there are words that stand nowhere."""
     flat = [word for text in texts for word in text]
@@ -27,7 +27,7 @@ def judged(
     codes = np.arange(1, len(distinct)) if repeated else np.array([distinct.index(w) for w in flat])
     positions = np.array([vocabulary.get(word, -1) for word in distinct], np.int64)
     counted = None if pieces is None else np.array([pieces.get(w, 1) for w in distinct], np.int32)
-    return Judged(
+    return WordLookup(
         codes.astype(np.int32),
         np.cumsum([0, *map(len, texts)], dtype=np.int64),
         string_array(distinct),

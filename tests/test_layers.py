@@ -29,9 +29,9 @@ HEAVY = (
 
 # What reads models: an index opens sooner without.
 READING = (
-    "vocabtool.formats.readers",
-    "vocabtool.formats.detect",
-    "vocabtool.tokenization.readings",
+    "vocabtool.formats.registry",
+    "vocabtool.formats.gguf",
+    "vocabtool.tokenization.lookup_paths",
 )
 
 

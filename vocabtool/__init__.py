@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from vocabtool.search.hits import Hit, Hits
     from vocabtool.search.settings import Settings
     from vocabtool.streams.stream import Stream, interleave, mix, stream
-    from vocabtool.tokenization.model_words import Words
+    from vocabtool.tokenization.words import Words
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
 
 __version__ = "0.1.0"
@@ -129,7 +129,7 @@ _HOMES = {
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
     "save_report": "vocabtool.reports.oov",
-    "Words": "vocabtool.tokenization.model_words",
+    "Words": "vocabtool.tokenization.words",
     **dict.fromkeys(("Place", "Special", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
 }
 

@@ -28,7 +28,7 @@ from tests.conftest import ROOT
 from vocabtool.cli import command_streams, text_commands
 from vocabtool.documents import reading as documents
 from vocabtool.reports import oov as oov_report_files
-from vocabtool.tokenization import mask, named
+from vocabtool.tokenization import mask, named_rules
 from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.strings import Lower, SplitWhitespace
 
@@ -662,7 +662,7 @@ def test_exact_words_without_tensorflow(here: Path, tmp_path: Path) -> None:
 
 def test_choices_are_those_of_the_parts() -> None:
     """What --help offers is what the parts take."""
-    from vocabtool.documents.opening import Format
+    from vocabtool.documents import Format
 
     assert set(text_commands.REPORT_FORMATS) == {*get_args(oov_report_files.ReportFormat)} - {
         "html"
@@ -670,7 +670,7 @@ def test_choices_are_those_of_the_parts() -> None:
     assert get_args(Format) == command_streams.SOURCE_FORMATS
     assert get_args(mask.Mode) == text_commands.MASKS
     assert get_args(documents.OnError) == command_streams.ERRORS
-    assert {*text_commands.RULES.split(", ")} == {*named.RULE_NAMES}
+    assert {*text_commands.RULES.split(", ")} == {*named_rules.RULE_NAMES}
 
 
 def test_help(here: Path) -> None:

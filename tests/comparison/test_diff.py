@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from vocabtool.comparison.diff import Diff, KindCount, Shift, diff
 from vocabtool.comparison.entries import arrow
-from vocabtool.comparison.gains import Gain
+from vocabtool.comparison.folding import Gain
 from vocabtool.comparison.pairwise import Pair, pairwise
 from vocabtool.comparison.ranks import order_of
 from vocabtool.comparison.use import Carriers, Use, UseCounter, UsedWord
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.vocabulary import Marker, Vocabulary, encode
 
 A = ("the", "of", "Paris", "cat", "287.9", "[UNK]", "the", "ﬁne", "running")

@@ -42,7 +42,7 @@ from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.queries import Term
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 LONG = "It is described at some length, so that there is something to learn from it."
@@ -362,7 +362,7 @@ def test_what_is_trained_on_is_cut_as_the_model_cuts(model: Path) -> None:
     texts = ["A naïve CAT,\nsnake_case x2", "", "İstanbul — 日本!"]
     with quiet():
         text = sentence_encoder.cut(texts)
-    judged = Words.of(model).judge(texts)
+    judged = Words.of(model).look_up(texts)
     distinct = [word.as_buffer().to_pybytes() for word in judged.distinct.view("binary")]
     assert text.words == [distinct[code] for code in judged.codes]
     wanted = np.repeat(np.arange(len(texts)), np.diff(judged.offsets))

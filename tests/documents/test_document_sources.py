@@ -24,19 +24,8 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from tests.conftest import ROOT
-from vocabtool.documents import items
-from vocabtool.documents.reading import (
-    END,
-    Batch,
-    Document,
-    Extent,
-    Skip,
-    Skipped,
-    batches,
-    documents,
-    extent,
-    left_out,
-)
+from tests.documents.reading import batches, documents
+from vocabtool.documents import END, Batch, Document, Extent, Skip, Skipped, extent, items, left_out
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 
 COUNT = 1000
@@ -714,7 +703,7 @@ def test_standard_input(name: str, sources: Callable[[str], Any]) -> None:
     """Binary formats come through a pipe too; of an Arrow file the stream that it holds."""
     kind = "tfrecord" if "tfrecord" in name else "arrow"
     code = (
-        "from vocabtool.documents.reading import batches\n"
+        "from vocabtool.documents import batches\n"
         f"found = list(batches('-', format={kind!r}, id_field='id'))\n"
         "ids = [i for b in found for i in b.id_array().to_pylist()]\n"
         "print(len(ids), ids[0], ids[-1], {b.source for b in found})"

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from tests.conftest import ROOT
-from vocabtool.documents import csv_file, lines, rows
-from vocabtool.documents.reading import Batch, Document, Format, Skip, Skipped, batches, documents
+from tests.documents.reading import batches, documents
+from vocabtool.documents import Batch, Document, Format, Skip, Skipped, csv_file, lines, rows
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 from vocabtool.vocabulary import encode
 
@@ -584,8 +584,8 @@ def test_pointers_of_git_lfs(tmp_path: Path, name: str) -> None:
 def test_standard_input(kind: str, data: bytes) -> None:
     """``-`` is standard input, of any format that streams, and its rows are called ``-:1``."""
     code = (
-        "from vocabtool.documents.reading import documents\n"
-        f"print(*((d.id, d.text) for d in documents('-', format={kind})))"
+        "from vocabtool.documents import documents\n"
+        f"print(*((d.id, d.text) for d in documents('-', ReadOptions(format={kind}))))"
     )
     done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, cwd=ROOT)
     first = 2 if "sv" in kind else 1
@@ -736,7 +736,7 @@ def test_a_stream_without_end(kind: Format | None, line: bytes, tmp_path: Path) 
 
 CHILD = """
 import resource, sys
-from vocabtool.documents.reading import batches
+from tests.documents.reading import batches
 next(batches(["texts"[:0].encode()]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 total = sum(int(batch.texts.nbytes) for batch in batches(sys.argv[1]))

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import ROOT
+from tests.documents.reading import documents
 from vocabtool.documents.nanoseconds import python_times
-from vocabtool.documents.reading import documents
 
 MOMENT = datetime(2020, 1, 1, 0, 0, 0, 1, UTC)
 NS = 1_577_836_800_000_001_000  # of that moment

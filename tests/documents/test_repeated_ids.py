@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.documents import repeated_ids
-from vocabtool.documents.reading import Document, OnDuplicate, Repeat, Repeated, Skipped, batches
+from tests.documents.reading import batches
+from vocabtool.documents import Document, OnDuplicate, Repeat, Repeated, Skipped, repeated_ids
 from vocabtool.documents.repeated_ids import Places, RepeatedIds
 from vocabtool.errors import InvalidFile, VocabtoolError
 

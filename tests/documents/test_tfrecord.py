@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.documents import tfrecord
-from vocabtool.documents.reading import Skip, Skipped, batches, documents
+from tests.documents.reading import batches, documents
+from vocabtool.documents import Skip, Skipped, tfrecord
 from vocabtool.errors import InvalidFile
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow's writer is the oracle")

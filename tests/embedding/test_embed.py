@@ -22,7 +22,8 @@ import pytest
 
 import vocabtool
 from tests.counted_letters import encode, files_of, write_corpus
-from vocabtool.documents.reading import OnDuplicate, batches
+from vocabtool.documents import OnDuplicate, ReadOptions, batches
+from vocabtool.documents import documents as documents_of
 from vocabtool.embedding import shard_files
 from vocabtool.embedding.encoding import Rows
 from vocabtool.embedding.folder import Folder, opened
@@ -43,7 +44,7 @@ from vocabtool.errors import (
     VocabtoolError,
 )
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 
 DOCUMENTS: Final = 2500
 SHARD: Final = 1000
@@ -98,7 +99,7 @@ def test_the_same_bytes_however_it_is_done(
 
 def test_how_documents_were_read_changes_no_byte(corpus: Path, tmp_path: Path) -> None:
     """A list of documents, a generator of them and a queue give the shards of the file."""
-    documents = list(vocabtool.documents.reading.documents(corpus, id_field="id"))
+    documents = list(documents_of(corpus, ReadOptions(id_field="id")))
     sources = {
         "list": documents,
         "generator": (document for document in documents),

@@ -13,7 +13,7 @@ from vocabtool.documents.reading import Batch
 from vocabtool.embedding import slabs
 from vocabtool.embedding.slabs import Cutter, Slab
 from vocabtool.embedding.utf8 import as_utf8
-from vocabtool.tokenization.cut import as_bytes, string_array
+from vocabtool.tokenization.text_arrays import as_bytes, string_array
 
 TEXTS = st.lists(st.binary(max_size=12), max_size=60)
 

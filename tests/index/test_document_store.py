@@ -21,7 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vocabtool.documents.reading import Document, batches
+from tests.documents.reading import batches
+from vocabtool.documents import Document
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index import document_writer
 from vocabtool.index.document_columns import MOST_ROWS

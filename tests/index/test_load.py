@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from tests import counted_letters
 from tests.builders.small_indexes import contents, ids, scored
 from tests.counted_letters import write_corpus
-from vocabtool.documents.reading import Document, batches
+from tests.documents.reading import batches
+from vocabtool.documents import Document
 from vocabtool.embedding.embed import embed
 from vocabtool.encoders.opening import open_encoder
 from vocabtool.errors import ChangedRun, InvalidFile, NotFound, OtherModel, VocabtoolError

@@ -15,13 +15,12 @@ from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import OovReport
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.chunk_table import LONGEST, ChunkTable
-from vocabtool.tokenization.cut import string_array
-from vocabtool.tokenization.judging import RuleJudge
-from vocabtool.tokenization.lexicon import WordPieceLexicon
-from vocabtool.tokenization.model_words import Words
-from vocabtool.tokenization.named import parse_rule
+from vocabtool.tokenization.lookup import RuleTokenizer, WordPieceLexicon
+from vocabtool.tokenization.named_rules import parse_rule
 from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.tokenization.wordpiece import WordPiece
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Unknown, Vocabulary
 
 KNOWN = (b"cat", b"the", b"a", b",", b"##s", b"un", b"##able")
@@ -104,7 +103,7 @@ def ways() -> dict[str, Words]:
     found = {rule: Words.of(plain, rule=rule) for rule in ("whitespace", "lower", "keras", "ptb")}
     ids = {entry: i for i, entry in enumerate(KNOWN)}
     lexicon = WordPieceLexicon(vocabulary, WordPiece(ids))
-    found["pieces"] = Words(vocabulary, "named", RuleJudge(Rule(parse_rule("lower")), lexicon))
+    found["pieces"] = Words(vocabulary, "named", RuleTokenizer(Rule(parse_rule("lower")), lexicon))
     return found
 
 
@@ -145,8 +144,8 @@ def test_memory_changes_no_figure(way: str, threads: int) -> None:
 def test_what_was_met_is_found() -> None:
     """A second look at the same texts finds every chunk of one word, in any case of the first."""
     counts = OovCounts(len(KNOWN))
-    judge = ways()["keras"].judge_
-    assert isinstance(judge, RuleJudge)
+    judge = ways()["keras"].tokenizer
+    assert isinstance(judge, RuleTokenizer)
     chunks = ChunkCounts(judge, counts.tally)
     texts = string_array(["The cat, it's a DOG!", " " * 20])
     batch, new = chunks.count(texts)

@@ -32,8 +32,8 @@ from vocabtool.oov.report import (
 from vocabtool.oov.word_sketches import LONGEST, LateWord, WordSketches
 from vocabtool.oov.word_tally import Tallied, WordTally
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.cut import string_array
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import string_array
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 HEADER = Header("a model", "words", 3)
@@ -337,8 +337,8 @@ import numpy as np, pyarrow as pa, datasketches
 from vocabtool.system.allocation import share_one_heap
 from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import Header
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.cut import as_strings
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.text_arrays import as_strings
 share_one_heap()
 counter = OovCounts(1, budget=int(sys.argv[1]) << 20)
 d = 100_000
@@ -346,7 +346,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 def add(batch):
     distinct = pa.array([b"word%012d" % n for n in range(batch * d, batch * d + d)], pa.binary())
-    counter.add(Judged(
+    counter.add(WordLookup(
         np.arange(d, dtype=np.int32), np.arange(d + 1, dtype=np.int64), as_strings(distinct),
         np.zeros(d, bool), np.zeros(d, np.int64), np.full(d, -1),
     ), as_strings(distinct))

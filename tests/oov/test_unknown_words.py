@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from vocabtool.embedding import unknown_words
 from vocabtool.embedding.unknown_words import UnknownWords, unknown_of
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.cut import as_bytes, string_array
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import as_bytes, string_array
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 KNOWN: Final = (b"the", b"cat", b"sat", "naïve".encode())
@@ -34,7 +34,7 @@ def words(rule: str) -> Words:
 
 def expected(model: Words, text: bytes) -> list[bytes]:
     """The distinct unknown words of one text, by judging it alone."""
-    judged = model.judge([text])
+    judged = model.look_up([text])
     found = as_bytes(judged.distinct.take(judged.codes[~judged.known[judged.codes]]))
     return list(dict.fromkeys(found))
 
@@ -62,7 +62,7 @@ def test_what_was_seen_before_changes_nothing(rule: str, batches: list[list[byte
     for texts in batches:
         found = passing.of(string_array(texts))
         assert as_lists(found.words) == [expected(model, text) for text in texts]
-        judged = model.judge(texts)
+        judged = model.look_up(texts)
         assert found.tokens == len(judged.codes)
         assert found.tokens_unknown == int((~judged.known[judged.codes]).sum())
         at_once = unknown_of(judged)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.oov.word_examples import CUT, SEARCHED, WIDTH, clipped, examples, find_word
-from vocabtool.tokenization.cut import string_array
+from vocabtool.tokenization.text_arrays import string_array
 
 
 def one(text: bytes, word: bytes, share: float = 0.0) -> bytes:

@@ -23,8 +23,8 @@ from vocabtool.search.query import (
     unknown_share,
     weigh_words,
 )
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 KNOWN = Whole(["love", "the", "a", "1999"])
@@ -215,13 +215,13 @@ def test_a_word_of_which_the_rule_makes_nothing_is_unknown() -> None:
 def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All new words of a query in one call; what is remembered is bounded."""
     knowledge, asked = knowledge_of("love"), []
-    judge = Words.judge
+    judge = Words.look_up
 
-    def counting(words: Words, texts: Iterable[str | bytes]) -> Judged:
+    def counting(words: Words, texts: Iterable[str | bytes]) -> WordLookup:
         asked.append(list(texts))
         return judge(words, asked[-1])
 
-    monkeypatch.setattr(Words, "judge", counting)
+    monkeypatch.setattr(Words, "look_up", counting)
     monkeypatch.setattr(known_words, "MAX_REMEMBERED", 3)
     assert [each.known for each in knowledge.statuses(["love", "x1", "love"])] == [
         True,

@@ -30,9 +30,9 @@ from tokenizers import (
 from tests.conftest import ROOT
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.oov.counter import OovCounter
-from vocabtool.tokenization.cut import string_array
 from vocabtool.tokenization.hf_tokenizer_steps import chunk_way
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import string_array
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import encode
 
 SENTENCES = [
@@ -236,7 +236,7 @@ def theirs(tokenizer: Tokenizer, text: str) -> list[list[tuple[str, int]]]:
 
 def judged(words: Words, texts: list[str]) -> list[list[tuple[str, int, bool, int | None]]]:
     """Word, id, known, number of pieces, of each text."""
-    found = words.judge(texts)
+    found = words.look_up(texts)
     rows = list(
         zip(
             [word.decode("utf-8", "replace") for word in found.distinct.view("binary").to_pylist()],
@@ -558,7 +558,7 @@ def test_a_panic_is_an_error(tmp_path: Path) -> None:
     file.write_bytes(changed(made("WordLevel"), pre_tokenizer=part))
     words = Words.of(file)
     with pytest.raises(InvalidFile, match="the tokenizers library fails on a text: "):
-        words.judge(["a" * 40 + "b"])
+        words.look_up(["a" * 40 + "b"])
 
 
 @pytest.mark.parametrize("name", ["WordPiece", "Unigram"])
@@ -571,7 +571,7 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
         for damaged in (data[:at], data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]):
             file.write_bytes(damaged)
             try:
-                Words.of(file).judge(list(AWKWARD[:12]))
+                Words.of(file).look_up(list(AWKWARD[:12]))
                 outcomes["words"] += 1
             except VocabtoolError:
                 outcomes["refused"] += 1

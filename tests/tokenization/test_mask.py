@@ -10,25 +10,25 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from vocabtool.tokenization.alignment import Judge
-from vocabtool.tokenization.cut import Step, per_text, string_array, whole
+from vocabtool.tokenization.alignment import LookUp
 from vocabtool.tokenization.in_order import AHEAD, find_in_order, letters
-from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.mask import BATCH_LINES, Masked, Mode, Totals, batches, mask
-from vocabtool.tokenization.named import parse_rule
+from vocabtool.tokenization.named_rules import parse_rule
 from vocabtool.tokenization.strings import Characters, Join
 from vocabtool.tokenization.surface import Span, surface_words
+from vocabtool.tokenization.text_arrays import Step, per_text, string_array, whole
 from vocabtool.vocabulary import decode, encode
 
 Split = Callable[[str], list[str]]
 
 
-def judged(words: list[list[bytes]], knows: Callable[[bytes], bool]) -> Judged:
+def judged(words: list[list[bytes]], knows: Callable[[bytes], bool]) -> WordLookup:
     """The answer for texts of which these words are made."""
     distinct = sorted(set(chain.from_iterable(words)))
     place = {word: i for i, word in enumerate(distinct)}
     nothing = np.zeros(len(distinct), np.int64)
-    return Judged(
+    return WordLookup(
         codes=np.array([place[word] for text in words for word in text], np.int32),
         offsets=np.array([0, *accumulate(map(len, words))], np.int64),
         distinct=string_array(distinct),
@@ -38,10 +38,10 @@ def judged(words: list[list[bytes]], knows: Callable[[bytes], bool]) -> Judged:
     )
 
 
-def by_steps(steps: Sequence[Step], knows: Callable[[bytes], bool]) -> Judge:
+def by_steps(steps: Sequence[Step], knows: Callable[[bytes], bool]) -> LookUp:
     """The judge that a chain of steps and a table make."""
 
-    def judge(texts: Sequence[str]) -> Judged:
+    def judge(texts: Sequence[str]) -> WordLookup:
         cut = whole(string_array(texts))
         for step in steps:
             cut = step.apply(cut)
@@ -50,27 +50,27 @@ def by_steps(steps: Sequence[Step], knows: Callable[[bytes], bool]) -> Judge:
     return judge
 
 
-def by(split: Split, *known: str) -> Judge:
+def by(split: Split, *known: str) -> LookUp:
     """A judge whose words are made in Python, and which knows these."""
 
-    def judge(texts: Sequence[str]) -> Judged:
+    def judge(texts: Sequence[str]) -> WordLookup:
         return judged([[encode(w) for w in split(text)] for text in texts], table.__contains__)
 
     table = {encode(word) for word in known}
     return judge
 
 
-def of(rule: str, *known: str) -> Judge:
+def of(rule: str, *known: str) -> LookUp:
     """The judge of a named rule that knows these words."""
     return by_steps(parse_rule(rule), {encode(word) for word in known}.__contains__)
 
 
-def one(line: str, judge: Judge, mode: Mode) -> Masked:
+def one(line: str, judge: LookUp, mode: Mode) -> Masked:
     (masked,) = mask([line], judge, mode)
     return masked
 
 
-def both(line: str, judge: Judge) -> tuple[str, str]:
+def both(line: str, judge: LookUp) -> tuple[str, str]:
     return one(line, judge, "known").text, one(line, judge, "unknown").text
 
 
@@ -267,7 +267,7 @@ def test_a_stretch_is_judged_once() -> None:
     """However often it stands in a batch, and in the batches behind."""
     asked: list[str] = []
 
-    def judge(texts: Sequence[str]) -> Judged:
+    def judge(texts: Sequence[str]) -> WordLookup:
         asked.extend(texts)
         return of("keras", "dog")(texts)
 

@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from nltk.tokenize import TreebankWordTokenizer
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.cut import per_text, string_array, whole
-from vocabtool.tokenization.named import NAMES, RULE_NAMES, Matches, parse_rule, tokenizer_file
+from vocabtool.tokenization.named_rules import (
+    NAMES,
+    RULE_NAMES,
+    Matches,
+    parse_rule,
+    tokenizer_file,
+)
+from vocabtool.tokenization.text_arrays import per_text, string_array, whole
 from vocabtool.vocabulary import decode
 
 SOME = st.text(

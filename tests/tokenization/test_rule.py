@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.unicode12 import assigned_text
-from vocabtool.tokenization.cut import Step, as_bytes, per_text, string_array
-from vocabtool.tokenization.named import LowerEveryScript, Matches, parse_rule
+from vocabtool.tokenization.named_rules import LowerEveryScript, Matches, parse_rule
 from vocabtool.tokenization.ngrams import NGrams
 from vocabtool.tokenization.normalizing import CaseFold, NormalizeUtf8
 from vocabtool.tokenization.rule import Coded, Rule
@@ -32,6 +31,7 @@ from vocabtool.tokenization.strings import (
     Transcode,
     Upper,
 )
+from vocabtool.tokenization.text_arrays import Step, as_bytes, per_text, string_array
 from vocabtool.tokenization.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
 
 PUNCTUATION = r"[!-/:-@\[-`{-~]"

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from vocabtool.oov.counter import OovCounter
-from vocabtool.tokenization.cut import string_array
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import string_array
+from vocabtool.tokenization.words import Words
 
 SHARED = Path(os.environ.get("VOCABTOOL_SHARED", Path(__file__).parents[3] / "shared"))
 FILES = SHARED / "files" / "sentencepiece"
@@ -103,7 +103,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pieces_of(words: Words, text: str) -> tuple[list[str], list[str]]:
     """The pieces of a text, and those of them that are unknown."""
-    judged = words.judge([text])
+    judged = words.look_up([text])
     assert judged.spelled is not None
     pieces = [piece for code in judged.codes.tolist() for piece in judged.spelled.of(code)]
     return [p.decode() for p, _ in pieces], [p.decode() for p, known in pieces if not known]

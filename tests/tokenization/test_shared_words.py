@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from vocabtool.errors import NoVocabulary, VocabtoolError
-from vocabtool.tokenization.cut import string_array
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import string_array
+from vocabtool.tokenization.words import Words
 
 TEXTS = (
     *(

@@ -33,11 +33,16 @@ from tests.builders.text_models import (
     spaced_words,
 )
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
-from vocabtool.tokenization.cut import Cut, as_bytes, per_text
-from vocabtool.tokenization.graph_taps import OWN, add_taps
-from vocabtool.tokenization.tap import BATCH, BATCH_BYTES, Tap, _batches
-from vocabtool.tokenization.tap_alignment import MARK, Tapped
+from vocabtool.tokenization.instrumented_graph import OWN, add_taps
+from vocabtool.tokenization.instrumented_model import (
+    BATCH,
+    BATCH_BYTES,
+    InstrumentedModel,
+    _batches,
+)
+from vocabtool.tokenization.op_traces import MARK, OpTrace
 from vocabtool.tokenization.tap_words import by_word
+from vocabtool.tokenization.text_arrays import Cut, as_bytes, per_text
 
 tf1 = tf.compat.v1
 
@@ -52,7 +57,7 @@ PIECES = ("bert_lower", "wordpiece", "fast_bert_lower", "fast_bert_cased", "fast
 CALM = tuple(text for text in AWKWARD if len(text) < 1000)
 
 Built = Callable[[str], tuple[Path, TextTruth]]
-Tapping = Callable[[str], Tap]
+Tapping = Callable[[str], InstrumentedModel]
 
 
 @pytest.fixture(autouse=True)
@@ -65,17 +70,17 @@ def silence() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tapped(text_model: Built) -> Tapping:
     """Loads a model when it is first asked for."""
-    loaded: dict[str, Tap] = {}
+    loaded: dict[str, InstrumentedModel] = {}
 
-    def load(name: str) -> Tap:
+    def load(name: str) -> InstrumentedModel:
         if name not in loaded:
-            loaded[name] = Tap.load(text_model(name)[0])
+            loaded[name] = InstrumentedModel.load(text_model(name)[0])
         return loaded[name]
 
     return load
 
 
-def words(found: Tapped) -> list[list[bytes]]:
+def words(found: OpTrace) -> list[list[bytes]]:
     return per_text(by_word(found).cut)
 
 
@@ -85,7 +90,7 @@ def rows(values: Any, cut: Cut) -> list[list[Any]]:
     return [values[i:j].tolist() for i, j in pairwise(bounds)]
 
 
-def plainly(found: Sequence[Tapped]) -> list[list[Any]]:
+def plainly(found: Sequence[OpTrace]) -> list[list[Any]]:
     """An answer as lists, text by text."""
     return [
         [words(each), rows(each.ids, each.cut) if each.pieces is None else flat_ids(each)]
@@ -93,18 +98,18 @@ def plainly(found: Sequence[Tapped]) -> list[list[Any]]:
     ]
 
 
-def flat_ids(found: Tapped) -> list[list[int]]:
+def flat_ids(found: OpTrace) -> list[list[int]]:
     """The ids of the pieces of each text."""
     assert found.pieces is not None
     assert found.ids is not None
     return rows(found.ids, Cut(found.cut.values, found.pieces.offsets[found.cut.offsets]))
 
 
-def finds(found: Sequence[Tapped]) -> list[list[list[bytes]]]:
+def finds(found: Sequence[OpTrace]) -> list[list[list[bytes]]]:
     return [words(each) for each in found]
 
 
-def settled(found: Tapped, ids: list[list[int]]) -> list[list[int]]:
+def settled(found: OpTrace, ids: list[list[int]]) -> list[list[int]]:
     """The ids of a truth, where the lookup itself settles them.
 
     It says -1 for what a hash puts in a bucket later, and Keras masks the empty string by itself.
@@ -270,14 +275,14 @@ def test_the_models_files_stay_as_they_are(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     path = text_model("tf1")[0]
     before = fingerprints(path)
-    Tap.load(path).run([b"the quick fox"])
+    InstrumentedModel.load(path).run([b"the quick fox"])
     assert fingerprints(path) == before
     (tmp_path / "broken").mkdir()
     unknown_op = b.node(b"strange", b"NobodysOp")
     model = b.saved_model(b.graph(unknown_op))
     (tmp_path / "broken" / "saved_model.pb").write_bytes(model)
     with pytest.raises(UnsupportedFormat, match="NobodysOp"):
-        Tap.load(tmp_path / "broken")
+        InstrumentedModel.load(tmp_path / "broken")
     assert [path.name for path in tmp_path.iterdir()] == ["broken"]
 
 
@@ -285,7 +290,7 @@ def test_two_taps_of_one_model_do_not_hear_each_other(text_model: Built) -> None
     """Each reports what it was given, in a TF1 graph and in functions."""
     for name in ("tf1", "nested"):
         path = text_model(name)[0]
-        one, other = Tap.load(path), Tap.load(path)
+        one, other = InstrumentedModel.load(path), InstrumentedModel.load(path)
         one.outputs([b"brown"])
         assert finds(other.run([b"quick"])) == [[[b"quick"]]]
         assert finds(one.run([b"fox"])) == [[[b"fox"]]]
@@ -303,7 +308,7 @@ def test_ops_say_where_they_stand_and_whether_they_are_reached(tmp_path: Path) -
     module.serve = tf.function(table.lookup, input_signature=[spec], autograph=False)
     module.other = tf.function(spare.lookup, input_signature=[spec], autograph=False)
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
-    tap = Tap.load(tmp_path)
+    tap = InstrumentedModel.load(tmp_path)
     live = [op for op in tap.ops if op.live]
     assert len(tap.ops) > len(live) == 1
     assert live[0].function.startswith(b"__inference_")
@@ -335,7 +340,7 @@ def test_only_strings_are_reported(tmp_path: Path) -> None:
         return back.lookup(table.lookup(names.lookup(texts)))
 
     save(tmp_path, serve, table=table, back=back, names=names)
-    tap = Tap.load(tmp_path)
+    tap = InstrumentedModel.load(tmp_path)
     assert len(tap.ops) == 2
     found = {words(each)[0][0]: each for each in tap.run([b"a"])}
     assert found[b"a"].ids is not None
@@ -347,7 +352,7 @@ def test_only_strings_are_reported(tmp_path: Path) -> None:
 def test_a_model_without_lookups_reports_nothing(tmp_path: Path) -> None:
     """Hashing needs no table; the outputs are there all the same."""
     save(tmp_path, lambda texts: tf.strings.to_hash_bucket_fast(texts, 100))
-    tap = Tap.load(tmp_path)
+    tap = InstrumentedModel.load(tmp_path)
     assert tap.ops == ()
     assert tap.run([b"a", b"b"]) == ()
     wanted = tf.strings.to_hash_bucket_fast([b"a", b"b"], 100).numpy()
@@ -388,7 +393,7 @@ def test_a_lookup_that_is_an_output_itself_is_reported(tmp_path: Path) -> None:
         signatures = {"serving_default": signature}
         builder.add_meta_graph_and_variables(session, ["serve"], signatures, main_op=fill)
         builder.save()
-    tap = Tap.load(tmp_path)
+    tap = InstrumentedModel.load(tmp_path)
     (seen,) = tap.run([b"the", b"nothing"])
     assert words(seen) == [[b"the"], [b"nothing"]]
     assert seen.ids is not None
@@ -413,7 +418,7 @@ def test_a_loop_of_tf1_reports_in_order(tmp_path: Path) -> None:
     finally:
         tf1.enable_control_flow_v2()
     texts = [b"the quick fox", b"", b"brown", b"a b c", b"fox fox"]
-    assert finds(Tap.load(tmp_path).run(texts)) == [[text.split() for text in texts]]
+    assert finds(InstrumentedModel.load(tmp_path).run(texts)) == [[text.split() for text in texts]]
 
 
 def test_the_graph_tagged_serve_is_run(tmp_path: Path) -> None:
@@ -423,17 +428,9 @@ def test_the_graph_tagged_serve_is_run(tmp_path: Path) -> None:
         return static(filled(VOCABULARY), 0).lookup(tf1.string_split(texts).values)
 
     save_v1(tmp_path, serve, tag_sets=(["train"], ["serve"]))
-    assert finds(Tap.load(tmp_path).run([b"the fox", b"a"])) == [[[b"the", b"fox"], [b"a"]]]
-
-
-def test_text_form_is_run_too(tmp_path: Path) -> None:
-    """``saved_model.pbtxt`` is a SavedModel."""
-
-    def serve(texts: Tensor) -> Tensor:
-        return static(filled(VOCABULARY), 0).lookup(tf1.string_split(texts).values)
-
-    save_v1(tmp_path, serve, as_text=True)
-    assert finds(Tap.load(tmp_path).run([b"the fox"])) == [[[b"the", b"fox"]]]
+    assert finds(InstrumentedModel.load(tmp_path).run([b"the fox", b"a"])) == [
+        [[b"the", b"fox"], [b"a"]]
+    ]
 
 
 # Which function, fed how.
@@ -465,7 +462,7 @@ def test_every_shape_that_holds_one_text_is_fed(shape: list[int | None], tmp_pat
     """Texts one by one where no more fit."""
     save_module(tmp_path, serving_default=shape)
     texts = [b"the quick", b"", b"fox"]
-    tap = Tap.load(tmp_path)
+    tap = InstrumentedModel.load(tmp_path)
     assert finds(tap.run(texts)) == [[[b"the", b"quick"], [], [b"fox"]]]
     ids = tap.outputs(texts)["ids"]
     flat = np.concatenate([np.ravel(part) for part in ids]) if ids.dtype == object else ids
@@ -489,7 +486,7 @@ def test_another_signature_is_taken_where_the_default_wants_more(tmp_path: Path)
             "one": one.get_concrete_function(spec),
         },
     )
-    tap = Tap.load(tmp_path)
+    tap = InstrumentedModel.load(tmp_path)
     assert tap.entry == "signature one"
     assert finds(tap.run([b"the"])) == [[[b"the"]]]
 
@@ -509,7 +506,7 @@ def test_a_model_without_signatures_is_called(tmp_path: Path) -> None:
     encoder = Encoder()
     encoder.__call__.get_concrete_function(tf.TensorSpec([None], tf.string), training=False)
     tf.saved_model.save(encoder, str(tmp_path))
-    tap = Tap.load(tmp_path)
+    tap = InstrumentedModel.load(tmp_path)
     assert tap.entry == "__call__"
     assert finds(tap.run([b"The fox!", b"a"])) == [[[b"the", b"fox", b"!"], [b"a"]]]
     (ids,) = tap.outputs([b"The fox!"]).values()
@@ -525,7 +522,7 @@ def test_what_a_model_wants_is_said_where_it_wants_no_text(tmp_path: Path) -> No
     )
     tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
     with pytest.raises(UnsupportedFormat) as caught:
-        Tap.load(tmp_path)
+        InstrumentedModel.load(tmp_path)
     assert "signature serving_default wants n: int32 (), t: string (None,)" in str(caught.value)
 
 
@@ -538,7 +535,7 @@ def test_a_text_that_the_model_fails_at_is_said(tmp_path: Path) -> None:
         return ids + tf.strings.to_number(texts, tf.int64)
 
     save(tmp_path, serve, table=table)
-    tap = Tap.load(tmp_path)
+    tap = InstrumentedModel.load(tmp_path)
     for _ in range(2):
         with pytest.raises(UnsupportedFormat, match=r"at the text b'x': .*string: x"):
             tap.run([b"1", b"x", b"2"])
@@ -568,10 +565,10 @@ def test_a_model_that_reads_files_is_refused_and_the_op_is_named(
     (tmp_path / "note.txt").write_bytes(b"read me")
     save_reading(tmp_path / "model", tmp_path / "note.txt")
     with pytest.raises(UnsupportedFormat, match=r"(?s)ReadFile at function __inf.*--trust"):
-        Tap.load(tmp_path / "model")
+        InstrumentedModel.load(tmp_path / "model")
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    tap = Tap.load(tmp_path / "model", trust=True)
+    tap = InstrumentedModel.load(tmp_path / "model", trust=True)
     assert finds(tap.run([b"the"])) == [[[b"the"]]]
     assert tap.outputs([b"the"])["read"] == b"read me"
 
@@ -583,8 +580,8 @@ def test_no_folder_is_left_by_a_model_that_needed_it(tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
     code = (
         "import sys, tempfile, pathlib\n"
-        "from vocabtool.tokenization.tap import Tap\n"
-        "tap = Tap.load(sys.argv[1], trust=True)\n"
+        "from vocabtool.tokenization.instrumented_model import InstrumentedModel\n"
+        "tap = InstrumentedModel.load(sys.argv[1], trust=True)\n"
         "print(len(list(pathlib.Path(tempfile.gettempdir()).iterdir())))\n"
     )
     done = subprocess.run(
@@ -632,7 +629,7 @@ def test_models_that_reach_out_are_refused(
     table = static(filled(VOCABULARY), 0)
     save(tmp_path, lambda texts: table.lookup(tf.ensure_shape(change(texts), [None])), table=table)
     with pytest.raises(UnsupportedFormat, match=f"- {op}.* at function "):
-        Tap.load(tmp_path)
+        InstrumentedModel.load(tmp_path)
 
 
 def test_a_signature_cannot_write_a_checkpoint(tmp_path: Path) -> None:
@@ -648,7 +645,7 @@ def test_a_signature_cannot_write_a_checkpoint(tmp_path: Path) -> None:
             return table.lookup(texts)
 
     save(tmp_path / "model", serve, table=table)
-    tap = Tap.load(tmp_path / "model")
+    tap = InstrumentedModel.load(tmp_path / "model")
     assert finds(tap.run([b"the"])) == [[[b"the"]]]
     assert list(tmp_path.glob("written*")) == []
 
@@ -659,7 +656,7 @@ def test_a_second_graph_cannot_hide_an_op(tmp_path: Path) -> None:
     shown = b.field(2, b.graph(b.const(b"path", b.scalar_tensor(b"/etc/passwd"))))
     (tmp_path / "saved_model.pb").write_bytes(b.number(1, 1) + b.field(2, hidden + shown))
     with pytest.raises(UnsupportedFormat, match="ReadFile at graph/read"):
-        Tap.load(tmp_path)
+        InstrumentedModel.load(tmp_path)
 
 
 def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -668,7 +665,7 @@ def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
     graph = b.graph(b.const(b"path", b.scalar_tensor(b"x")), functions=functions)
     (tmp_path / "saved_model.pb").write_bytes(b.saved_model(graph))
     with pytest.raises(InvalidFile, match="2 functions are called 'f'"):
-        Tap.load(tmp_path)
+        InstrumentedModel.load(tmp_path)
 
 
 def test_a_frozen_graph_is_refused(tmp_path: Path) -> None:
@@ -676,13 +673,13 @@ def test_a_frozen_graph_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "frozen.pb"
     file.write_bytes(b.graph(*b.table_nodes([b"the"])))
     with pytest.raises(UnsupportedFormat, match="frozen graph"):
-        Tap.load(file)
+        InstrumentedModel.load(file)
 
 
 def test_nothing_there(tmp_path: Path) -> None:
     """As everywhere else."""
     with pytest.raises(NotFound):
-        Tap.load(tmp_path / "missing")
+        InstrumentedModel.load(tmp_path / "missing")
 
 
 def test_a_model_that_tensorflow_does_not_load_is_said(tmp_path: Path) -> None:
@@ -693,7 +690,7 @@ def test_a_model_that_tensorflow_does_not_load_is_said(tmp_path: Path) -> None:
     for file in (tmp_path / "variables").iterdir():
         file.unlink()
     with pytest.raises(UnsupportedFormat, match="TensorFlow does not load it") as caught:
-        Tap.load(tmp_path)
+        InstrumentedModel.load(tmp_path)
     assert OWN not in str(caught.value)
 
 
@@ -704,9 +701,9 @@ def test_a_missing_library_is_named_with_the_extra(library: str, text_model: Bui
         "import sys\n"
         f"sys.modules[{library!r}] = None\n"
         "from vocabtool.errors import VocabtoolError\n"
-        "from vocabtool.tokenization.tap import Tap\n"
+        "from vocabtool.tokenization.instrumented_model import InstrumentedModel\n"
         "try:\n"
-        "    Tap.load(sys.argv[1])\n"
+        "    InstrumentedModel.load(sys.argv[1])\n"
         "except VocabtoolError as error:\n"
         "    print(error)\n"
     )

@@ -19,7 +19,7 @@ import vocabtool
 from tests.conftest import ROOT
 from vocabtool import Index, VocabtoolError, Words, open_encoder
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.model_words import tokenizer_of
+from vocabtool.tokenization.words import tokenizer_of
 from vocabtool.vocabulary import Marker, Vocabulary
 
 SENTENCES = ["the storage permissions", "naïve 日本 cafés", "def f(x):    return x", "unknowable"]
@@ -106,7 +106,7 @@ def means(tokenizer: Path, vectors: Path) -> NDArray[np.float64]:
 
 
 def pieces_of(words: Words, text: str) -> list[str]:
-    judged = words.judge([text])
+    judged = words.look_up([text])
     assert judged.spelled is not None
     return [p.decode() for code in judged.codes.tolist() for p, _ in judged.spelled.of(code)]
 

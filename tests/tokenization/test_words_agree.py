@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tests.builders.text_models import TEXT_CASES, WITHOUT_TEXTS, TextTruth
 from tests.unicode12 import assigned_text
 from vocabtool.errors import NoVocabulary, VocabtoolError
-from vocabtool.tokenization.cut import as_bytes, per_text, string_array
-from vocabtool.tokenization.model_words import Words
-from vocabtool.tokenization.sentencepiece_judge import SentencePieceJudge
+from vocabtool.tokenization.sentencepiece_judge import SentencePieceTokenizer
+from vocabtool.tokenization.text_arrays import as_bytes, per_text, string_array
+from vocabtool.tokenization.words import Words
 
 # Their flatbuffers hold another form of the tokenizer, which only its own op runs.
 NOT_UNDERSTOOD = dict.fromkeys(
@@ -121,8 +121,8 @@ def test_pieces_are_those_of_tensorflow(name: str, text_model: Built) -> None:
     """The tokenizer gets the same strings, gives the same ids, and its words are as known."""
     path, truth = text_model(name)
     texts = truth.accepted()
-    judge = Words.of(path, name=truth.vocabulary).judge_
-    assert isinstance(judge, SentencePieceJudge)
+    judge = Words.of(path, name=truth.vocabulary).tokenizer
+    assert isinstance(judge, SentencePieceTokenizer)
     cut = judge.rule.cut(string_array(texts))
     assert per_text(cut) == truth.words(texts)
     given = judge.tokenizer.pieces(as_bytes(cut.values))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from vocabtool import Words
-from vocabtool.tokenization.model_words import Word
+from vocabtool.tokenization.words import Word
 
 MODEL = ROOT / "data" / "sentence_encoder"
 TEXTS: list[str | bytes] = ["I love to use Xapian!", "", "love", b"\xff love", "I love Xapian"] * 20
@@ -63,11 +63,11 @@ def test_it_is_lazy(words: Words) -> None:
 def test_batches_are_judged_in_parallel(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two batches are judged at the same time: they meet."""
     barrier = threading.Barrier(2, timeout=30)
-    judge = Words.judge
+    judge = Words.look_up
 
     def meeting(self: Words, texts: Any) -> Any:
         barrier.wait()
         return judge(self, texts)
 
-    monkeypatch.setattr(Words, "judge", meeting)
+    monkeypatch.setattr(Words, "look_up", meeting)
     assert len(list(words.pipe(["love"] * 8, batch_size=2, workers=2))) == 8

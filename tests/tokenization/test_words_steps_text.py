@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.tokenization.bert import BertNormalize, BertSplit, read_bert_normalizer
-from vocabtool.tokenization.cut import Step, per_text, string_array, whole
 from vocabtool.tokenization.ngrams import NGrams
 from vocabtool.tokenization.normalizing import CaseFold, NormalizeUtf8
 from vocabtool.tokenization.strings import SplitWhitespace
+from vocabtool.tokenization.text_arrays import Step, per_text, string_array, whole
 from vocabtool.tokenization.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
 from vocabtool.tokenization.wordpiece import WordPiece
 

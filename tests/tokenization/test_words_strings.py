@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.cut import Step, per_text, string_array, whole
 from vocabtool.tokenization.strings import (
     Characters,
     Decoding,
@@ -30,6 +29,7 @@ from vocabtool.tokenization.strings import (
     Transcode,
     Upper,
 )
+from vocabtool.tokenization.text_arrays import Step, per_text, string_array, whole
 
 AWKWARD = (
     *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),

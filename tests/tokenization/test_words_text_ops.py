@@ -28,11 +28,11 @@ from tests.builders.tensorflow_models import sentencepiece_model
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.tokenization.bert import BertNormalize, BertSplit, read_bert_normalizer
-from vocabtool.tokenization.cut import Cut, Step, as_bytes, per_text, string_array, whole
 from vocabtool.tokenization.ngrams import NGrams
 from vocabtool.tokenization.normalizing import CaseFold, Form, NormalizeUtf8
 from vocabtool.tokenization.sentencepieces import SentencePieces, charsmaps
 from vocabtool.tokenization.strings import RegexReplace
+from vocabtool.tokenization.text_arrays import Cut, Step, as_bytes, per_text, string_array, whole
 from vocabtool.tokenization.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
 from vocabtool.tokenization.wordpiece import WordPiece, read_fast_wordpiece
 

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, get_args
 
 import click
 
+from vocabtool.documents.options import Format, OnError
 from vocabtool.errors import NotFound
 from vocabtool.system.telling import tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Batch, Skipped
 
-# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
-SOURCE_FORMATS: Final = ("lines", "jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord")
-ERRORS: Final = ("raise", "skip")
+SOURCE_FORMATS: Final = get_args(Format)
+ERRORS: Final = get_args(OnError)
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # rows that were left out
 

@@ -56,11 +56,11 @@ def _rule(context: click.Context, option: click.Parameter, spec: str | None) -> 
     """A rule that there is."""
     if spec is not None:
         from vocabtool.errors import VocabtoolError
-        from vocabtool.tokenization import named
+        from vocabtool.tokenization import named_rules
 
         try:
-            if named.tokenizer_file(spec) is None:
-                named.parse_rule(spec)
+            if named_rules.tokenizer_file(spec) is None:
+                named_rules.parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
     return spec
@@ -170,27 +170,25 @@ def _compared(
     reading: dict[str, Any],
 ) -> Diff:
     from vocabtool.comparison import diff
-    from vocabtool.comparison.folding import checked
+    from vocabtool.comparison.folding import parse_folds
 
-    folds = checked(fold)
-    (one, notes_a), (other, notes_b) = (diff.taken(name) for name in names)
-    found = diff.compare(one, other, folds, (names[0], names[1]), notes_a + notes_b)
+    one, other = (diff.read(name) for name in names)
+    labels, notes = (names[0], names[1]), one.notes + other.notes
+    a, b = one.vocabulary, other.vocabulary
+    found = diff.compare(a, b, parse_folds(fold), labels, notes)
     _tell_notes(found.notes)
     if not corpus:
         return found
-    from vocabtool.comparison.use import UseCounter
     from vocabtool.documents import reading as documents
 
-    counter = UseCounter(one, other, rule=rule, folds=folds)
-    skipped = documents.Skipped()
-    batches = documents.batches(corpus, skipped=skipped, size=SIZE, **reading)
-    counter.count(batch.texts for batch in watched(batches))
-    tell_skipped(skipped)
-    use = counter.report(corpus)
-    refuse_nothing(use.documents, corpus)
+    log = documents.ReadLog()
+    batches = documents.batches(corpus, documents.ReadOptions(**reading), log=log, size=SIZE)
+    found = diff.weigh(found, a, b, (batch.texts for batch in watched(batches)), rule, corpus)
+    tell_skipped(log.skipped)
+    refuse_nothing(found.use.documents if found.use else 0, corpus)
     left_out = documents.left_out([*corpus])
     _tell_notes(left_out)
-    return replace(diff.weighed(found, use), notes=found.notes + left_out)
+    return replace(found, notes=found.notes + left_out)
 
 
 def _check_only(

@@ -290,16 +290,15 @@ def _printable(name: str) -> str:
 
 def _first(files: Sequence[str], given: dict[str, Any]) -> Document | None:
     """The first document, by which files that cannot be read are known before anything is made."""
-    from vocabtool.documents.reading import Skipped, documents
+    from vocabtool.documents.reading import ReadLog, ReadOptions, documents
 
-    found = documents(
-        list(files),
+    options = ReadOptions(
         field=given["field"],
         format=given["source_format"],
         id_field=given["id_field"],
         on_error=given["on_error"],
-        skipped=Skipped(),
     )
+    found = documents(list(files), options, log=ReadLog())
     return next(iter(found), None)
 
 
@@ -329,7 +328,7 @@ def _refuse_another_shape(index: Index, given: dict[str, Any]) -> None:
 
 def _encoder_options(given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of :func:`open_encoder` that were given."""
-    from vocabtool.encoders.static_weights import FittedWeights
+    from vocabtool.encoders.word_weights import FittedWeights
 
     names = ("kind", "signature", "name", "rule", "trust", "weights", "remove_component")
     options = {name: given[name] for name in (*names, "fingerprint") if given[name]}

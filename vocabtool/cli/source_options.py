@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from vocabtool.cli.command_streams import ERRORS, FIELD, SOURCE_FORMATS
 from vocabtool.cli.text_commands import checked_rule
+from vocabtool.documents.options import OnDuplicate
 
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 KINDS = ("tensorflow", "static", "sentence-transformers", "python")
 WEIGHTINGS = ("none", "idf", "sif")
-DUPLICATES = ("error", "first", "last")
+DUPLICATES = get_args(OnDuplicate)
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:

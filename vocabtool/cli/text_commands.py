@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vocabtool.documents.reading import Format as SourceFormat
     from vocabtool.oov.report import OovReport
     from vocabtool.tokenization.mask import Mode
-    from vocabtool.tokenization.model_words import Words
+    from vocabtool.tokenization.words import Words
 
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 REPORT_FORMATS = ("table", "json", "csv", "parquet")
@@ -67,11 +67,11 @@ def checked_rule(context: click.Context, option: click.Parameter, spec: str | No
     """A rule that there is."""
     if spec is not None:
         from vocabtool.errors import VocabtoolError
-        from vocabtool.tokenization import named
+        from vocabtool.tokenization import named_rules
 
         try:
-            if named.tokenizer_file(spec) is None:
-                named.parse_rule(spec)
+            if named_rules.tokenizer_file(spec) is None:
+                named_rules.parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
     return spec
@@ -129,7 +129,7 @@ def words_command(
 ) -> None:
     """Show how MODEL makes words of a text, and which words of TEXT it knows."""
     from vocabtool.reports import words_report
-    from vocabtool.tokenization.model_words import Words
+    from vocabtool.tokenization.words import Words
 
     _check_rule(rule, exact)
     path, name = meant(model, name)
@@ -222,7 +222,7 @@ def oov_command(
     from vocabtool.documents import reading as documents
     from vocabtool.reports import words_report
     from vocabtool.reports.oov.plain_words import percent
-    from vocabtool.tokenization.model_words import Words
+    from vocabtool.tokenization.words import Words
 
     _check_rule(rule, exact)
     if mask is None and output is None:
@@ -234,18 +234,13 @@ def oov_command(
     words = Words.of(path, name=name, rule=rule, exact=exact, trust=trust)
     if mask is not None or not _tells_the_rule(output, file):
         tell(words_report.rule_line(words))
-    skipped, left_out = documents.Skipped(), documents.left_out([*files])
-    batches = documents.batches(
-        files,
-        field=field,
-        format=source_format,
-        on_error=on_error,
-        skipped=skipped,
-        size=SIZE if mask is None else documents.SIZE,
-    )
+    log, left_out = documents.ReadLog(), documents.left_out([*files])
+    options = documents.ReadOptions(field=field, format=source_format, on_error=on_error)
+    size = SIZE if mask is None else documents.SIZE
+    batches = documents.batches(files, options, log=log, size=size)
     if mask is not None:
         _print_masked(words, batches, mask, file, files)
-        tell_skipped(skipped)
+        tell_skipped(log.skipped)
         for note in left_out:
             tell(note)
         return None
@@ -259,7 +254,7 @@ def oov_command(
         tell(f"{unknown:,} of {tokens:,} tokens {be} unknown ({percent(report.token_rate)})")
     for note in report.notes:
         tell(note)
-    tell_skipped(skipped)
+    tell_skipped(log.skipped)
     if not report.tokens:
         tell("no words were counted: nothing can be said of these documents")
         return None if fail_over is None else 1
@@ -315,14 +310,14 @@ def _print_masked(
     words: Words, batches: Iterator[Batch], mode: Mode, file: str, sources: tuple[str, ...]
 ) -> None:
     from vocabtool.tokenization import mask as masks
-    from vocabtool.tokenization.cut import as_bytes
+    from vocabtool.tokenization.text_arrays import as_bytes
     from vocabtool.vocabulary import decode, encode, printable
 
     totals = masks.Totals()
     lines = (decode(text) for batch in watched(batches) for text in as_bytes(batch.texts))
     with _opened(file) as out:
         shown = file == "-" and width() is not None  # a terminal obeys what it is shown
-        for masked in masks.mask(lines, words.judge, mode, totals):
+        for masked in masks.mask(lines, words.look_up, mode, totals):
             line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
             out.write((printable(line).encode() if shown else line) + b"\n")
         refuse_nothing(totals.lines, sources)

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from vocabtool.documents.reading import Document
 from vocabtool.keywords.queries import Term
 from vocabtool.search.store import Store
-from vocabtool.tokenization.cut import as_bytes
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import as_bytes
+from vocabtool.tokenization.words import Words
 
 MOST_HOLDERS: Final = 3  # documents that hold the unknown word
 KNOWN_WORDS: Final = 2  # beside it
@@ -55,7 +54,7 @@ def questions(
     ``words`` says what the model knows, ``corpus``, which holds the documents, how many hold a
     word. The same documents give the same queries.
     """
-    held = _Held.of(words.judge([document.text for document in documents]), corpus)
+    held = _Held.of(words.look_up([document.text for document in documents]), corpus)
     generator = random.Random(seed)  # noqa: S311 - nothing secret
     drawn: dict[int, Question] = {}
     candidates = held.rare_unknown()
@@ -76,7 +75,7 @@ class _Held(NamedTuple):
 
     ``words``: d distinct ones; ``plain``, ``known``: bool, shape (d,); ``frequency``: shape (d,),
     in how many documents each is as it stands; ``pairs``: (code, text) sorted by code, each once,
-    shape (p, 2). ``codes``, ``offsets``: as in :class:`Judged`.
+    shape (p, 2). ``codes``, ``offsets``: as in :class:`WordLookup`.
     """
 
     words: list[bytes]

@@ -21,8 +21,8 @@ from vocabtool.demo.questions import questions
 from vocabtool.demo.training import DIMENSIONS, train
 from vocabtool.documents.reading import Document
 from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.cut import string_array
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.text_arrays import string_array
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import printable
 
 if TYPE_CHECKING:

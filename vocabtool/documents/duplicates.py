@@ -6,35 +6,16 @@ How repeated ids are found is in ``vocabtool/documents/repeated_ids.py``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.documents.repeated_ids import Places, RepeatedIds, Repeats
-from vocabtool.documents.rows import REMEMBERED, Batch
+from vocabtool.documents.rows import REMEMBERED, Batch, Repeat, Repeated
 from vocabtool.errors import InvalidFile
 
-OnDuplicate = Literal["error", "first", "last"]
-
 WHAT_NEXT: Final = "mend it, or keep one of them with --on-duplicate first or last"
-
-
-class Repeat(NamedTuple):
-    """An id that was there before; the places are as in ``corpus.jsonl:17``."""
-
-    id: str
-    place: str
-    earlier: str
-
-
-@dataclass(slots=True)
-class Repeated:
-    """How many documents were left out because their ids repeat; ``first`` are the first few."""
-
-    count: int = 0
-    first: list[Repeat] = field(default_factory=list)
 
 
 def refuse_repeated(found: Iterable[Batch]) -> Iterator[Batch]:

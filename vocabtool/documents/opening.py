@@ -14,11 +14,10 @@ from contextlib import contextmanager
 from glob import glob, has_magic
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, Final, Literal, NamedTuple, Protocol, cast
+from typing import BinaryIO, Final, NamedTuple, Protocol, cast
 
+from vocabtool.documents.options import Format
 from vocabtool.errors import GIT_LFS, InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
-
-Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord"]
 
 STDIN: Final = "-"
 SUFFIXES: Final[dict[str, Format]] = {

@@ -1,44 +1,34 @@
 """Documents from anywhere, lazily: files, folders, globs, standard input, and what Python holds.
 
-    batches(...)     the texts alone, as Arrow arrays of about 4 MB: for what must be fast
+    batches(...)     texts, ids and kept fields as Arrow arrays of about 4 MB
     documents(...)   one by one, with an id and the other fields of their row
     extent(...)      how much there is, as far as that is known without reading it
 
-How a format is read, and what may be a source, is in ``document_files/``. What becomes of the
-documents is not known here.
+How they are read is said by :class:`ReadOptions`; what happened on the way is in :class:`ReadLog`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import IO, Final, Literal, NamedTuple, assert_never, cast, get_args
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Final, NamedTuple, assert_never, cast
 
 from vocabtool.documents import arrow_ipc, csv_file, items, jsonl, lines, parquet_file, tfrecord
-from vocabtool.documents.duplicates import (
-    OnDuplicate,
-    Repeat,
-    Repeated,
-    first_of_repeated,
-    last_of_repeated,
-    refuse_repeated,
-)
-from vocabtool.documents.extent import Extent, extent
+from vocabtool.documents.duplicates import first_of_repeated, last_of_repeated, refuse_repeated
+from vocabtool.documents.extents import Extent, extent
 from vocabtool.documents.items import END
-from vocabtool.documents.opening import (
-    STDIN,
-    Format,
-    Readable,
-    find,
-    kind_of,
-    opened,
-)
+from vocabtool.documents.opening import Readable, find, kind_of, opened
+from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.documents.rows import (
     MOST_ROWS,
     SIZE,
     Ahead,
     Batch,
     Document,
+    ReadLog,
+    Repeat,
+    Repeated,
     Request,
     Skip,
     Skipped,
@@ -63,7 +53,8 @@ __all__ = [
     "Format",
     "OnDuplicate",
     "OnError",
-    "Reached",
+    "ReadLog",
+    "ReadOptions",
     "Repeat",
     "Repeated",
     "Skip",
@@ -76,34 +67,19 @@ __all__ = [
     "names_of",
 ]
 
-OnError = Literal["raise", "skip"]
-
-
-@dataclass(slots=True)
-class Reached:
-    """How many bytes of the files, as they lie on the disk, are read so far."""
-
-    bytes: int = 0
-
+DEFAULTS: Final = ReadOptions()
 
 WHAT_NEXT: Final = "mend or cut it, or leave it out with --on-error skip"
 
 
 def batches(
     sources: Sources,
+    options: ReadOptions = DEFAULTS,
     *,
-    field: str | None = None,
-    format: Format | None = None,  # noqa: A002 - what it is called on the command line
-    id_field: str | None = None,
-    keep: Sequence[str] = (),
-    on_error: OnError = "raise",
-    skipped: Skipped | None = None,
-    on_duplicate: OnDuplicate | None = "error",
-    repeated: Repeated | None = None,
+    log: ReadLog | None = None,
     size: int = SIZE,
     rows: int = MOST_ROWS,
     start: int = 0,
-    reached: Reached | None = None,
 ) -> Iterator[Batch]:
     """The texts of ``sources`` in order, in batches that never mix two of them.
 
@@ -112,65 +88,58 @@ def batches(
     with :data:`END`, or with an exception, which is raised here. These hold texts, ``bytes``,
     objects or documents. Or a list or tuple of several such, or of names (texts in a list:
     ``iter(texts)``). A file is looked for and opened when it is reached, not before.
-    ``field``: which field holds the text, ``text`` unless said; or the only column there is.
-    ``format``: of every file; else each file's suffix tells, and ``lines`` if it does not.
-    ``id_field``: which field holds the id, a string or whole number, else the row is bad.
-    ``keep``: which other fields become columns of strings: a string as it is, another value as
-    its JSON text, null where a row has none.
-    ``on_error``: what becomes of a bad row; ``"skip"`` needs a ``skipped`` to count it in.
-    ``on_duplicate``: what becomes of documents of one ``id_field``, or that come with one id:
-    ``"first"`` or ``"last"`` keeps one of them and counts others in ``repeated``; ``None``: ids are
-    not compared, which takes 16 bytes a document (8 in memory). ``"last"`` reads everything twice.
+    ``log``: counts bad rows, repeated ids and bytes on the way; needed where rows may be left out.
     ``size``: about how many bytes of text a batch holds; a longer text is a batch of its own.
     ``rows``: how many documents of an iterable or a queue are gathered at most.
     ``start``: how many documents at the beginning are left out. They are not read where bad rows
     raise and no ``id_field`` is compared: rows behind an index, row groups of Parquet, record
     batches of Arrow IPC; of lines and records only the ends are sought.
-    ``reached``: told how much of the files is read.
 
     Raises :class:`InvalidFile` for damaged files and, with file and line, for bad rows and for ids
     that repeat; :class:`NotFound`; :class:`UnsupportedFormat`; :class:`VocabtoolError` where
-    ``"last"`` is asked of what cannot be read again.
+    ``on_duplicate="last"`` is asked of what cannot be read again.
     """
-    counter = _counter(on_error, skipped, size)
-    _check(on_duplicate, repeated, start, keep)
-    compared = on_duplicate is not None
-    ahead = Ahead(start, counter is None and not (compared and id_field is not None), compared)
-    asked = _Asked(field, format, id_field, tuple(keep), size, False, counter, ahead, reached, rows)
-    match on_duplicate:
+    if options.on_duplicate in ("first", "last") and log is None:
+        wanted = "needs log=ReadLog(), to count what is left out"
+        raise ValueError(f"on_duplicate={options.on_duplicate!r} {wanted}")
+    counter = _counter(options, log, size, start)
+    compared = options.on_duplicate is not None
+    ahead = Ahead(
+        start, counter is None and not (compared and options.id_field is not None), compared
+    )
+    log = log or ReadLog()
+    asked = _Asked(options, size, False, counter, ahead, log, rows)
+    match options.on_duplicate:
         case None:
             found = _read(sources, asked)
         case "error":
             found = refuse_repeated(_read(sources, asked))
         case "first":
-            found = first_of_repeated(_read(sources, asked), repeated or Repeated())
+            found = first_of_repeated(_read(sources, asked), log.repeated)
         case "last":
-            found = _last_of_repeated(sources, asked, repeated or Repeated())
+            found = _last_of_repeated(sources, asked, log.repeated)
         case _:
-            assert_never(on_duplicate)
+            assert_never(options.on_duplicate)
     yield from _behind(found, ahead)
 
 
 def documents(
     sources: Sources,
+    options: ReadOptions = DEFAULTS,
     *,
-    field: str | None = None,
-    format: Format | None = None,  # noqa: A002 - what it is called on the command line
-    id_field: str | None = None,
-    on_error: OnError = "raise",
-    skipped: Skipped | None = None,
+    log: ReadLog | None = None,
     size: int = SIZE,
     start: int = 0,
 ) -> Iterator[Document]:
     """The documents of ``sources`` in order; arguments and errors as those of :func:`batches`.
 
     A document that comes as one is passed on as it is. Of others the id is the value of
-    ``id_field`` or the place: ``corpus.jsonl:17``. Ids are not compared with each other.
+    ``id_field`` or the place: ``corpus.jsonl:17``, and all other fields are kept. Ids are not
+    compared with each other.
     """
-    counter = _counter(on_error, skipped, size)
-    _check(None, None, start, ())
+    counter = _counter(options, log, size, start)
     ahead = Ahead(start, counter is None, False)
-    asked = _Asked(field, format, id_field, (), size, True, counter, ahead)
+    asked = _Asked(replace(options, keep=()), size, True, counter, ahead, log or ReadLog())
     for source in told(sources):
         if isinstance(source, Held):
             for document in items.documents(source.source, _request(source.name, asked)):
@@ -188,43 +157,26 @@ class _Asked(NamedTuple):
     ``skipped``: where bad rows are counted; ``None``: they raise.
     """
 
-    field: str | None
-    format: Format | None
-    id_field: str | None
-    keep: tuple[str, ...]
+    options: ReadOptions
     size: int
     whole: bool
     skipped: Skipped | None
     ahead: Ahead
-    reached: Reached | None = None
+    log: ReadLog
     rows: int = MOST_ROWS
 
 
-def _counter(on_error: OnError, skipped: Skipped | None, size: int) -> Skipped | None:
+def _counter(options: ReadOptions, log: ReadLog | None, size: int, start: int) -> Skipped | None:
     """Where bad rows are counted; ``None``: they raise. Refuses a caller's mistakes."""
     if not 1 <= size <= lines.LONGEST:
         raise ValueError(f"size: wanted 1 to {lines.LONGEST:,} bytes, got {size:,}")
-    if on_error not in get_args(OnError):
-        raise ValueError(f"on_error: wanted one of {get_args(OnError)}, got {on_error!r}")
-    if on_error == "skip" and skipped is None:
-        raise ValueError("on_error='skip' needs skipped=Skipped(), to count what is left out")
-    return skipped if on_error == "skip" else None
-
-
-def _check(
-    on_duplicate: OnDuplicate | None, repeated: Repeated | None, start: int, keep: Sequence[str]
-) -> None:
-    """Refuse further mistakes of a caller."""
-    choices = get_args(OnDuplicate)
-    if on_duplicate is not None and on_duplicate not in choices:
-        raise ValueError(f"on_duplicate: wanted one of {choices} or None, got {on_duplicate!r}")
-    if on_duplicate in ("first", "last") and repeated is None:
-        wanted = "needs repeated=Repeated(), to count what is left out"
-        raise ValueError(f"on_duplicate={on_duplicate!r} {wanted}")
     if start < 0:
         raise ValueError(f"start: wanted 0 or more documents, got {start:,}")
-    if isinstance(keep, str):
-        raise ValueError(f"keep: wanted several names, got one: [{keep!r}]")
+    if options.on_error == "raise":
+        return None
+    if log is None:
+        raise ValueError("on_error='skip' needs log=ReadLog(), to count what is left out")
+    return log.skipped
 
 
 def _read(sources: Sources, asked: _Asked) -> Iterator[Batch]:
@@ -242,7 +194,8 @@ def _last_of_repeated(sources: Sources, asked: _Asked, repeated: Repeated) -> It
             wanted = "on_duplicate='last' reads twice, and this can be read once only"
             raise VocabtoolError(f"{source.name}: {wanted}. Keep the first, or put it into a file.")
     uncounted = None if asked.skipped is None else Skipped()
-    first = asked._replace(skipped=uncounted, keep=(), ahead=Ahead(0, False, True))
+    without = replace(asked.options, keep=())
+    first = asked._replace(skipped=uncounted, options=without, ahead=Ahead(0, False, True))
     return last_of_repeated(_read(sources, first), _read(sources, asked), repeated)
 
 
@@ -260,7 +213,7 @@ def _of_name(name: str, asked: _Asked) -> Iterator[Batch]:
     with reading(name):
         files = find(name)
     for file in files:
-        yield from _of_file(file, asked.format, _request(file, asked), asked.reached)
+        yield from _of_file(file, asked.options.format, _request(file, asked), asked.log)
 
 
 def _request(source: str, asked: _Asked) -> Request:
@@ -270,20 +223,29 @@ def _request(source: str, asked: _Asked) -> Request:
             raise InvalidFile(f"{reason} ({WHAT_NEXT})", file=place)
         asked.skipped.add(place, reason)
 
-    field, _, id_field, keep, size, whole, _, ahead, _, rows = asked
-    return Request(source, field, id_field, keep, size, whole, refuse, ahead, rows)
+    options = asked.options
+    return Request(
+        source,
+        options.field,
+        options.id_field,
+        tuple(options.keep),
+        asked.size,
+        asked.whole,
+        refuse,
+        asked.ahead,
+        asked.rows,
+    )
 
 
-def _of_file(
-    name: str, wanted: Format | None, request: Request, reached: Reached | None
-) -> Iterator[Batch]:
-    before = reached.bytes if reached is not None else 0
+def _of_file(name: str, wanted: Format | None, request: Request, log: ReadLog) -> Iterator[Batch]:
+    before = log.bytes
+    tells = Path(name).is_file()  # a pipe does not say how far it is read
     with reading(name):
         kind = kind_of(name, wanted)
         with opened(name, kind.codec) as file:
             for batch in _of_format(kind.format, file, request):
-                if reached is not None and name != STDIN:
-                    reached.bytes = before + file.tell()
+                if tells:
+                    log.bytes = before + file.tell()
                 yield batch
 
 

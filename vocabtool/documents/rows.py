@@ -117,6 +117,35 @@ class Skipped:
             self.first.append(Skip(place, reason))
 
 
+class Repeat(NamedTuple):
+    """An id that was there before; the places are as in ``corpus.jsonl:17``."""
+
+    id: str
+    place: str
+    earlier: str
+
+
+@dataclass(slots=True)
+class Repeated:
+    """How many documents were left out because their ids repeat; ``first`` are the first few."""
+
+    count: int = 0
+    first: list[Repeat] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReadLog:
+    """What happened while documents were read.
+
+    ``skipped``: rows that were passed over. ``repeated``: documents that were left out because of
+    their ids. ``bytes``: how much of the files, as they lie on the disk, is read so far.
+    """
+
+    skipped: Skipped = field(default_factory=Skipped)
+    repeated: Repeated = field(default_factory=Repeated)
+    bytes: int = 0
+
+
 class BadRow(ValueError):
     """Why one row holds no document; whoever knows its number refuses it."""
 

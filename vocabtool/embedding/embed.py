@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Unpack
 
 from vocabtool.documents.opening import STDIN
-from vocabtool.documents.reading import Format, OnDuplicate, OnError, Sources, left_out
+from vocabtool.documents.options import ReadArguments, ReadOptions
+from vocabtool.documents.reading import ReadLog, Sources, left_out
 from vocabtool.embedding import ray_runner
 from vocabtool.embedding.encoding import OWN, Counts
 from vocabtool.embedding.fitting import fitted, weights_of
@@ -31,13 +32,14 @@ from vocabtool.embedding.inputs import (
 from vocabtool.embedding.local_runner import Done, run_processes, run_threads
 from vocabtool.embedding.making import Made, Work
 from vocabtool.embedding.plan import Dtype, Plan
-from vocabtool.embedding.reading import LeftOut, Reading
+from vocabtool.embedding.reading import Reading
 from vocabtool.embedding.report import EmbedReport, Progress
 from vocabtool.embedding.shard_files import without_a_value
-from vocabtool.encoders.encoder import Encoder, EncoderKind
+from vocabtool.encoders.choices import EncoderKind
+from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.opening import Model, open_encoder
 from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import encode, printable
 
 Runner = Literal["local", "ray"]
@@ -70,13 +72,7 @@ def embed(
     model: Model,
     output: str | Path,
     *,
-    field: str | None = None,
-    format: Format | None = None,  # noqa: A002 - what it is called on the command line
-    id_field: str | None = None,
-    keep: Sequence[str] = (),
     text: bool = True,
-    on_error: OnError = "raise",
-    on_duplicate: OnDuplicate = "error",
     shard_rows: int = SHARD_ROWS,
     batch_size: int | None = None,
     dtype: Dtype = "float32",
@@ -89,15 +85,16 @@ def embed(
     threads: int | None = None,
     ray_address: str | None = None,
     progress: Callable[[Progress], None] | None = None,
+    **read: Unpack[ReadArguments],
 ) -> EmbedReport:
     """Write the vectors of documents into a folder of Parquet shards, or go on with it.
 
     Called again with the same arguments after a stop at any moment, it makes the shards that are
     missing, and the folder ends with the same bytes as if nothing had happened.
 
-    ``sources``, ``field``, ``format``, ``id_field``, ``keep``, ``on_error`` and ``on_duplicate``
-    are those of :func:`vocabtool.documents.reading.batches`, ``model`` is that
-    of :func:`open_encoder`.
+    ``sources`` is that of :func:`vocabtool.documents.batches`, ``model`` that of
+    :func:`open_encoder`; ``read``: ``field``, ``format``, ``id_field``, ``keep``, ``on_error`` and
+    ``on_duplicate`` of :class:`vocabtool.documents.ReadOptions`.
     ``text``: whether the text is stored too. ``shard_rows``: rows of a shard, fewer where they hold
     256 MB of text. ``batch_size``: texts encoded at once, else what the encoder wants.
     ``check``: whether files are known again by size and time, or by their content.
@@ -111,25 +108,26 @@ def embed(
     with documents, model or folder.
     """
     _check_numbers(shard_rows, batch_size, workers, threads)
-    _check_names(keep)
+    options = ReadOptions(**read)
+    _check_names(options.keep)
     with opened(Path(output)) as folder:
         files = files_outside(sources, folder.path)
         watched = facts_of(files or (), "stat")
         kept = None if force else folder.weights()
-        encoder = fitted(open_encoder(model), kept, files, field, format)
+        encoder = fitted(open_encoder(model), kept, files, options.field, options.format)
         plan = Plan(
             encoder.fingerprint,
             _of_words(encoder.words),
             encoder.dim,
             watched if check == "stat" else facts_of(files or (), check),
             source,
-            field,
-            format,
-            id_field,
-            tuple(keep),
+            options.field,
+            options.format,
+            options.id_field,
+            tuple(options.keep),
             text,
             encoder.exact,
-            "last" if on_duplicate == "last" else "first",
+            "last" if options.on_duplicate == "last" else "first",
             shard_rows,
             batch_size or encoder.max_batch,
             dtype,
@@ -146,7 +144,7 @@ def embed(
         if force or not _goes_on(folder, plan, files, batch_size):
             folder.clear()
             folder.begin(plan, weights_of(encoder))
-        reading = Reading(sources if files is None else files, plan, on_error, on_duplicate)
+        reading = Reading(sources if files is None else files, plan, options)
         report = _Run(folder, encoder, reading, how, watched, progress).done()
         return replace(report, notes=report.notes + left_out(sources, folder.path))
 
@@ -170,7 +168,7 @@ class _Run:
         self._watched = watched
         self._redone = folder.unfinished()
         self._progress = progress
-        self._left_out = LeftOut()
+        self._log = ReadLog()
         self._counts = Counts()
         self._hits = 0
         self._start = time.monotonic()
@@ -192,7 +190,7 @@ class _Run:
             if not shards:
                 files = files_of(self._reading.sources) or ["the documents"]
                 raise NotFound(f"{', '.join(files)}: no document in it")
-            manifest = self._folder.finish(plan, shards, there, self._left_out)
+            manifest = self._folder.finish(plan, shards, there, self._log)
             notes += self._without_a_value(manifest)
         return EmbedReport(
             str(self._folder.path),
@@ -230,7 +228,7 @@ class _Run:
         reading = self._reading
         if not can_be_read_again(files_of(reading.sources)):
             return None
-        passes = 2 if reading.on_duplicate == "last" else 1
+        passes = 2 if reading.options.on_duplicate == "last" else 1
         return passes * sum(each.size for each in self._watched) or None
 
     def _made(self, done: Done) -> Iterator[Made]:
@@ -239,9 +237,9 @@ class _Run:
         work = Work(folder, reading.plan, self._encoder, how.cache, how.threads)
         if how.runner == "ray":
             return ray_runner.run_ray(
-                reading, done, work, how.workers, self._left_out, self._passed, how.ray_address
+                reading, done, work, how.workers, self._log, self._passed, how.ray_address
             )
-        slabs = reading.slabs(self._left_out)
+        slabs = reading.slabs(self._log)
         if how.workers > 1:
             return run_processes(slabs, done, work, how.workers, self._passed)
         return run_threads(slabs, done, work, self._passed)
@@ -251,7 +249,7 @@ class _Run:
         self._hits += hits
         if self._progress is not None:
             seconds = time.monotonic() - self._start
-            read = self._left_out.reached.bytes
+            read = self._log.bytes
             self._begun = self._begun or (seconds, read)
             self._progress(
                 Progress(self._counts, self._hits, seconds, read, self._to_do, *self._begun)

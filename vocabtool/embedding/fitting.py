@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from vocabtool.documents.reading import Format, Skipped, batches
+from vocabtool.documents.reading import Format, ReadLog, ReadOptions, batches
 from vocabtool.embedding.inputs import can_be_read_again
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.static import StaticEncoder
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.tokenization.cut import as_bytes
+from vocabtool.tokenization.text_arrays import as_bytes
 
 SAMPLE: Final = 20_000  # documents that weights are fitted on
 SAMPLE_BYTES: Final = 1 << 20  # read at a time for it
@@ -64,14 +64,14 @@ def sample(
     """
     each = -(-SAMPLE // max(len(files), 1))
     for file in files:
-        skipped = Skipped()
-        found = batches(
-            file, field=field, format=format, on_error="skip", skipped=skipped, size=SAMPLE_BYTES
-        )
+        log = ReadLog()
+        options = ReadOptions(field=field, format=format, on_error="skip")
+        found = batches(file, options, log=log, size=SAMPLE_BYTES)
         texts = (text for batch in found for text in as_bytes(batch.texts))
         some = False
         for text in islice(texts, each):
             some = True
             yield text
-        if skipped.first and not some:
-            raise InvalidFile(skipped.first[0].reason, file=skipped.first[0].place)
+        if log.skipped.first and not some:
+            first = log.skipped.first[0]
+            raise InvalidFile(first.reason, file=first.place)

@@ -20,11 +20,10 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
-from vocabtool.documents.reading import Skip
+from vocabtool.documents.reading import ReadLog, Skip
 from vocabtool.embedding.encoding import Counts
 from vocabtool.embedding.inputs import is_count
 from vocabtool.embedding.plan import Plan
-from vocabtool.embedding.reading import LeftOut
 from vocabtool.embedding.shard_files import (
     BESIDE,
     NAME,
@@ -33,7 +32,7 @@ from vocabtool.embedding.shard_files import (
     check_pages,
     read_shard,
 )
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats import json_parsing
 from vocabtool.system.checksums import checksum
@@ -193,7 +192,7 @@ class Folder:
         return found
 
     def finish(
-        self, plan: Plan, shards: Mapping[int, Shard], resumed: Iterable[int], left_out: LeftOut
+        self, plan: Plan, shards: Mapping[int, Shard], resumed: Iterable[int], log: ReadLog
     ) -> Manifest:
         """Write the manifest: from now on the folder is whole.
 
@@ -207,9 +206,9 @@ class Folder:
             plan.fingerprint,
             ordered,
             tuple(checksum(self.path / shard.file) for shard in ordered),
-            left_out.skipped.count,
-            left_out.repeated.count,
-            tuple(left_out.skipped.first),
+            log.skipped.count,
+            log.repeated.count,
+            tuple(log.skipped.first),
         )
         self.write(MANIFEST, manifest.to_json())
         return manifest

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from vocabtool.documents.reading import ReadLog, Skip
 from vocabtool.embedding.encoding import Counts
 from vocabtool.embedding.local_runner import Done, Task, TaskMaker, tasks
 from vocabtool.embedding.making import Made, Passed, Work
-from vocabtool.embedding.reading import LeftOut, Reading
+from vocabtool.embedding.reading import Reading
 from vocabtool.embedding.shard_files import Shard
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
 
@@ -33,7 +34,7 @@ def run_ray(
     done: Done,
     work: Work,
     workers: int,
-    left_out: LeftOut,
+    log: ReadLog,
     passed: Passed,
     address: str | None = None,
 ) -> Iterator[Made]:
@@ -54,7 +55,9 @@ def run_ray(
         for row in shards.iter_rows():
             told = json.loads(row["told"])
             if row["number"] == LAST:
-                left_out.take(told)
+                log.skipped.count = told["skipped"]["count"]
+                log.skipped.first = [Skip(*skip) for skip in told["skipped"]["first"]]
+                log.repeated.count = told["repeated"]["count"]
                 continue
             shard = Shard(**told["shard"] | {"counts": Counts(**told["shard"]["counts"])})
             passed(shard.counts, told["hits"])
@@ -108,10 +111,10 @@ def _a_row_a_block(ray: Any) -> Iterator[None]:
 
 def _read(reading: Reading, done: Done, _: Columns) -> Iterator[Columns]:
     """Rows of shards, one at a time; the last row tells what was left out."""
-    left_out = LeftOut()
-    for task in tasks(reading.slabs(left_out), done):
+    log = ReadLog()
+    for task in tasks(reading.slabs(log), done):
         yield _row(task.number, task.slabs, b"")
-    yield _row(LAST, b"", json.dumps(left_out.told()).encode())
+    yield _row(LAST, b"", json.dumps(asdict(log)).encode())
 
 
 class Actor:

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.tokenization.chunk_table import ChunkTable
-from vocabtool.tokenization.cut import as_bytes, as_strings
-from vocabtool.tokenization.judged import Judged, without_blanks
-from vocabtool.tokenization.judging import RuleJudge, judged
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.lookup import RuleTokenizer, WordLookup, look_up_tokens, without_blanks
 from vocabtool.tokenization.rule import as_bytes_encoded, chunks, text_bounds
+from vocabtool.tokenization.text_arrays import as_bytes, as_strings
+from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +43,7 @@ class Unknown(NamedTuple):
     tokens_unknown: int
 
 
-def unknown_of(words: Judged) -> Unknown:
+def unknown_of(words: WordLookup) -> Unknown:
     """The unknown words of texts that are judged already."""
     words = without_blanks(words)
     missing = ~words.known[words.codes]
@@ -54,7 +53,7 @@ def unknown_of(words: Judged) -> Unknown:
     return Unknown(_lists(listed, told.distinct), len(words.codes), int(np.count_nonzero(missing)))
 
 
-def _told_apart(words: Judged) -> Judged:
+def _told_apart(words: WordLookup) -> WordLookup:
     encoded = as_bytes_encoded(words.distinct)
     codes = encoded.indices.to_numpy()[words.codes]
     return words._replace(codes=codes, distinct=as_strings(encoded.dictionary))
@@ -69,11 +68,11 @@ class UnknownWords:
 
     def of(self, texts: pa.StringArray) -> Unknown:
         """The unknown words of some texts; the answer does not depend on what came before."""
-        judge = self._words.judge_
-        if not isinstance(judge, RuleJudge) or judge.rule.ngrams:
-            return unknown_of(self._words.judge(texts))
+        judge = self._words.tokenizer
+        if not isinstance(judge, RuleTokenizer) or judge.rule.ngrams:
+            return unknown_of(self._words.look_up(texts))
         if not judge.rule.works_between_blanks(texts):
-            return unknown_of(judge.judge(texts))
+            return unknown_of(judge.look_up(texts))
         if self._is_full():
             self._forget()
         return self._by_chunks(texts, judge)
@@ -92,7 +91,7 @@ class UnknownWords:
         self._spelled: list[bytes] = []
         self._spelled_bytes = 0
 
-    def _by_chunks(self, texts: pa.StringArray, judge: RuleJudge) -> Unknown:
+    def _by_chunks(self, texts: pa.StringArray, judge: RuleTokenizer) -> Unknown:
         pieces, offsets = chunks(texts)
         rows = self._table.find(*_buffers(pieces))
         missing = np.flatnonzero(rows < 0)
@@ -105,9 +104,9 @@ class UnknownWords:
         listed = _listed(np.repeat(text_of, counts), found, len(texts))
         return Unknown(self._spell(listed), len(rows) - len(others) + tokens, len(found))
 
-    def _learn(self, distinct: pa.StringArray, judge: RuleJudge) -> NDArray[np.int32]:
+    def _learn(self, distinct: pa.StringArray, judge: RuleTokenizer) -> NDArray[np.int32]:
         """Look chunks up, and remember them; the row of each in the facts."""
-        words = judged(judge.rule.of_chunks(distinct), judge.lexicon)
+        words = look_up_tokens(judge.rule.of_chunks(distinct), judge.lexicon)
         strange = np.flatnonzero(~words.known)
         numbers = np.full(len(words.known), -1, np.int64)
         numbers[strange] = [self._number(word) for word in as_bytes(words.distinct.take(strange))]

@@ -19,7 +19,7 @@ import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.tokenization.cut import as_bytes
+from vocabtool.tokenization.text_arrays import as_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,10 +18,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vocabtool.encoders.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
+from vocabtool.encoders.opening import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.vocabulary_files import read, save
 from vocabtool.index.configuration import (
@@ -34,8 +35,8 @@ from vocabtool.index.configuration import (
 from vocabtool.search.known_words import KnownWords
 from vocabtool.system.checksums import checksum
 from vocabtool.system.whole_file import whole_file
-from vocabtool.tokenization.model_words import Words
-from vocabtool.tokenization.named import tokenizer_file
+from vocabtool.tokenization.named_rules import tokenizer_file
+from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 
@@ -79,7 +80,8 @@ def opened(
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
-    rule = encoder.rule if isinstance(encoder, StaticEncoder) else None
+    kept["kind"] = encoder.kind
+    rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
     return with_tokenizer(Opened(encoder, encoder.words, _name(model), kept, rule))
 
 
@@ -211,6 +213,10 @@ class Belonging:
         if is_encoder(given):  # it has its options already
             return open_encoder(given, **self._options)
         options = dict(self._configuration.options)
+        if self._given is None and self._configuration.rule is not None:
+            options["rule"] = self._configuration.rule  # not guessed again
+        elif self._given is not None and _name(self._given) != self._configuration.model:
+            options.pop("kind", None)
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._found_rule(rule)
         return open_encoder(given, **{**options, **self._options})

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.reading import OnError, Repeated, Skip, Skipped, Sources, batches
+from vocabtool.documents.reading import OnError, ReadLog, Skip, Sources, batches
 from vocabtool.documents.repeated_ids import RepeatedIds
 from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.encoding import VECTOR
@@ -28,7 +28,7 @@ from vocabtool.embedding.inputs import Input, changes, facts_of
 from vocabtool.embedding.shards import Shards, vectors_of
 from vocabtool.embedding.slabs import ID, TEXT
 from vocabtool.encoders.encoder import Encoder, Vectors
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
 from vocabtool.index import folder
 from vocabtool.index.belonging import Belonging
@@ -43,7 +43,7 @@ from vocabtool.index.unchanged import Held
 from vocabtool.index.writer import OnExisting, Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranked import Rows
-from vocabtool.tokenization.cut import not_utf8
+from vocabtool.tokenization.text_arrays import not_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -232,8 +232,7 @@ class _Loading:
         several = sum(len(part.sources) for part in parts) > 1
         self._ids = RepeatedIds() if several else None
         self._compared_ids = 0
-        self._skipped = Skipped()
-        self._repeated = Repeated()
+        self._log = ReadLog()
         self._read = start
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
@@ -262,9 +261,9 @@ class _Loading:
             removed=removed,
             zero=self._zero,
             not_utf8=self._not_utf8,
-            skipped=self._skipped.count,
-            first_skipped=tuple(self._skipped.first),
-            dropped=self._repeated.count,
+            skipped=self._log.skipped.count,
+            first_skipped=tuple(self._log.skipped.first),
+            dropped=self._log.repeated.count,
             seconds=time.monotonic() - began,
             left_out=self._writer.left_out.count,
             first_left_out=tuple(self._writer.left_out.first),
@@ -297,8 +296,8 @@ class _Loading:
         told += "them no longer"
         if changed := changes(self._facts, _facts(self._parts)):
             raise VocabtoolError(f"{self._path}: {changed[0]}, while it was read: run it again")
-        if len(gone) and self._skipped.count and not self._asked.force:
-            bad = self._skipped.first[0]
+        if len(gone) and self._log.skipped.count and not self._asked.force:
+            bad = self._log.skipped.first[0]
             raise VocabtoolError(
                 f"{told}, but rows were left out, which may be these ({bad.place}: {bad.reason}): "
                 "mend them, or remove the documents with --force (force=True)"
@@ -340,14 +339,8 @@ class _Loading:
             for sources in reversed(part.sources):
                 found = batches(
                     sources,
-                    field=reading.field,
-                    format=reading.format,
-                    id_field=reading.id_field,
-                    keep=reading.keep,
-                    on_error=reading.on_error,
-                    skipped=self._skipped,
-                    on_duplicate=reading.on_duplicate,
-                    repeated=self._repeated,
+                    reading.options(),
+                    log=self._log,
                     size=BLOCK,
                     rows=ROWS,
                     start=self._start,
@@ -378,7 +371,7 @@ class _Loading:
             places = np.arange(self._compared_ids, self._compared_ids + rows.rows)
             chosen[self._ids.add(rows.ids, places).rows] = False
             self._compared_ids += rows.rows
-            self._repeated.count += int(np.count_nonzero(~chosen))
+            self._log.repeated.count += int(np.count_nonzero(~chosen))
         return chosen
 
     def _compared(

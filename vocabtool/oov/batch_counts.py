@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.cut import as_bytes, as_strings
-from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.text_arrays import as_bytes, as_strings
 
 NO_SLOTS: Final = np.zeros(0, np.int64)
 CODE_BITS: Final = np.int64(32)
@@ -65,7 +65,7 @@ class Occurring(NamedTuple):
     unknown: Unknowns
 
 
-def batch_counts(judged: Judged) -> BatchCounts:
+def batch_counts(judged: WordLookup) -> BatchCounts:
     """Count; equal words that ``judged`` tells apart are one."""
     judged = _unified(judged)
     found = occurring(judged.codes, judged.offsets, judged.known)
@@ -127,7 +127,7 @@ def _unknowns(
     return Unknowns(rows, documents, where, shares, int(np.count_nonzero(per_text)))
 
 
-def joined(batches: Sequence[Judged]) -> Judged:
+def joined(batches: Sequence[WordLookup]) -> WordLookup:
     """Several batches as one, their texts one behind the other."""
     import pyarrow as pa
 
@@ -136,7 +136,7 @@ def joined(batches: Sequence[Judged]) -> Judged:
     codes = [batch.codes + base for batch, base in zip(batches, _starts(sizes), strict=True)]
     ends = [batch.offsets[1:] + base for batch, base in zip(batches, _starts(tokens), strict=True)]
     pieces = [batch.pieces for batch in batches if batch.pieces is not None]
-    return Judged(
+    return WordLookup(
         np.concatenate(codes).astype(np.int32, copy=False),
         np.concatenate([np.zeros(1, np.int64), *ends]),
         pa.concat_arrays([batch.distinct for batch in batches]),
@@ -151,7 +151,7 @@ def _starts(sizes: Sequence[int]) -> Iterator[int]:
     return accumulate(sizes[:-1], initial=0)
 
 
-def _unified(judged: Judged) -> Judged:
+def _unified(judged: WordLookup) -> WordLookup:
     """Equal words under one code."""
     if judged.unique:
         return judged

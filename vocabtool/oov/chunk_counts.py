@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from vocabtool.oov.batch_counts import BatchCounts, batch_counts, occurring
 from vocabtool.oov.word_tally import WordTally
 from vocabtool.tokenization.chunk_table import ChunkTable
-from vocabtool.tokenization.cut import as_bytes, as_strings
-from vocabtool.tokenization.judged import Judged
-from vocabtool.tokenization.judging import RuleJudge, judged
+from vocabtool.tokenization.lookup import RuleTokenizer, WordLookup, look_up_tokens
 from vocabtool.tokenization.rule import Coded, as_bytes_encoded, chunks, text_bounds, unfolded
+from vocabtool.tokenization.text_arrays import as_bytes, as_strings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +61,7 @@ class _Looked(NamedTuple):
     """
 
     chunks: pa.StringArray
-    words: Judged
+    words: WordLookup
     slots: NDArray[np.int32]
 
 
@@ -73,7 +72,7 @@ class ChunkCounts:
     tally, when it holds the words of the batch.
     """
 
-    def __init__(self, judge: RuleJudge, tally: WordTally) -> None:
+    def __init__(self, judge: RuleTokenizer, tally: WordTally) -> None:
         self._judge = judge
         self._tally = tally
         self._chunks = ChunkTable(CHUNK_BITS)
@@ -83,7 +82,7 @@ class ChunkCounts:
         """Count some texts; and what may be remembered of them."""
         rule = self._judge.rule
         if rule.ngrams or not rule.works_between_blanks(texts):
-            return batch_counts(self._judge.judge(texts)), None
+            return batch_counts(self._judge.look_up(texts)), None
         pieces, offsets = chunks(texts)
         slots = self._chunks.find(*_bytes_of(pieces))
         missing = np.flatnonzero(slots < 0)
@@ -98,7 +97,7 @@ class ChunkCounts:
             table.add(*_bytes_of(named.strings), numbers)
 
     def _look(self, distinct: pa.StringArray) -> _Looked:
-        words = judged(self._judge.rule.of_chunks(distinct), self._judge.lexicon)
+        words = look_up_tokens(self._judge.rule.of_chunks(distinct), self._judge.lexicon)
         slots = self._words.find(*_bytes_of(words.distinct))
         others = np.flatnonzero(slots < 0)
         slots[others] = self._tally.slots_of(as_bytes(words.distinct.take(others)))
@@ -129,7 +128,9 @@ class ChunkCounts:
         chunks_of_one = Named(looked.chunks.take(single), rows)
         return counts, New(chunks_of_one, Named(new_words, before + np.arange(len(new))))
 
-    def _known(self, count: int, numbers: NDArray[np.int32], words: Judged) -> NDArray[np.bool_]:
+    def _known(
+        self, count: int, numbers: NDArray[np.int32], words: WordLookup
+    ) -> NDArray[np.bool_]:
         """Of each number below ``count`` whether it is a known word's.
 
         The tally may not have noted yet what it holds of the youngest slots: those are not found
@@ -142,7 +143,7 @@ class ChunkCounts:
         return known
 
     def _pieces(
-        self, codes: NDArray[np.int64], numbers: NDArray[np.int32], words: Judged
+        self, codes: NDArray[np.int64], numbers: NDArray[np.int32], words: WordLookup
     ) -> NDArray[np.int32]:
         """How many pieces each word has."""
         if words.pieces is None:

@@ -17,10 +17,9 @@ from vocabtool.oov.batch_counts import BatchCounts, batch_counts
 from vocabtool.oov.chunk_counts import ChunkCounts, New
 from vocabtool.oov.counts import BUDGET, OovCounts
 from vocabtool.oov.report import Header, OovReport
-from vocabtool.tokenization.cut import not_utf8, string_array, text_bytes, texts_array
-from vocabtool.tokenization.judged import Judged, without_blanks
-from vocabtool.tokenization.judging import RuleJudge
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.lookup import RuleTokenizer, WordLookup, without_blanks
+from vocabtool.tokenization.text_arrays import not_utf8, string_array, text_bytes, texts_array
+from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,8 +134,8 @@ class _Counting:
         self._words = words
         self._counts = counts
         self._chunks: ChunkCounts | None = None
-        if isinstance(words.judge_, RuleJudge):
-            self._chunks = ChunkCounts(words.judge_, counts.tally)
+        if isinstance(words.tokenizer, RuleTokenizer):
+            self._chunks = ChunkCounts(words.tokenizer, counts.tally)
 
     def counted(self, texts: pa.StringArray) -> _Counted:
         """Count a batch by itself; may be called by several threads."""
@@ -152,9 +151,9 @@ class _Counting:
             self._chunks.remember(counted.new, slots)
 
 
-def _counted_words(words: Words, texts: pa.StringArray) -> tuple[Judged, int]:
+def _counted_words(words: Words, texts: pa.StringArray) -> tuple[WordLookup, int]:
     """The words of texts, and how many were left out because they are only blanks."""
-    judged = words.judge(texts)
+    judged = words.look_up(texts)
     kept = without_blanks(judged)
     return kept, len(judged.codes) - len(kept.codes)
 

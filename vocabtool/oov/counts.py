@@ -1,6 +1,6 @@
 """What a model does not know of a stream of documents: counted while they pass.
 
-Which words are known is in ``Judged``; how words are counted in bounded memory is in
+Which words are known is in ``WordLookup``; how words are counted in bounded memory is in
 ``word_tally.py``; what a report makes of the counts is in ``figures.py``.
 """
 
@@ -19,7 +19,7 @@ from vocabtool.oov.figures import NEVER_USED, Totals
 from vocabtool.oov.report import MOST_PIECES, Header, KindShare, OovReport, Pieces
 from vocabtool.oov.word_examples import WIDTH, examples
 from vocabtool.oov.word_tally import NEVER, Tallied, WordTally
-from vocabtool.tokenization.judged import Judged
+from vocabtool.tokenization.lookup import WordLookup
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ TOGETHER: Final = 24 << 20  # bytes of batches that are counted together
 class _Waiting(NamedTuple):
     """A batch that is not counted yet."""
 
-    judged: Judged
+    judged: WordLookup
     texts: pa.StringArray
     start: int
 
@@ -63,7 +63,7 @@ class OovCounts:
         self._waiting: list[_Waiting] = []
         self._waiting_bytes = 0
 
-    def add(self, judged: Judged, texts: pa.StringArray, *, start: int | None = None) -> None:
+    def add(self, judged: WordLookup, texts: pa.StringArray, *, start: int | None = None) -> None:
         """Count a batch; ``texts`` are what its words were made of: examples come from there.
 
         ``start``: the number of its first text in the stream. To be given where batches come in
@@ -100,7 +100,7 @@ class OovCounts:
         self._count_batch(judged, texts, np.concatenate(numbers))
 
     def _count_batch(
-        self, judged: Judged, texts: pa.StringArray, numbers: NDArray[np.int64]
+        self, judged: WordLookup, texts: pa.StringArray, numbers: NDArray[np.int64]
     ) -> None:
         """``numbers``: those of the texts in the stream, shape (n,)."""
         self._count_counted(batch_counts(judged), texts, numbers)
@@ -257,7 +257,7 @@ class OovCounts:
             yield "examples are kept for the words that came first only: there were too many"
 
 
-def _size(judged: Judged, texts: pa.StringArray) -> int:
+def _size(judged: WordLookup, texts: pa.StringArray) -> int:
     """Bytes, about."""
     return int(judged.codes.nbytes + judged.offsets.nbytes + judged.distinct.nbytes + texts.nbytes)
 

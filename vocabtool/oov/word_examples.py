@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.cut import as_bytes
+from vocabtool.tokenization.text_arrays import as_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

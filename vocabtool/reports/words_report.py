@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vocabtool.reports.text_tables import aligned
-from vocabtool.tokenization.cut import as_bytes
+from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import decode, is_utf8, printable
 
 if TYPE_CHECKING:
-    from vocabtool.tokenization.model_words import Words
+    from vocabtool.tokenization.words import Words
 
 SOURCES: Final = {
     "recovered": "the model's own rule, read off its files",
@@ -116,7 +116,7 @@ def _facts(words: Words) -> dict[str, Any]:
 
 def _rows(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
     """The words of each text, with the pieces that the model makes of them there."""
-    judged = words.judge(texts)
+    judged = words.look_up(texts)
     ids = [None if number < 0 else number for number in judged.ids.tolist()]
     counts = [None] * len(ids) if judged.pieces is None else judged.pieces.tolist()
     spelled = [judged.spelled.of(at) if judged.spelled else [] for at in range(len(ids))]

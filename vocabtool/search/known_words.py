@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from vocabtool.tokenization.model_words import Words
+from vocabtool.tokenization.words import Words
 
 MAX_REMEMBERED: Final = 1 << 16  # words; past it all are forgotten
 MAX_REMEMBERED_LENGTH: Final = 100  # characters: longer ones hardly come twice
@@ -39,7 +39,7 @@ class KnownWords:
     def __init__(self, words: Words) -> None:
         self._words = words
         self._remembered: dict[str, WordStatus] = {}
-        self.subword = words.judge(["a"]).pieces is not None
+        self.subword = words.look_up(["a"]).pieces is not None
 
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
         """What the model knows of each word as it is written; new ones are judged in one call."""
@@ -57,7 +57,7 @@ class KnownWords:
         return found
 
     def _judge(self, surfaces: list[str]) -> list[WordStatus]:
-        judged = self._words.judge(surfaces)
+        judged = self._words.look_up(surfaces)
         missed = np.append(0, np.cumsum(~judged.known[judged.codes]))
         pieces = None
         if judged.pieces is not None:

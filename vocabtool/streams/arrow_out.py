@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from vocabtool.documents.reading import Document
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.system.parallel import closed_after, in_batches
-from vocabtool.tokenization.cut import string_array, text_bytes
+from vocabtool.tokenization.text_arrays import string_array, text_bytes
 from vocabtool.vocabulary import decode
 
 if TYPE_CHECKING:

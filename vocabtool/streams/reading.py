@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from vocabtool.documents.reading import Document, documents
+from vocabtool.documents.reading import Document, ReadLog, ReadOptions, documents
 from vocabtool.documents.sources import Sources, can_be_read_again, told
-
-if TYPE_CHECKING:
-    from vocabtool.documents.reading import Format, OnError, Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,26 +14,15 @@ class Reading:
     """Sources and how they are read; see :func:`vocabtool.documents.reading.documents`."""
 
     sources: Sources
-    field: str | None
-    format: Format | None
-    id_field: str | None
-    on_error: OnError
-    skipped: Skipped | None
+    options: ReadOptions
+    log: ReadLog | None
 
     def __call__(self, first: int) -> Iterator[Document]:
         return self.read(self.sources, first)
 
     def read(self, sources: Sources, first: int) -> Iterator[Document]:
         """Some of the sources, read like all of them."""
-        return documents(
-            sources,
-            field=self.field,
-            format=self.format,
-            id_field=self.id_field,
-            on_error=self.on_error,
-            skipped=self.skipped,
-            start=first,
-        )
+        return documents(sources, self.options, log=self.log, start=first)
 
     def only_once(self) -> bool:
         """Whether a second pass would find nothing."""

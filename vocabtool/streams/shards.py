@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
-from vocabtool.documents.extent import row_counts
+from vocabtool.documents.extents import row_counts
 from vocabtool.documents.items import is_indexable
 from vocabtool.documents.opening import find
 from vocabtool.documents.reading import Document
@@ -89,17 +89,19 @@ def shards_of(read: Reading) -> list[Shard]:
 def _of_indexable(items: object, read: Reading) -> list[Shard]:
     if not is_indexable(items):
         raise ValueError(IN_MEMORY)
-    if read.on_error == "skip":
+    if read.options.on_error == "skip":
         return [Shard(items)]
     starts = range(0, len(items), ROWS)
     return [Shard(items, start, min(ROWS, len(items) - start)) for start in starts]
 
 
 def _of_file(file: str, read: Reading) -> list[Shard]:
-    if read.on_error == "skip":  # which rows are no documents is known only when they are read
+    if (
+        read.options.on_error == "skip"
+    ):  # which rows are no documents is known only when they are read
         return [Shard(file)]
     with reading(file):
-        counts = row_counts(file, read.format)
+        counts = row_counts(file, read.options.format)
     if counts is None:
         return [Shard(file)]
     starts = accumulate(counts, initial=0)

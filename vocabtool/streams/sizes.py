@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from vocabtool.documents.extent import extent
+from vocabtool.documents.extents import extent
 from vocabtool.documents.opening import find, kind_of
 from vocabtool.documents.sources import Named, told
 from vocabtool.errors import VocabtoolError
@@ -54,7 +54,7 @@ def of_reading(reading: Reading) -> Size:
         else:
             sizes.append(Size(extent([source.source]).rows, exact=True))
     return together(sizes)._replace(
-        exact=reading.on_error == "raise" and all(s.exact for s in sizes)
+        exact=reading.options.on_error == "raise" and all(s.exact for s in sizes)
     )
 
 
@@ -100,10 +100,10 @@ def _of_name(name: str, reading: Reading) -> list[Size]:
 
 
 def _of_file(file: str, reading: Reading) -> Size:
-    found = extent(file, format=reading.format)
+    found = extent(file, format=reading.options.format)
     if found.rows is not None or found.bytes is None:
         return Size(found.rows, found.rows is not None, found.bytes)
-    kind = kind_of(file, reading.format)
+    kind = kind_of(file, reading.options.format)
     if kind.codec is not None or kind.format not in BY_LINES:
         return Size(None, False, found.bytes)
     return Size(_lines(Path(file), found.bytes), False, found.bytes)

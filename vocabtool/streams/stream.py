@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, cast, get_args, overload
 
 from vocabtool.documents.items import Indexable, is_indexable
-from vocabtool.documents.reading import Document
+from vocabtool.documents.reading import Document, ReadLog, ReadOptions
 from vocabtool.streams import arrow_out, ray_out, sizes, tensorflow_out
 from vocabtool.streams.arrow_out import Fields, Layout
 from vocabtool.streams.batching import Batches, BatchesByLength, text_length
@@ -302,7 +302,8 @@ def stream(
     Each pass reads the sources again; those that can be read only once (standard input, an
     iterator, a queue) raise :class:`VocabtoolError` in a second pass.
     """
-    reading = Reading(sources, field, format, id_field, on_error, skipped)
+    options = ReadOptions(field=field, format=format, id_field=id_field, on_error=on_error)
+    reading = Reading(sources, options, None if skipped is None else ReadLog(skipped))
     if reading.only_once():
         return Stream(Once(reading))
     return Stream(reading, partial(sizes.of_reading, reading), reading)

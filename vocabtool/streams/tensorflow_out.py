@@ -13,7 +13,7 @@ from vocabtool.errors import UnsupportedFormat, VocabtoolError
 from vocabtool.streams.arrow_out import TAKEN, need_documents
 from vocabtool.system.native_import import imported
 from vocabtool.system.parallel import closed_after, in_batches
-from vocabtool.tokenization.cut import text_bytes
+from vocabtool.tokenization.text_arrays import text_bytes
 
 if TYPE_CHECKING:
     import tensorflow as tf

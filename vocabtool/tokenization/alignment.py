@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain, pairwise
 from typing import Final, NamedTuple
 
-from vocabtool.tokenization.cut import as_bytes
 from vocabtool.tokenization.in_order import find_in_order
-from vocabtool.tokenization.judged import Judged, without_blanks
+from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.surface import SPACE, Span, cuts
+from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import decode
 
-Judge = Callable[[Sequence[str]], Judged]
+LookUp = Callable[[Sequence[str]], WordLookup]
 
 REMEMBERED: Final = 1 << 16  # chunks and words that are kept between batches
 CHUNK_KEPT: Final = 64  # characters of the longest chunk that is kept
@@ -79,7 +79,7 @@ class _Chunk(NamedTuple):
 class Aligner:
     """Aligns lines by one rule; words and chunks met before are not judged again."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: LookUp) -> None:
         self._judge = judge
         self._forget()
         self._frame = self._judged([""])[0]

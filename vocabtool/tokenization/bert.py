@@ -15,9 +15,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.formats import flatbuffer
-from vocabtool.tokenization.cut import Cut, cut_further
 from vocabtool.tokenization.distinct import changed, split_once
 from vocabtool.tokenization.normalizing import decoded, encoded, fold
+from vocabtool.tokenization.text_arrays import Cut, cut_further
 from vocabtool.tokenization.tokenizing import BLANKS, cut_at
 
 if TYPE_CHECKING:

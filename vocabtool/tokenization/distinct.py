@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.cut import as_bytes, as_strings
+from vocabtool.tokenization.text_arrays import as_bytes, as_strings
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -31,14 +31,14 @@ from vocabtool.formats import hf_tokenizer, json_text
 from vocabtool.formats.json_parsing import parse
 from vocabtool.formats.markers import ALPHABET
 from vocabtool.tokenization import hf_tokenizer_steps as steps
-from vocabtool.tokenization.cut import as_bytes, as_strings, string_array
 from vocabtool.tokenization.hf_tokenizer_chunks import chunked
 from vocabtool.tokenization.hf_tokenizer_steps import Json
 from vocabtool.tokenization.hf_tokenizers import AddedWord, Cuts, HFTokenizer, PreToken
-from vocabtool.tokenization.judged import Judged, Spelled
+from vocabtool.tokenization.lookup import Spelled, WordLookup
 from vocabtool.tokenization.rule import Coded, as_bytes_encoded, unfolded
 from vocabtool.tokenization.sentencepiece_judge import judged_words
 from vocabtool.tokenization.sentencepieces import Word
+from vocabtool.tokenization.text_arrays import as_bytes, as_strings, string_array
 from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _Told(NamedTuple):
     cuts: Cuts
 
 
-class HFTokenizerJudge:
+class HFWordTokenizer:
     """``data``: a tokenizer.json; ``document``: the same, parsed. For several threads at once.
 
     Raises what :class:`HFTokenizer` raises.
@@ -80,7 +80,7 @@ class HFTokenizerJudge:
         if self._way is not None and not self._tokenizer.without_blanks(self._tokenizer.added):
             self._way = None
 
-    def judge(self, texts: pa.StringArray) -> Judged:
+    def look_up(self, texts: pa.StringArray) -> WordLookup:
         """Cut and look up, each distinct chunk once where that is the same."""
         found = None if self._way is None else chunked(texts, self._way)
         if found is None:
@@ -126,7 +126,7 @@ class HFTokenizerJudge:
         cuts = self._tokenizer.pieces(plain, starts=joined)
         return _Told(codes, offsets, plain, added, _with_added(cuts, added))
 
-    def _judged(self, told: _Told) -> Judged:
+    def _judged(self, told: _Told) -> WordLookup:
         if told.cuts.starts and not self._whole_words:
             return self._by_marks(told)
         counts = np.diff(told.cuts.offsets)
@@ -141,7 +141,7 @@ class HFTokenizerJudge:
         positions[ones] = [held.get(entry, -1) for entry in entries]
         positions[~known] = -1
         words = [*map(self._readable, told.plain), *(_encoded(word.content) for word in told.added)]
-        return Judged(
+        return WordLookup(
             told.codes,
             told.offsets,
             string_array(words),
@@ -157,7 +157,7 @@ class HFTokenizerJudge:
         known = cuts.ids != self._tokenizer.unknown_id
         return Spelled(list(map(_encoded, cuts.pieces)), known, cuts.offsets)
 
-    def _by_marks(self, told: _Told) -> Judged:
+    def _by_marks(self, told: _Told) -> WordLookup:
         """Words inside pre-tokens, each from a piece that begins with the mark to the next."""
         known = self._known(told).tolist()
         each = [*told.plain, *(word.content for word in told.added)]
@@ -235,7 +235,7 @@ class HFTokenizerJudge:
         return begin + shown.replace(" ", self._mark)
 
 
-def judge_of(file: Path, vocabulary: Vocabulary) -> HFTokenizerJudge | None:
+def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
     """The judge of a tokenizer.json, whose entries are ``vocabulary``; ``None`` for another file.
 
     Raises :class:`InvalidFile` where the library refuses what vocabtool reads, and
@@ -248,7 +248,7 @@ def judge_of(file: Path, vocabulary: Vocabulary) -> HFTokenizerJudge | None:
         document = parse(data)
         if hf_tokenizer.recognise(document) is not None:
             return None
-        return HFTokenizerJudge(data, document, vocabulary)
+        return HFWordTokenizer(data, document, vocabulary)
 
 
 def _with_added(cuts: Cuts, added: Sequence[AddedWord]) -> Cuts:

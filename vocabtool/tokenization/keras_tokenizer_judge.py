@@ -13,23 +13,22 @@ from pathlib import Path
 from vocabtool.errors import reading
 from vocabtool.formats import json_text, keras_tokenizer
 from vocabtool.formats.keras_tokenizer import Settings
-from vocabtool.formats.readers import source_of
-from vocabtool.tokenization.cut import Step
-from vocabtool.tokenization.judging import RuleJudge
-from vocabtool.tokenization.lexicon import TableLexicon
-from vocabtool.tokenization.named import LowerEveryScript
+from vocabtool.formats.reader import Source
+from vocabtool.tokenization.lookup import RuleTokenizer, TableLexicon
+from vocabtool.tokenization.named_rules import LowerEveryScript
 from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.strings import Characters, DropEmpty, RegexReplace, SplitOn
+from vocabtool.tokenization.text_arrays import Step
 from vocabtool.vocabulary import Vocabulary
 
 
-def judge_of(file: Path, vocabulary: Vocabulary) -> RuleJudge | None:
+def tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
     """The judge of a tokenizer, whose words are ``vocabulary``; ``None`` for another file.
 
     Raises :class:`InvalidFile` for settings that cut no text, or not as is read here.
     """
     with reading(str(file)):
-        if json_text.recognise(source_of(file)) is not None:
+        if json_text.recognise(Source.open(file)) is not None:
             return None
         document = json_text.document_of(file)
         if keras_tokenizer.recognise(document) is not None:
@@ -37,7 +36,7 @@ def judge_of(file: Path, vocabulary: Vocabulary) -> RuleJudge | None:
         settings = keras_tokenizer.settings_of(document)
     if settings is None:
         return None
-    return RuleJudge(Rule(steps_of(settings)), TableLexicon(vocabulary))
+    return RuleTokenizer(Rule(steps_of(settings)), TableLexicon(vocabulary))
 
 
 def steps_of(settings: Settings) -> tuple[Step, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, assert_never
 
-from vocabtool.tokenization.alignment import Aligned, Aligner, Judge, SurfaceWord
+from vocabtool.tokenization.alignment import Aligned, Aligner, LookUp, SurfaceWord
 from vocabtool.vocabulary import decode
 
 Mode = Literal["known", "unknown"]
@@ -48,7 +48,7 @@ class Totals:
 
 
 def mask(
-    lines: Iterable[str], judge: Judge, mode: Mode, totals: Totals | None = None
+    lines: Iterable[str], judge: LookUp, mode: Mode, totals: Totals | None = None
 ) -> Iterator[Masked]:
     """Mask the known or the unknown words of each line by a model's own rule ``judge``.
 

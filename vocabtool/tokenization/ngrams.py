@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.cut import Cut, as_strings
+from vocabtool.tokenization.text_arrays import Cut, as_strings
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from vocabtool.tokenization.cut import Cut
 from vocabtool.tokenization.distinct import changed
+from vocabtool.tokenization.text_arrays import Cut
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,14 @@ from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.graph import Node, Reference
 from vocabtool.formats.saved_model.tensors import DT_INT8, DT_STRING, DT_UINT8
 from vocabtool.tokenization.bert import read_bert_normalizer
-from vocabtool.tokenization.cut import Step
+from vocabtool.tokenization.graph_trace import (
+    BRANCHES,
+    LOOPS,
+    SAME,
+    Stop,
+    takes_every_item,
+    value,
+)
 from vocabtool.tokenization.ngrams import NGrams
 from vocabtool.tokenization.normalizing import CaseFold, Form, NormalizeUtf8
 from vocabtool.tokenization.op import Op
@@ -35,15 +42,8 @@ from vocabtool.tokenization.strings import (
     Upper,
     regex_fault,
 )
+from vocabtool.tokenization.text_arrays import Step
 from vocabtool.tokenization.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
-from vocabtool.tokenization.trail import (
-    BRANCHES,
-    LOOPS,
-    SAME,
-    Stop,
-    takes_every_item,
-    value,
-)
 from vocabtool.vocabulary import printable
 
 MAX_WIDTH: Final = 1_000  # of n-grams
@@ -59,7 +59,7 @@ Handled = tuple[tuple[Step, ...], Reference]
 def step_of(op: Op) -> Handled:
     """The steps of an op, in order, and where their strings come from.
 
-    Raises :class:`~vocabtool.tokenization.trail.Stop` where it is not understood.
+    Raises :class:`~vocabtool.tokenization.graph_trace.Stop` where it is not understood.
     """
     node = op.node
     if node.op in SAME:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.cut import Cut, Step, as_strings, per_text, string_array, whole
 from vocabtool.tokenization.ngrams import NGrams
+from vocabtool.tokenization.text_arrays import Cut, Step, as_strings, per_text, string_array, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

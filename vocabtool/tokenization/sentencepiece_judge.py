@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vocabtool.tokenization.cut import as_bytes, string_array
-from vocabtool.tokenization.judged import Judged, Spelled
+from vocabtool.tokenization.lookup import Spelled, WordLookup
 from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.sentencepieces import SentencePieces, Word
+from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class SentencePieceJudge(NamedTuple):
+class SentencePieceTokenizer(NamedTuple):
     """``rule``: what happens to a text before the tokenizer gets it."""
 
     rule: Rule
     tokenizer: SentencePieces
     vocabulary: Vocabulary
 
-    def judge(self, texts: pa.StringArray) -> Judged:
+    def look_up(self, texts: pa.StringArray) -> WordLookup:
         """Cut texts into pieces, and those into words."""
         cut = self.rule.cut(texts)
         words = self.tokenizer.words(as_bytes(cut.values))
@@ -58,7 +58,7 @@ def judged_words(
     offsets: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
     vocabulary: Vocabulary,
     unknown: int,
-) -> Judged:
+) -> WordLookup:
     """Words of which the pieces are told; equal ones are the same distinct word.
 
     ``unknown``: the id of the unknown piece, -1 where there is none.
@@ -74,7 +74,7 @@ def judged_words(
         np.array([i != unknown for _, i in each], np.bool_),
         np.append(0, np.cumsum(counts, dtype=np.int64)),
     )
-    return Judged(
+    return WordLookup(
         codes,
         offsets,
         string_array(word.text for word in places),

@@ -6,8 +6,8 @@ from typing import Final
 
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.graph import Body, Reference
+from vocabtool.tokenization.graph_trace import MAX_OPS
 from vocabtool.tokenization.op import Op
-from vocabtool.tokenization.trail import MAX_OPS
 
 SPLITS: Final = frozenset((b"StringSplitV2", b"StringSplit"))
 # What picks the bounds of a row, and what TensorFlow computes row splits of rows with.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.cut import Cut, as_strings, cut_further
 from vocabtool.tokenization.distinct import changed, list_offsets, mapped_once, split_once
+from vocabtool.tokenization.text_arrays import Cut, as_strings, cut_further
 from vocabtool.vocabulary import printable
 
 if TYPE_CHECKING:

@@ -6,25 +6,24 @@ from typing import Final
 
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.errors import reading as reading_file
-from vocabtool.formats.saved_model import graph_tokenizers, tensors
+from vocabtool.formats.saved_model import tensors, tokenizers
 from vocabtool.formats.saved_model.tensors import DT_BOOL, INTEGERS
 from vocabtool.tokenization.bert import BertSplit
-from vocabtool.tokenization.judging import Judge, RuleJudge
-from vocabtool.tokenization.lexicon import TableLexicon, WordPieceLexicon
-from vocabtool.tokenization.readings import Reading, understood
+from vocabtool.tokenization.lookup import RuleTokenizer, TableLexicon, Tokenizer, WordPieceLexicon
+from vocabtool.tokenization.lookup_paths import LookupPath, understood
+from vocabtool.tokenization.lookup_sites import LookupKind, LookupSite, maker_of
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.sentencepiece_judge import SentencePieceJudge
+from vocabtool.tokenization.sentencepiece_judge import SentencePieceTokenizer
 from vocabtool.tokenization.sentencepieces import SentencePieces
-from vocabtool.tokenization.sites import Site, SiteKind, maker_of
 from vocabtool.tokenization.wordpiece import WordPiece, read_fast_wordpiece
 from vocabtool.vocabulary import Vocabulary, printable
 
-UNDERSTOOD: Final[frozenset[SiteKind]] = frozenset(
+UNDERSTOOD: Final[frozenset[LookupKind]] = frozenset(
     ("table", "wordpiece", "fast wordpiece", "sentencepiece")
 )
 
 
-def judge_of(reading: Reading) -> Judge:
+def tokenizer_for(reading: LookupPath) -> Tokenizer:
     """What cuts texts and looks words up as a reading does.
 
     Raises :class:`VocabtoolError` where its rule, or the tokenizer, is not understood.
@@ -32,14 +31,14 @@ def judge_of(reading: Reading) -> Judge:
     rule, site = understood(reading), reading.sites[0]
     match site.kind:
         case "table":
-            return RuleJudge(rule, TableLexicon(reading.vocabulary))
+            return RuleTokenizer(rule, TableLexicon(reading.vocabulary))
         case "wordpiece":
             lexicon = WordPieceLexicon(reading.vocabulary, _wordpiece(site, reading.vocabulary))
-            return RuleJudge(rule, lexicon)
+            return RuleTokenizer(rule, lexicon)
         case "fast wordpiece":
             return _fast_wordpiece(reading, rule, site)
         case "sentencepiece":
-            return SentencePieceJudge(rule, sentencepieces_of(reading), reading.vocabulary)
+            return SentencePieceTokenizer(rule, sentencepieces_of(reading), reading.vocabulary)
         case _:
             raise VocabtoolError(
                 f"{reading.vocabulary.name}: what the op {printable(site.node.op)} does is not "
@@ -48,8 +47,8 @@ def judge_of(reading: Reading) -> Judge:
             )
 
 
-def is_understood(reading: Reading) -> bool:
-    """Whether :func:`judge_of` knows how texts are cut, and what cuts words into pieces."""
+def is_understood(reading: LookupPath) -> bool:
+    """Whether :func:`tokenizer_for` knows how texts are cut, and what cuts words into pieces."""
     return isinstance(reading.rule, Rule) and reading.sites[0].kind in UNDERSTOOD
 
 
@@ -57,7 +56,7 @@ def _ids(vocabulary: Vocabulary) -> dict[bytes, int]:
     return dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True))
 
 
-def _wordpiece(site: Site, vocabulary: Vocabulary) -> WordPiece:
+def _wordpiece(site: LookupSite, vocabulary: Vocabulary) -> WordPiece:
     """As the attributes of WordpieceTokenizeWithOffsets say."""
     node = site.node
     return WordPiece(
@@ -73,18 +72,18 @@ def _wordpiece(site: Site, vocabulary: Vocabulary) -> WordPiece:
     )
 
 
-def _fast_wordpiece(reading: Reading, rule: Rule, site: Site) -> Judge:
+def _fast_wordpiece(reading: LookupPath, rule: Rule, site: LookupSite) -> Tokenizer:
     """As the flatbuffer of FastWordpieceTokenizeWithOffsets says, which may cut texts, too."""
     with reading_file(reading.vocabulary.name):
-        buffer = graph_tokenizers.buffer_of(reading.linker, site.body, site.node)
+        buffer = tokenizers.buffer_of(reading.linker, site.body, site.node)
         wordpiece, end_to_end = read_fast_wordpiece(buffer)
     if wordpiece.max_bytes_per_word < 1:
         raise InvalidFile(f"words of at most {wordpiece.max_bytes_per_word} bytes")
     steps = (*rule.steps, BertSplit()) if end_to_end else rule.steps
-    return RuleJudge(Rule(steps), WordPieceLexicon(reading.vocabulary, wordpiece))
+    return RuleTokenizer(Rule(steps), WordPieceLexicon(reading.vocabulary, wordpiece))
 
 
-def sentencepieces_of(reading: Reading) -> SentencePieces:
+def sentencepieces_of(reading: LookupPath) -> SentencePieces:
     """The tokenizer of a SentencepieceTokenizeOp.
 
     Raises :class:`VocabtoolError` where it draws lots between several ways to cut.
@@ -103,7 +102,7 @@ def sentencepieces_of(reading: Reading) -> SentencePieces:
     return SentencePieces(node.bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))
 
 
-def _constant(reading: Reading, site: Site, position: int) -> int | None:
+def _constant(reading: LookupPath, site: LookupSite, position: int) -> int | None:
     """An integer or bool that the op takes as a constant."""
     origin = reading.linker.origin(site.body, site.node.data_input(position))
     tensor = origin.node.tensor_of(b"value") if origin is not None and origin.node else None

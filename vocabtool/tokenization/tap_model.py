@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from vocabtool.errors import reading
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.checked_model import import_tensorflow, load_checked
-from vocabtool.tokenization.graph_taps import OWN, Report, add_taps, shared_names
+from vocabtool.tokenization.instrumented_graph import OWN, Report, add_taps, shared_names
 from vocabtool.tokenization.model_functions import Entry, choose_entry
 
 Tensor: TypeAlias = Any  # TensorFlow carries no types

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.cut import string_array
-from vocabtool.tokenization.graph_taps import Report, Role
-from vocabtool.tokenization.tap_alignment import Integers, Pieces, Seen
+from vocabtool.tokenization.instrumented_graph import Report, Role
+from vocabtool.tokenization.op_traces import Integers, Pieces, RawTrace
+from vocabtool.tokenization.text_arrays import string_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,10 +30,10 @@ def drained(report: Report, queue: Tensor) -> Iterator[list[Tensor]]:
             yield operations.QueueDequeueV2(handle=queue, component_types=types, timeout_ms=-1)
 
 
-def seen(report: Report, runs: Sequence[Sequence[Tensor]]) -> Seen:
+def seen(report: Report, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
     """The runs of an op, as one."""
     if not runs:
-        return Seen(string_array([]), ())
+        return RawTrace(string_array([]), ())
     shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)
     strings = _strings([run[0] for run in runs])
     columns = list(zip(*runs, strict=True))
@@ -42,7 +42,7 @@ def seen(report: Report, runs: Sequence[Sequence[Tensor]]) -> Seen:
         if ids is None or len(ids) != len(strings):
             ids = np.full(len(strings), -1, np.int64)
         default = _integers(columns[2][:1])
-        return Seen(strings, shapes, ids, int(default[0]) if default is not None else None)
+        return RawTrace(strings, shapes, ids, int(default[0]) if default is not None else None)
     roles: dict[Role, Sequence[Tensor]] = {
         output.role: column
         for output, column in zip(report.tapping.outputs, columns[1:], strict=True)
@@ -54,7 +54,7 @@ def _cut_seen(
     strings: pa.StringArray,
     shapes: tuple[tuple[int, ...], ...],
     roles: dict[Role, Sequence[Tensor]],
-) -> Seen:
+) -> RawTrace:
     """What a tokenizer saw and made; its values are ids where they are integers."""
     values = roles["values"]
     text = values[0].dtype == import_tensorflow().string
@@ -67,7 +67,7 @@ def _cut_seen(
         _integers(roles.get("starts", ())),
         _integers(roles.get("ends", ())),
     )
-    return Seen(strings, shapes, ids, None, pieces)
+    return RawTrace(strings, shapes, ids, None, pieces)
 
 
 def _lengths(splits: Tensor, strings: int) -> Integers:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.cut import Cut, as_strings
-from vocabtool.tokenization.tap_alignment import Integers, Pieces, Tapped
+from vocabtool.tokenization.op_traces import Integers, OpTrace, Pieces
+from vocabtool.tokenization.text_arrays import Cut, as_strings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ FAST: Final = "FastWordpieceTokenizeWithOffsets"
 SUFFIX: Final = b"##"
 
 
-def by_word(tapped: Tapped, suffix: bytes = SUFFIX) -> Tapped:
+def by_word(tapped: OpTrace, suffix: bytes = SUFFIX) -> OpTrace:
     """The same answer with one string for each word, where the op tells where its pieces stand.
 
     A piece goes on with a word where it begins with ``suffix`` and where the piece before it ends.

@@ -15,9 +15,9 @@ from itertools import groupby
 from typing import Any, Final, Literal
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.cut import Cut, cut_further
 from vocabtool.tokenization.distinct import split_once
 from vocabtool.tokenization.strings import WHITESPACE, shown
+from vocabtool.tokenization.text_arrays import Cut, cut_further
 
 # White_Space of Unicode (PropList.txt), the same since version 6.3.
 BLANKS: Final = (

@@ -1,0 +1,348 @@
+"""The words of texts as one model makes them, and which of them it knows: the public ``Words``.
+
+Either by the rule recovered from its graph, or by one that the caller names, or by running the
+model (``exact``). Counting over a corpus is in ``oov/``, rewriting lines in ``mask.py``.
+
+Most of what reads models is imported where one is read: an index, which has its words in a file of
+their own, opens sooner without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.formats import sentencepiece
+from vocabtool.formats.markers import guess_marker
+from vocabtool.formats.reader import HEAD
+from vocabtool.system.parallel import pipe_rows
+from vocabtool.tokenization import named_rules
+from vocabtool.tokenization.lookup import (
+    PieceTokenizer,
+    RuleTokenizer,
+    TableLexicon,
+    Tokenizer,
+    WordLookup,
+)
+from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.sentencepiece_judge import SentencePieceTokenizer
+from vocabtool.tokenization.sentencepieces import SentencePieces
+from vocabtool.tokenization.text_arrays import as_bytes, texts_array
+from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from vocabtool.formats.model import Model
+    from vocabtool.tokenization.instrumented_model import InstrumentedModel
+
+RULES = f"Name a rule (--rule, in Python rule=): {', '.join(named_rules.RULE_NAMES)}"
+LIST = f"a list of words does not say how a text is cut into words, and cannot be run. {RULES}"
+TOKENIZER = (
+    "Name the tokenizer that makes them, a tokenizer.json or a SentencePiece .model: "
+    "--rule tokenizer:FILE, in Python rule='tokenizer:FILE'"
+)
+SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
+MOST_PIECES = 0.9  # control pieces need not be among a model's entries
+How = Literal["recovered", "named", "exact"]
+
+
+class Word(NamedTuple):
+    """A word of a text: as it is looked up, and what came of that.
+
+    ``id``: ``None`` where a hash bucket decides. ``pieces``: how many, of models of subwords.
+    """
+
+    word: bytes
+    id: int | None
+    known: bool
+    pieces: int | None
+
+
+@dataclass(frozen=True)
+class Words:
+    """How one model cuts texts, and which words it knows.
+
+    ``vocabulary``: where it looks them up. ``how``: whether the way from text to words was read
+    off the graph, named by the caller, or is the running model itself.
+    ``others``: the model's other lookups of the same text (of n-grams, say), each by itself.
+    ``notes``: what a person should know of these words.
+    """
+
+    vocabulary: Vocabulary
+    how: How
+    tokenizer: Tokenizer
+    others: tuple[Words, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        model: str | Path | Vocabulary,
+        *,
+        name: str | None = None,
+        rule: str | None = None,
+        exact: bool = False,
+        trust: bool = False,
+    ) -> Words:
+        """The words of a model, or of a mere vocabulary: itself, or any file that holds one.
+
+        ``name``: the vocabulary, as ``inspect`` prints it; without, the largest that words are
+        looked up in. ``rule``: how texts become words, where no model says (see ``named.py``).
+        ``exact``: run the model itself, which needs TensorFlow; ``trust``: even where it holds ops
+        that read files, use the network or run Python.
+        Raises :class:`VocabtoolError` where the way to the words is not understood.
+        """
+        if exact and rule is not None:
+            raise VocabtoolError("exact words are the model's own: name no rule")
+        if isinstance(model, Vocabulary):
+            if rule is None or exact:
+                raise VocabtoolError(f"{model.name}: {LIST}")
+            return _by_rule(model, rule)
+        if exact:
+            return _exact(model, name, trust)
+        from vocabtool.formats import registry
+        from vocabtool.formats.extraction import extract
+
+        if rule is not None:
+            return _by_rule(extract(model, name), rule)
+        if not registry.has_graphs(model):
+            return _of_its_own(model, name)
+        return _recovered(model, name)
+
+    def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
+        """The words of many texts as arrays, known and unknown."""
+        return self.tokenizer.look_up(texts_array(texts))
+
+    def judge(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
+        """The old name of :meth:`look_up`."""
+        warnings.warn("Words.judge is now called look_up", DeprecationWarning, stacklevel=2)
+        return self.look_up(texts)
+
+    def split(self, texts: pa.Array | Iterable[str | bytes]) -> pa.ListArray:
+        """The words of each text: an Arrow list of structs ``word``, ``id``, ``known``, ``pieces``.
+
+        ``word``: binary, as it is looked up; ``id``: int64, null where a hash bucket decides;
+        ``pieces``: int32, null but for models of subwords.
+        """
+        import pyarrow as pa
+
+        judged = self.look_up(texts)
+        ids = pa.array(judged.ids, mask=judged.ids < 0)
+        pieces = pa.nulls(len(judged.known), pa.int32())
+        if judged.pieces is not None:
+            pieces = pa.array(judged.pieces, pa.int32())
+        distinct = pa.StructArray.from_arrays(
+            [judged.distinct.view(pa.binary()), ids, pa.array(judged.known), pieces],
+            names=["word", "id", "known", "pieces"],
+        )
+        offsets = pa.array(judged.offsets.astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, distinct.take(pa.array(judged.codes)))
+
+    def pipe(
+        self, texts: Iterable[str | bytes], *, batch_size: int = 256, workers: int = 1
+    ) -> Iterator[tuple[Word, ...]]:
+        """The words of each text as :meth:`split` gives them, in order, while texts come in.
+
+        Whole batches are judged, ``workers`` of them at a time in threads; no more than
+        ``2 * workers`` batches are taken ahead of what was asked for.
+        """
+        return pipe_rows(self._rows, texts, batch_size=batch_size, workers=workers)
+
+    def _rows(self, texts: list[str | bytes]) -> list[tuple[Word, ...]]:
+        judged = self.look_up(texts)
+        words = as_bytes(judged.distinct)
+        ids = [None if number < 0 else number for number in judged.ids.tolist()]
+        pieces = [None] * len(words) if judged.pieces is None else judged.pieces.tolist()
+        distinct = list(map(Word, words, ids, judged.known.tolist(), pieces))
+        found = [distinct[code] for code in judged.codes.tolist()]
+        return [tuple(found[start:end]) for start, end in pairwise(judged.offsets.tolist())]
+
+    def unknown(self, text: str | bytes) -> list[str]:
+        """The words of a text that the model does not know, in order."""
+        judged = self.look_up([text])
+        missing = judged.codes[~judged.known[judged.codes]]
+        return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
+
+    def pieces(self, word: str | bytes) -> list[str]:
+        """What a subword model makes of one of its words; empty for whole words, and exact ones."""
+        key = word if isinstance(word, bytes) else encode(word)
+        return [decode(piece) for piece in self.tokenizer.pieces(key)]
+
+    def describe(self) -> tuple[str, ...]:
+        """What happens to a text, a line for each step."""
+        return self.tokenizer.describe()
+
+    @property
+    def fingerprint(self) -> str:
+        """Hexadecimal sha256 of the way from text to words."""
+        return self.tokenizer.fingerprint
+
+
+def _of_its_own(model: str | Path, name: str | None) -> Words:
+    """The words of what holds no graphs: a SentencePiece model or a tokenizer.json cuts texts.
+
+    Of several vocabularies the first that says how, unless ``name`` tells which is meant.
+    """
+    from vocabtool.formats import extraction
+    from vocabtool.formats.saved_model import graph_files
+
+    found = extraction.inspect(model, small=name is not None)
+    chosen = extraction.choose(found, name)
+    path = graph_files.path_of(model)
+    others = [other for other in found.vocabularies if other is not chosen and name is None]
+    for vocabulary in (chosen, *others):
+        judge = _own_judge(vocabulary, path)
+        if judge is not None:
+            return Words(vocabulary, "recovered", judge, notes=_left_out(found, vocabulary, name))
+    if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
+        raise VocabtoolError(f"{path}: {LIST}")
+    raise VocabtoolError(
+        f"{path}: how texts are cut into these pieces is not read from it, and it cannot be run. "
+        f"{TOKENIZER}"
+    )
+
+
+def _left_out(found: Model, taken: Vocabulary, name: str | None) -> tuple[str, ...]:
+    """What a person should know who did not say which vocabulary is meant."""
+    names = [other.name for other in found.vocabularies if other is not taken]
+    if name is not None or not names:
+        return found.warnings
+    return (*found.warnings, f"not looked at, --name takes another: {', '.join(names)}")
+
+
+def _own_judge(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
+    """Cuts texts as the file does that holds the vocabulary; ``None`` where it does not say how."""
+    from vocabtool.tokenization import hf_tokenizer_judge, keras_tokenizer_judge
+
+    model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
+    if vocabulary.kind == "sentencepiece" and sentencepiece.recognise(model[:HEAD]):
+        return SentencePieceTokenizer(Rule(()), SentencePieces(model), vocabulary)
+    for file in _files_of(vocabulary, path):
+        for kind in (hf_tokenizer_judge, keras_tokenizer_judge):
+            judge: Tokenizer | None = kind.tokenizer_for(file, vocabulary)
+            if judge is not None:
+                return judge
+    return None
+
+
+def _files_of(vocabulary: Vocabulary, path: Path) -> list[Path]:
+    """The files that a vocabulary was found in: the model itself, or files of its folder."""
+    if not path.is_dir():
+        return [path]
+    names = {place.file: None for place in vocabulary.places if "/" not in place.file}
+    return [path / name for name in names if (path / name).is_file()]
+
+
+def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
+    file = named_rules.tokenizer_file(spec)
+    if file is not None:
+        tokenizer = tokenizer_of(file)
+        check_pieces(tokenizer, file, vocabulary)
+        return Words(vocabulary, "named", PieceTokenizer(tokenizer.tokenizer, vocabulary))
+    rule = Rule(named_rules.parse_rule(spec))
+    marker = vocabulary.marker or guess_marker(vocabulary.stored)
+    if marker is not None or vocabulary.kind in SUBWORDS:
+        how = f"many are marked with {marker!r}" if marker else f"of {vocabulary.kind}"
+        raise VocabtoolError(
+            f"{vocabulary.name}: its entries are pieces of words ({how}), among which a rule of "
+            f"whole words would find few. {TOKENIZER}"
+        )
+    return Words(vocabulary, "named", RuleTokenizer(rule, TableLexicon(vocabulary)))
+
+
+def tokenizer_of(file: Path) -> Words:
+    """The words of a tokenizer by itself: of a tokenizer.json or a SentencePiece model.
+
+    Raises :class:`NotFound`, and :class:`VocabtoolError` for a file that cuts no texts.
+    """
+    if not file.is_file():
+        raise NotFound(
+            f"{file}: no such file; wanted a tokenizer.json or a SentencePiece .model, or a folder "
+            "with one"
+        )
+    from vocabtool.formats.extraction import extract
+
+    vocabulary = extract(file)
+    judge = _own_judge(vocabulary, file)
+    if judge is None:
+        raise VocabtoolError(
+            f"{file}: does not say how texts are cut; wanted a tokenizer.json or a SentencePiece "
+            ".model"
+        )
+    return Words(vocabulary, "recovered", judge)
+
+
+def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> None:
+    """Refuse a tokenizer whose pieces are not the entries of any of the vocabularies."""
+    pieces = tokenizer.vocabulary.stored
+    held = [sum(piece in each.positions for piece in pieces) for each in vocabularies]
+    if max(held) < len(pieces) * MOST_PIECES:
+        shares = " and ".join(
+            f"{each.name} holds only {count:,}"
+            for each, count in zip(vocabularies, held, strict=True)
+        )
+        raise VocabtoolError(
+            f"{file} cuts texts into {len(pieces):,} pieces, of which {shares}: it is not this "
+            "model's tokenizer. --name takes another vocabulary"
+        )
+
+
+def _recovered(model: str | Path, name: str | None) -> Words:
+    from vocabtool.tokenization import lookup_paths
+    from vocabtool.tokenization.subwords import is_understood, tokenizer_for
+
+    found, ways = lookup_paths.read_lookup_paths(model)
+    chosen = lookup_paths.choose(ways, found, name)
+    judge = tokenizer_for(chosen)
+    others, notes = [], list(found.warnings + lookup_paths.not_understood(ways, chosen))
+    for way in ways:
+        if way is chosen or way.text != chosen.text or not is_understood(way):
+            continue
+        try:
+            others.append(Words(way.vocabulary, "recovered", tokenizer_for(way)))
+        except VocabtoolError as error:
+            notes.append(f"left out: {error}")
+    return Words(chosen.vocabulary, "recovered", judge, tuple(others), tuple(notes))
+
+
+def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
+    from vocabtool.formats import registry
+
+    if not registry.has_graphs(model):
+        raise VocabtoolError(f"{model}: it holds words, and no graph that could be run. {RULES}")
+    from vocabtool.tokenization.instrumented_model import InstrumentedModel
+
+    return exact_words(InstrumentedModel.load(model, trust=trust), model, name)
+
+
+def exact_words(tap: InstrumentedModel, model: str | Path, name: str | None) -> Words:
+    """The words that a tapped model looks up. Raises :class:`NoVocabulary` where it looks none up.
+
+    ``model``: what was loaded with that tap; ``name``: the vocabulary, if several are looked up in.
+    """
+    from vocabtool.formats.saved_model import graph_files
+    from vocabtool.tokenization import lookup_paths
+    from vocabtool.tokenization.exact_words import is_live, judges
+
+    found, ways = lookup_paths.read_lookup_paths(model)
+    live = [way for way in ways if is_live(tap, way)]
+    chosen = lookup_paths.choose(live, found, name).vocabulary
+    with graph_files.open_graphs(model).file.open("rb") as file:
+        graph = hashlib.file_digest(file, "sha256").digest()
+    told = judges(tap, live, graph)
+    vocabularies = {way.vocabulary.name: way.vocabulary for way in reversed(live)}
+    others = tuple(
+        Words(vocabularies[other], "exact", judge)
+        for other, judge in told.items()
+        if other != chosen.name
+    )
+    return Words(chosen, "exact", told[chosen.name], others, found.warnings)
