@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vocabtool.documents.reading import Document
 from vocabtool.keywords.queries import Term
 from vocabtool.search.store import Store
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
 
@@ -88,7 +89,7 @@ class _Held(NamedTuple):
     corpus: Store
 
     @classmethod
-    def of(cls, judged: Judged, corpus: Store) -> _Held:
+    def of(cls, judged: WordLookup, corpus: Store) -> _Held:
         words = as_bytes(judged.distinct)
         plain = np.array([WORD.fullmatch(word) is not None for word in words], bool)
         texts = np.repeat(np.arange(len(judged.offsets) - 1), np.diff(judged.offsets))
