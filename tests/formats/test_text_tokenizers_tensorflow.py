@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from vocabtool.formats.pieces import Pieces
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats import flatbuffer
-from vocabtool.formats.pieces import Pieces
-from vocabtool.formats.saved_model.text_tokenizers import (
+from vocabtool.formats.saved_model.tokenizers import (
     read_fast_sentencepiece,
     read_phrase,
     read_wordpiece,

@@ -32,9 +32,9 @@ from vocabtool.embedding.shard_files import (
     check_pages,
     read_shard,
 )
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.formats import json_parsing
+from vocabtool.formats import json_file
 from vocabtool.system.checksums import checksum
 from vocabtool.system.folder_lock import locked
 from vocabtool.system.whole_file import whole_file
@@ -87,7 +87,7 @@ class Manifest:
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
-        held = json_parsing.parse(data)
+        held = json_file.parse(data)
         try:
             if held["vocabtool_manifest"] != FORMAT:
                 raise InvalidFile(f"written by another vocabtool: wanted version {FORMAT}")
@@ -237,9 +237,9 @@ def read_plan(folder: Path) -> Plan | None:
 
 def _content(file: Path) -> bytes:
     with file.open("rb") as opened:
-        data = opened.read(json_parsing.MAX_FILE + 1)
-    if len(data) > json_parsing.MAX_FILE:
-        raise InvalidFile(f"more than {json_parsing.MAX_FILE:,} bytes of JSON")
+        data = opened.read(json_file.MAX_FILE + 1)
+    if len(data) > json_file.MAX_FILE:
+        raise InvalidFile(f"more than {json_file.MAX_FILE:,} bytes of JSON")
     return data
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 from vocabtool.documents.reading import Format
 from vocabtool.embedding.inputs import Check, Input, changes, is_count
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import json_parsing
+from vocabtool.formats import json_file
 
 Dtype = Literal["float32", "float16"]
 Keeps = Literal["first", "last"]
@@ -80,7 +80,7 @@ class Plan:
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
-        held = json_parsing.parse(data)
+        held = json_file.parse(data)
         try:
             if held.pop("vocabtool_run") != FORMAT:
                 raise InvalidFile(f"written by another vocabtool: wanted version {FORMAT}")

@@ -20,7 +20,7 @@ from vocabtool.documents.opening import arrow_errors
 from vocabtool.embedding.encoding import UNKNOWN, VECTOR, Counts, Rows
 from vocabtool.embedding.inputs import is_count
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.formats import json_parsing
+from vocabtool.formats import json_file
 from vocabtool.system.whole_file import sync_folder
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def read_shard(path: Path) -> Shard:
         if facts is None:
             raise InvalidFile("a Parquet file that is no shard of `vocabtool embed`")
         try:
-            told = json_parsing.parse(facts)
+            told = json_file.parse(facts)
             run, number = told.pop("run"), told.pop("shard")
             counts = Counts.of(told)
         except (InvalidFile, TypeError, KeyError, AttributeError) as error:

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.files import map_file
-from vocabtool.formats.wire import Buffer
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.text_vectors import HEADER, ListedVectors, forget
+from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import onnx_operators, sentencepiece, wire
+from vocabtool.formats import onnx_operators, sentencepiece, wire, wire_arrays
 from vocabtool.formats.files import map_file
 from vocabtool.formats.model import Finding
 from vocabtool.formats.onnx_operators import (
@@ -26,7 +26,6 @@ from vocabtool.formats.onnx_operators import (
     list_of_strings,
 )
 from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
-from vocabtool.formats.saved_model import wire_arrays
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, is_utf8, printable
@@ -108,9 +107,9 @@ def recognise(source: Source) -> str | None:
         for number, wire_type, start in _outline(head, source.size):
             if MODEL_FIELDS.get(number) != wire_type:
                 return f"field {number} of wire type {wire_type} is none of ONNX's ModelProto"
-            if number == MODEL_GRAPH and start < len(head):
-                if head[start] & 7 != LEN or head[start] >> 3 not in GRAPH_FIELDS:
-                    return "its field 7 does not begin like a graph of ONNX"
+            begins = head[start] if number == MODEL_GRAPH and start < len(head) else None
+            if begins is not None and (begins & 7 != LEN or begins >> 3 not in GRAPH_FIELDS):
+                return "its field 7 does not begin like a graph of ONNX"
             seen.add(number)
     except InvalidFile as error:
         return f"not the framing of a protobuf: {error.what}"

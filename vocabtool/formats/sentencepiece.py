@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import wire
+from vocabtool.formats import wire, wire_arrays
 from vocabtool.formats.reader import Reader, ReadResult, Source
-from vocabtool.formats.saved_model import wire_arrays
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, numbering

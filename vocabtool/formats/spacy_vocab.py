@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_file, numpy_vectors, vocab_json
-from vocabtool.formats.model import PassedOver
 from vocabtool.formats.files import read_file, refuse_link
+from vocabtool.formats.model import PassedOver
 from vocabtool.formats.reader import ReadResult
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order

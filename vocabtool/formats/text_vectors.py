@@ -3,7 +3,7 @@
 A line is a word, then ``dim`` numbers, each behind one blank. The word may hold blanks itself
 (GloVe's ``. . .``): it is what stands before the ``dim``-th blank from the right. Layouts:
 stanfordnlp/GloVe, src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText,
-src/fasttext.cc, whose lines end in a blank. 
+src/fasttext.cc, whose lines end in a blank.
 
 Checked in every line: how many values there are, that none is empty, that the first has a digit.
 That all are numbers is checked in the lines with more blanks than values and in one line per
@@ -23,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
+from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
@@ -244,9 +246,7 @@ def _windows(file: BinaryIO, at: int) -> Iterator[tuple[int, bytes]]:
         yield at, rest + b"\n"
 
 
-def _lines(
-    window: bytes, dim: int, at: int, number: int
-) -> tuple[list[bytes], NDArray[np.int64]]:
+def _lines(window: bytes, dim: int, at: int, number: int) -> tuple[list[bytes], NDArray[np.int64]]:
     """The words of a window that begins at ``at`` with line ``number``, where their numbers begin.
 
     Most hold as many blanks as values: there the word ends at the first. The others are looked

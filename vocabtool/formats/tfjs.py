@@ -55,7 +55,8 @@ def read(document: Any, source: Source) -> ReadResult:
     """Read a model. Raises :class:`InvalidFile` where its manifest is not laid out as one."""
     warnings: list[str] = []
     findings = list(_constants(document.get("modelTopology"), source.name, warnings))
-    groups = _list(document.get("weightsManifest") or [], "weightsManifest")
+    manifest = document.get("weightsManifest")
+    groups = [] if manifest is None else _list(manifest, "weightsManifest")
     if sum(len(_list(_object(group).get("paths"), "paths")) for group in groups) > MAX_FILES:
         raise InvalidFile(f"weightsManifest: more than {MAX_FILES:,} files")
     for group in groups:
@@ -86,7 +87,9 @@ def _constants(topology: object, file: str, warnings: list[str]) -> Iterator[Fin
             name, encoded = node["name"], node["attr"]["value"]["tensor"]["stringVal"]
             where = f"modelTopology node {shown(name)}"
         except (KeyError, TypeError):
-            continue  # no constant of strings
+            continue
+        if not encoded:
+            continue  # a constant of numbers
         try:
             strings = [binascii.a2b_base64(text, strict_mode=True) for text in encoded]
         except (TypeError, ValueError) as error:

@@ -26,8 +26,8 @@ from vocabtool.formats.files import map_file
 from vocabtool.formats.flatbuffer import Table
 from vocabtool.formats.model import MIN_ENTRIES, TOO_FEW, Finding, PassedOver
 from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
-from vocabtool.formats.saved_model import graph_tokenizers
 from vocabtool.formats.saved_model.graph import Node
+from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
 from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order, printable
@@ -239,14 +239,14 @@ class TFLiteModel:
         op = operator.custom.removeprefix(FLEX)
         op = SAME_AS.get(op, op)
         options = self._bytes(operator.table, OPERATOR_CUSTOM_OPTIONS)
-        if op == graph_tokenizers.SENTENCEPIECE:
+        if op == SENTENCEPIECE:
             strings = flatbuffer.flexbuffer_strings(options)  # the operator's name, its NodeDef
             if len(strings) < 2:
                 raise InvalidFile(
                     f"{len(strings)} strings in its options, wanted a name and a NodeDef"
                 )
             data = Node.parse(strings[1], (0, len(strings[1]))).bytes_of(b"model")
-        elif op in graph_tokenizers.KINDS or op in DETOKENIZERS:
+        elif op in KINDS or op in DETOKENIZERS:
             tensors = [graph.tensor(number) for number in operator.inputs if number >= 0]
             models = [each for each in tensors if each.type in BYTES and each.buffer]
             data = self._value(models[0]) if models else b""
@@ -262,7 +262,7 @@ class TFLiteModel:
             count = len(flatbuffer.root(data).strings(WRITTEN))
             yield PassedOver(name, count, place, "what a detokenizer writes for each id")
         else:
-            yield graph_tokenizers.vocabulary_of(op, data, name, place)
+            yield vocabulary_of(op, data, name, place)
 
     def constants(self) -> Iterator[Finding]:
         """Other tensors of strings."""

@@ -201,6 +201,7 @@ def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
             raise InvalidFile(f"{what}: item {number:,} does not have the rank {number:,}")
     return [item[key] for item in listed]
 
+
 READER: Final = Reader("tiktoken ranks", _recognise, _read)
 JSON: Final = JsonReader("JSON of tiktoken ranks", _recognise_json, _read_json)
 TEKKEN: Final = JsonReader("Mistral tekken.json", _recognise_tekken, _read_tekken)

@@ -140,11 +140,12 @@ def _listed(source: Source) -> ListedVectors:
     if fasttext_bin.recognise(source) is None:
         raise UnsupportedFormat(FASTTEXT)
     tried = []
-    for format_ in (text_vectors, binary_vectors):
-        reason = format_.recognise(source)
-        if reason is None:
-            return format_.list_words(source)
-        tried.append(f"{format_.READER.format}: {reason}")
+    if (reason := text_vectors.recognise(source)) is None:
+        return text_vectors.list_words(source)
+    tried.append(f"{text_vectors.READER.format}: {reason}")
+    if (reason := binary_vectors.recognise(source)) is None:
+        return binary_vectors.list_words(source)
+    tried.append(f"{binary_vectors.READER.format}: {reason}")
     raise UnknownFormat(f"{source.file}: not a file of word vectors", tried)
 
 

@@ -28,7 +28,7 @@ from vocabtool.embedding.inputs import Input, changes, facts_of
 from vocabtool.embedding.shards import Shards, vectors_of
 from vocabtool.embedding.slabs import ID, TEXT
 from vocabtool.encoders.encoder import Encoder, Vectors
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
 from vocabtool.index import folder
 from vocabtool.index.belonging import Belonging
