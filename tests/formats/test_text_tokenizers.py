@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from vocabtool.formats.pieces import Pieces
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.saved_model.tokenizers import (
@@ -15,6 +14,7 @@ from vocabtool.formats.saved_model.tokenizers import (
     read_phrase,
     read_wordpiece,
 )
+from vocabtool.formats.sentencepiece import Pieces
 
 Read = Callable[[bytes], Pieces]
 Vector = bytes | list[int] | list[bytes]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from vocabtool.formats.pieces import Pieces
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats import flatbuffer
@@ -19,6 +18,7 @@ from vocabtool.formats.saved_model.tokenizers import (
     read_phrase,
     read_wordpiece,
 )
+from vocabtool.formats.sentencepiece import Pieces
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 INSTALL = "the oracle: pip install '.[dev]'"
