@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Unpack
+from typing import Final, NamedTuple, Unpack
 
 from vocabtool.documents.opening import STDIN
 from vocabtool.documents.options import ReadArguments, ReadOptions
@@ -21,7 +21,6 @@ from vocabtool.embedding.encoding import OWN, Counts
 from vocabtool.embedding.fitting import fitted, weights_of
 from vocabtool.embedding.folder import Folder, Manifest, opened
 from vocabtool.embedding.inputs import (
-    Check,
     Input,
     can_be_read_again,
     changes,
@@ -31,7 +30,8 @@ from vocabtool.embedding.inputs import (
 )
 from vocabtool.embedding.local_runner import Done, run_processes, run_threads
 from vocabtool.embedding.making import Made, Work
-from vocabtool.embedding.plan import Dtype, Plan
+from vocabtool.embedding.options import SHARD_ROWS, Check, Dtype, Runner
+from vocabtool.embedding.plan import Plan
 from vocabtool.embedding.reading import Reading
 from vocabtool.embedding.report import EmbedReport, Progress
 from vocabtool.embedding.shard_files import without_a_value
@@ -42,9 +42,6 @@ from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import encode, printable
 
-Runner = Literal["local", "ray"]
-
-SHARD_ROWS: Final = 65_536
 THREADS: Final[dict[EncoderKind, int]] = {
     "tensorflow": 3,  # while one batch is cut into words, another is multiplied
     "static": 2,

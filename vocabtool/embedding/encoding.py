@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from vocabtool.embedding.inputs import is_count
-from vocabtool.embedding.plan import Dtype, Plan
+from vocabtool.embedding.options import Dtype
+from vocabtool.embedding.plan import Plan
 from vocabtool.embedding.slabs import ID, TEXT, Slab
 from vocabtool.embedding.unknown_words import Unknown, UnknownWords, unknown_of
 from vocabtool.embedding.utf8 import REPLACED, as_utf8

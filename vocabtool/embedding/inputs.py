@@ -7,13 +7,12 @@ import os
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from vocabtool.documents.opening import STDIN, find
 from vocabtool.documents.reading import Sources, names_of
+from vocabtool.embedding.options import Check
 from vocabtool.errors import VocabtoolError, reading
-
-Check = Literal["stat", "content"]
 
 
 class Input(NamedTuple):

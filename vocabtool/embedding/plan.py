@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 from vocabtool.documents.reading import Format
-from vocabtool.embedding.inputs import Check, Input, changes, is_count
+from vocabtool.embedding.inputs import Input, changes, is_count
+from vocabtool.embedding.options import Check, Dtype
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_parsing
 
-Dtype = Literal["float32", "float16"]
 Keeps = Literal["first", "last"]
 
 FORMAT: Final = 1
