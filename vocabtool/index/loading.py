@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.reading import OnError, ReadLog, Skip, Sources, batches
 from vocabtool.documents.repeated_ids import RepeatedIds
+from vocabtool.embedding.columns import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.embed import THREADS
-from vocabtool.embedding.encoding import VECTOR
-from vocabtool.embedding.folder import WEIGHTS
 from vocabtool.embedding.inputs import Input, changes, facts_of
-from vocabtool.embedding.shards import Shards, vectors_of
-from vocabtool.embedding.slabs import ID, TEXT
+from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
@@ -171,7 +169,7 @@ def _parts(path: Path, writer: Writer, asked: Asked) -> list[Part]:
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
     """Size and time of each file, by the name that it is told by."""
     return tuple(
-        fact._replace(name=told)
+        replace(fact, name=told)
         for part in parts
         for fact, (told, _) in zip(facts_of(part.files, "stat"), part.files.values(), strict=True)
     )
@@ -181,7 +179,7 @@ def _plan(parts: Sequence[Part]) -> str | None:
     """What tells this load from another; ``None``: a stream, which cannot be gone on with."""
     if any(part.is_stream for part in parts):
         return None
-    inputs = [each._asdict() for each in _facts(parts)]
+    inputs = [asdict(each) for each in _facts(parts)]
     read = [part.reading._replace(on_error="raise") for part in parts]
     return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
 
