@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Unpack
 
-from vocabtool.documents.opening import STDIN
+from vocabtool.documents.files import STDIN
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, left_out
 from vocabtool.embedding import ray_runner
