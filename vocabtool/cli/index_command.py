@@ -70,7 +70,7 @@ def index_command(
         build = _build_folder(folder, files, model, given) if force else Path(folder)
         with removed_if_empty(build):
             index = _index(build, folder, files, model, {**given, "quiet": quiet})
-            kinds, held = index.snapshot().documents_store.fields, len(index)
+            kinds, held = index.snapshot().documents.fields, len(index)
             if given["existing"] == "update":
                 _refuse_lost_fields(files, kinds, given["keep"])
             with step_progress(quiet) as progress:
@@ -219,7 +219,7 @@ def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequenc
 
 def _tell_missing(index: Index, keep: Sequence[str]) -> None:
     """A kept field of which no document has a value."""
-    now = index.snapshot().documents_store.fields
+    now = index.snapshot().documents.fields
     for name in keep:
         if now.get(name, "null") == "null":
             tell(f"no document has a value in the field '{_printable(name)}'")
@@ -365,17 +365,14 @@ def _calibrate(
     held = index.calibration
     if held is not None and held.judged:
         return 0.0  # tuned on judgements, which an estimate is not to replace
-    from vocabtool.evaluation.calibrating import calibrate
+    from vocabtool.evaluation.calibrate import calibrate
 
     began = time.monotonic()
     found = calibrate(index)
     if found is not None:
-        shift = held.shift if held is not None else 0.0  # the queries are no longer at hand
-        calibration = found.calibration.shifted_by(shift)
-        index.store_calibration(calibration)
+        index.store_calibration(found.calibration)
         if not quiet:
-            kept = f"; the shift of {shift:+.2f} by earlier queries is kept" if shift else ""
-            tell(f"calibrated: the keyword leg weighs a = {calibration.a:.2f}, an estimate{kept}")
+            tell(f"calibrated: the keyword leg weighs a = {found.a:.2f}, an estimate")
     return time.monotonic() - began
 
 

@@ -1,7 +1,7 @@
 """How a text becomes the terms of the keyword leg, by our own Unicode rule.
 
 The model's rule would delete digits, join ``quick-brown`` or give pieces; it only decides which
-words are known. Where the words stand is in ``tokens.py``; here they are folded and stemmed:
+words are known. Where words stand is in ``tokens.py``; here they are folded and stemmed:
 
 - field *words*: every run of letters, digits and marks, folded (``folding.py``) and stemmed, words
   with a digit folded only. On ASCII text these are the runs ``[a-z0-9]+`` of the lower-cased text.
@@ -9,7 +9,7 @@ words are known. Where the words stand is in ``tokens.py``; here they are folded
   them the humps of runs in mixed case, so that phrases are found as if there were none:
   ``parse http header`` finds ``parseHttpHeader``; and such a run with its own ending, where its
   stem has another: ``DataFrame`` tells itself from ``DataFrames``.
-- field *surfaces*: compound tokens whole and in segments (``surfaces.py``).
+- field *surfaces*: compound tokens whole and in segments.
 
 A corpus is cut at the speed of a look-up for each chunk between blanks, since most chunks were met
 before: no token reaches over a blank, so a chunk's terms are the same in every text.
@@ -19,22 +19,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from string import punctuation
-from typing import Final, NamedTuple
+from typing import Final
+
+import unicodedataplus
 
 from vocabtool.keywords.folding import case_folded, without_marks
+from vocabtool.keywords.options import Language
 from vocabtool.keywords.queries import Term
-from vocabtool.keywords.stemming import Language, Stems
-from vocabtool.keywords.stop_words import is_stop_word
-from vocabtool.keywords.surfaces import LONGEST, surfaces_of
-from vocabtool.keywords.tokens import Span, Token, humps, is_without_blanks, runs_of, tokens
-
-__all__ = ["Cutter", "Language", "QueryWord", "Terms"]
+from vocabtool.keywords.stemming import Stems, is_stop_word
+from vocabtool.keywords.tokens import (
+    MAX_TERM,
+    Span,
+    Token,
+    humps,
+    is_without_blanks,
+    runs_of,
+    surfaces_of,
+    tokens,
+)
 
 RULE: Final = 2  # counts the versions of the rule: another one, another index
 
-REMEMBERED: Final = 1 << 17  # chunks, about 25 MB
-LONGEST_REMEMBERED: Final = 64  # characters of a chunk; longer ones hardly come again
+MAX_REMEMBERED: Final = 1 << 17  # chunks, about 25 MB
+MAX_REMEMBERED_LENGTH: Final = 64  # characters of a chunk; longer ones hardly come again
 
 # No text holds it after cutting, so it can tell the kinds of terms apart in what is remembered.
 _BETWEEN: Final = "\0"
@@ -50,7 +59,8 @@ _QUOTED: Final = re.compile(r'(?<!\w)["“”„«»]([^"“”„«»]*)["“�
 _OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
 
 
-class Terms(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Terms:
     """The terms of one text in its order, each field joined by single blanks, and how many.
 
     ``words``: what runs in mixed case add stands behind all others.
@@ -58,11 +68,12 @@ class Terms(NamedTuple):
 
     words: str
     surfaces: str
-    count: int  # type: ignore[assignment]  # hides how often a tuple holds a value: nobody asks
+    count: int
     surface_count: int
 
 
-class QueryWord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class QueryWord:
     """A word, or an identifier with all its parts, where it stands in a text.
 
     ``surface``: as it is written, from ``start`` to before ``end`` (characters).
@@ -84,6 +95,7 @@ class QueryWord(NamedTuple):
     stop: bool
     phrase: int | None
 
+    @property
     def exact(self) -> Term:
         """The one term that finds it most exactly: the whole surface, or the one word.
 
@@ -105,7 +117,8 @@ class Cutter:
         self.language: Language = language
         self._stems = Stems(language)
         self._remembered = _Chunks(self)
-        self.fingerprint = _fingerprint(self._stems)
+        unicode = unicodedataplus.unidata_version
+        self.fingerprint = f"words {RULE}, Unicode {unicode}, {self._stems.version}"
 
     def terms(self, texts: Sequence[str]) -> list[Terms]:
         """The terms of each text."""
@@ -152,7 +165,7 @@ class Cutter:
         The kinds are set apart where there is more than words.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
-        if core.isascii() and core.isalnum() and len(core) <= LONGEST:  # as below, but quickly
+        if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # as below, but quickly
             word = f"{self._stemmed(core.lower())} "
             if not humps(core):
                 return word
@@ -201,8 +214,12 @@ class Cutter:
         """Folded and stemmed; several where folding brings in what cuts (one half is 1, 2)."""
         folded = case_folded(run)
         apart = [folded] if folded.isascii() else runs_of(folded)
-        words = (without_marks(self._stemmed(word[:LONGEST])) for word in apart)
-        return [piece[:LONGEST] for word in words for piece in _pieces(word)]
+        pieces: list[str] = []
+        for word in apart:
+            bare = without_marks(self._stemmed(word[:MAX_TERM]))
+            # Taking off marks may leave what is no letter or digit.
+            pieces += [bare] if bare.isascii() and bare else runs_of(bare)
+        return [piece[:MAX_TERM] for piece in pieces]
 
     def _stemmed(self, word: str) -> str:
         if word.isalpha() or not any(map(str.isdigit, word)):
@@ -219,20 +236,15 @@ class _Chunks(dict[str, str]):
 
     def __missing__(self, chunk: str) -> str:
         terms = self._cut(chunk)
-        if len(chunk) <= LONGEST_REMEMBERED:
-            if len(self) >= REMEMBERED:
+        if len(chunk) <= MAX_REMEMBERED_LENGTH:
+            if len(self) >= MAX_REMEMBERED:
                 self.clear()
             self[chunk] = terms
         return terms
 
 
 def _written(text: str, run: Span) -> str:
-    return text[run.start : min(run.end, run.start + LONGEST)]
-
-
-def _pieces(word: str) -> list[str]:
-    """A folded word without what taking off marks left of no letter or digit."""
-    return [word] if word.isascii() and word else runs_of(word)
+    return text[run.start : min(run.end, run.start + MAX_TERM)]
 
 
 def _pairs(text: str, run: Span) -> Iterator[tuple[str, Span]]:
@@ -253,7 +265,7 @@ def _in_phrases(
     for word in words:
         while end and word.start >= end:
             number, (start, end) = next(phrases, (0, (0, 0)))
-        yield word._replace(phrase=number) if start <= word.start and word.end <= end else word
+        yield replace(word, phrase=number) if start <= word.start and word.end <= end else word
 
 
 def open_quote(query: str) -> int | None:
@@ -263,9 +275,3 @@ def open_quote(query: str) -> int | None:
         if not any(start <= found.start() < end for start, end in spans):
             return found.start()
     return None
-
-
-def _fingerprint(stems: Stems) -> str:
-    import unicodedataplus
-
-    return f"words {RULE}, Unicode {unicodedataplus.unidata_version}, {stems.version}"

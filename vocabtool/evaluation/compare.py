@@ -7,17 +7,22 @@ those of ``metrics.py``; an interval is that of the difference to ``coverage``, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.evaluation.bootstrap import Interval, intervals
-from vocabtool.evaluation.judged_queries import judgeable
-from vocabtool.evaluation.metrics import RELEVANT, Judged, ndcg, recall, reciprocal_rank
-from vocabtool.evaluation.qrels import Qrels
-from vocabtool.evaluation.queries import Query
+from vocabtool.evaluation.judgements import JudgedQuery, Qrels, with_judgements
+from vocabtool.evaluation.metrics import (
+    RELEVANT,
+    Interval,
+    Judged,
+    intervals,
+    ndcg,
+    recall,
+    reciprocal_rank,
+)
 from vocabtool.search.hits import Hits
 from vocabtool.search.settings import FUSIONS, Fusion, Settings
 
@@ -32,10 +37,11 @@ SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 REFERENCE: Final[Fusion] = Settings().fusion
 DEPTH: Final = 100
 MRR_DEPTH: Final = 10
-PURE: Final = "without vectors of the queries only keywords can be judged: give vectors"
+KEYWORDS_ONLY: Final = "without vectors of the queries only keywords can be judged: give vectors"
 
 
-class Scored(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FusionScore:
     """A fusion on some of the queries.
 
     ``measures``: the means. ``differences``: to ``coverage``, with intervals of 95 %; of
@@ -57,13 +63,13 @@ class Evaluation:
     that the model does not know and the corpus holds. ``notes``: what was left out.
     """
 
-    rows: tuple[Scored, ...]
+    rows: tuple[FusionScore, ...]
     queries: int
     unknown: int
     seed: int
     notes: tuple[str, ...]
 
-    def of(self, fusion: Fusion, split: Split = "all") -> Scored:
+    def of(self, fusion: Fusion, split: Split = "all") -> FusionScore:
         """One row. Raises ``KeyError`` where there is none."""
         for row in self.rows:
             if (row.fusion, row.split) == (fusion, split):
@@ -72,21 +78,14 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        rows = [
-            {
-                **row._asdict(),
-                "measures": dict(row.measures),
-                "differences": {name: each._asdict() for name, each in row.differences.items()},
-            }
-            for row in self.rows
-        ]
-        told = {"queries": self.queries, "unknown": self.unknown, "seed": self.seed}
-        return {**told, "rows": rows, "notes": list(self.notes)}
+        facts = asdict(self)
+        rows, notes = list(facts.pop("rows")), list(facts.pop("notes"))
+        return {**facts, "rows": rows, "notes": notes}
 
 
 def evaluate(
     index: Index,
-    queries: Sequence[Query],
+    queries: Sequence[JudgedQuery],
     qrels: Qrels,
     *,
     vectors: NDArray[Any] | None = None,
@@ -100,7 +99,7 @@ def evaluate(
     Raises :class:`VocabtoolError` where no query has a relevant document, ``ValueError`` for a
     number of vectors that is not that of the queries.
     """
-    chosen = judgeable(queries, qrels)
+    chosen = with_judgements(queries, qrels)
     given = chosen.vectors(index, vectors)
     fusions = FUSIONS if given is not None else ("keyword",)
     texts = [query.text for query in chosen.queries]
@@ -109,15 +108,28 @@ def evaluate(
         for fusion in fusions
     }
     if given is None:
-        chosen.notes.append(PURE)
-    chosen.notes.extend(_missing(index, chosen.judged))
-    values = {fusion: _values(found, chosen.judged) for fusion, found in hits.items()}
-    unknown = np.array([_is_unknown(found) for found in hits.get(REFERENCE, hits["keyword"])])
-    rows = _rows(values, unknown, seed)
-    return Evaluation(rows, len(texts), int(unknown.sum()), seed, tuple(chosen.notes))
+        chosen.notes.append(KEYWORDS_ONLY)
+    chosen.notes.extend(_missing_documents(index, chosen.judged))
+    values = {
+        fusion: np.array([_measure(*each) for each in zip(found, chosen.judged, strict=True)])
+        for fusion, found in hits.items()
+    }
+    # Queries whose search the weight of an unknown word changed.
+    unknown = np.array([bool(each.query.m) for each in hits.get(REFERENCE, hits["keyword"])])
+    masks: dict[Split, NDArray[np.bool_]] = {
+        "all": np.ones(len(unknown), np.bool_),
+        "unknown": unknown,
+        "known": ~unknown,
+    }
+    rows: list[FusionScore] = []
+    for split in SPLITS:
+        if masks[split].any():
+            part = {fusion: each[masks[split]] for fusion, each in values.items()}
+            rows += _score_split(part, split, seed)
+    return Evaluation(tuple(rows), len(texts), int(unknown.sum()), seed, tuple(chosen.notes))
 
 
-def _missing(index: Index, judged: Sequence[Judged]) -> list[str]:
+def _missing_documents(index: Index, judged: Sequence[Judged]) -> list[str]:
     """What is relevant and cannot be found: perhaps ids of another kind."""
     relevant = {name for each in judged for name, gain in each.items() if gain >= RELEVANT}
     missing = [name for name in sorted(relevant) if name not in index]
@@ -129,47 +141,16 @@ def _missing(index: Index, judged: Sequence[Judged]) -> list[str]:
     ]
 
 
-def _values(hits: Sequence[Hits], judged: Sequence[Judged]) -> NDArray[np.float64]:
-    """Shape (queries, measures)."""
-    return np.array(
-        [
-            _measured([hit.id for hit in found], each)
-            for found, each in zip(hits, judged, strict=True)
-        ]
-    )
-
-
-def _measured(ranked: Sequence[str], judged: Judged) -> tuple[float, float, float]:
+def _measure(hits: Hits, judged: Judged) -> tuple[float, float, float]:
     """In the order of :data:`MEASURES`."""
-    return (
-        ndcg(ranked, judged),
-        recall(ranked, judged, DEPTH),
-        reciprocal_rank(ranked, judged, MRR_DEPTH),
-    )
+    ranked = [hit.id for hit in hits]
+    found = recall(ranked, judged, DEPTH)
+    return ndcg(ranked, judged), found, reciprocal_rank(ranked, judged, MRR_DEPTH)
 
 
-def _is_unknown(hits: Hits) -> bool:
-    """Whether the weight of an unknown word changed the search."""
-    return bool(hits.query.m)
-
-
-def _rows(
-    values: Mapping[Fusion, NDArray[np.float64]], unknown: NDArray[np.bool_], seed: int
-) -> tuple[Scored, ...]:
-    masks: dict[Split, NDArray[np.bool_]] = {
-        "all": np.ones(len(unknown), np.bool_),
-        "unknown": unknown,
-        "known": ~unknown,
-    }
-    rows: list[Scored] = []
-    for split in SPLITS:
-        if masks[split].any():
-            part = {fusion: each[masks[split]] for fusion, each in values.items()}
-            rows += _split(part, split, seed)
-    return tuple(rows)
-
-
-def _split(values: Mapping[Fusion, NDArray[np.float64]], split: Split, seed: int) -> list[Scored]:
+def _score_split(
+    values: Mapping[Fusion, NDArray[np.float64]], split: Split, seed: int
+) -> list[FusionScore]:
     """One row for each fusion; all differences are resampled together."""
     others = [fusion for fusion in values if fusion != REFERENCE and REFERENCE in values]
     apart: dict[Fusion, list[Interval]] = {}
@@ -180,7 +161,7 @@ def _split(values: Mapping[Fusion, NDArray[np.float64]], split: Split, seed: int
             start = place * len(MEASURES)
             apart[fusion] = found[start : start + len(MEASURES)]
     return [
-        Scored(
+        FusionScore(
             fusion,
             split,
             len(each),
