@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.documents.rows import bounds
+from vocabtool.documents.batch import bounds
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import is_utf8
 

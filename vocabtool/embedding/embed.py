@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, Unpack
 
-from vocabtool.documents.opening import STDIN
+from vocabtool.documents.files import STDIN
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, left_out
 from vocabtool.embedding.columns import RESERVED, Dtype

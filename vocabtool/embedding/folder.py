@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
-from vocabtool.documents.rows import ReadLog
+from vocabtool.documents.batch import ReadLog
 from vocabtool.embedding.plan import Plan
 from vocabtool.embedding.shard_files import NAMES, PART, Shard, read_row_groups, read_shard
 from vocabtool.embedding.shards import MANIFEST, RUN, WEIGHTS, Manifest, read_manifest, read_plan

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
-from vocabtool.documents.opening import STDIN, find
+from vocabtool.documents.files import STDIN, find
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, names_of
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from vocabtool.documents.rows import Skip
+from vocabtool.documents.batch import Skip
 from vocabtool.embedding.shard_files import Counts
 
 

@@ -19,7 +19,7 @@ from typing import IO, Final
 import pyarrow as pa
 from pyarrow import parquet
 
-from vocabtool.documents.opening import arrow_errors
+from vocabtool.documents.files import arrow_errors
 from vocabtool.embedding.columns import UNKNOWN, VECTOR
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import json_parsing

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.documents.rows import Batch, bounds
+from vocabtool.documents.batch import Batch, bounds
 from vocabtool.embedding.columns import (
     ID,
     REPLACE,

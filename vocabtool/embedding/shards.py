@@ -17,8 +17,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import parquet
 
-from vocabtool.documents.opening import arrow_errors
-from vocabtool.documents.rows import Document, Skip
+from vocabtool.documents.batch import Document, Skip
+from vocabtool.documents.files import arrow_errors
 from vocabtool.embedding.columns import ID, TEXT, UNKNOWN, VECTOR, Vectors, shard_schema, vectors_of
 from vocabtool.embedding.plan import Plan
 from vocabtool.embedding.shard_files import NAME, Counts, Shard, read_row_groups, read_shard

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.documents.duplicates import SeenIds
 from vocabtool.documents.reading import OnError, ReadLog, Skip, Sources, batches
-from vocabtool.documents.repeated_ids import RepeatedIds
 from vocabtool.embedding.columns import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.inputs import Input, changes, facts_of
@@ -228,8 +228,7 @@ class _Loading:
             self._held = Held(before, writer.row_sources() > 0)
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         several = sum(len(part.sources) for part in parts) > 1
-        self._ids = RepeatedIds() if several else None
-        self._compared_ids = 0
+        self._ids = SeenIds() if several else None
         self._log = ReadLog()
         self._read = start
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
@@ -366,9 +365,7 @@ class _Loading:
         """Which documents are of ids that no FILE had which was read before: shape (n,)."""
         chosen = np.ones(rows.rows, np.bool_)
         if self._ids is not None:
-            places = np.arange(self._compared_ids, self._compared_ids + rows.rows)
-            chosen[self._ids.add(rows.ids, places).rows] = False
-            self._compared_ids += rows.rows
+            chosen[self._ids.add(rows.ids, "", np.arange(rows.rows))] = False
             self._log.repeated.count += int(np.count_nonzero(~chosen))
         return chosen
 

@@ -8,7 +8,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.documents.opening import find
+from vocabtool.documents.files import find
 from vocabtool.documents.reading import Sources, left_out, names_of
 from vocabtool.embedding.inputs import can_be_read_again, files_outside
 from vocabtool.embedding.shards import RUN
