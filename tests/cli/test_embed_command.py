@@ -16,8 +16,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.counted_letters import write_corpus
-from vocabtool.embedding.encoding import Counts
 from vocabtool.embedding.report import EmbedReport, Progress
+from vocabtool.embedding.shard_files import Counts
 from vocabtool.reports import embedding
 
 MODEL = "python:tests.counted_letters:encode"

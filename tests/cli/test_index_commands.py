@@ -10,7 +10,6 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -18,7 +17,7 @@ import pytest
 from tests.builders.small_corpus import Pieces
 from tests.conftest import ROOT
 from vocabtool.cli import index as index_command
-from vocabtool.evaluation import calibrating
+from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.index import folder
 from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
@@ -477,7 +476,7 @@ def test_the_report_of_one_document(index: str) -> None:
 def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The speed is of what was added; models of pieces begin with another weight."""
     opened = Index.open(index)
-    monkeypatch.setattr(opened.snapshot(), "knowledge", Pieces(2))
+    monkeypatch.setattr(opened.snapshot(), "known_words", Pieces(2))
     report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
     told = list(lines(opened, report, Took(7.0, 4.5)))
     done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
@@ -518,33 +517,9 @@ def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(calibrating, "calibrate", made)
     opened = Index.open(index)
     for judged, calls in ((50, 0), (0, 1)):
-        opened.store_calibration(Calibration(0.3, 0.3, 0.0, judged, 4, 0))
+        opened.store_calibration(Calibration(0.3, judged, 4, 0))
         index_command._calibrate(opened, 0, True, ADDED, quiet=True)
         assert made.calls == calls
-
-
-@pytest.mark.parametrize(("shift", "a"), [(-0.15, 0.65), (0.5, 1.0), (0.0, 0.8)])
-def test_what_queries_shifted_is_kept(
-    index: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    shift: float,
-    a: float,
-) -> None:
-    """Documents added later move the estimate by documents; the queries are no longer at hand."""
-    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 1)
-    found = SimpleNamespace(calibration=Calibration(0.8, 0.8, 0.0, 0, 4, 0))
-    monkeypatch.setattr(calibrating, "calibrate", lambda index: found)
-    opened = Index.open(index)
-    opened.store_calibration(Calibration(0.3 + shift, 0.3, shift, 0, 4, 0))
-    index_command._calibrate(opened, 0, True, ADDED, quiet=False)
-    kept = Index.open(index).calibration
-    assert kept is not None
-    assert kept.a == pytest.approx(a)
-    assert (kept.a0, kept.shift) == (0.8, shift)
-    told = capsys.readouterr().err
-    assert f"a = {a:.2f}, an estimate" in told
-    assert ("by earlier queries is kept" in told) == (shift != 0)
 
 
 @pytest.mark.parametrize(
@@ -567,7 +542,7 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
     monkeypatch.setattr(calibrating, "calibrate", made)
     opened = Index.open(index)
     if known is not None:
-        opened.store_calibration(Calibration(0.3, 0.3, 0.0, 0, 4, 0))
+        opened.store_calibration(Calibration(0.3, 0, 4, 0))
         assert opened.calibration is not None
         assert opened.calibration.documents == 4
         held = replace(opened.calibration, documents=known)

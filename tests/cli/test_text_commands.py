@@ -25,7 +25,7 @@ import pytest
 
 from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
-from vocabtool.cli.oov import BATCH_BYTES
+from vocabtool.cli.oov import COUNT_BYTES
 from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.strings import Lower, SplitWhitespace
 
@@ -298,7 +298,7 @@ def test_the_same_bytes_for_any_threads(output: str, here: Path, tmp_path: Path)
     corpus = tmp_path / "corpus.txt"
     lines = [f"the w{number % 997} Word{number * 7 % 1013} x\n" for number in range(400_000)]
     corpus.write_text("".join(lines))  # more than one batch
-    assert corpus.stat().st_size > BATCH_BYTES
+    assert corpus.stat().st_size > COUNT_BYTES
     found = set()
     for number in ("1", "2", "4", "4"):
         page = tmp_path / f"{number}.html"
@@ -709,7 +709,7 @@ def test_a_killed_report_leaves_nothing(here: Path, tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stderr=pipe, cwd=here, env=environ) as process:
         assert process.stdin is not None
-        while fed < 3 * BATCH_BYTES:  # it has counted some when it has taken so much
+        while fed < 3 * COUNT_BYTES:  # it has counted some when it has taken so much
             fed += process.stdin.write(b"the cat xapian\n" * 4096)
         process.kill()
     assert process.returncode == -signal.SIGKILL

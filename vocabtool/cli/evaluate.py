@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import print_report, usage_errors
+from vocabtool.evaluation.options import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-CALIBRATION_SAMPLE: Final = 250  # documents
-SELF_CHECK_SAMPLE: Final = 200
 
 QUERIES = gather(
     "queries",
@@ -70,8 +68,8 @@ def eval_command(
     With --queries and --qrels: nDCG@10, recall@100 and MRR@10, over all queries and split by
     whether they hold a word that the model does not know. With --self-check: known documents.
     """
-    from vocabtool.evaluation.comparing import evaluate
-    from vocabtool.evaluation.known_items import self_check as check
+    from vocabtool.evaluation.compare import evaluate
+    from vocabtool.evaluation.self_check import self_check as check
     from vocabtool.reports import evaluation_report as report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
@@ -112,12 +110,11 @@ def calibrate_command(
 ) -> int:
     """Find how much the keyword leg of the index in DIR weighs, and keep it there.
 
-    Without judgements: from the documents themselves, with queries made of them; --queries adds
-    what people ask, unjudged. With --qrels it is tuned on judged queries by cross-validation.
+    Without judgements: from the documents themselves, with queries made of them. With --queries and
+    --qrels it is tuned on judged queries by cross-validation.
     """
-    from vocabtool.evaluation.calibrating import FEWEST, calibrate
-    from vocabtool.evaluation.queries import read_queries
-    from vocabtool.evaluation.tuning import tune
+    from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
+    from vocabtool.evaluation.tune import tune
     from vocabtool.reports import evaluation_report as report
     from vocabtool.system.telling import tell
 
@@ -129,13 +126,16 @@ def calibrate_command(
         else:
             if queries["vectors"] is not None:
                 raise click.UsageError("--vectors is for judged queries: give --qrels")
-            file = queries["queries"]
-            unjudged = [query.text for query in read_queries(file)] if file else []
-            found = calibrate(index, unjudged, sample=sample, seed=queries["seed"])
+            if queries["queries"] is not None:
+                raise click.UsageError(
+                    "--queries is for judged queries: give --qrels. Unjudged queries no longer "
+                    "shift the weight: leave them out"
+                )
+            found = calibrate(index, sample=sample, seed=queries["seed"])
             if found is None:
                 tell(
-                    f"fewer than {FEWEST} documents of three sentences and 15 words were found: "
-                    "nothing can be said"
+                    f"fewer than {MIN_SAMPLE} documents of three sentences and 15 words were "
+                    "found: nothing can be said"
                 )
                 return 1
             calibration, data = found.calibration, found.to_dict()
@@ -148,8 +148,7 @@ def calibrate_command(
 
 def _judged(queries: dict[str, Any]) -> tuple[Any, Any]:
     """Queries and their judgements."""
-    from vocabtool.evaluation.qrels import read_qrels
-    from vocabtool.evaluation.queries import read_queries
+    from vocabtool.evaluation.judgements import read_qrels, read_queries
 
     if queries["queries"] is None or queries["qrels"] is None:
         raise click.UsageError("--queries and --qrels go together")
@@ -157,7 +156,7 @@ def _judged(queries: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _vectors_and_seed(queries: dict[str, Any]) -> dict[str, Any]:
-    from vocabtool.evaluation.query_vectors import read_query_vectors
+    from vocabtool.evaluation.judgements import read_query_vectors
 
     file = queries["vectors"]
     vectors: NDArray[Any] | None = read_query_vectors(file) if file is not None else None

@@ -206,7 +206,7 @@ def index_command(
             if index is None:
                 shape |= {"memory": filling["memory"]}
                 index = _create(build, folder, files, model, options, shape, read, quiet)
-            kinds, held = index.snapshot().documents_store.fields, len(index)
+            kinds, held = index.snapshot().documents.fields, len(index)
             if existing == "update":
                 _refuse_lost_fields(files, kinds, read["keep"])
             with step_progress(quiet) as progress:
@@ -331,7 +331,7 @@ def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequenc
 
 def _tell_missing(index: Index, keep: Sequence[str]) -> None:
     """A kept field of which no document has a value."""
-    now = index.snapshot().documents_store.fields
+    now = index.snapshot().documents.fields
     for name in keep:
         if now.get(name, "null") == "null":
             tell(f"no document has a value in the field '{_printable(name)}'")
@@ -388,8 +388,8 @@ def _create(
     quiet: bool,
 ) -> Index:
     """A new index, perhaps built beside the one of that folder."""
-    from vocabtool.embedding.fitting import not_empty, sample
-    from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside
+    from vocabtool.documents import ReadOptions
+    from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside, sample
     from vocabtool.index.index import Index
     from vocabtool.index.loading import weights_in
     from vocabtool.index.named_files import shards_in
@@ -407,7 +407,8 @@ def _create(
     elif can_be_read_again(found := files_outside(list(files), Path(folder))):
         first = _first(found or [], read)
         facts_of(found or (), "stat")  # the others are there, too
-        texts = not_empty(sample(found or [], read["field"], read["format"]), files)
+        options_of_files = ReadOptions(field=read["field"], format=read["format"])
+        texts = sample(found or [], options_of_files)
         if not quiet:
             _tell_ids(first, read)
     options = {name: value for name, value in options.items() if value is not None}
@@ -473,17 +474,14 @@ def _calibrate(
     held = index.calibration
     if held is not None and held.judged:
         return 0.0  # tuned on judgements, which an estimate is not to replace
-    from vocabtool.evaluation.calibrating import calibrate
+    from vocabtool.evaluation.calibrate import calibrate
 
     began = time.monotonic()
     found = calibrate(index)
     if found is not None:
-        shift = held.shift if held is not None else 0.0  # the queries are no longer at hand
-        calibration = found.calibration.shifted_by(shift)
-        index.store_calibration(calibration)
+        index.store_calibration(found.calibration)
         if not quiet:
-            kept = f"; the shift of {shift:+.2f} by earlier queries is kept" if shift else ""
-            tell(f"calibrated: the keyword leg weighs a = {calibration.a:.2f}, an estimate{kept}")
+            tell(f"calibrated: the keyword leg weighs a = {found.a:.2f}, an estimate")
     return time.monotonic() - began
 
 

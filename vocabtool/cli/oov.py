@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vocabtool.oov.report import OovReport
     from vocabtool.tokenization.words import Words
 
-BATCH_BYTES: Final = 2 << 20  # of text counted together: larger batches hold fewer distinct words
+COUNT_BYTES: Final = 2 << 20  # of text counted together: larger batches hold fewer distinct words
 
 Mask = Literal["known", "unknown"]
 ReportFormat = Literal["table", "json", "csv", "parquet"]
@@ -106,7 +106,7 @@ def oov_command(
     A FILE holds one document a line, or is .jsonl, .csv, .tsv or .parquet, perhaps .gz or .zst;
     a glob in quotes is a FILE too, and - is standard input.
     """
-    from vocabtool.documents.reading import SIZE, ReadLog, ReadOptions, batches, left_out
+    from vocabtool.documents.reading import BATCH_BYTES, ReadLog, ReadOptions, batches, left_out
     from vocabtool.oov.counter import OovCounter
     from vocabtool.reports import words_report
     from vocabtool.system.allocation import share_one_heap
@@ -120,7 +120,7 @@ def oov_command(
     if mask is not None or not _tells_the_rule(output, file):
         tell(words_report.rule_line(words))
     log, notes = ReadLog(), left_out([*files])
-    size = SIZE if mask is not None else BATCH_BYTES
+    size = BATCH_BYTES if mask is not None else COUNT_BYTES
     documents = watch(batches(files, ReadOptions(**read), log=log, size=size))
     if mask is not None:
         _print_masked(words, documents, mask, file, files)

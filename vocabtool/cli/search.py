@@ -12,7 +12,7 @@ import click
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import refuse_nothing, standard_output, usage_errors
-from vocabtool.search.settings import EMPTY_HANDS, FUSIONS, PHRASES
+from vocabtool.search.settings import FUSIONS, NO_RESULTS, PHRASES
 from vocabtool.system.telling import tell
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ SETTINGS = gather(
     ),
     click.option(
         "--empty",
-        type=click.Choice(EMPTY_HANDS),
+        type=click.Choice(NO_RESULTS),
         default="nothing",
         show_default=True,
         help="What to show where no word of the query is known or found.",
@@ -138,7 +138,7 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
         return
     # Whatever the locale, and a line that is not UTF-8 leaves the others be.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
-    from vocabtool.keywords.cutting import open_quote
+    from vocabtool.keywords.cutter import open_quote
     from vocabtool.system.parallel import in_batches
 
     count = 0
@@ -155,7 +155,7 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
 def _refuse_open_quote(query: str, place: str = "") -> None:
     """Raise :class:`InvalidCondition`: what was meant to be a phrase is not known."""
     from vocabtool.errors import InvalidCondition
-    from vocabtool.keywords.cutting import open_quote
+    from vocabtool.keywords.cutter import open_quote
 
     position = open_quote(query)
     if position is not None:
