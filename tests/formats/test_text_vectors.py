@@ -260,7 +260,7 @@ CHILD = """
 import re, sys
 import vocabtool
 try:
-    print(len(vocabtool.vocabularies(sys.argv[1])[0]))
+    print(len(vocabtool.WordVectors.open(sys.argv[1])))
 except (vocabtool.InvalidFile, vocabtool.UnknownFormat):
     print(0)
 print(int(re.search("VmHWM:\\\\s*(\\\\d+)", open("/proc/self/status").read())[1]) / 1024)
