@@ -442,7 +442,7 @@ def test_rwkv(tokens: list[str | bytes], newline: bytes) -> None:
 def test_rwkv_world() -> None:
     """The one vocabulary that there is, as the package reads it, and no rule."""
     rwkv = pytest.importorskip("rwkv.rwkv_tokenizer", reason="the oracle is rwkv itself")
-    file = Path(rwkv.__file__).with_name("rwkv_v20230424.txt")
+    file = Path(rwkv.__file__).with_name("rwkv_vocab_v20230424.txt")
     vocabulary = vocabtool.extract(file)
     read = rwkv.TRIE_TOKENIZER(str(file)).idx2token
     assert [(number, token) for token, number in pairs(vocabulary)] == [*read.items()]
@@ -521,7 +521,7 @@ def test_real_files(shared: Path) -> None:
     packed = vocabtool.extract(tflite / "test_model_nl_classifier_with_regex_tokenizer.tflite")
     assert pairs(words) == pairs(packed)
     assert (words.id_of("the"), words.entry_of(2)) == (4, "<UNKNOWN>")
-    rwkv = vocabtool.extract(shared / "files" / "rwkv" / "rwkv_v20230424.txt")
+    rwkv = vocabtool.extract(shared / "files" / "rwkv" / "rwkv_vocab_v20230424.txt")
     assert (rwkv.id_of(b"\xff"), rwkv.id_of(" the"), len(rwkv)) == (256, 22_590, 65_529)
 
 
