@@ -48,7 +48,7 @@ from vocabtool.index import index as index_module
 from vocabtool.index.index import Index
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot
-from vocabtool.index.verifying import Verified, verified
+from vocabtool.index.maintenance import Verified, verify as verified
 from vocabtool.keywords.tantivy_engine import TantivyReader
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.searching import search

@@ -70,7 +70,7 @@ def index_command(
         build = _build_folder(folder, files, model, given) if force else Path(folder)
         with removed_if_empty(build):
             index = _index(build, folder, files, model, {**given, "quiet": quiet})
-            kinds, held = index.snapshot().documents_store.fields, len(index)
+            kinds, held = index.manifest.fields, len(index)
             if given["existing"] == "update":
                 _refuse_lost_fields(files, kinds, given["keep"])
             with step_progress(quiet) as progress:
@@ -174,8 +174,7 @@ def _build_folder(
     A stream cannot be gone on with: what was built of one is removed.
     """
     from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside
-    from vocabtool.index import replacing
-    from vocabtool.index.folder import is_index, refuse_others
+    from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
 
     path = Path(folder)
     if not is_index(path):
@@ -185,9 +184,9 @@ def _build_folder(
     is_file = model is not None and Path(model).is_file()
     facts = facts_of([*found, model] if model is not None and is_file else found, "stat")
     told = json.dumps([facts, model, sorted(given.items())], default=str)
-    build = replacing.build_folder(path, told)
+    build = build_folder(path, told)
     if not can_be_read_again(found):
-        replacing.remove(build)
+        remove_build(build)
     return build
 
 
@@ -205,7 +204,7 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 
 def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequence[str]) -> None:
     """Documents are put in the place of others whole; what ``embed`` wrote brings its fields."""
-    from vocabtool.index.named_files import shards_in
+    from vocabtool.index.sources import shards_in
 
     lost = [name for name in held if name not in keep]
     if lost and shards_in(files) is None:
@@ -219,7 +218,7 @@ def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequenc
 
 def _tell_missing(index: Index, keep: Sequence[str]) -> None:
     """A kept field of which no document has a value."""
-    now = index.snapshot().documents_store.fields
+    now = index.manifest.fields
     for name in keep:
         if now.get(name, "null") == "null":
             tell(f"no document has a value in the field '{_printable(name)}'")
@@ -230,12 +229,11 @@ def _index(
 ) -> Index:
     """The index that is in a folder, or a new one, perhaps built beside the one of that folder."""
     from vocabtool.errors import InvalidFile, NotFound, OtherModel
-    from vocabtool.index import replacing
-    from vocabtool.index.folder import MANIFEST
+    from vocabtool.index.folder import is_index, remove_build
     from vocabtool.index.index import Index
 
     options = _encoder_options(given)
-    if (build / MANIFEST).exists():
+    if is_index(build):
         try:
             index = Index.open(build, model, **options)
             if build == Path(folder):
@@ -247,7 +245,7 @@ def _index(
             if build == Path(folder):
                 raise
     if build != Path(folder):
-        replacing.remove(build)
+        remove_build(build)
     shape = {name: given[name] for name in (*CREATED, "memory")}
     dim, sample = None, None
     if model is None:
@@ -262,7 +260,7 @@ def _index(
         from vocabtool.embedding.fitting import sample as sample_of
         from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside
         from vocabtool.index.loading import weights_in
-        from vocabtool.index.named_files import shards_in
+        from vocabtool.index.sources import shards_in
 
         shards = shards_in(list(files))
         if shards is not None:
@@ -341,7 +339,7 @@ def _encoder_options(given: dict[str, Any]) -> dict[str, Any]:
 
 def _dim_of_shards(files: tuple[str, ...]) -> int:
     from vocabtool.embedding.shards import Shards
-    from vocabtool.index.named_files import shards_in
+    from vocabtool.index.sources import shards_in
 
     shards = shards_in(list(files))
     if shards is None:

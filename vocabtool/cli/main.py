@@ -115,7 +115,7 @@ def _run() -> int:
 def _tell_what_helps(error: Exception) -> None:
     """Against damage of an index."""
     if isinstance(error, InvalidFile) and error.file is not None:
-        from vocabtool.index.mending import advice
+        from vocabtool.index.folder import advice
 
         told = advice(error.file)
         if told is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -116,7 +117,7 @@ class Altered:
     def stored(self, rows: Rows) -> list[Stored]:
         """The documents, the copy with its own text."""
         return [
-            document._replace(text=self._copy.text) if row == self._copy.row else document
+            replace(document, text=self._copy.text) if row == self._copy.row else document
             for row, document in zip(rows.tolist(), self._corpus.stored(rows), strict=True)
         ]
 

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.documents.rows import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
@@ -20,12 +21,7 @@ from vocabtool.system.ranked import Near, Ranked, Rows
 Among = NDArray[np.bool_]  # shape (rows,): which rows may be found
 
 
-class Stored(NamedTuple):
-    """A document as it was added."""
-
-    id: str
-    text: str
-    fields: Mapping[str, Any]
+Stored = Document  # as it was added
 
 
 class Corpus(Protocol):
