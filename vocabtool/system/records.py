@@ -96,9 +96,9 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
     if origin in (Union, UnionType):
         if type(value) in arguments:
             return value
-        kinds = [each for each in arguments if each is not NoneType]
-        if len(kinds) == 1:
-            return _decode(kinds[0], value, name)
+        others = [each for each in arguments if each is not NoneType]
+        if len(others) == 1:
+            return _decode(others[0], value, name)
     if origin is Literal and value in arguments:
         return value
     if origin is tuple and isinstance(value, list):
