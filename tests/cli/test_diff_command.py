@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.test_text_commands import on_terminal, run
 from vocabtool.cli import command_streams, diff_command
-from vocabtool.comparison.folding import FOLDS
+from vocabtool.comparison.options import FOLDS
 from vocabtool.documents import reading as documents
 from vocabtool.reports.comparison.rows import HELD_BY, Only
 

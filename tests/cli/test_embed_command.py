@@ -23,8 +23,7 @@ from vocabtool.embedding.encoding import Counts
 from vocabtool.embedding.inputs import Check
 from vocabtool.embedding.plan import Dtype
 from vocabtool.embedding.report import EmbedReport, Progress
-from vocabtool.encoders.encoder import EncoderKind
-from vocabtool.encoders.static_weights import Weighting
+from vocabtool.encoders.choices import EncoderKind, Weighting
 
 MODEL = "python:tests.counted_letters:encode"
 

@@ -10,24 +10,24 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
 
 from tests.builders.small_corpus import Pieces
+from tests.builders.small_indexes import set_manifest
 from tests.conftest import ROOT
-from vocabtool.cli import evaluation_commands, index_command, index_options, search_command
-from vocabtool.evaluation import calibrating, known_items
+from vocabtool.cli import index_command, index_options, search_command
+from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.index import configuration, folder, loading
+from vocabtool.index.folder import advice
 from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
-from vocabtool.index.mending import advice
 from vocabtool.index.vectors.metric import Metric, StoredType
 from vocabtool.index.writer import OnExisting
 from vocabtool.reports.index_report import Took, lines
 from vocabtool.search.calibration import Calibration
-from vocabtool.search.settings import EmptyHands, Fusion, Phrases, Settings
+from vocabtool.search.settings import Fusion, NoResults, Phrases, Settings
 
 MODEL = str(ROOT / "data" / "small_glove.txt")
 ROWS = [
@@ -99,10 +99,8 @@ def test_choices_are_those_of_the_library() -> None:
     assert configuration.EXACT_BELOW == index_options.EXACT_BELOW
     assert loading.COMMIT_ROWS == index_options.COMMIT_ROWS
     assert get_args(Fusion) == search_command.FUSIONS
-    assert get_args(EmptyHands) == search_command.EMPTY
+    assert get_args(NoResults) == search_command.EMPTY
     assert get_args(Phrases) == search_command.PHRASES
-    assert calibrating.SAMPLE == evaluation_commands.SAMPLE
-    assert known_items.SAMPLE == evaluation_commands.CHECKED
     told = {option.name: option.default for option in search_command.search_command.params}
     named = ("fusion", "boost", "code_boost", "k_rrf", "depth", "guarantee", "phrases", "empty")
     assert {name: told[name] for name in named} == {name: getattr(shipped, name) for name in named}
@@ -279,9 +277,9 @@ def test_a_load_that_is_half_done_is_told(index: str) -> None:
     """The index is whole, but it is not all that was meant to be in it."""
     whole = f"{index}: whole: 4 documents in both legs, vectors: all compared\n"
     assert fine("verify", index) == whole
-    held = folder.read_manifest(Path(index))
+    held = Index.open(index).manifest
     assert held.load is not None
-    folder.commit(Path(index), replace(held, load=held.load._replace(finished=False)))
+    set_manifest(Path(index), replace(held, load=replace(held.load, finished=False)))
     told = "a load is not at its end: where it was stopped, the same command goes on\n"
     assert fine("verify", index) == whole + told
 
@@ -498,7 +496,7 @@ def test_the_report_of_one_document(index: str) -> None:
 def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The speed is of what was added; models of pieces begin with another weight."""
     opened = Index.open(index)
-    monkeypatch.setattr(opened.snapshot(), "knowledge", Pieces(2))
+    monkeypatch.setattr(opened.snapshot(), "known_words", Pieces(2))
     report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
     told = list(lines(opened, report, Took(7.0, 4.5)))
     done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
@@ -539,33 +537,9 @@ def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(calibrating, "calibrate", made)
     opened = Index.open(index)
     for judged, calls in ((50, 0), (0, 1)):
-        opened.store_calibration(Calibration(0.3, 0.3, 0.0, judged, 4, 0))
+        opened.store_calibration(Calibration(0.3, judged, 4, 0))
         index_command._calibrate(opened, 0, True, ADDED, quiet=True)
         assert made.calls == calls
-
-
-@pytest.mark.parametrize(("shift", "a"), [(-0.15, 0.65), (0.5, 1.0), (0.0, 0.8)])
-def test_what_queries_shifted_is_kept(
-    index: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    shift: float,
-    a: float,
-) -> None:
-    """Documents added later move the estimate by documents; the queries are no longer at hand."""
-    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 1)
-    found = SimpleNamespace(calibration=Calibration(0.8, 0.8, 0.0, 0, 4, 0))
-    monkeypatch.setattr(calibrating, "calibrate", lambda index: found)
-    opened = Index.open(index)
-    opened.store_calibration(Calibration(0.3 + shift, 0.3, shift, 0, 4, 0))
-    index_command._calibrate(opened, 0, True, ADDED, quiet=False)
-    kept = Index.open(index).calibration
-    assert kept is not None
-    assert kept.a == pytest.approx(a)
-    assert (kept.a0, kept.shift) == (0.8, shift)
-    told = capsys.readouterr().err
-    assert f"a = {a:.2f}, an estimate" in told
-    assert ("by earlier queries is kept" in told) == (shift != 0)
 
 
 @pytest.mark.parametrize(
@@ -588,11 +562,11 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
     monkeypatch.setattr(calibrating, "calibrate", made)
     opened = Index.open(index)
     if known is not None:
-        opened.store_calibration(Calibration(0.3, 0.3, 0.0, 0, 4, 0))
+        opened.store_calibration(Calibration(0.3, 0, 4, 0))
         assert opened.calibration is not None
         assert opened.calibration.documents == 4
         held = replace(opened.calibration, documents=known)
-        folder.commit(Path(index), replace(opened.manifest, calibration=held))
+        set_manifest(Path(index), replace(opened.manifest, calibration=held))
         opened = Index.open(index)
     index_command._calibrate(opened, before, None, ADDED, quiet=True)
     assert made.calls == due

@@ -32,7 +32,7 @@ def index_of(folder: Path, *commits: Sequence[Document]) -> Index:
 def fulfilled(index: Index, condition: str) -> str:
     """The ids of the documents that fulfil a condition, in their order."""
     rows = np.flatnonzero(index.snapshot().where(condition))
-    return "".join(index.snapshot().ids(rows))
+    return "".join(index.snapshot().documents.ids(rows))
 
 
 SHORT = st.text("ab%_\\'\"é\n.", max_size=4)

@@ -170,27 +170,25 @@ def _compared(
     reading: dict[str, Any],
 ) -> Diff:
     from vocabtool.comparison import diff
-    from vocabtool.comparison.folding import checked
+    from vocabtool.comparison.folding import parse_folds
 
-    folds = checked(fold)
-    (one, notes_a), (other, notes_b) = (diff.taken(name) for name in names)
-    found = diff.compare(one, other, folds, (names[0], names[1]), notes_a + notes_b)
+    one, other = (diff.read(name) for name in names)
+    labels, notes = (names[0], names[1]), one.notes + other.notes
+    a, b = one.vocabulary, other.vocabulary
+    found = diff.compare(a, b, parse_folds(fold), labels, notes)
     _tell_notes(found.notes)
     if not corpus:
         return found
-    from vocabtool.comparison.use import UseCounter
     from vocabtool.documents import reading as documents
 
-    counter = UseCounter(one, other, rule=rule, folds=folds)
     log = documents.ReadLog()
     batches = documents.batches(corpus, documents.ReadOptions(**reading), log=log, size=SIZE)
-    counter.count(batch.texts for batch in watched(batches))
+    found = diff.weigh(found, a, b, (batch.texts for batch in watched(batches)), rule, corpus)
     tell_skipped(log.skipped)
-    use = counter.report(corpus)
-    refuse_nothing(use.documents, corpus)
+    refuse_nothing(found.use.documents if found.use else 0, corpus)
     left_out = documents.left_out([*corpus])
     _tell_notes(left_out)
-    return replace(diff.weighed(found, use), notes=found.notes + left_out)
+    return replace(found, notes=found.notes + left_out)
 
 
 def _check_only(

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from vocabtool.embedding.inputs import Check
     from vocabtool.embedding.plan import Dtype
     from vocabtool.embedding.report import EmbedReport, Progress
-    from vocabtool.encoders.encoder import EncoderKind
-    from vocabtool.encoders.static_weights import Weighting
+    from vocabtool.encoders.choices import EncoderKind, Weighting
 
 # Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 DTYPES = ("float32", "float16")
@@ -175,7 +174,7 @@ def embed_command(
     """
     from vocabtool.embedding.embed import embed
     from vocabtool.encoders.opening import open_encoder
-    from vocabtool.encoders.static_weights import FittedWeights
+    from vocabtool.encoders.word_weights import FittedWeights
     from vocabtool.system.allocation import share_one_heap
 
     share_one_heap()

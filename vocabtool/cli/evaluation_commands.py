@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from vocabtool.cli.command_streams import print_report, usage_errors
 from vocabtool.cli.index_options import DIR, MODEL
 from vocabtool.cli.source_options import together
+from vocabtool.evaluation.options import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vocabtool.index.index import Index
-
-# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
-SAMPLE: Final = 250
-CHECKED: Final = 200
 
 QUERIES = together(
     click.option(
@@ -57,7 +54,7 @@ FORMAT = click.option(
 @click.option(
     "--sample",
     type=click.IntRange(1),
-    default=CHECKED,
+    default=SELF_CHECK_SAMPLE,
     show_default=True,
     help="Documents that --self-check looks for.",
 )
@@ -79,8 +76,8 @@ def eval_command(
     With --queries and --qrels: nDCG@10, recall@100 and MRR@10, over all queries and split by
     whether they hold a word that the model does not know. With --self-check: known documents.
     """
-    from vocabtool.evaluation.comparing import evaluate
-    from vocabtool.evaluation.known_items import self_check as checked
+    from vocabtool.evaluation.compare import evaluate
+    from vocabtool.evaluation.self_check import self_check as check_self
     from vocabtool.reports import evaluation_report as report
 
     if self_check == (queries is not None or qrels is not None):
@@ -88,7 +85,7 @@ def eval_command(
     with usage_errors():
         index = _opened(folder, model, trust)
         if self_check:
-            found = checked(index, sample, seed)
+            found = check_self(index, sample, seed)
             told = found.to_dict() if output == "json" else None
             print_report(told, report.of_self_check(found))
             return
@@ -105,7 +102,7 @@ def eval_command(
 @click.option(
     "--sample",
     type=click.IntRange(1),
-    default=SAMPLE,
+    default=CALIBRATION_SAMPLE,
     show_default=True,
     help="Documents that queries are made of.",
 )
@@ -125,12 +122,11 @@ def calibrate_command(
 ) -> int:
     """Find how much the keyword leg of the index in DIR weighs, and keep it there.
 
-    Without judgements: from the documents themselves, with queries made of them; --queries adds
-    what people ask, unjudged. With --qrels it is tuned on judged queries by cross-validation.
+    Without judgements: from the documents themselves, with queries made of them. With --queries and
+    --qrels it is tuned on judged queries by cross-validation.
     """
-    from vocabtool.evaluation.calibrating import FEWEST, calibrate
-    from vocabtool.evaluation.queries import read_queries
-    from vocabtool.evaluation.tuning import tune
+    from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
+    from vocabtool.evaluation.tune import tune
     from vocabtool.reports import evaluation_report as report
     from vocabtool.system.telling import tell
 
@@ -144,12 +140,16 @@ def calibrate_command(
         else:
             if vectors is not None:
                 raise click.UsageError("--vectors is for judged queries: give --qrels")
-            unjudged = [query.text for query in read_queries(queries)] if queries else []
-            found = calibrate(index, unjudged, sample=sample, seed=seed)
+            if queries is not None:
+                raise click.UsageError(
+                    "--queries is for judged queries: give --qrels. Unjudged queries no longer "
+                    "shift the weight: leave them out"
+                )
+            found = calibrate(index, sample=sample, seed=seed)
             if found is None:
                 tell(
-                    f"fewer than {FEWEST} documents of three sentences and 15 words were found: "
-                    "nothing can be said"
+                    f"fewer than {MIN_SAMPLE} documents of three sentences and 15 words were "
+                    "found: nothing can be said"
                 )
                 return 1
             calibration, told = found.calibration, found.to_dict()
@@ -167,8 +167,7 @@ def _opened(folder: str, model: str | None, trust: bool) -> Index:
 
 
 def _judged(queries: str | None, qrels: str | None) -> tuple[Any, Any]:
-    from vocabtool.evaluation.qrels import read_qrels
-    from vocabtool.evaluation.queries import read_queries
+    from vocabtool.evaluation.judgements import read_qrels, read_queries
 
     if queries is None or qrels is None:
         raise click.UsageError("--queries and --qrels go together")
@@ -176,6 +175,6 @@ def _judged(queries: str | None, qrels: str | None) -> tuple[Any, Any]:
 
 
 def _vectors(file: str | None) -> NDArray[Any] | None:
-    from vocabtool.evaluation.query_vectors import read_query_vectors
+    from vocabtool.evaluation.judgements import read_query_vectors
 
     return read_query_vectors(file) if file is not None else None

@@ -326,7 +326,7 @@ def _refuse_another_shape(index: Index, given: dict[str, Any]) -> None:
 
 def _encoder_options(given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of :func:`open_encoder` that were given."""
-    from vocabtool.encoders.static_weights import FittedWeights
+    from vocabtool.encoders.word_weights import FittedWeights
 
     names = ("kind", "signature", "name", "rule", "trust", "weights", "remove_component")
     options = {name: given[name] for name in (*names, "fingerprint") if given[name]}
@@ -363,17 +363,14 @@ def _calibrate(
     held = index.calibration
     if held is not None and held.judged:
         return 0.0  # tuned on judgements, which an estimate is not to replace
-    from vocabtool.evaluation.calibrating import calibrate
+    from vocabtool.evaluation.calibrate import calibrate
 
     began = time.monotonic()
     found = calibrate(index)
     if found is not None:
-        shift = held.shift if held is not None else 0.0  # the queries are no longer at hand
-        calibration = found.calibration.shifted_by(shift)
-        index.store_calibration(calibration)
+        index.store_calibration(found.calibration)
         if not quiet:
-            kept = f"; the shift of {shift:+.2f} by earlier queries is kept" if shift else ""
-            tell(f"calibrated: the keyword leg weighs a = {calibration.a:.2f}, an estimate{kept}")
+            tell(f"calibrated: the keyword leg weighs a = {found.a:.2f}, an estimate")
     return time.monotonic() - began
 
 

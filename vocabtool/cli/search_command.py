@@ -151,7 +151,7 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
         return
     # Whatever the locale, and a line that is not UTF-8 leaves the others be.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
-    from vocabtool.keywords.cutting import open_quote
+    from vocabtool.keywords.cutter import open_quote
     from vocabtool.system.parallel import in_batches
 
     count = 0
@@ -168,7 +168,7 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
 def _refuse_open_quote(query: str, place: str = "") -> None:
     """Raise :class:`InvalidCondition`: what was meant to be a phrase is not known."""
     from vocabtool.errors import InvalidCondition
-    from vocabtool.keywords.cutting import open_quote
+    from vocabtool.keywords.cutter import open_quote
 
     position = open_quote(query)
     if position is not None:

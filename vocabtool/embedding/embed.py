@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Unpack
 
-from vocabtool.documents.opening import STDIN
+from vocabtool.documents.files import STDIN
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, left_out
 from vocabtool.embedding import ray_runner
@@ -35,7 +35,8 @@ from vocabtool.embedding.plan import Dtype, Plan
 from vocabtool.embedding.reading import Reading
 from vocabtool.embedding.report import EmbedReport, Progress
 from vocabtool.embedding.shard_files import without_a_value
-from vocabtool.encoders.encoder import Encoder, EncoderKind
+from vocabtool.encoders.choices import EncoderKind
+from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.opening import Model, open_encoder
 from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
 from vocabtool.tokenization.words import Words

@@ -121,8 +121,8 @@ class SlabEncoder:
     def _encode_exactly(self, texts: pa.StringArray) -> tuple[list[Vectors], Unknown]:
         import pyarrow as pa
 
-        encoded = [self._encoder.encode_judged(batch) for batch in self._batches(texts)]
-        found = [unknown_of(each.judged) for each in encoded]
+        encoded = [self._encoder.encode_with_words(batch) for batch in self._batches(texts)]
+        found = [unknown_of(each.words) for each in encoded]
         unknown = Unknown(
             pa.concat_arrays([each.words for each in found]),
             sum(each.tokens for each in found),

@@ -10,7 +10,7 @@ from vocabtool.documents.reading import Format, ReadLog, ReadOptions, batches
 from vocabtool.embedding.inputs import can_be_read_again
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.static import StaticEncoder
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.tokenization.text_arrays import as_bytes
 

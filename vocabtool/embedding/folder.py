@@ -32,7 +32,7 @@ from vocabtool.embedding.shard_files import (
     check_pages,
     read_shard,
 )
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats import json_parsing
 from vocabtool.system.checksums import checksum

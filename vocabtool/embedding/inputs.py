@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from vocabtool.documents.opening import STDIN, find
+from vocabtool.documents.files import STDIN, find
 from vocabtool.documents.reading import Sources, names_of
 from vocabtool.errors import VocabtoolError, reading
 

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from vocabtool.documents.opening import arrow_errors
+from vocabtool.documents.files import arrow_errors
 from vocabtool.embedding.encoding import UNKNOWN, VECTOR, Counts, Rows
 from vocabtool.embedding.inputs import is_count
 from vocabtool.errors import InvalidFile, reading

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vocabtool.documents.opening import arrow_errors
+from vocabtool.documents.files import arrow_errors
 from vocabtool.documents.reading import Document
 from vocabtool.embedding.encoding import UNKNOWN, VECTOR, Counts, schema_of
 from vocabtool.embedding.folder import RUN, Manifest, read_manifest, read_plan

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.documents.batch import bounds
 from vocabtool.documents.reading import Batch
-from vocabtool.documents.rows import bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.rows import bounds
+from vocabtool.documents.batch import bounds
 from vocabtool.vocabulary import is_utf8
 
 if TYPE_CHECKING:

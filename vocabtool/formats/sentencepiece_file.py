@@ -10,7 +10,7 @@ from typing import Final
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.formats import sentencepiece
 from vocabtool.formats.reader import Reader, ReadResult, Source
-from vocabtool.formats.saved_model.graph_tokenizers import vocabulary
+from vocabtool.formats.saved_model.tokenizers import vocabulary
 from vocabtool.vocabulary import Place, Vocabulary
 
 MAX_FILE: Final = 1 << 28  # bytes; a million pieces take 30 MB

@@ -28,6 +28,7 @@ import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
@@ -37,7 +38,7 @@ from urllib.parse import quote_from_bytes
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.rows import Document
+from vocabtool.documents.batch import Document
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.fields import Kind, value_of
 from vocabtool.system.ranked import Rows
@@ -149,38 +150,6 @@ class Database:
             marks = ",".join("?" * len(part))
             yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
 
-    def ids(self, rows: Rows) -> list[str]:
-        """The ids of some rows: int64, shape (n,)."""
-        wanted = rows.tolist()
-        statement = "SELECT row, id FROM documents WHERE row IN (?...)"
-        found = dict(self.select(statement, wanted))
-        return [self._there(found, row) for row in wanted]
-
-    def documents(self, rows: Rows, fields: Fields) -> list[Document]:
-        """Some rows, int64, shape (n,), with these kept fields; of nulls nothing."""
-        wanted = rows.tolist()
-        columns = "".join(f", field_{at}" for at in range(len(fields)))
-        statement = (
-            f"SELECT documents.row, id, text{columns} FROM documents JOIN fields"
-            " ON fields.row = documents.row WHERE documents.row IN (?...)"
-        )
-        found = {row: document for row, *document in self.select(statement, wanted)}
-        documents = []
-        for row in wanted:
-            id_, text, *values = self._there(found, row)
-            held = {
-                name: bool(value) if kind == "boolean" else value
-                for (name, kind), value in zip(fields.items(), values, strict=True)
-                if value is not None
-            }
-            documents.append(Document(id_, text, held))
-        return documents
-
-    def _there(self, found: Mapping[int, Any], row: int) -> Any:
-        if row not in found:
-            raise InvalidFile(f"row {row:,} is missing", file=str(self.file))
-        return found[row]
-
     def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """All rows of each id that is there, deleted and uncommitted ones too, ascending."""
         found: dict[str, list[int]] = {}
@@ -225,6 +194,45 @@ class Database:
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of one commit by their rows: int64, shape (n,). ``fields``: their kinds."""
+
+    database: Database
+    fields: Fields
+
+    def ids(self, rows: Rows) -> list[str]:
+        """Their ids."""
+        statement = "SELECT row, id FROM documents WHERE row IN (?...)"
+        found = dict(self.database.select(statement, wanted := rows.tolist()))
+        return [self._there(found, row) for row in wanted]
+
+    def stored(self, rows: Rows) -> list[Document]:
+        """The documents themselves; of nulls among their fields nothing."""
+        columns = "".join(f", field_{at}" for at in range(len(self.fields)))
+        statement = (
+            f"SELECT documents.row, id, text{columns} FROM documents JOIN fields"
+            " ON fields.row = documents.row WHERE documents.row IN (?...)"
+        )
+        selected = self.database.select(statement, wanted := rows.tolist())
+        found = {row: document for row, *document in selected}
+        documents = []
+        for row in wanted:
+            id_, text, *values = self._there(found, row)
+            held = {
+                name: bool(value) if kind == "boolean" else value
+                for (name, kind), value in zip(self.fields.items(), values, strict=True)
+                if value is not None
+            }
+            documents.append(Document(id_, text, held))
+        return documents
+
+    def _there(self, found: Mapping[int, Any], row: int) -> Any:
+        if row not in found:
+            raise InvalidFile(f"row {row:,} is missing", file=str(self.database.file))
+        return found[row]
 
 
 class DatabaseWriter(Database):

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.types as of
 from numpy.typing import NDArray
 
+from vocabtool.documents.batch import BATCH_BYTES, BadRow, Batch, Document, names_of, strings
 from vocabtool.documents.columns import as_strings, byte_lengths, in_parts, is_long, is_strings
 from vocabtool.documents.objects import as_bytes
-from vocabtool.documents.rows import SIZE, BadRow, Batch, Document, names_of, strings
 from vocabtool.embedding.utf8 import as_utf8
 from vocabtool.errors import InvalidFile
 from vocabtool.index.fields import FieldColumn, of_column, of_texts, of_values
@@ -126,7 +126,7 @@ def _rows_of_items(items: Iterable[Item], first_row: int) -> Iterator[DocumentRo
     batch, size = _ItemBatch(first_row), 0
     for item in items:
         size += batch.add(item)
-        if size >= SIZE or len(batch.ids) == MAX_BATCH_ROWS:
+        if size >= BATCH_BYTES or len(batch.ids) == MAX_BATCH_ROWS:
             yield batch.rows()
             batch, size = _ItemBatch(first_row, batch.before + len(batch.ids)), 0
     if batch.ids:

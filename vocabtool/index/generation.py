@@ -25,8 +25,8 @@ from vocabtool.index.manifest import Manifest, Written
 from vocabtool.index.vector_files import AppendedFile, with_codes
 from vocabtool.index.vectors.metric import as_stored
 from vocabtool.keywords import tantivy_files
-from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.tantivy_engine import TantivyWriter
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.tantivy_index import TantivyWriter
 from vocabtool.system.whole_file import sync_folder
 
 Progress = Callable[[str, float], None]

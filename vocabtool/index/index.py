@@ -41,11 +41,11 @@ from vocabtool.index.model import IndexModel, OpenedModel, open_model, vocabular
 from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
 from vocabtool.index.vectors.metric import Metric, StoredType
 from vocabtool.index.writer import OnExisting, Writer
-from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.stemming import Language
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.options import Language
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Hits
-from vocabtool.search.searching import search
+from vocabtool.search.search import search
 from vocabtool.search.settings import Settings
 from vocabtool.system.folder_lock import locked
 from vocabtool.vocabulary import Vocabulary
@@ -223,8 +223,7 @@ class Index:
         row = snapshot.row_of(id_)
         if row is None:
             return None
-        stored = snapshot.stored(np.array([row]))[0]
-        return Document(stored.id, stored.text, dict(stored.fields))
+        return snapshot.documents.stored(np.array([row]))[0]
 
     def refresh(self) -> bool:
         """See the last commit from now on; whether it is another one."""

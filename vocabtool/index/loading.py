@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vocabtool.documents.duplicates import SeenIds
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import ReadLog, Skip, Sources, batches
-from vocabtool.documents.repeated_ids import RepeatedIds
 from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.encoding import VECTOR
 from vocabtool.embedding.folder import WEIGHTS
@@ -29,9 +29,9 @@ from vocabtool.embedding.inputs import Input, changes, facts_of
 from vocabtool.embedding.shards import Shards, vectors_of
 from vocabtool.embedding.slabs import ID, TEXT
 from vocabtool.encoders.encoder import Encoder, Vectors
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
-from vocabtool.index.database import text_hash
+from vocabtool.index.database import Documents, text_hash
 from vocabtool.index.documents import DocumentRows, of_batch, out_of_file
 from vocabtool.index.fields import of_texts, union, values_of
 from vocabtool.index.folder import home
@@ -215,8 +215,7 @@ class _Loading:
         self._compares = request.on_existing == "update"
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         several = sum(len(part.sources) for part in parts) > 1
-        self._ids = RepeatedIds() if several else None
-        self._compared_ids = 0
+        self._ids = SeenIds() if several else None
         self._log = ReadLog()
         self._read = start
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
@@ -361,9 +360,7 @@ class _Loading:
         """Which documents are of ids that no FILE had which was read before: shape (n,)."""
         chosen = np.ones(len(rows), np.bool_)
         if self._ids is not None:
-            places = np.arange(self._compared_ids, self._compared_ids + len(rows))
-            chosen[self._ids.add(rows.ids, places).rows] = False
-            self._compared_ids += len(rows)
+            chosen[self._ids.add(rows.ids, "", np.arange(len(rows)))] = False
             self._log.repeated.count += int(np.count_nonzero(~chosen))
         return chosen
 
@@ -384,7 +381,7 @@ class _Loading:
             assert encoder is not None  # noqa: S101 - else the documents came with vectors
             twins = _rows_of_texts(self._before, changed.texts)
             made = np.empty((len(changed), encoder.dim), np.float32)
-            made[twins >= 0] = self._before.vectors.take(twins[twins >= 0])
+            made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
             if (new := twins < 0).any():
                 made[new] = encoder.encode(changed.only(new).texts)
         return EncodedBatch(
@@ -445,7 +442,7 @@ def _compare(
     for name, column in rows.fields.items():
         kind = union(before.manifest.fields.get(name, "null"), column.kind)
         columns[name] = values_of(column, kind)
-    for place, held in zip(there.tolist(), before.stored(existing[there]), strict=True):
+    for place, held in zip(there.tolist(), before.documents.stored(existing[there]), strict=True):
         values = {name: column[place] for name, column in columns.items()}
         fields = {
             name: value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
@@ -456,7 +453,7 @@ def _compare(
     if vectors is not None:
         configuration = before.manifest.configuration
         given = as_stored(prepared(vectors[there], configuration.metric), configuration.dtype)
-        is_same[there] &= (before.vectors.take(existing[there]) == given).all(axis=1)
+        is_same[there] &= (before.vectors.raw.take(existing[there]) == given).all(axis=1)
     return existing, is_same
 
 
@@ -477,7 +474,7 @@ def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
     )
     found = np.array([rows.get(each, -1) for each in hashes], np.int64)
     there = np.flatnonzero(found >= 0)
-    held = before.commit.database.documents(found[there], {})
+    held = Documents(before.commit.database, {}).stored(found[there])
     for place, document in zip(there.tolist(), held, strict=True):
         if document.text.encode() != encoded[place]:
             found[place] = -1

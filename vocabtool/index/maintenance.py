@@ -17,7 +17,7 @@ from vocabtool.index.snapshot import Snapshot, check_rule
 from vocabtool.index.vector_files import check_codes, raw_vectors
 from vocabtool.index.writer import disturbed
 from vocabtool.keywords import tantivy_files
-from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_files import LOCKS, MANAGED, META
 from vocabtool.system.checksums import compare
 from vocabtool.system.folder_lock import LOCK, locked

@@ -13,7 +13,7 @@ from vocabtool.index.fields import Kind
 from vocabtool.index.sources import Source
 from vocabtool.index.vectors.facts import CodeFacts
 from vocabtool.index.vectors.metric import Metric, StoredType
-from vocabtool.keywords.stemming import Language
+from vocabtool.keywords.options import Language
 from vocabtool.search.calibration import Calibration
 from vocabtool.system.records import decode_record, encode_record
 

@@ -20,15 +20,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from vocabtool.encoders.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
+from vocabtool.encoders.opening import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.vocabulary_files import read, save
 from vocabtool.index.manifest import Manifest
-from vocabtool.search.knowledge import Knowledge
-from vocabtool.search.model_knowledge import ModelKnowledge
+from vocabtool.search.known_words import KnownWords
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.checksums import checksum
 from vocabtool.system.whole_file import whole_file
@@ -111,7 +111,7 @@ def open_model(
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
-    rule = encoder.rule if isinstance(encoder, StaticEncoder) else None
+    rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
     return _with_tokenizer(OpenedModel(encoder, encoder.words, _name(model), kept, rule))
 
 
@@ -209,7 +209,7 @@ class IndexModel:
         return encoder
 
     @cached_property
-    def knowledge(self) -> Knowledge | None:
+    def known_words(self) -> KnownWords | None:
         """Which words the model knows; ``None`` where nothing tells."""
         words = self._words()
         if words is None:
@@ -221,7 +221,7 @@ class IndexModel:
         ):
             if found != wanted:
                 raise OtherModel(str(self._folder), part, wanted or "none", found)
-        return ModelKnowledge(words)
+        return KnownWords(words)
 
     def vocabulary(self) -> Vocabulary | None:
         """The entries that the model knows; ``None`` where nothing tells."""

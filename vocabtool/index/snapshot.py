@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vocabtool.documents.rows import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, OtherModel
+from vocabtool.index.database import Documents
 from vocabtool.index.documents import id_in_utf8
 from vocabtool.index.folder import KEYWORDS, Commit, read_commit
 from vocabtool.index.model import IndexModel
@@ -24,13 +24,11 @@ from vocabtool.index.vectors.leg import VectorLeg
 from vocabtool.index.vectors.remeasuring import remeasured
 from vocabtool.index.where import Conditions
 from vocabtool.keywords import tantivy_files
-from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.keywords.tantivy_engine import TantivyReader
-from vocabtool.search.corpus import Among
-from vocabtool.search.knowledge import Knowledge
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.tantivy_index import TantivyReader
+from vocabtool.search.known_words import KnownWords
 from vocabtool.system.checksums import compare
-from vocabtool.system.ranked import Near, Ranked, Rows
+from vocabtool.system.ranked import Mask, Rows
 
 
 class Snapshot:
@@ -52,13 +50,14 @@ class Snapshot:
         same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
-        self.vectors = raw_vectors(commit.folder, manifest)
+        self.documents = Documents(commit.database, manifest.fields)
+        raw = raw_vectors(commit.folder, manifest)
         if same is not None and same.manifest.code_files == manifest.code_files:
             self._codes: FastScan | None = same._codes
         else:
             self._codes = open_codes(commit.folder, manifest)
         metric = manifest.configuration.metric
-        self._leg = VectorLeg(self.vectors, metric, self._codes, manifest.codes)
+        self.vectors = VectorLeg(raw, metric, self._codes, manifest.codes)
         keywords = commit.folder / KEYWORDS
         self.whole_keywords: frozenset[str] = tantivy_files.check_files(
             keywords, manifest.keywords, same.whole_keywords if same is not None else frozenset()
@@ -70,14 +69,14 @@ class Snapshot:
         self._conditions = Conditions(commit.database, manifest.rows, manifest.fields)
 
     @property
-    def documents(self) -> int:
+    def rows(self) -> int:
         """How many rows there are: deleted ones count in frequencies until the next compaction."""
         return self.manifest.rows
 
     @cached_property
-    def knowledge(self) -> Knowledge | None:
+    def known_words(self) -> KnownWords | None:
         """Which words the model knows; ``None`` where nothing tells."""
-        return self.model.knowledge
+        return self.model.known_words
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
@@ -95,47 +94,11 @@ class Snapshot:
 
     def measured_recall(self) -> float:
         """Recall@10 of the vector leg, measured now."""
-        return remeasured(self.vectors, self._leg, self.manifest.configuration.metric)
+        return remeasured(self.vectors.raw, self.vectors, self.manifest.configuration.metric)
 
-    def document_frequency(self, term: Term) -> int:
-        """How many rows hold a term, deleted ones too until the next compaction."""
-        return self.keywords.document_frequency(term)
-
-    def keyword_search(self, query: KeywordQuery, limit: int, among: Among | None = None) -> Ranked:
-        """The best documents by BM25, deleted ones never among them."""
-        return self.keywords.search(query, limit, self.live if among is None else among)
-
-    def matching(self, clauses: Sequence[Clause], among: Among | None = None) -> Rows:
-        """Every row that holds all of these clauses, ascending."""
-        return self.keywords.matching(clauses, self.live if among is None else among)
-
-    def vector_search(self, vector: Vectors, limit: int, among: Among | None = None) -> Ranked:
-        """The nearest documents, deleted ones and those without a vector never among them."""
-        return self._leg.search(vector, limit, self._seen(among))
-
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
-        """The same, and how near these rows are."""
-        return self._leg.near(vector, rows, limit, self._seen(among))
-
-    def _seen(self, among: Among | None) -> Among | None:
-        """Which rows the vector leg may give; ``None``: all."""
-        return self.live if among is None and self.manifest.deleted else among
-
-    def where(self, condition: str) -> Among:
+    def where(self, condition: str) -> Mask:
         """Which rows fulfil a condition on fields; deleted ones never."""
         return self._conditions.mask(condition) & self.live
-
-    def ids(self, rows: Rows) -> list[str]:
-        """The documents' ids."""
-        return self.commit.database.ids(rows)
-
-    def stored(self, rows: Rows) -> list[Document]:
-        """The documents themselves."""
-        return self.commit.database.documents(rows, self.manifest.fields)
-
-    def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Words of the corpus that are spelled nearly like this one, most frequent first."""
-        return self.keywords.near_spellings(word, limit)
 
     def row_of(self, id_: str) -> int | None:
         """The row of a document; ``None``: there is none of that id."""

@@ -14,7 +14,7 @@ from glob import escape, has_magic
 from pathlib import Path
 from typing import Final
 
-from vocabtool.documents.opening import find
+from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import Sources, left_out, names_of
 from vocabtool.embedding.folder import RUN

@@ -14,10 +14,10 @@ from typing import Final, NoReturn, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.rows import names_of
+from vocabtool.documents.batch import names_of
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.conditions import Condition, Junction, Not, Test, Value, parse
-from vocabtool.index.database import Database, Fields, column
+from vocabtool.index.database import Database, Documents, Fields, column
 from vocabtool.index.documents import ID, TEXT
 from vocabtool.index.fields import NUMBER, PLAIN, Kind
 
@@ -166,7 +166,7 @@ class _Statement:
         while found := self._database.fetch(statement, (last,)):
             for row, value in found:
                 if value is not None and not re.fullmatch(NUMBER, value):
-                    (id_,) = self._database.ids(np.array([row]))
+                    (id_,) = Documents(self._database, {}).ids(np.array([row]))
                     return f": document {id_!r} has {value[:50]!r}"
             last = found[-1][0]
         return ""

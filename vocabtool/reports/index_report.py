@@ -111,7 +111,7 @@ def _weight(index: Index) -> str:
 def _fixed_weight(index: Index) -> str:
     """What it is unless told; may open the model, which may be elsewhere."""
     try:
-        knowledge = index.snapshot().knowledge
+        knowledge = index.snapshot().known_words
     except VocabtoolError:
         return f"{A_OF_WORDS}, or {A_OF_PIECES} for models of pieces"
     return str(Settings().weight(knowledge is not None and knowledge.subword))

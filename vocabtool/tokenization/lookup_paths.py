@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from vocabtool.errors import NoVocabulary, VocabtoolError
 from vocabtool.formats.model import Model
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.saved_model.linking import Linker
+from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import serving
 from vocabtool.formats.saved_model.model import read_model, read_tables
 from vocabtool.tokenization.infer_rule import NO_TEXTS, Unclear, recover

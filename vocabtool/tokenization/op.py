@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, cast, get_args
 
 from vocabtool.formats.saved_model.graph import Node, Reference
-from vocabtool.formats.saved_model.linking import Linker
+from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.tensors import Tensor
 from vocabtool.tokenization.graph_trace import MAX_OPS, SAME, Place, Stop, constant, value
 from vocabtool.tokenization.strings import Decoding, Errors

@@ -6,7 +6,7 @@ from typing import Final
 
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.errors import reading as reading_file
-from vocabtool.formats.saved_model import graph_tokenizers, tensors
+from vocabtool.formats.saved_model import tensors, tokenizers
 from vocabtool.formats.saved_model.tensors import DT_BOOL, INTEGERS
 from vocabtool.tokenization.bert import BertSplit
 from vocabtool.tokenization.lookup import RuleTokenizer, TableLexicon, Tokenizer, WordPieceLexicon
@@ -75,7 +75,7 @@ def _wordpiece(site: LookupSite, vocabulary: Vocabulary) -> WordPiece:
 def _fast_wordpiece(reading: LookupPath, rule: Rule, site: LookupSite) -> Tokenizer:
     """As the flatbuffer of FastWordpieceTokenizeWithOffsets says, which may cut texts, too."""
     with reading_file(reading.vocabulary.name):
-        buffer = graph_tokenizers.buffer_of(reading.linker, site.body, site.node)
+        buffer = tokenizers.buffer_of(reading.linker, site.body, site.node)
         wordpiece, end_to_end = read_fast_wordpiece(buffer)
     if wordpiece.max_bytes_per_word < 1:
         raise InvalidFile(f"words of at most {wordpiece.max_bytes_per_word} bytes")
