@@ -19,7 +19,7 @@ from tests.builders.small_indexes import set_manifest
 from tests.conftest import ROOT
 from vocabtool.cli import index_command, index_options, search_command
 from vocabtool.evaluation import calibrate as calibrating
-from vocabtool.index import configuration, folder, loading
+from vocabtool.index import folder, loading, manifest
 from vocabtool.index.folder import advice
 from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
@@ -95,8 +95,8 @@ def test_choices_are_those_of_the_library() -> None:
     assert get_args(Metric) == index_options.METRICS
     assert {*get_args(StoredType)} == {*index_options.DTYPES}
     assert get_args(OnExisting) == index_options.EXISTING
-    assert configuration.RECALL == index_options.RECALL
-    assert configuration.EXACT_BELOW == index_options.EXACT_BELOW
+    assert manifest.RECALL == index_options.RECALL
+    assert manifest.EXACT_BELOW == index_options.EXACT_BELOW
     assert loading.COMMIT_ROWS == index_options.COMMIT_ROWS
     assert get_args(Fusion) == search_command.FUSIONS
     assert get_args(NoResults) == search_command.EMPTY
@@ -164,11 +164,11 @@ def test_a_damaged_archive_leaves_nothing(command: str, tmp_path: Path) -> None:
 
 def test_index_again_does_nothing(corpus: Path, index: str) -> None:
     """The same command after its end leaves everything as it is, and says so."""
-    before = Path(index, "manifest.json").read_bytes()
+    before = Index.open(index).manifest
     told = fine("index", str(corpus), "-o", index, *MAKE[:-1], "--format", "json")
     report = json.loads(told)
     assert (report["documents"], report["added"], report["resumed"]) == (4, 0, 4)
-    assert Path(index, "manifest.json").read_bytes() == before
+    assert Index.open(index).manifest == before
     again = ("index", str(corpus), "-o", index, *MAKE[:-1])
     done = "done now    nothing: the same was indexed before, and is unchanged"
     assert f"  {done}\n" in fine(*again)
@@ -314,8 +314,8 @@ def test_what_helps_against_damage(index: str) -> None:
         ("a b/generation-000001/codebook-000001.bin", "`vocabtool compact 'a b'` makes it anew"),
         ("generation-000001/keywords/meta.json", "`vocabtool compact .` makes it anew"),
         ("x/generation-000001/keywords", "`vocabtool compact x` makes it anew"),
-        ("x/generation-000001/documents-000000000000-2.arrow", "nothing mends it"),
-        ("x/manifest.json", None),  # there is no index
+        ("x/generation-000001/index.db", "nothing mends it"),
+        ("x/weights-0123456789abcdef-01234567.json", None),  # there is no index
         ("x/corpus.jsonl", None),
     ],
 )
