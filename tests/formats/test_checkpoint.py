@@ -191,7 +191,7 @@ def test_strings_round_trip(
 ) -> None:
     """Any strings come back as they were written, however many lengths are decoded at a time."""
     prefix = write_strings(tmp_path_factory.mktemp("strings"), strings, [len(strings)])
-    with mock.patch.object(checkpoint, "LENGTHS", piece):
+    with mock.patch.object(checkpoint, "BATCH_LENGTHS", piece):
         assert list(Checkpoint.open(prefix).strings(b"words")) == strings
 
 

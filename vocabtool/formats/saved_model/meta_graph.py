@@ -122,11 +122,11 @@ class ObjectGraph:
         return here
 
     @cached_property
-    def paths(self) -> dict[int, bytes]:
+    def paths(self) -> dict[int | None, bytes]:
         """The shortest path of attribute names to each object, ``layer.table``; dull ones last."""
-        paths: dict[int, bytes] = {0: b""} if self.objects else {}
+        paths: dict[int | None, bytes] = {0: b""} if self.objects else {}
         later: deque[int] = deque()
-        queue = deque(paths)
+        queue = deque([0] * len(paths))
         while queue or later:
             parent = queue.popleft() if queue else later.popleft()
             for child, name in self.objects[parent].children:
@@ -245,11 +245,16 @@ def _collected_assets(buffer: Buffer, entry: Span) -> Iterator[Asset]:
     """
     if wire.last_bytes(buffer, entry, 1) != ASSET_COLLECTION:
         return
-    spans = [entry]
+    spans: Iterable[Span] = (entry,)
     for number in (2, 5, 1, 2):
-        spans = [inner for span in spans for inner in wire.messages(buffer, span, number)]
+        spans = _inside(buffer, spans, number)
     for span in spans:
         yield _read_asset(buffer, span)
+
+
+def _inside(buffer: Buffer, spans: Iterable[Span], number: int) -> Iterator[Span]:
+    for span in spans:
+        yield from wire.messages(buffer, span, number)
 
 
 def read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
