@@ -39,7 +39,16 @@ from vocabtool.formats.saved_model.leveldb_table import (
     shown,
     uint32,
 )
-from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span, fields, messages, signed, varint
+from vocabtool.formats.wire import (
+    FIXED32,
+    LEN,
+    VARINT,
+    fields,
+    last_integer,
+    messages,
+    signed,
+    varint,
+)
 from vocabtool.formats.wire_arrays import MAX_INTEGER_BYTES, varint_run
 from vocabtool.system.byte_strings import ByteStrings
 
@@ -192,29 +201,20 @@ def _num_shards(values: Iterator[Pair]) -> int:
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
     with located("the header", None):
-        num_shards, endianness = _numbers(value, (0, len(value)), 1, 2)
-        if endianness != 0:
+        message = (0, len(value))
+        if last_integer(value, message, 2) != 0:  # the endianness
             raise UnsupportedFormat(
                 "the checkpoint was written on a big-endian machine, which is not read; "
                 "save the model again on a little-endian one"
             )
-        for version in messages(value, (0, len(value)), 3):
-            (min_consumer,) = _numbers(value, version, 2)
+        for version in messages(value, message, 3):
+            min_consumer = last_integer(value, version, 2)
             if min_consumer > BUNDLE_VERSION:
                 raise UnsupportedFormat(
                     f"the checkpoint is for readers of version {min_consumer} or later; "
                     f"vocabtool reads version {BUNDLE_VERSION}"
                 )
-    return num_shards
-
-
-def _numbers(value: bytes, message: Span, *wanted: int) -> list[int]:
-    """Read varint fields of one message, 0 where absent, in the order ``wanted``."""
-    numbers = dict.fromkeys(wanted, 0)
-    for number, wire_type, start, end in fields(value, *message):
-        if number in numbers and wire_type == VARINT:
-            numbers[number] = signed(varint(value, start, end)[0])
-    return list(numbers.values())
+        return last_integer(value, message, 1)
 
 
 def _entries(values: Iterable[Pair]) -> dict[bytes, TensorEntry]:
@@ -240,7 +240,7 @@ def _tensor_entry(value: bytes) -> TensorEntry:
             numbers[number] = signed(varint(value, start, end)[0])
         elif wire_type == LEN and number == 2:
             for dimension in messages(value, (start, end), 2):
-                (size,) = _numbers(value, dimension, 1)
+                size = last_integer(value, dimension, 1)
                 if size < 0 or len(shape) == MAX_RANK:
                     place, most = f"dimension {len(shape)}", f"{MAX_RANK} dimensions"
                     raise InvalidFile(f"{place} is {size}; wanted 0 or more, in {most}")

@@ -84,10 +84,7 @@ class ObjectGraph:
     def asset(self, object_id: int) -> int:
         """The position of an asset in ``asset_file_def``."""
         payload = self._object(object_id).payload
-        for number, wire_type, start, end in wire.fields(self.buffer, *payload) if payload else ():
-            if number == 1 and wire_type == wire.VARINT:
-                return wire.varint(self.buffer, start, end)[0]
-        return 0
+        return wire.last_integer(self.buffer, payload, 1) if payload else 0
 
     def creator(self, object_id: int) -> bytes:
         """The function that creates a resource, ``b""`` where none is named."""
