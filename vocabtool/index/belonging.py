@@ -32,8 +32,7 @@ from vocabtool.index.configuration import (
     WEIGHTS,
     Configuration,
 )
-from vocabtool.search.knowledge import Knowledge
-from vocabtool.search.model_knowledge import ModelKnowledge
+from vocabtool.search.known_words import KnownWords
 from vocabtool.system.checksums import checksum
 from vocabtool.system.whole_file import whole_file
 from vocabtool.tokenization.named_rules import tokenizer_file
@@ -180,7 +179,7 @@ class Belonging:
         return encoder
 
     @cached_property
-    def knowledge(self) -> Knowledge | None:
+    def known_words(self) -> KnownWords | None:
         """Which words the model knows; ``None`` where nothing tells."""
         words = self._words()
         if words is None:
@@ -192,7 +191,7 @@ class Belonging:
             wanted = self._configuration.vocabulary or "none"
             found = words.vocabulary.fingerprint
             raise OtherModel(str(self._folder), "vocabulary", wanted, found)
-        return ModelKnowledge(words)
+        return KnownWords(words)
 
     def vocabulary(self) -> Vocabulary | None:
         """The entries that the model knows; ``None`` where nothing tells."""

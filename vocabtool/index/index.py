@@ -36,11 +36,11 @@ from vocabtool.index.sources import Reading
 from vocabtool.index.vectors.metric import Metric, StoredType
 from vocabtool.index.verifying import Verified, verified
 from vocabtool.index.writer import OnExisting, Progress, Writer
-from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.stemming import Language
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.options import Language
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Hits
-from vocabtool.search.searching import search
+from vocabtool.search.search import search
 from vocabtool.search.settings import Settings
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.folder_lock import locked
@@ -207,7 +207,7 @@ class Index:
         row = snapshot.row_of(id_)
         if row is None:
             return None
-        stored = snapshot.stored(np.array([row]))[0]
+        stored = snapshot.documents.stored(np.array([row]))[0]
         return Document(stored.id, stored.text, dict(stored.fields))
 
     def refresh(self) -> bool:
