@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import BATCH_BYTES, BadRow, Batch, Document, names_of, strings
 from vocabtool.documents.columns import as_strings, byte_lengths, in_parts, is_long, is_strings
 from vocabtool.documents.objects import as_bytes
-from vocabtool.embedding.utf8 import as_utf8
+from vocabtool.embedding.columns import as_utf8
 from vocabtool.errors import InvalidFile
 from vocabtool.index.fields import FieldColumn, of_column, of_texts, of_values
 from vocabtool.vocabulary import decode

@@ -27,20 +27,18 @@ from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.index import folder
 from vocabtool.index.folder import Commit
 from vocabtool.index.generation import GenerationWriter, Progress
-from vocabtool.index.loading import COMMIT_ROWS, LoadReport, LoadRequest, load
+from vocabtool.index.loading import LoadReport, LoadRequest, load
 from vocabtool.index.maintenance import Verified, compact, verify
 from vocabtool.index.manifest import (
-    EXACT_BELOW,
-    RECALL,
     Configuration,
     Manifest,
     check_choices,
     check_numbers,
 )
 from vocabtool.index.model import IndexModel, OpenedModel, open_model, vocabulary_alone
+from vocabtool.index.options import COMMIT_ROWS, EXACT_BELOW, RECALL, Metric, OnExisting, StoredType
 from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
-from vocabtool.index.vectors.metric import Metric, StoredType
-from vocabtool.index.writer import OnExisting, Writer
+from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.options import Language
 from vocabtool.search.calibration import Calibration

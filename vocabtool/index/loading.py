@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 from vocabtool.documents.duplicates import SeenIds
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import ReadLog, Skip, Sources, batches
+from vocabtool.embedding.columns import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.embed import THREADS
-from vocabtool.embedding.encoding import VECTOR
-from vocabtool.embedding.folder import WEIGHTS
 from vocabtool.embedding.inputs import Input, changes, facts_of
-from vocabtool.embedding.shards import Shards, vectors_of
-from vocabtool.embedding.slabs import ID, TEXT
+from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
@@ -37,15 +35,15 @@ from vocabtool.index.fields import of_texts, union, values_of
 from vocabtool.index.folder import home
 from vocabtool.index.manifest import Load
 from vocabtool.index.model import IndexModel
+from vocabtool.index.options import OnExisting
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.sources import Part, in_scope, made_of, named
 from vocabtool.index.vectors.metric import as_stored, prepared
-from vocabtool.index.writer import OnExisting, Writer, check_choice
+from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranked import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
 
-COMMIT_ROWS: Final = 100_000  # documents between commits: what a stop can cost
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
 MAX_REMOVED: Final = 1 / 3  # of the documents of the FILEs; above, only where that is forced
@@ -159,7 +157,7 @@ def weights_in(shards: Path) -> FittedWeights | None:
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
     """Size and time of each file, by the name that it is told by."""
     return tuple(
-        fact._replace(name=told)
+        replace(fact, name=told)
         for part in parts
         for fact, (told, _) in zip(facts_of(part.files, "stat"), part.files.values(), strict=True)
     )
@@ -169,7 +167,7 @@ def _plan(parts: Sequence[Part]) -> str | None:
     """What tells this load from another; ``None``: a stream, which cannot be gone on with."""
     if any(part.is_stream for part in parts):
         return None
-    inputs = [each._asdict() for each in _facts(parts)]
+    inputs = [asdict(each) for each in _facts(parts)]
     read = [asdict(replace(part.options, on_error="raise")) for part in parts]
     return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, cast, get_args
 
 from vocabtool.index.fields import Kind
+from vocabtool.index.options import EXACT_BELOW, RECALL, Metric, StoredType
 from vocabtool.index.sources import Source
 from vocabtool.index.vectors.facts import CodeFacts
-from vocabtool.index.vectors.metric import Metric, StoredType
 from vocabtool.keywords.options import Language
 from vocabtool.search.calibration import Calibration
 from vocabtool.system.records import decode_record, encode_record
@@ -20,8 +20,6 @@ from vocabtool.system.records import decode_record, encode_record
 KIND: Final = "index"
 FORMAT: Final = 4  # 1 to 3: folders of version 0.1.0, which have no database
 ADVICE: Final = "index the documents again: `vocabtool index` as it was made, with --force"
-EXACT_BELOW: Final = 20_000  # rows up to which a search of all vectors is quick
-RECALL: Final = 0.95
 MAX_DIMENSIONS: Final = 1 << 16
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 import pyarrow.compute as pc
@@ -24,13 +24,12 @@ from vocabtool.index.folder import Commit, commit_in, recover
 from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.manifest import Load, Manifest
 from vocabtool.index.model import IndexModel
+from vocabtool.index.options import OnExisting
 from vocabtool.index.vectors.metric import prepared
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.calibration import Calibration
 from vocabtool.system.ranked import Rows
-from vocabtool.system.telling import counted
-
-OnExisting = Literal["error", "skip", "update"]
+from vocabtool.system.telling import plural
 
 WHAT_NEXT: Final = "Mend it, or leave such values out: --on-error skip, in Python on_error='skip'"
 FAILED: Final = (
@@ -301,7 +300,7 @@ def _unequal(vectors: int, documents: Items, taken: int) -> str:
     """Numbers that differ; an iterator may have more documents than were taken of it."""
     more = " or more" if taken > vectors else ""
     count = f"{len(documents):,}" if isinstance(documents, Sized) else f"{taken:,}{more}"
-    return f"{counted(vectors, 'vector', 'vectors')} for {count} documents"
+    return f"{plural(vectors, 'vector', 'vectors')} for {count} documents"
 
 
 def _refuse_repeated(ids: list[str], existing: dict[str, int]) -> None:
