@@ -184,10 +184,10 @@ def _read_assets(
                 if not name.endswith(WORDS):
                     findings.add(assets.unlinked(PurePosixPath(shown).name, place, data))
                 elif layer is None or layer.vocabulary is not None:
-                    stored, own = text_file.read_lines(data), PurePosixPath(_layer_path(shown)).name
-                                        findings.add(
- Vocabulary(own, "asset", stored, places=(place,), notes=(UNDESCRIBED,))
-)
+                    stored, own = text_file.read_lines(data), _layer_path(shown)
+                    notes: tuple[str, ...] = (UNDESCRIBED,)
+                    own = PurePosixPath(own).name
+                    findings.add(Vocabulary(own, "asset", stored, places=(place,), notes=notes))
                 else:
                     adapted.add(layer.identity)
                     odd = MORE_BREAKS.search(data.replace(b"\r\n", b"\n")) is not None
