@@ -101,7 +101,8 @@ class Node(NamedTuple):
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
         """The value of an int, bool or type attribute."""
-        for number, wire_type, start, end in self._fields_of(key):
+        span = self.attributes.get(key, ABSENT)
+        for number, wire_type, start, end in wire.fields(self.buffer, *span):
             if number in (3, 5, 6) and wire_type == wire.VARINT:
                 return wire.signed(wire.varint(self.buffer, start, end)[0])
         return default
@@ -110,7 +111,9 @@ class Node(NamedTuple):
         """The values of an attribute that is a list of integers."""
         return tuple(
             wire.signed(value)
-            for number, wire_type, start, end in self._fields_of(key)
+            for number, wire_type, start, end in wire.fields(
+                self.buffer, *self.attributes.get(key, ABSENT)
+            )
             if number == 1 and wire_type == LEN
             for field, inner, first, behind in wire.fields(self.buffer, start, end)
             if field == 3
@@ -136,9 +139,6 @@ class Node(NamedTuple):
         """The functions that an attribute names: one, or the branches of a ``Case``."""
         for function in wire.messages(self.buffer, self.attributes.get(key, ABSENT), 10):
             yield bytes(wire.last_bytes(self.buffer, function, 1))
-
-    def _fields_of(self, key: bytes) -> Iterator[tuple[int, int, int, int]]:
-        return wire.fields(self.buffer, *self.attributes.get(key, ABSENT))
 
 
 class Body:
@@ -180,7 +180,8 @@ class Body:
             if behind > end:
                 raise InvalidFile(f"a node runs {behind - end:,} bytes past the end", offset=pos)
             if length > SMALL_NODE:
-                self._add_run(run, pos)
+                if pos > run:
+                    self._runs.append((run, buffer[run:pos]))
                 self._large.append(len(self._starts))
                 run = behind
             self._starts.append(start)
@@ -188,12 +189,9 @@ class Body:
             pos = behind
         if len(self._starts) > MAX_NODES:
             raise UnsupportedFormat(f"a graph of more than {MAX_NODES:,} nodes")
-        self._add_run(run, pos)
+        if pos > run:
+            self._runs.append((run, buffer[run:pos]))
         return pos
-
-    def _add_run(self, start: int, end: int) -> None:
-        if end > start:
-            self._runs.append((start, self.buffer[start:end]))
 
     def __len__(self) -> int:
         return len(self._starts)

@@ -61,7 +61,9 @@ def read_model(opened: Opened) -> ReadResult:
         filling = {constant for content in contents for constant in content.constants}
         read_constants(linker, filling, findings, variables_read=checkpoint is not None)
     if not opened.frozen:
-        _add_configured(layers, findings)
+        for layer in layers:
+            if layer.vocabulary:  # given to the constructor: what was adapted is in no file
+                findings.add(_configured(layer, layer.vocabulary))
         with findings.warning():
             for path in list(assets.unread()):
                 with findings.warning():
@@ -123,19 +125,14 @@ def _keras_layers(opened: Opened, findings: Findings) -> tuple[LookupLayer, ...]
     return ()
 
 
-def _add_configured(layers: tuple[LookupLayer, ...], findings: Findings) -> None:
-    """Add the lists that layers were made with; adapted ones are not in the file."""
-    for layer in layers:
-        if layer.vocabulary:
-            findings.add(
-                Vocabulary(
-                    name=layer.name,
-                    kind="config",
-                    stored=ByteStrings.of(layer.vocabulary),
-                    entry_type=layer.entry_type,
-                    places=(Place(KERAS_METADATA, layer.path),),
-                )
-            )
+def _configured(layer: LookupLayer, entries: tuple[bytes, ...]) -> Vocabulary:
+    return Vocabulary(
+        name=layer.name,
+        kind="config",
+        stored=ByteStrings.of(entries),
+        entry_type=layer.entry_type,
+        places=(Place(KERAS_METADATA, layer.path),),
+    )
 
 
 def _why_no_folder(source: Source) -> str | None:
