@@ -723,7 +723,7 @@ def test_names_are_flushed_before_a_commit(tmp_path: Path, monkeypatch: pytest.M
     with index.writer() as writer:
         writer.delete(["d3"])
         writer.add(documents(range(20, 90)), vectors(range(20, 90)))
-    assert {"codes-000002.bin", "deleted-000002.bits"} <= flushed
+    assert {"codes-000002.faiss", "deleted-000002.bits"} <= flushed
     assert named == [set()]
 
 

@@ -80,7 +80,7 @@ def right(two: tuple[Path, Path]) -> Answers:
 
 
 SOURCES: Final = ("manifest.json", "vectors.bin", "hashes.bin", "documents-", "deleted-")
-OURS: Final = (*SOURCES, "codebook-", "codes-")
+OURS: Final = (*SOURCES, "codes-")
 READ: Final = ("manifest.json", "deleted-")  # by every writer
 
 
@@ -99,7 +99,6 @@ KINDS: Final = (
     "hashes.bin",
     "documents-",
     "deleted-",
-    "codebook-",
     "codes-",
     "meta.json",
     ".fast",
@@ -148,7 +147,7 @@ def test_every_file_of_the_folder_is_read(two: tuple[Path, Path], full: bool) ->
 
     Rows behind those of the commit are no damage: a writer that was killed leaves them.
     """
-    appended = ("vectors.bin", "hashes.bin", "codes-")
+    appended = ("vectors.bin", "hashes.bin")
     files = files_of(two[0])
     assert all(any(kind in file.name for file in files) for kind in KINDS)
     for file in files:
@@ -425,7 +424,12 @@ def leave(path: Path) -> None:
         if not file.exists():
             file.write_bytes(data)
     (path / folder.MANIFEST).write_bytes(held)
-    for name in ("documents.part", "codes-000099.bin", "deleted-000099.bits", ".vocabtool-ab.tmp"):
+    for name in (
+        "documents.part",
+        "codes-000099.faiss",
+        "deleted-000099.bits",
+        ".vocabtool-ab.tmp",
+    ):
         (files / name).write_bytes(b"left")
     with (files / "vectors.bin").open("ab") as end:
         end.write(b"half a row")

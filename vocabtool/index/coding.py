@@ -1,14 +1,13 @@
 """What is made of all vectors at the end of a commit: when the codes of the approximate search are
 built, when new rows are added to them, and when it is measured how near chance brings vectors.
 
-    codebook-000007.bin, codes-000007.bin    built by commit 7; codes are appended, never changed
+    codes-000007.faiss    written by commit 7, never changed: more rows are another file
 
 How they are made is the business of ``vectors/``.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +17,9 @@ from vocabtool.index.configuration import Configuration
 from vocabtool.index.manifest import Chance, Manifest
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import Written
-from vocabtool.index.vectors.building import build, encode
-from vocabtool.index.vectors.chance import by_chance
-from vocabtool.index.vectors.codebook import Codebook
-from vocabtool.index.vectors.fast_scan import CodeFiles, FastScan
+from vocabtool.index.vectors.codes import VectorCodes, build_codes
 from vocabtool.index.vectors.raw import RawVectors
+from vocabtool.index.vectors.recall import similarity_by_chance
 from vocabtool.system.checksums import checksum, compare
 
 # Rows without a code are compared one by one. As many of them are worth what codes cost:
@@ -50,39 +47,27 @@ def _measured(folder: Path, manifest: Manifest) -> Manifest:
     """With what chance reaches, measured anew where the rows have doubled."""
     if not manifest.rows or (manifest.chance and manifest.rows < 2 * manifest.chance.rows):
         return manifest
-    found = by_chance(_raw(folder, manifest), manifest.configuration.metric)
+    found = similarity_by_chance(_raw(folder, manifest), manifest.configuration.metric)
     if found is None:
         return manifest
     return replace(manifest, chance=Chance(found, manifest.rows))
 
 
-def opened(folder: Path, manifest: Manifest) -> FastScan | None:
+def opened(folder: Path, manifest: Manifest) -> VectorCodes | None:
     """The codes of a commit, every byte compared with its checksum; ``None``: it has none.
 
     Raises :class:`InvalidFile`, which names the file.
     """
-    facts = manifest.codes
-    if facts is None:
+    if manifest.codes is None:
         return None
     check(folder, manifest)
-    return FastScan.open(
-        _files(folder, manifest),
-        dim=facts.dim,
-        lists=facts.lists,
-        count=manifest.coded,
-        metric=manifest.configuration.metric,
-    )
+    return VectorCodes.read(folder / manifest.code_name, manifest.coded)
 
 
 def check(folder: Path, manifest: Manifest) -> None:
     """Compare every byte of the codes. Raises :class:`InvalidFile`, which names the file."""
     for name, written in manifest.code_files.items():
         compare(folder / name, written.crc32c, written.size)
-
-
-def _files(folder: Path, manifest: Manifest) -> CodeFiles:
-    names = manifest.code_names
-    return CodeFiles(*(folder / name for name in names))
 
 
 def _raw(folder: Path, manifest: Manifest) -> RawVectors:
@@ -92,46 +77,30 @@ def _raw(folder: Path, manifest: Manifest) -> RawVectors:
 
 def _built(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     held = manifest.configuration
-    begun = replace(manifest, code_commit=manifest.commit + 1)
-    facts = build(
+    codes, facts = build_codes(
         _raw(folder, manifest),
-        _files(folder, begun),
         metric=held.metric,
         recall=held.recall,
         memory=held.memory,
         progress=_shown(progress, "building codes"),
     )
-    return _finished(folder, replace(begun, codes=facts, coded=manifest.rows))
+    return _written(folder, replace(manifest, codes=facts), codes)
 
 
 def _appended(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    files, facts = _files(folder, manifest), manifest.codes
-    assert facts is not None  # noqa: S101 - there is something to append to
-    check(folder, manifest)  # nothing damaged under a new checksum
-    codebook = Codebook.load(
-        files.codebook,
-        dim=facts.dim,
-        lists=facts.lists,
-        metric=manifest.configuration.metric,
-    )
-    encode(
-        _raw(folder, manifest),
-        files,
-        codebook,
-        start=manifest.coded,
-        progress=_shown(progress, "adding codes"),
-    )
-    return _finished(folder, replace(manifest, coded=manifest.rows))
+    codes = opened(folder, manifest)
+    assert codes is not None  # noqa: S101 - there is something to append to
+    codes.add_rows(_raw(folder, manifest), _shown(progress, "adding codes"))
+    return _written(folder, manifest, codes)
 
 
-def _finished(folder: Path, manifest: Manifest) -> Manifest:
-    """Put the files onto the disk; the manifest with their checksums."""
-    written = {}
-    for file in _files(folder, manifest):
-        with file.open("rb") as opened:
-            os.fsync(opened.fileno())
-        written[file.name] = Written(file.stat().st_size, checksum(file))
-    return replace(manifest, code_files=written)
+def _written(folder: Path, manifest: Manifest, codes: VectorCodes) -> Manifest:
+    """The codes of all rows written as those of the next commit."""
+    manifest = replace(manifest, code_commit=manifest.commit + 1, coded=manifest.rows)
+    file = folder / manifest.code_name
+    codes.write(file)
+    written = Written(file.stat().st_size, checksum(file))
+    return replace(manifest, code_files={file.name: written})
 
 
 def _shown(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:

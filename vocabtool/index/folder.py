@@ -7,7 +7,7 @@
     generation-000000/        until the next compaction:
         vectors.bin               rows are appended; never changed
         documents-….arrow         rows of one commit or of several; never changed
-        codebook-….bin, codes-….bin   of the approximate search; codes are appended
+        codes-….faiss                 of the approximate search
         deleted-000007.bits       of one commit
         hashes.bin                of what rows hold; rows are appended
         sources-000007.bin        which row is of which FILE, of one commit
@@ -47,7 +47,7 @@ GENERATION: Final = "generation-{:06}"
 GENERATIONS: Final = re.compile(r"generation-(\d{6,})")
 KEYWORDS: Final = "keywords"
 OURS: Final = re.compile(
-    r"documents(-\d+-\d+\.arrow|\.part)|(codes|codebook)-\d+\.bin|deleted-\d+\.bits|sources-\d+\.bin"
+    r"documents(-\d+-\d+\.arrow|\.part)|codes-\d+\.faiss|deleted-\d+\.bits|sources-\d+\.bin"
     r"|\.vocabtool-.*\.tmp"
 )
 MOST_BYTES: Final = 1 << 28  # of a manifest

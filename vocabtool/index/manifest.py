@@ -22,8 +22,7 @@ from vocabtool.index.document_files import DocumentFile
 from vocabtool.index.sources import Source, SourcesFile
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import Written
-from vocabtool.index.vectors.codebook import NO_LIST
-from vocabtool.index.vectors.facts import CodeFacts
+from vocabtool.index.vectors.codes import MAX_LISTS, CodeFacts
 from vocabtool.search.calibration import Calibration
 
 FORMAT: Final = 3  # 1, 2: no checksums of all files, hashes of rows, FILEs that they came from
@@ -67,7 +66,7 @@ class Manifest:
     ``rows``: how many there are, deleted ones too; what lies at or past that number in any file is
     of no commit. ``words``, ``surfaces``: how many terms of each field all rows hold.
     ``codes``: how the approximate search was built, none while it is exact; ``coded``: how many
-    rows it covers; ``code_commit``: which commit built it; ``code_files``: size and checksum of its
+    rows it covers; ``code_commit``: which commit wrote it; ``code_files``: size and checksum of its
     files, by name. ``keywords``: the CRC-32C of each file of the keyword leg, as
     ``keywords/tantivy_files.py`` notes them; ``model_files``: of each by which the model is known.
     ``calibration``: ``None`` until done. ``chance``: ``None`` in small indexes. ``sources``: the
@@ -103,9 +102,9 @@ class Manifest:
         return self.rows - (self.deleted.rows if self.deleted else 0)
 
     @property
-    def code_names(self) -> tuple[str, str]:
-        """What the files of the approximate search are called: codebook and codes."""
-        return f"codebook-{self.code_commit:06}.bin", f"codes-{self.code_commit:06}.bin"
+    def code_name(self) -> str:
+        """What the file of the approximate search is called."""
+        return f"codes-{self.code_commit:06}.faiss"
 
     def files(self) -> frozenset[str]:
         """The names of the files in its generation's folder, but for the keyword leg's."""
@@ -221,7 +220,7 @@ def _check(manifest: Manifest) -> None:
         raise InvalidFile(f"{manifest.rows:,} rows, and other documents")
     if manifest.coded > manifest.rows or (manifest.coded > 0) != (manifest.codes is not None):
         raise InvalidFile(f"{manifest.rows:,} rows, and codes of {manifest.coded:,}")
-    if {*manifest.code_files} != ({*manifest.code_names} if manifest.coded else set()):
+    if {*manifest.code_files} != ({manifest.code_name} if manifest.coded else set()):
         raise InvalidFile("files of codes of other names")
     if manifest.codes is not None and not _are_facts(manifest.codes):
         raise InvalidFile("the entry 'codes' does not describe codes")
@@ -239,7 +238,7 @@ def _are_facts(codes: CodeFacts) -> bool:
     return (
         all(type(number) is int and 0 <= number < MOST for number in numbers)
         and min(counts) > 0
-        and codes.lists <= NO_LIST
+        and codes.lists <= MAX_LISTS
         and all(type(share) is float and 0 <= share <= 1 for share in shares)
         and type(codes.seconds) is float
         and type(codes.given) is bool

@@ -11,7 +11,7 @@ from shlex import quote
 
 from vocabtool.index.folder import GENERATIONS, KEYWORDS, MANIFEST, OF_A_MODEL
 
-MADE_ANEW = ("codes-", "codebook-", KEYWORDS)
+MADE_ANEW = ("codes-", KEYWORDS)
 AS_IT_WAS = "index the same FILEs as before, with the same options and --force"
 
 

@@ -20,10 +20,10 @@ from vocabtool.index.document_store import DocumentStore
 from vocabtool.index.filters import Filters
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.vector_file import NAME as VECTORS
-from vocabtool.index.vectors.fast_scan import FastScan
+from vocabtool.index.vectors.codes import VectorCodes
 from vocabtool.index.vectors.leg import VectorLeg
 from vocabtool.index.vectors.raw import RawVectors
-from vocabtool.index.vectors.remeasuring import remeasured
+from vocabtool.index.vectors.recall import measure_recall
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TantivyReader
@@ -48,7 +48,7 @@ class Snapshot:
         self.cutter = cutter
         held = manifest.configuration
         files = folder.generation(path, manifest.generation)
-        self._codes: FastScan | None
+        self._codes: VectorCodes | None
         self._files = files
         self.documents: DocumentStore
         self.whole_keywords: frozenset[str]
@@ -107,7 +107,10 @@ class Snapshot:
 
     def measured_recall(self) -> float:
         """Recall@10 of the vector leg, measured now."""
-        return remeasured(self.vectors.raw, self.vectors, self.manifest.configuration.metric)
+        metric = self.manifest.configuration.metric
+        return measure_recall(
+            self.vectors.raw, lambda vector, k: self.vectors.search(vector, k).rows, metric
+        )
 
     def where(self, condition: str) -> Mask:
         """Which rows fulfil a condition on fields; deleted ones never."""
