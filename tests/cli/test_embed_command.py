@@ -18,11 +18,11 @@ from tests.conftest import ROOT
 from tests.counted_letters import write_corpus
 from vocabtool.cli import embed_command, source_options
 from vocabtool.documents.reading import OnDuplicate
+from vocabtool.embedding.columns import Dtype
 from vocabtool.embedding.embed import SHARD_ROWS, Runner
-from vocabtool.embedding.encoding import Counts
 from vocabtool.embedding.inputs import Check
-from vocabtool.embedding.plan import Dtype
 from vocabtool.embedding.report import EmbedReport, Progress
+from vocabtool.embedding.shard_files import Counts
 from vocabtool.encoders.choices import EncoderKind, Weighting
 
 MODEL = "python:tests.counted_letters:encode"

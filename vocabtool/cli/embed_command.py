@@ -15,9 +15,9 @@ from vocabtool.system.telling import counted, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Format, OnDuplicate, OnError
+    from vocabtool.embedding.columns import Dtype
     from vocabtool.embedding.embed import Runner
     from vocabtool.embedding.inputs import Check
-    from vocabtool.embedding.plan import Dtype
     from vocabtool.embedding.report import EmbedReport, Progress
     from vocabtool.encoders.choices import EncoderKind, Weighting
 

@@ -258,9 +258,9 @@ def _index(
                 "--model and --force to search by vectors, too"
             )
     else:
-        from vocabtool.embedding.fitting import not_empty
-        from vocabtool.embedding.fitting import sample as sample_of
+        from vocabtool.documents import ReadOptions
         from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside
+        from vocabtool.embedding.inputs import sample as sample_of
         from vocabtool.index.loading import weights_in
         from vocabtool.index.named_files import shards_in
 
@@ -270,9 +270,8 @@ def _index(
         elif can_be_read_again(found := files_outside(list(files), Path(folder))):
             first = _first(found or [], given)
             facts_of(found or (), "stat")  # the others are there, too
-            sample = not_empty(
-                sample_of(found or [], given["field"], given["source_format"]), files
-            )
+            options_of_files = ReadOptions(field=given["field"], format=given["source_format"])
+            sample = sample_of(found or [], options_of_files)
             _tell_ids(first, given)
     options = {name: value for name, value in options.items() if value is not None}
     index = Index.create(build, model, dim=dim, sample=sample, **shape, **options)

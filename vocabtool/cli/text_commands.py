@@ -236,7 +236,7 @@ def oov_command(
         tell(words_report.rule_line(words))
     log, left_out = documents.ReadLog(), documents.left_out([*files])
     options = documents.ReadOptions(field=field, format=source_format, on_error=on_error)
-    size = SIZE if mask is None else documents.SIZE
+    size = SIZE if mask is None else documents.BATCH_BYTES
     batches = documents.batches(files, options, log=log, size=size)
     if mask is not None:
         _print_masked(words, batches, mask, file, files)

@@ -1,34 +1,30 @@
 """How much there is to read, as far as that is known without reading it: rows and bytes.
 
-Exact where a footer or a length says so. What is read is told in ``documents/reading.py``.
+Exact where a footer or a length says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vocabtool.documents import arrow_ipc, parquet_file
-from vocabtool.documents.items import is_indexable
-from vocabtool.documents.opening import STDIN, find, kind_of
+from vocabtool.documents.files import STDIN, find, kind_of
+from vocabtool.documents.objects import is_indexable
 from vocabtool.documents.options import Format
-from vocabtool.documents.sources import Named, Sources, told
+from vocabtool.documents.sources import Files, Sources, each_source
 from vocabtool.errors import VocabtoolError
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """``rows``: how many rows, bad ones too. ``bytes``: how large the files are, as they lie there.
 
     ``None``: not known, or without end.
     """
 
-    rows: int | None
-    bytes: int | None
-
-
-UNKNOWN = Extent(None, None)
+    rows: int | None = None
+    bytes: int | None = None
 
 
 def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa: A002 - as elsewhere
@@ -37,32 +33,17 @@ def extent(sources: Sources, *, format: Format | None = None) -> Extent:  # noqa
     Rows are told by Parquet, by files of Arrow IPC and by ``len``; bytes are those of plain files.
     A file that is not there, or damaged, is not known: who reads it is told.
     """
-    parts = []
-    for source in told(sources):
-        if isinstance(source, Named):
-            parts += _of_name(source.name, format)
+    parts: list[Extent] = []
+    for source in each_source(sources):
+        if isinstance(source, Files):
+            try:
+                parts += [_of_file(file, format) for file in find(source.name)]
+            except (VocabtoolError, OSError):
+                parts.append(Extent())
         else:
             held = source.source
-            parts.append(Extent(len(held), None) if is_indexable(held) else UNKNOWN)
-    return _sum(parts)
-
-
-def _of_name(name: str, wanted: Format | None) -> list[Extent]:
-    try:
-        return [_of_file(file, wanted) for file in find(name)]
-    except (VocabtoolError, OSError):  # not there, or not readable: unknown, as promised
-        return [UNKNOWN]
-
-
-def _of_file(name: str, wanted: Format | None) -> Extent:
-    if name == STDIN or not Path(name).is_file():
-        return UNKNOWN
-    return Extent(_rows(name, wanted), Path(name).stat().st_size)
-
-
-def _rows(name: str, wanted: Format | None) -> int | None:
-    counts = row_counts(name, wanted)
-    return None if counts is None else sum(counts)
+            parts.append(Extent(len(held)) if is_indexable(held) else Extent())
+    return Extent(total(part.rows for part in parts), total(part.bytes for part in parts))
 
 
 def row_counts(name: str, wanted: Format | None) -> list[int] | None:
@@ -73,13 +54,14 @@ def row_counts(name: str, wanted: Format | None) -> list[int] | None:
     return arrow_ipc.row_counts(name) if kind == ("arrow", None) else None
 
 
-def _sum(parts: Iterable[Extent]) -> Extent:
-    parts = list(parts)
-    rows = [part.rows for part in parts]
-    sizes = [part.bytes for part in parts]
-    return Extent(_total(rows), _total(sizes))
+def total(counts: Iterable[int | None]) -> int | None:
+    """The sum; ``None`` where one of them is not known."""
+    known = list(counts)
+    return None if None in known else sum(count or 0 for count in known)
 
 
-def _total(counts: list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+def _of_file(name: str, wanted: Format | None) -> Extent:
+    if name == STDIN or not Path(name).is_file():
+        return Extent()
+    counts = row_counts(name, wanted)
+    return Extent(None if counts is None else sum(counts), Path(name).stat().st_size)

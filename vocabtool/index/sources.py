@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.opening import find
+from vocabtool.documents.files import find
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.system.checksums import checksum, compare

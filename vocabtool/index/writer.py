@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.documents.reading import OnError, Skipped
-from vocabtool.embedding.utf8 import as_utf8
+from vocabtool.embedding.columns import as_utf8
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index import coding, deletions, folder, sources

@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, Protocol, cast
 
+import pyarrow as pa
+
 from vocabtool.documents.options import Format
 from vocabtool.errors import GIT_LFS, InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
 
@@ -38,13 +40,13 @@ SUFFIXES: Final[dict[str, Format]] = {
 SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
 CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
 HEAD: Final = 256  # bytes in which UTF-16 of any length has a zero, its line ends at least
-MOST_AT_ONCE: Final = 1 << 31  # bytes that Arrow may ask a stream for, as a record batch
+MAX_READ: Final = 1 << 31  # bytes that Arrow may ask a stream for, as a record batch
 JSON: Final = ".json"
 JSON_IS_NOT_LINES: Final = (
     ".json alone does not tell: --input-format (format=) jsonl reads one object a line, lines each "
     "line as a text; an array is not read, write each of its objects on a line of its own"
 )
-MOST_SHOWN: Final = 8  # endings in a message
+MAX_ENDINGS: Final = 8  # endings in a message
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
 
 
@@ -54,14 +56,11 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes:
         """Up to ``size`` bytes, none only at the end."""
 
-    def readinto(self, room: memoryview, /) -> int:
-        """Fill ``room`` from its start; how many bytes came, 0 only at the end."""
-
     def tell(self) -> int:
         """How many bytes of the file itself, compressed or not, are read."""
 
 
-class Stream:
+class ArrowStream:
     """What Arrow reads from: the bytes at hand, a file that it must not close, and ``last``.
 
     Once closed it is at its end: Arrow, which may read in a thread of its own, does not touch the
@@ -77,8 +76,8 @@ class Stream:
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes. Raises :class:`InvalidFile`: more than any part of a file has."""
-        if size > MOST_AT_ONCE:
-            raise InvalidFile(f"a part of {size:,} bytes; wanted {MOST_AT_ONCE:,} at most")
+        if size > MAX_READ:
+            raise InvalidFile(f"a part of {size:,} bytes; wanted {MAX_READ:,} at most")
         with self._lock:
             if self.closed:
                 return b""
@@ -129,8 +128,8 @@ def left_out(folder: str, own: Path | None = None) -> str | None:
     )
     if not endings:
         return None
-    shown = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(MOST_SHOWN))
-    more = f" and {len(endings) - MOST_SHOWN} other endings" if len(endings) > MOST_SHOWN else ""
+    shown = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(MAX_ENDINGS))
+    more = f" and {len(endings) - MAX_ENDINGS} other endings" if len(endings) > MAX_ENDINGS else ""
     files = "file is" if endings.total() == 1 else "files are"
     return (
         f"{folder}: {endings.total():,} {files} not read: {shown}{more}. A glob in quotes, as "
@@ -224,8 +223,6 @@ class _Unpacked:
     """A compressed file as what was compressed."""
 
     def __init__(self, file: BinaryIO, codec: str) -> None:
-        import pyarrow as pa
-
         self._file = file
         self._stream = pa.CompressedInputStream(file, codec)
         self._codec = codec
@@ -238,17 +235,10 @@ class _Unpacked:
             piece: bytes = self._stream.read(size)
             return piece
 
-    def readinto(self, room: memoryview, /) -> int:
-        with arrow_errors(f"not {self._codec}, or damaged"):
-            got: int = self._stream.readinto(room)
-            return got
-
 
 @contextmanager
 def arrow_errors(what: str) -> Iterator[None]:
     """What Arrow says of a file's content, as :class:`InvalidFile`; what the system says, as is."""
-    import pyarrow as pa
-
     try:
         yield
     except pa.ArrowException as error:

@@ -1,26 +1,26 @@
-"""What every reader of documents is asked and gives: requests, batches of texts, bad rows.
+"""What every reader of documents is given and gives: a source, batches of texts, bad rows.
 
-How a format is read lives in the file of that format.
+How a format is read is in the file of that format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from vocabtool.documents.options import ReadOptions
 from vocabtool.vocabulary import decode, encode
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SIZE: Final = 4 << 20  # bytes of text in a batch, unless another number is asked for
-MOST_ROWS: Final = 1 << 18  # texts in a batch: an empty one takes no byte, and yet memory
-REMEMBERED: Final = 10  # bad rows of which the place and the reason are kept
-SHOWN: Final = 20  # field names in a message
+BATCH_BYTES: Final = 4 << 20  # bytes of text in a batch, unless another number is asked for
+MAX_ROWS: Final = 1 << 18  # texts in a batch: an empty one takes no byte, and yet memory
+MAX_EXAMPLES: Final = 10  # bad rows of which the place and the reason are kept
+MAX_NAMES: Final = 20  # field names in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +67,32 @@ class Batch:
 
     def id_array(self) -> pa.StringArray:
         """The ids, or the places where there are none: Arrow ``string`` array of length n."""
-        return places(self.source, self.numbers) if self.ids is None else self.ids
+        if self.ids is not None:
+            return self.ids
+        source = strings([encode(f"{self.source}:")])[0]
+        return pc.binary_join_element_wise(source, pa.array(self.numbers).cast(pa.string()), "")
 
     def part(self, start: int, end: int) -> Batch:
         """The rows from ``start`` to ``end``; the bytes of the texts are shared."""
-        size = end - start
-        return Batch(
-            self.source,
-            self.texts.slice(start, size),
-            self.numbers[start:end],
-            None if self.ids is None else self.ids.slice(start, size),
-            {name: column.slice(start, size) for name, column in self.columns.items()},
-            self.fields and self.fields[start:end],
+        return self._with(
+            lambda column: column.slice(start, end - start), np.arange(start, min(end, len(self)))
         )
 
     def only(self, chosen: NDArray[np.bool_]) -> Batch:
         """The rows that are chosen; ``chosen``: shape (n,)."""
-        import pyarrow as pa
-
         mask = pa.array(chosen)
+        return self._with(lambda column: column.filter(mask), np.flatnonzero(chosen))
+
+    def _with(
+        self, choose: Callable[[pa.StringArray], pa.StringArray], rows: NDArray[np.int64]
+    ) -> Batch:
         return Batch(
             self.source,
-            self.texts.filter(mask),
-            self.numbers[chosen],
-            None if self.ids is None else self.ids.filter(mask),
-            {name: column.filter(mask) for name, column in self.columns.items()},
-            self.fields and [self.fields[row] for row in np.flatnonzero(chosen).tolist()],
+            choose(self.texts),
+            self.numbers[rows],
+            None if self.ids is None else choose(self.ids),
+            {name: choose(column) for name, column in self.columns.items()},
+            self.fields and [self.fields[row] for row in rows.tolist()],
         )
 
 
@@ -113,7 +113,7 @@ class Skipped:
     def add(self, place: str, reason: str) -> None:
         """Count one row more."""
         self.count += 1
-        if len(self.first) < REMEMBERED:
+        if len(self.first) < MAX_EXAMPLES:
             self.first.append(Skip(place, reason))
 
 
@@ -156,12 +156,10 @@ class Ahead:
 
     ``unread``: whether a reader may leave out rows at the start of its file without a look at
     them: where bad rows raise there are none, and so each row is a document.
-    ``compared``: whether ids that documents come with are looked at also where they are left out.
     """
 
     left: int
     unread: bool
-    compared: bool
 
     def pass_over(self, rows: int) -> bool:
         """Whether the next so many rows are left out unread; if so, they are counted."""
@@ -171,68 +169,46 @@ class Ahead:
         return True
 
 
-class Request(NamedTuple):
-    """What is asked of a source.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What is asked of one source.
 
-    ``field``: which one holds the text; ``None``: the one that the format takes by itself.
-    ``id_field``: which one holds the id, if one does. ``keep``: which ones become columns.
-    ``size``: about how many bytes of text a batch is to hold.
-    ``whole``: whether the other fields are wanted too.
+    ``options``: which fields, above all. ``size``: about how many bytes of text a batch is to
+    hold. ``rows``: how many documents that come one by one are gathered at most.
+    ``whole``: whether all other fields are wanted too.
     ``refuse``: called with the number of each bad row and the reason; may raise.
     ``ahead``: what need not be read; rows that are given out nevertheless are left out later.
-    ``rows``: how many documents that come one by one are gathered at most.
     """
 
     source: str
-    field: str | None
-    id_field: str | None
-    keep: tuple[str, ...]
+    options: ReadOptions
     size: int
+    rows: int
     whole: bool
     refuse: Callable[[int, str], None]
     ahead: Ahead
-    rows: int = MOST_ROWS
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
     """Texts as an Arrow ``string`` array, without a look at their bytes."""
-    import pyarrow as pa
-
     return pa.array(texts, pa.binary()).view(pa.string())
 
 
-def places(source: str, numbers: NDArray[np.int64]) -> pa.StringArray:
-    """``source:number`` for each number, as an Arrow ``string`` array."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    start = strings([encode(f"{source}:")])[0]
-    return pc.binary_join_element_wise(start, pa.array(numbers).cast(pa.string()), "")
-
-
-def valid(batch: Batch) -> NDArray[np.bool_]:
-    """Which rows have a text, and an id if they are to have one: shape (n,)."""
-    there = np.asarray(batch.texts.is_valid())
-    return there if batch.ids is None else there & np.asarray(batch.ids.is_valid())
-
-
-def no_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
+def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
     """The fields that were to be kept, of so many rows that have none."""
-    import pyarrow as pa
-
-    return {name: pa.nulls(count, pa.string()) for name in request.keep}
+    return {name: pa.nulls(count, pa.string()) for name in request.options.keep}
 
 
 def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
     """Where the texts start and end in their buffer: shape (n + 1,)."""
     if not len(texts):
         return np.zeros(1, np.int32)
-    found = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1 + texts.offset)
-    return found[texts.offset :]
+    offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1 + texts.offset)
+    return offsets[texts.offset :]
 
 
 def in_size(batch: Batch, size: int) -> Iterator[Batch]:
-    """The batch in parts of at most ``size`` bytes of text (or one text) and ``MOST_ROWS`` rows."""
+    """The batch in parts of at most ``size`` bytes of text (or one text) and ``MAX_ROWS`` rows."""
     for start, end in spans(bounds(batch.texts), size):
         yield batch if end - start == len(batch) else batch.part(start, end)
 
@@ -242,15 +218,15 @@ def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]
     start, rows = 0, len(ends) - 1
     while start < rows:
         full = int(np.searchsorted(ends, int(ends[start]) + size, "right")) - 1
-        end = min(max(full, start + 1), start + MOST_ROWS, rows)
+        end = min(max(full, start + 1), start + MAX_ROWS, rows)
         yield start, end
         start = end
 
 
 def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
     """Field names for a message: the first few of them."""
-    shown = ", ".join(map(repr, [*fields][:SHOWN]))
-    return f"{shown}, ..." if len(fields) > SHOWN else shown or "none"
+    shown = ", ".join(map(repr, [*fields][:MAX_NAMES]))
+    return f"{shown}, ..." if len(fields) > MAX_NAMES else shown or "none"
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:
