@@ -16,17 +16,15 @@ import pytest
 
 from tests.builders.small_corpus import Pieces
 from tests.conftest import ROOT
-from vocabtool.cli import index_command, index_options, search_command
+from vocabtool.cli import index as index_command
 from vocabtool.evaluation import calibrate as calibrating
-from vocabtool.index import configuration, folder, loading
+from vocabtool.index import folder
 from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
 from vocabtool.index.mending import advice
-from vocabtool.index.vectors.metric import Metric, StoredType
-from vocabtool.index.writer import OnExisting
 from vocabtool.reports.index_report import Took, lines
 from vocabtool.search.calibration import Calibration
-from vocabtool.search.settings import Fusion, NoResults, Phrases, Settings
+from vocabtool.search.settings import Fusion
 
 MODEL = str(ROOT / "data" / "small_glove.txt")
 ROWS = [
@@ -88,30 +86,13 @@ def ids(told: str) -> list[str]:
     return [hit["id"] for hit in json.loads(told)["hits"]]
 
 
-def test_choices_are_those_of_the_library() -> None:
-    """What the command line repeats, so that --help need not load NumPy, is what is meant."""
-    shipped = Settings()
-    assert get_args(Metric) == index_options.METRICS
-    assert {*get_args(StoredType)} == {*index_options.DTYPES}
-    assert get_args(OnExisting) == index_options.EXISTING
-    assert configuration.RECALL == index_options.RECALL
-    assert configuration.EXACT_BELOW == index_options.EXACT_BELOW
-    assert loading.COMMIT_ROWS == index_options.COMMIT_ROWS
-    assert get_args(Fusion) == search_command.FUSIONS
-    assert get_args(NoResults) == search_command.EMPTY
-    assert get_args(Phrases) == search_command.PHRASES
-    told = {option.name: option.default for option in search_command.search_command.params}
-    named = ("fusion", "boost", "code_boost", "k_rrf", "depth", "guarantee", "phrases", "empty")
-    assert {name: told[name] for name in named} == {name: getattr(shipped, name) for name in named}
-
-
 @pytest.mark.parametrize(
     ("text", "size"),
     [("16777216", 1 << 24), ("16M", 1 << 24), ("16.5m", 33 << 19), ("2GB", 2 << 30)],
 )
 def test_sizes(text: str, size: int) -> None:
     """Sizes are bytes, or with a unit of 1,024."""
-    assert index_options.size_of(None, None, text) == size  # type: ignore[arg-type] # unused
+    assert index_command._size(None, None, text) == size  # type: ignore[arg-type] # unused
 
 
 @pytest.mark.parametrize("text", ["", "G", "1X", "-1", "0", "nan", "1e999", "1", "512", "15M"])
@@ -507,7 +488,7 @@ def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatc
 
 def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     """With --force too: what was built beside is gone on with."""
-    with pytest.raises(KeyboardInterrupt), index_command._stopped():
+    with pytest.raises(KeyboardInterrupt), index_command._advice_after_a_stop():
         raise KeyboardInterrupt
     told = "vocabtool: stopped; the same command goes on from the last commit\n"
     assert capsys.readouterr().err == told

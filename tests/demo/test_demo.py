@@ -21,7 +21,7 @@ import pytest
 
 import vocabtool
 from tests.conftest import ROOT
-from vocabtool.cli import demo_command
+from vocabtool.cli import demo as demo_command
 from vocabtool.demo import asking, running, sentence_encoder, story, training
 from vocabtool.demo.asking import Found
 from vocabtool.demo.documentation import (

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from vocabtool.documents.options import Format
-from vocabtool.embedding.columns import Dtype
-from vocabtool.embedding.inputs import Check, Input, changes
+from vocabtool.embedding.inputs import Input, changes
+from vocabtool.embedding.options import Check, Dtype
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_parsing
 from vocabtool.system.records import from_json, to_json

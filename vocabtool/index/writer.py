@@ -33,7 +33,7 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.calibration import Calibration
 from vocabtool.system.ranked import Rows
-from vocabtool.system.telling import counted
+from vocabtool.system.telling import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -388,7 +388,7 @@ def _unequal(vectors: int, documents: Items, taken: int) -> str:
     """Numbers that differ; an iterator may have more documents than were taken of it."""
     more = " or more" if taken > vectors else ""
     count = f"{len(documents):,}" if isinstance(documents, Sized) else f"{taken:,}{more}"
-    return f"{counted(vectors, 'vector', 'vectors')} for {count} documents"
+    return f"{plural(vectors, 'vector', 'vectors')} for {count} documents"
 
 
 def _refuse_repeated(ids: list[str], existing: dict[str, int]) -> None:

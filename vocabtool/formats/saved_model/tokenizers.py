@@ -140,7 +140,11 @@ def read_wordpiece(buffer: bytes) -> Pieces:
             f"a suffix indicator of {len(indicator):,} bytes, wanted at most {MAX_INDICATOR}"
         )
     unknown_id = model.integer(7)
-    notes = _wordpiece_notes(model, indicator)
+    notes: tuple[str, ...] = (f"words of more than {model.integer(4):,} bytes are unknown",)
+    if indicator:
+        notes = (f"{printable(indicator)} marks a continuation", *notes)
+    if model.byte(END_TO_END):
+        notes += ("splits text at white space, punctuation and Chinese characters by itself",)
     words = model.strings(12)
     if len(words):  # kept for detokenization only
         _check_unknown(unknown_id, len(words))
@@ -205,21 +209,16 @@ def _check_unknown(unknown_id: int, size: int) -> None:
 
 def _marked(model: Table, words: ByteStrings, indicator: bytes) -> ByteStrings:
     """Put the indicator, which the buffer leaves out, in front of each suffix."""
-    is_suffix = model.vector(13, "u1") != 0
-    if len(is_suffix) != len(words):
-        raise InvalidFile(f"{len(words):,} words, but {len(is_suffix):,} marks for suffixes")
-    ends = np.cumsum(words.lengths + len(indicator) * is_suffix, dtype=np.int64)
-    if int(ends[-1]) > GROWTH * len(words.data):
+    marks = model.vector(13, "u1")
+    if len(marks) != len(words):
+        raise InvalidFile(f"{len(words):,} words, but {len(marks):,} marks for suffixes")
+    size = int(words.lengths.sum(dtype=np.int64)) + len(indicator) * np.count_nonzero(marks)
+    if size > GROWTH * len(words.data):
         raise InvalidFile(
-            f"the words take {int(ends[-1]):,} bytes, wanted at most {GROWTH * len(words.data):,}"
+            f"the words take {size:,} bytes, wanted at most {GROWTH * len(words.data):,}"
         )
-    parts = np.zeros((len(words), 4), np.int32)  # start, end of the indicator, of the word
-    parts[:, 1] = len(indicator) * is_suffix
-    parts[:, 2] = words.starts + len(indicator)
-    parts[:, 3] = words.ends + len(indicator)
-    flat = parts.reshape(-1, 2)
-    both = ByteStrings(indicator + words.data, flat[:, 0], flat[:, 1])
-    return ByteStrings.contiguous(b"".join(both.pieces(b"")), ends)
+    pairs = zip(marks.tolist(), words, strict=True)
+    return ByteStrings.of(indicator * bool(mark) + word for mark, word in pairs)
 
 
 def _wordpieces_of_trie(
@@ -238,7 +237,7 @@ def _wordpieces_of_trie(
     ids = np.concatenate([word_ids, suffix_ids, [unknown_id]])
     more = {id_: text for id_, text in _spelled_indicator(model, indicator) if id_ not in ids}
     ids = np.concatenate([ids, np.fromiter(more, np.int64, len(more))])
-    return _joined([words, suffixes, ByteStrings.of([model.string(6), *more.values()])]), ids
+    return ByteStrings.of([*words, *suffixes, model.string(6), *more.values()]), ids
 
 
 def _below(
@@ -262,32 +261,11 @@ def _spelled_indicator(model: Table, indicator: bytes) -> list[tuple[int, bytes]
     lengths = (values & LENGTH_MASK) + 1
     if int(lengths.sum()) != len(indicator):
         return []
-    ends = np.cumsum(lengths).tolist()
-    pieces = ByteStrings.contiguous(indicator, np.array(ends, np.int64))
+    pieces = ByteStrings.contiguous(indicator, np.cumsum(lengths))
     return [
         (value >> ID_SHIFT & ID_MASK, indicator + piece if value & IS_SUFFIX else piece)
         for value, piece in zip(values.tolist(), pieces, strict=True)
     ]
-
-
-def _joined(parts: list[ByteStrings]) -> ByteStrings:
-    """Several packed sequences as one, over one buffer."""
-    before = np.cumsum([0, *(len(part.data) for part in parts)])
-    return ByteStrings(
-        b"".join(part.data for part in parts),
-        np.concatenate([part.starts + at for part, at in zip(parts, before[:-1], strict=True)]),
-        np.concatenate([part.ends + at for part, at in zip(parts, before[:-1], strict=True)]),
-    )
-
-
-def _wordpiece_notes(model: Table, indicator: bytes) -> tuple[str, ...]:
-    notes = []
-    if indicator:
-        notes.append(f"{printable(indicator)} marks a continuation")
-    notes.append(f"words of more than {model.integer(4):,} bytes are unknown")
-    if model.byte(END_TO_END):
-        notes.append("splits text at white space, punctuation and Chinese characters by itself")
-    return tuple(notes)
 
 
 def _missing(model: Table, pieces: Pieces) -> tuple[str, ...]:
@@ -302,13 +280,10 @@ def _missing(model: Table, pieces: Pieces) -> tuple[str, ...]:
         for hole in range(int(ids[at]) + 1, int(ids[at + 1]))[:MAX_NAMED]
     ][:MAX_NAMED]
     total = int(holes.sum())
-    named = ", ".join([*map(str, first), *(["..."] if total > MAX_NAMED else [])])
-    why = (
-        "pieces with punctuation or Chinese characters inside"
-        if model.byte(END_TO_END)
-        else "pieces"
-    )
-    return (f"ids not in the buffer: {total:,} ({named}), {why} that can never be produced",)
+    named = ", ".join([*map(str, first), *["..."] * (total > MAX_NAMED)])
+    inside = " with punctuation or Chinese characters inside" if model.byte(END_TO_END) else ""
+    why = f"pieces{inside} that can never be produced"
+    return (f"ids not in the buffer: {total:,} ({named}), {why}",)
 
 
 READERS: Final[dict[Kind, Callable[[bytes], Pieces]]] = {

@@ -9,29 +9,26 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from vocabtool.cli.command_streams import refuse_nothing, standard_output, usage_errors
-from vocabtool.cli.index_options import DIR, MODEL
-from vocabtool.cli.source_options import together
+from vocabtool.cli.index import open_index
+from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
+from vocabtool.cli.output import refuse_nothing, standard_output, usage_errors
+from vocabtool.search.settings import FUSIONS, NO_RESULTS, PHRASES
 from vocabtool.system.telling import tell
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
     from vocabtool.search.hits import Hits
 
-# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
-FUSIONS: Final = ("coverage", "convex", "rrf", "dense", "keyword", "unknown-only")
-PURE: Final = ("dense", "keyword")
-EMPTY: Final = ("nothing", "nearest", "spelling")
-PHRASES: Final = ("required", "preferred")
-OUTPUTS: Final = ("text", "json")
+PURE: Final = ("dense", "keyword")  # fusions that ask one leg only
 STDIN: Final = "-"
-TOGETHER: Final = 256  # queries of standard input that are encoded at once
+BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
 WHERE: Final = (
     "As: year >= 2020 and lang = 'en'. tags contains 'x' means: of a list an element that equals "
     "it, of a text a part of it."
 )
-FUSION = together(
+SETTINGS = gather(
+    "settings",
     click.option(
         "--fusion",
         type=click.Choice(FUSIONS),
@@ -89,7 +86,7 @@ FUSION = together(
     ),
     click.option(
         "--empty",
-        type=click.Choice(EMPTY),
+        type=click.Choice(NO_RESULTS),
         default="nothing",
         show_default=True,
         help="What to show where no word of the query is known or found.",
@@ -100,48 +97,38 @@ FUSION = together(
 @click.command("search", context_settings={"allow_extra_args": True})
 @DIR
 @click.argument("query", metavar="QUERY")
-@MODEL
+@INDEX_MODEL
 @click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Hits to show.")
 @click.option("--where", metavar="CONDITION", help=WHERE)
 @click.option("--explain", is_flag=True, help="Tell why: of words, and of each hit.")
-@FUSION
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(OUTPUTS),
-    default="text",
-    show_default=True,
-    help="With json, an object a query.",
-)
+@SETTINGS
+@format_option("With json, an object a query.")
 def search_command(
     folder: str,
     query: str,
-    model: str | None,
-    trust: bool,
+    model: dict[str, Any],
     k: int,
     where: str | None,
     explain: bool,
-    output: Literal["text", "json"],
-    **settings: Any,
+    settings: dict[str, Any],
+    report_format: Literal["text", "json"],
 ) -> None:
     """Find the documents of the index in DIR that answer QUERY best.
 
     Words that the model does not know weigh more among the keywords. QUERY - takes a query a line
     from standard input.
     """
-    from vocabtool.index.index import Index
-
     more = click.get_current_context().args
     if more:
         whole = " ".join((query, *more))
         raise click.UsageError(f"QUERY is one argument: put it in quotes, as {whole!r}")
     with usage_errors():
-        index = Index.open(folder, model, **({"trust": True} if trust else {}))
+        index = open_index(folder, model)
         if index.configuration.encoder is None and settings["fusion"] not in PURE:
             tell(f"{folder}: made without a model, so queries are searched by their words only")
         asked = {"k": k, "where": where, "explain": explain, **settings}
-        for found in _answers(index, query, asked):
-            _show(found, output, one_of_many=query == STDIN)
+        for hits in _answers(index, query, asked):
+            _show(hits, report_format, one_of_many=query == STDIN)
 
 
 def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
@@ -155,7 +142,7 @@ def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
     from vocabtool.system.parallel import in_batches
 
     count = 0
-    for batch in in_batches(lines, TOGETHER):
+    for batch in in_batches(lines, BATCH_QUERIES):
         bad = (at for at, line in enumerate(batch) if open_quote(line) is not None)
         end = next(bad, len(batch))  # what stands before it is answered
         yield from index.search_many(batch[:end], **asked)
@@ -176,12 +163,12 @@ def _refuse_open_quote(query: str, place: str = "") -> None:
         raise InvalidCondition(f"{what}: close it, or leave it out", query, position)
 
 
-def _show(found: Hits, output: Literal["text", "json"], *, one_of_many: bool) -> None:
+def _show(hits: Hits, report_format: Literal["text", "json"], *, one_of_many: bool) -> None:
     from vocabtool.reports.search_report import lines
 
     with standard_output() as out:
-        if output == "json":
-            out.write(json.dumps(found.to_dict()).encode() + b"\n")
+        if report_format == "json":
+            out.write(json.dumps(hits.to_dict()).encode() + b"\n")
             return
-        told = "".join(f"{line}\n" for line in lines(found, one_of_many=one_of_many))
-        out.write(told.encode("utf-8", "replace"))
+        text = "".join(f"{line}\n" for line in lines(hits, one_of_many=one_of_many))
+        out.write(text.encode("utf-8", "replace"))

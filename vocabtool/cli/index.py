@@ -12,10 +12,33 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
-from vocabtool.cli.command_streams import print_report, refuse_nothing, step_progress, usage_errors
-from vocabtool.cli.index_options import BUILDING, DIR, FORMAT, MODEL, QUIET, SHAPE
-from vocabtool.cli.source_options import DOCUMENTS, ENCODER
-from vocabtool.system.telling import counted, tell
+from vocabtool.cli.options import (
+    DIR,
+    DOCUMENTS,
+    ENCODER,
+    INDEX_MODEL,
+    QUIET,
+    format_option,
+    gather,
+)
+from vocabtool.cli.output import (
+    SHOWN,
+    print_report,
+    refuse_nothing,
+    step_progress,
+    tell_left_out,
+    tell_notes,
+    usage_errors,
+)
+from vocabtool.index.options import (
+    COMMIT_ROWS,
+    EXACT_BELOW,
+    METRICS,
+    ON_EXISTING,
+    RECALL,
+    STORED_TYPES,
+)
+from vocabtool.system.telling import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Document
@@ -23,9 +46,8 @@ if TYPE_CHECKING:
     from vocabtool.index.loading import LoadReport
 
 CALIBRATED_FROM: Final = 1_000  # documents
-SHOWN: Final = 3
-# What an index is created as and stays.
-CREATED: Final = ("metric", "dtype", "language", "recall", "exact_below")
+MIN_MEMORY: Final = 16 << 20  # of which the keyword leg takes 15 MB
+UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 INDEX_HELP = """MODEL is what embed takes: a SavedModel or a TensorFlow Hub handle, a file of word
 vectors, a folder of sentence-transformers, python:MODULE:NAME. It may be left out where FILE is a
@@ -33,24 +55,132 @@ folder that embed wrote; then DIR answers by keywords, and to vectors of your ow
 command again after a stop, and it goes on where it was."""
 
 
+def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """``512M`` or ``1G`` as bytes."""
+    if text is None:
+        return None
+    number, unit = text.upper().removesuffix("B"), ""
+    if number and number[-1] in UNITS:
+        number, unit = number[:-1], number[-1]
+    try:
+        size = int(float(number) * UNITS[unit])
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"wanted a size as 512M or 2G, got {text!r}") from error
+    if size < MIN_MEMORY:
+        raise click.BadParameter(
+            f"wanted at least 16M, as 512M or 2G (a number alone is bytes), got {text!r}"
+        )
+    return size
+
+
+SHAPE = gather(
+    "shape",
+    click.option(
+        "--metric",
+        type=click.Choice(METRICS),
+        default="cosine",
+        show_default=True,
+        help="What near means.",
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(STORED_TYPES),
+        default="float16",
+        show_default=True,
+        help="How vectors are stored.",
+    ),
+    click.option(
+        "--language",
+        default="english",
+        show_default=True,
+        help="Of stems and stop words; none: words as they are.",
+    ),
+    click.option(
+        "--recall",
+        type=click.FloatRange(0, 1, min_open=True),
+        default=RECALL,
+        show_default=True,
+        help="Share of the ten nearest that the approximate search must find.",
+    ),
+    click.option(
+        "--exact-below",
+        type=click.IntRange(0),
+        default=EXACT_BELOW,
+        show_default=True,
+        help="Up to so many documents every vector is compared.",
+    ),
+)
+FILLING = gather(
+    "filling",
+    click.option(
+        "--memory",
+        callback=_size,
+        metavar="SIZE",
+        help="Bytes that building may take, as 512M or 1G. [default: as it comes]",
+    ),
+    click.option(
+        "--commit-rows",
+        type=click.IntRange(1),
+        default=COMMIT_ROWS,
+        show_default=True,
+        help="Documents between commits, which is what a stop can cost.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, 64),
+        help="Batches encoded at a time. [default: by the kind of model]",
+    ),
+)
+CALIBRATE = click.option(
+    "--calibrate/--no-calibrate",
+    default=None,
+    help="Measure the keyword leg's weight. [default: of a new index, and where it doubled]",
+)
+
+
 @click.command("index", epilog=INDEX_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--model", metavar="MODEL", help="What makes the vectors.")
 @ENCODER
+@click.option(
+    "-o",
+    "--folder",
+    required=True,
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Where the index goes, or is: documents are added to it then.",
+)
+@click.option(
+    "--existing",
+    type=click.Choice(ON_EXISTING),
+    default="error",
+    show_default=True,
+    help="What becomes of a document whose id is in the index.",
+)
 @SHAPE
-@BUILDING
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Build an index beside the one in DIR, which it replaces in the end.",
+)
+@FILLING
+@CALIBRATE
 @DOCUMENTS
 @QUIET
-@FORMAT
+@format_option()
 def index_command(
     files: tuple[str, ...],
     model: str | None,
+    encoder: dict[str, Any],
     folder: str,
+    existing: Literal["error", "skip", "update"],
+    shape: dict[str, Any],
     force: bool,
+    filling: dict[str, Any],
     calibrate: bool | None,
+    read: dict[str, Any],
     quiet: bool,
     report_format: Literal["text", "json"],
-    **given: Any,
 ) -> None:
     """Make an index of the documents of FILE... in DIR, or add them to it.
 
@@ -59,34 +189,29 @@ def index_command(
     a folder that embed wrote, whose vectors are taken. DIR remembers FILE and options: update
     reads them again.
     """
+    from vocabtool.encoders.options import EncoderOptions
+    from vocabtool.index.folder import removed_if_empty
     from vocabtool.system.allocation import share_one_heap
 
     share_one_heap()
     _refuse_an_index(files)
-    from vocabtool.index.folder import removed_if_empty
-
     began = time.monotonic()
-    with usage_errors(), _stopped():
-        build = _build_folder(folder, files, model, given) if force else Path(folder)
+    options = EncoderOptions(**encoder).given()
+    with usage_errors(), _advice_after_a_stop():
+        build = Path(folder)
+        if force:
+            build = _build_folder(folder, files, model, (existing, shape, filling, read, encoder))
         with removed_if_empty(build):
-            index = _index(build, folder, files, model, {**given, "quiet": quiet})
+            index = _open(build, folder, model, options, shape)
+            if index is None:
+                shape |= {"memory": filling["memory"]}
+                index = _create(build, folder, files, model, options, shape, read, quiet)
             kinds, held = index.snapshot().documents.fields, len(index)
-            if given["existing"] == "update":
-                _refuse_lost_fields(files, kinds, given["keep"])
+            if existing == "update":
+                _refuse_lost_fields(files, kinds, read["keep"])
             with step_progress(quiet) as progress:
                 report = index.load(
-                    list(files),
-                    field=given["field"],
-                    format=given["source_format"],
-                    id_field=given["id_field"],
-                    keep=given["keep"],
-                    on_error=given["on_error"],
-                    on_duplicate=given["on_duplicate"],
-                    on_existing=given["existing"],
-                    commit_rows=given["commit_rows"],
-                    threads=given["threads"],
-                    memory=given["memory"],
-                    progress=progress,
+                    list(files), on_existing=existing, progress=progress, **filling, **read
                 )
                 refuse_nothing(report.read, files)
                 seconds = _calibrate(index, held - report.resumed, calibrate, report, quiet)
@@ -94,7 +219,7 @@ def index_command(
             index = index.put_in_place()
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
-        _tell_missing(index, given["keep"])
+        _tell_missing(index, read["keep"])
 
 
 @click.command("update")
@@ -102,20 +227,18 @@ def index_command(
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--sync", is_flag=True, help="Delete documents that FILE... no longer hold.")
 @click.option("--force", is_flag=True, help="Let --sync delete more than a third of them.")
-@MODEL
-@BUILDING
+@INDEX_MODEL
+@FILLING
+@CALIBRATE
 @QUIET
-@FORMAT
+@format_option()
 def update_command(
     folder: str,
     files: tuple[str, ...],
     sync: bool,
     force: bool,
-    model: str | None,
-    trust: bool,
-    memory: int | None,
-    commit_rows: int,
-    threads: int | None,
+    model: dict[str, Any],
+    filling: dict[str, Any],
     calibrate: bool | None,
     quiet: bool,
     report_format: Literal["text", "json"],
@@ -127,7 +250,6 @@ def update_command(
     where the text changed is it encoded. --sync looks at the documents that came from FILE...
     alone, wants each FILE whole and readable, and deletes in the last commit.
     """
-    from vocabtool.index.index import Index
     from vocabtool.system.allocation import share_one_heap
 
     share_one_heap()
@@ -135,18 +257,12 @@ def update_command(
     if force and not sync:
         raise click.UsageError("--force is for --sync")
     began = time.monotonic()
-    with usage_errors(), _stopped():
-        index = Index.open(folder, model, **({"trust": True} if trust else {}))
+    with usage_errors(), _advice_after_a_stop():
+        index = open_index(folder, model)
         held = len(index)
         with step_progress(quiet) as progress:
             report = index.update(
-                list(files) or None,
-                sync=sync,
-                force=force,
-                commit_rows=commit_rows,
-                threads=threads,
-                memory=memory,
-                progress=progress,
+                list(files) or None, sync=sync, force=force, progress=progress, **filling
             )
             if not sync:  # which may have removed the last document
                 refuse_nothing(report.read, files or [folder])
@@ -157,8 +273,7 @@ def update_command(
 
 
 @contextmanager
-def _stopped() -> Iterator[None]:
-    """What to do after an interrupt."""
+def _advice_after_a_stop() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -166,9 +281,7 @@ def _stopped() -> Iterator[None]:
         raise
 
 
-def _build_folder(
-    folder: str, files: tuple[str, ...], model: str | None, given: dict[str, Any]
-) -> Path:
+def _build_folder(folder: str, files: tuple[str, ...], model: str | None, options: Any) -> Path:
     """Where an index is built while another is in the folder; of the same command the same place.
 
     A stream cannot be gone on with: what was built of one is removed.
@@ -184,8 +297,7 @@ def _build_folder(
     found = files_outside(list(files), path) or []
     is_file = model is not None and Path(model).is_file()
     facts = facts_of([*found, model] if model is not None and is_file else found, "stat")
-    told = json.dumps([facts, model, sorted(given.items())], default=str)
-    build = replacing.build_folder(path, told)
+    build = replacing.build_folder(path, json.dumps([facts, model, options], default=str))
     if not can_be_read_again(found):
         replacing.remove(build)
     return build
@@ -212,7 +324,7 @@ def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequenc
         names = ", ".join(f"'{_printable(name)}'" for name in lost)
         options = " ".join(f"--keep {_printable(name)}" for name in lost)
         raise click.UsageError(
-            f"documents here have {counted(len(lost), 'field', 'fields')} that those put in their "
+            f"documents here have {plural(len(lost), 'field', 'fields')} that those put in their "
             f"place would lack: {names}. Keep what is to stay: {options}"
         )
 
@@ -225,61 +337,6 @@ def _tell_missing(index: Index, keep: Sequence[str]) -> None:
             tell(f"no document has a value in the field '{_printable(name)}'")
 
 
-def _index(
-    build: Path, folder: str, files: tuple[str, ...], model: str | None, given: dict[str, Any]
-) -> Index:
-    """The index that is in a folder, or a new one, perhaps built beside the one of that folder."""
-    from vocabtool.errors import InvalidFile, NotFound, OtherModel
-    from vocabtool.index import replacing
-    from vocabtool.index.folder import MANIFEST
-    from vocabtool.index.index import Index
-
-    options = _encoder_options(given)
-    if (build / MANIFEST).exists():
-        try:
-            index = Index.open(build, model, **options)
-            if build == Path(folder):
-                _refuse_another_shape(index, given)
-            elif model is not None:
-                index.encoder  # noqa: B018 - opened now, for what was built may be of another
-            return index
-        except (InvalidFile, NotFound, OtherModel):
-            if build == Path(folder):
-                raise
-    if build != Path(folder):
-        replacing.remove(build)
-    shape = {name: given[name] for name in (*CREATED, "memory")}
-    dim, sample = None, None
-    if model is None:
-        dim = _dim_of_shards(files)
-        if not given["quiet"]:
-            tell(
-                "no --model, so queries will be searched by their words only: start over with "
-                "--model and --force to search by vectors, too"
-            )
-    else:
-        from vocabtool.documents import ReadOptions
-        from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside
-        from vocabtool.embedding.inputs import sample as sample_of
-        from vocabtool.index.loading import weights_in
-        from vocabtool.index.named_files import shards_in
-
-        shards = shards_in(list(files))
-        if shards is not None:
-            options["fitted"] = options.get("fitted") or weights_in(shards)
-        elif can_be_read_again(found := files_outside(list(files), Path(folder))):
-            first = _first(found or [], given)
-            facts_of(found or (), "stat")  # the others are there, too
-            options_of_files = ReadOptions(field=given["field"], format=given["source_format"])
-            sample = sample_of(found or [], options_of_files)
-            _tell_ids(first, given)
-    options = {name: value for name, value in options.items() if value is not None}
-    index = Index.create(build, model, dim=dim, sample=sample, **shape, **options)
-    for note in index.encoder.notes if index.encoder is not None and not given["quiet"] else ():
-        tell(note)
-    return index
-
-
 def _printable(name: str) -> str:
     """A name as a person may safely see it."""
     from vocabtool.vocabulary import encode, printable
@@ -287,55 +344,79 @@ def _printable(name: str) -> str:
     return printable(encode(name))
 
 
-def _first(files: Sequence[str], given: dict[str, Any]) -> Document | None:
-    """The first document, by which files that cannot be read are known before anything is made."""
-    from vocabtool.documents.reading import ReadLog, ReadOptions, documents
+def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
+    """An index, by the options of ``INDEX_MODEL``."""
+    from vocabtool.index.index import Index
 
-    options = ReadOptions(
-        field=given["field"],
-        format=given["source_format"],
-        id_field=given["id_field"],
-        on_error=given["on_error"],
-    )
-    found = documents(list(files), options, log=ReadLog())
-    return next(iter(found), None)
+    return Index.open(folder, model["model"], **({"trust": True} if model["trust"] else {}))
 
 
-def _tell_ids(first: Document | None, given: dict[str, Any]) -> None:
-    """Rows that bring ids are called by their places only where that is meant."""
-    if given["id_field"] is not None or given["quiet"] or first is None:
-        return
-    for name in ("id", "_id"):
-        if name in first.fields:
-            tell(f"documents are called FILE:LINE; they have a field {name!r}: --id-field {name}")
+def _open(
+    build: Path, folder: str, model: str | None, options: dict[str, Any], shape: dict[str, Any]
+) -> Index | None:
+    """The index that is in a folder; ``None`` where one is to be created."""
+    from vocabtool.errors import InvalidFile, NotFound, OtherModel
+    from vocabtool.index import replacing
+    from vocabtool.index.folder import MANIFEST
+    from vocabtool.index.index import Index
+
+    in_place = build == Path(folder)
+    if (build / MANIFEST).exists():
+        try:
+            index = Index.open(build, model, **options)
+            if in_place:
+                _refuse_another_shape(index, shape)
+            elif model is not None:
+                index.encoder  # noqa: B018 - opened now, for what was built may be of another
+            return index
+        except (InvalidFile, NotFound, OtherModel):
+            if in_place:
+                raise
+    if not in_place:
+        replacing.remove(build)
+    return None
 
 
-def _refuse_another_shape(index: Index, given: dict[str, Any]) -> None:
-    """An index stays what it was created as: an option that says otherwise is not passed over."""
-    context = click.get_current_context()
-    for name in CREATED:
-        held = getattr(index.configuration, name)
-        if (
-            context.get_parameter_source(name) is not ParameterSource.DEFAULT
-            and given[name] != held
-        ):
-            raise click.UsageError(
-                f"--{name.replace('_', '-')} {given[name]}: {index.path} was made with {held}: "
-                "leave it out, name a new folder, or start over with --force"
+def _create(
+    build: Path,
+    folder: str,
+    files: tuple[str, ...],
+    model: str | None,
+    options: dict[str, Any],
+    shape: dict[str, Any],
+    read: dict[str, Any],
+    quiet: bool,
+) -> Index:
+    """A new index, perhaps built beside the one of that folder."""
+    from vocabtool.documents import ReadOptions
+    from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside, sample
+    from vocabtool.index.index import Index
+    from vocabtool.index.loading import weights_in
+    from vocabtool.index.named_files import shards_in
+
+    dim, texts = None, None
+    if model is None:
+        dim = _dim_of_shards(files)
+        if not quiet:
+            tell(
+                "no --model, so queries will be searched by their words only: start over with "
+                "--model and --force to search by vectors, too"
             )
-
-
-def _encoder_options(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of :func:`open_encoder` that were given."""
-    from vocabtool.encoders.word_weights import FittedWeights
-
-    names = ("kind", "signature", "name", "rule", "trust", "weights", "remove_component")
-    options = {name: given[name] for name in (*names, "fingerprint") if given[name]}
-    if given["model_output"]:
-        options["output"] = given["model_output"]
-    if given["fitted"]:
-        options["fitted"] = FittedWeights.read(given["fitted"])
-    return options
+    elif (shards := shards_in(list(files))) is not None:
+        options.setdefault("fitted", weights_in(shards))
+    elif can_be_read_again(found := files_outside(list(files), Path(folder))):
+        first = _first(found or [], read)
+        facts_of(found or (), "stat")  # the others are there, too
+        options_of_files = ReadOptions(field=read["field"], format=read["format"])
+        texts = sample(found or [], options_of_files)
+        if not quiet:
+            _tell_ids(first, read)
+    options = {name: value for name, value in options.items() if value is not None}
+    index = Index.create(build, model, dim=dim, sample=texts, **shape, **options)
+    if index.encoder is not None and not quiet:
+        for note in index.encoder.notes:
+            tell(note)
+    return index
 
 
 def _dim_of_shards(files: tuple[str, ...]) -> int:
@@ -348,6 +429,35 @@ def _dim_of_shards(files: tuple[str, ...]) -> int:
             "--model is missing: it may be left out only where FILE is one folder that embed wrote"
         )
     return Shards.open(shards).dim
+
+
+def _first(files: Sequence[str], read: dict[str, Any]) -> Document | None:
+    """The first document, by which files that cannot be read are known before anything is made."""
+    from vocabtool.documents.reading import ReadLog, ReadOptions, documents
+
+    options = ReadOptions(**{**read, "keep": (), "on_duplicate": "error"})
+    return next(iter(documents(list(files), options, log=ReadLog())), None)
+
+
+def _tell_ids(first: Document | None, read: dict[str, Any]) -> None:
+    """Rows that bring ids are called by their places only where that is meant."""
+    if read["id_field"] is not None or first is None:
+        return
+    for name in ("id", "_id"):
+        if name in first.fields:
+            tell(f"documents are called FILE:LINE; they have a field {name!r}: --id-field {name}")
+
+
+def _refuse_another_shape(index: Index, shape: dict[str, Any]) -> None:
+    """An index stays what it was created as: an option that says otherwise is not passed over."""
+    context = click.get_current_context()
+    for name, wanted in shape.items():
+        held = getattr(index.configuration, name)
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT and wanted != held:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} {wanted}: {index.path} was made with {held}: "
+                "leave it out, name a new folder, or start over with --force"
+            )
 
 
 def _calibrate(
@@ -395,9 +505,7 @@ def _show(
     from vocabtool.reports.index_report import Took, as_json, lines
 
     took = Took(seconds, calibrating)
-    told = as_json(index, report, took) if report_format == "json" else None
-    print_report(told, lines(index, report, took))
-    for note in report.notes:
-        tell(_printable(note))
-    for skip in (*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]):
-        tell(f"left out: {skip.place}: {skip.reason}")
+    data = as_json(index, report, took) if report_format == "json" else None
+    print_report(data, lines(index, report, took))
+    tell_notes(report.notes)
+    tell_left_out((*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]))

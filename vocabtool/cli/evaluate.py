@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from vocabtool.cli.command_streams import print_report, usage_errors
-from vocabtool.cli.index_options import DIR, MODEL
-from vocabtool.cli.source_options import together
+from vocabtool.cli.index import open_index
+from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
+from vocabtool.cli.output import print_report, usage_errors
 from vocabtool.evaluation.options import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vocabtool.index.index import Index
-
-QUERIES = together(
+QUERIES = gather(
+    "queries",
     click.option(
         "--queries",
         type=click.Path(dir_okay=False),
@@ -37,15 +36,12 @@ QUERIES = together(
     ),
     click.option("--seed", type=int, default=0, show_default=True),
 )
-FORMAT = click.option(
-    "--format", "output", type=click.Choice(("text", "json")), default="text", show_default=True
-)
 
 
 @click.command("eval")
 @DIR
 @QUERIES
-@MODEL
+@INDEX_MODEL
 @click.option(
     "--self-check",
     is_flag=True,
@@ -58,18 +54,14 @@ FORMAT = click.option(
     show_default=True,
     help="Documents that --self-check looks for.",
 )
-@FORMAT
+@format_option()
 def eval_command(
     folder: str,
-    queries: str | None,
-    qrels: str | None,
-    vectors: str | None,
-    seed: int,
-    model: str | None,
-    trust: bool,
+    queries: dict[str, Any],
+    model: dict[str, Any],
     self_check: bool,
     sample: int,
-    output: Literal["text", "json"],
+    report_format: Literal["text", "json"],
 ) -> None:
     """Judge how the index in DIR ranks: every fusion side by side.
 
@@ -77,28 +69,28 @@ def eval_command(
     whether they hold a word that the model does not know. With --self-check: known documents.
     """
     from vocabtool.evaluation.compare import evaluate
-    from vocabtool.evaluation.self_check import self_check as check_self
+    from vocabtool.evaluation.self_check import self_check as check
     from vocabtool.reports import evaluation_report as report
 
-    if self_check == (queries is not None or qrels is not None):
+    if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("wanted --queries and --qrels, or --self-check")
     with usage_errors():
-        index = _opened(folder, model, trust)
+        index = open_index(folder, model)
         if self_check:
-            found = check_self(index, sample, seed)
-            told = found.to_dict() if output == "json" else None
-            print_report(told, report.of_self_check(found))
+            checked = check(index, sample, queries["seed"])
+            data = checked.to_dict() if report_format == "json" else None
+            print_report(data, report.of_self_check(checked))
             return
-        asked, judged = _judged(queries, qrels)
-        scored = evaluate(index, asked, judged, vectors=_vectors(vectors), seed=seed)
-        told = scored.to_dict() if output == "json" else None
-        print_report(told, report.of_evaluation(scored))
+        scored = evaluate(index, *_judged(queries), **_vectors_and_seed(queries))
+        print_report(
+            scored.to_dict() if report_format == "json" else None, report.of_evaluation(scored)
+        )
 
 
 @click.command("calibrate")
 @DIR
 @QUERIES
-@MODEL
+@INDEX_MODEL
 @click.option(
     "--sample",
     type=click.IntRange(1),
@@ -107,18 +99,14 @@ def eval_command(
     help="Documents that queries are made of.",
 )
 @click.option("--dry-run", is_flag=True, help="Tell, and leave the index as it is.")
-@FORMAT
+@format_option()
 def calibrate_command(
     folder: str,
-    queries: str | None,
-    qrels: str | None,
-    vectors: str | None,
-    seed: int,
-    model: str | None,
-    trust: bool,
+    queries: dict[str, Any],
+    model: dict[str, Any],
     sample: int,
     dry_run: bool,
-    output: Literal["text", "json"],
+    report_format: Literal["text", "json"],
 ) -> int:
     """Find how much the keyword leg of the index in DIR weighs, and keep it there.
 
@@ -131,50 +119,45 @@ def calibrate_command(
     from vocabtool.system.telling import tell
 
     with usage_errors():
-        index = _opened(folder, model, trust)
-        if qrels is not None:
-            asked, judged = _judged(queries, qrels)
-            tuned = tune(index, asked, judged, vectors=_vectors(vectors), seed=seed)
-            calibration, told = tuned.calibration, tuned.to_dict()
-            lines = report.of_tuning(tuned)
+        index = open_index(folder, model)
+        if queries["qrels"] is not None:
+            tuned = tune(index, *_judged(queries), **_vectors_and_seed(queries))
+            calibration, data, lines = tuned.calibration, tuned.to_dict(), report.of_tuning(tuned)
         else:
-            if vectors is not None:
+            if queries["vectors"] is not None:
                 raise click.UsageError("--vectors is for judged queries: give --qrels")
-            if queries is not None:
+            if queries["queries"] is not None:
                 raise click.UsageError(
                     "--queries is for judged queries: give --qrels. Unjudged queries no longer "
                     "shift the weight: leave them out"
                 )
-            found = calibrate(index, sample=sample, seed=seed)
+            found = calibrate(index, sample=sample, seed=queries["seed"])
             if found is None:
                 tell(
                     f"fewer than {MIN_SAMPLE} documents of three sentences and 15 words were "
                     "found: nothing can be said"
                 )
                 return 1
-            calibration, told = found.calibration, found.to_dict()
+            calibration, data = found.calibration, found.to_dict()
             lines = report.of_calibration(found)
         if not dry_run:
             index.store_calibration(calibration)
-        print_report(told if output == "json" else None, lines)
+        print_report(data if report_format == "json" else None, lines)
     return 0
 
 
-def _opened(folder: str, model: str | None, trust: bool) -> Index:
-    from vocabtool.index.index import Index
-
-    return Index.open(folder, model, **({"trust": True} if trust else {}))
-
-
-def _judged(queries: str | None, qrels: str | None) -> tuple[Any, Any]:
+def _judged(queries: dict[str, Any]) -> tuple[Any, Any]:
+    """Queries and their judgements."""
     from vocabtool.evaluation.judgements import read_qrels, read_queries
 
-    if queries is None or qrels is None:
+    if queries["queries"] is None or queries["qrels"] is None:
         raise click.UsageError("--queries and --qrels go together")
-    return read_queries(queries), read_qrels(qrels)
+    return read_queries(queries["queries"]), read_qrels(queries["qrels"])
 
 
-def _vectors(file: str | None) -> NDArray[Any] | None:
+def _vectors_and_seed(queries: dict[str, Any]) -> dict[str, Any]:
     from vocabtool.evaluation.judgements import read_query_vectors
 
-    return read_query_vectors(file) if file is not None else None
+    file = queries["vectors"]
+    vectors: NDArray[Any] | None = read_query_vectors(file) if file is not None else None
+    return {"vectors": vectors, "seed": queries["seed"]}

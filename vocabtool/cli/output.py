@@ -1,4 +1,4 @@
-"""What commands on texts read and write: refused early, watched on the way, told of afterwards."""
+"""What commands write: messages and progress on standard error, reports on standard output."""
 
 from __future__ import annotations
 
@@ -9,37 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
-from vocabtool.documents.options import Format, OnError
-from vocabtool.errors import NotFound
+from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.system.telling import tell
 
 if TYPE_CHECKING:
-    from vocabtool.documents.reading import Batch, Skipped
+    from vocabtool.documents.reading import Batch, Skip, Skipped
 
-SOURCE_FORMATS: Final = get_args(Format)
-ERRORS: Final = get_args(OnError)
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # rows that were left out
-
-# Options that mean the same wherever they are.
-FIELD: Final = click.option(
-    "--field", help="Which field or column holds the text. [default: text, or the only]"
-)
-OUTPUT: Final = click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(dir_okay=False),
-    default="-",
-    help="FILE to write; it appears when it is complete. [default: standard output]",
-)
-HTML: Final = click.option(
-    "--html", type=click.Path(dir_okay=False), help="Also write a page with plots."
-)
 
 
 def check_files(file: str, html: str | None, output: str | None) -> None:
@@ -64,9 +45,18 @@ def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
         raise click.UsageError(f"-o wants a file that ends in {wanted} or .txt, or --format")
 
 
+def width() -> int | None:
+    """Columns of the terminal that standard output is; ``None`` where it is none."""
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
 @contextmanager
 def standard_output() -> Iterator[BinaryIO]:
-    """Standard output, until its reader has what it wanted: that is no failure."""
+    """Standard output; a reader that stops early, as ``head`` does, is no failure."""
     try:
         yield sys.stdout.buffer
         sys.stdout.flush()
@@ -74,30 +64,41 @@ def standard_output() -> Iterator[BinaryIO]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
 
 
-def print_report(told: Mapping[str, Any] | None, lines: Iterable[str]) -> None:
-    """A report on standard output: as JSON where it is given, else line by line."""
+@contextmanager
+def open_output(file: str) -> Iterator[BinaryIO]:
+    """A file that appears when it is whole, or standard output for ``-``."""
+    if file == "-":
+        with standard_output() as out:
+            yield out
+        return
+    from vocabtool.system.whole_file import whole_file
+
+    with whole_file(file) as opened:
+        yield opened
+
+
+def print_report(data: Mapping[str, Any] | None, lines: Iterable[str]) -> None:
+    """A report on standard output: as JSON where ``data`` is given, else line by line."""
     with standard_output() as out:
-        if told is not None:
-            out.write(json.dumps(told, indent=1).encode() + b"\n")
+        if data is not None:
+            out.write(json.dumps(data, indent=1).encode() + b"\n")
         else:
             out.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
 
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """A wrong argument is told as one."""
+    """Turn ``ValueError`` of the library into wrong usage."""
     try:
         yield
     except ValueError as error:
-        from vocabtool.errors import VocabtoolError
-
         if isinstance(error, VocabtoolError):
             raise
         raise click.UsageError(str(error)) from error
 
 
 @contextmanager
-def progress_bar(quiet: bool) -> Iterator[Callable[..., None] | None]:
+def progress_bar(quiet: bool, *, bar: bool = True) -> Iterator[Callable[..., None] | None]:
     """Called with ``description``, ``total`` and ``completed``; ``None`` where nobody watches."""
     if quiet or not sys.stderr.isatty():
         yield None
@@ -105,23 +106,36 @@ def progress_bar(quiet: bool) -> Iterator[Callable[..., None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield partial(bar.update, bar.add_task("reading", total=None))
+    columns = (*([BarColumn()] * bar), TextColumn("{task.description}"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(SpinnerColumn(), *columns, console=console, transient=True) as progress:
+        yield partial(progress.update, progress.add_task("reading", total=None))
 
 
 @contextmanager
 def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
-    """What to call as the work goes on; nothing where nobody is watching."""
+    """Called with the step and the share of it that is done; ``None`` where nobody watches."""
     with progress_bar(quiet) as update:
         if update is None:
             yield None
             return
 
-        def show(what: str, share: float) -> None:
-            update(description=what, total=1 if share else None, completed=share)
+        def show(step: str, share: float) -> None:
+            update(description=step, total=1 if share else None, completed=share)
 
         yield show
+
+
+def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches, with progress on standard error when a person is watching."""
+    with progress_bar(False, bar=False) as update:
+        count = size = 0
+        for batch in batches:
+            yield batch
+            if update is not None:
+                count += len(batch)
+                size += batch.texts.nbytes
+                update(description=f"{count:,} documents, {size / 1e6:,.0f} MB")
 
 
 def refuse_nothing(documents: int, names: Iterable[str], what: str = "document") -> None:
@@ -131,6 +145,14 @@ def refuse_nothing(documents: int, names: Iterable[str], what: str = "document")
     """
     if not documents:
         raise NotFound(f"{', '.join(names)}: no {what} in it")
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """Notes may hold names of strangers: they are made printable."""
+    from vocabtool.vocabulary import encode, printable
+
+    for note in notes:
+        tell(printable(encode(note)))
 
 
 def tell_skipped(skipped: Skipped) -> None:
@@ -143,20 +165,7 @@ def tell_skipped(skipped: Skipped) -> None:
             tell("  ...")
 
 
-def watched(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches, with progress on standard error when a person is watching."""
-    if not sys.stderr.isatty():
-        yield from batches
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading")
-        count = size = 0
-        for batch in batches:
-            yield batch
-            count += len(batch)
-            size += batch.texts.nbytes
-            progress.update(task, description=f"{count:,} documents, {size / 1e6:,.0f} MB")
+def tell_left_out(skips: Iterable[Skip]) -> None:
+    """The first rows, or values, that were left out."""
+    for skip in skips:
+        tell(f"left out: {skip.place}: {skip.reason}")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 import vocabtool
-from vocabtool.cli.command_streams import OUTPUT, check_ending
-from vocabtool.system.telling import tell, width
+from vocabtool.cli.options import OUTPUT, split_model
+from vocabtool.cli.output import check_ending, check_files, width
+from vocabtool.system.telling import tell
 
 if TYPE_CHECKING:
     from vocabtool.formats.vocabulary_files import FileFormat
-    from vocabtool.vocabulary import Vocabulary
 
-InspectFormat = Literal["table", "json"]
-# Repeated here, and held equal by a test, so that `--help` need not load NumPy.
 EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
 
 MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
@@ -26,16 +24,6 @@ tokenizer.json, vocab.json or vocab.txt, a SentencePiece model, tiktoken ranks, 
 TensorFlow.js, word vectors (GloVe, word2vec, fastText, .npz), a list of words, what extract wrote,
 a spaCy pipeline, or a folder of such files. What a file is, its content tells. MODEL#NAME is one of
 several vocabularies in it. Nothing of it is run, and TensorFlow is not needed."""
-
-
-def meant(model: str, name: str | None) -> tuple[str, str | None]:
-    """The path of MODEL, and which vocabulary is meant: by ``#NAME`` or by ``--name``."""
-    from vocabtool.formats.extraction import split_name
-
-    path, own = split_name(model)
-    if own is not None and name is not None:
-        raise click.UsageError("--name is the name of a vocabulary, and so is what follows #")
-    return path, name if own is None else own
 
 
 @click.command("inspect", epilog=MODEL_HELP)
@@ -49,12 +37,12 @@ def meant(model: str, name: str | None) -> tuple[str, str | None]:
 @click.option(
     "--format",
     "output",
-    type=click.Choice(get_args(InspectFormat)),
+    type=click.Choice(("table", "json")),
     default="table",
     show_default=True,
     help="A table (tab-separated where no terminal is), or JSON.",
 )
-def inspect_command(model: str, show_all: bool, output: InspectFormat) -> None:
+def inspect_command(model: str, show_all: bool, output: Literal["table", "json"]) -> None:
     """List every vocabulary in MODEL: name, kind, size, ids, where it hides.
 
     `"complete": true` in JSON says that every place was read in which vocabtool knows this format
@@ -64,16 +52,15 @@ def inspect_command(model: str, show_all: bool, output: InspectFormat) -> None:
     from vocabtool.formats.extraction import choose
     from vocabtool.reports import inspection
 
-    path, name = meant(model, None)
+    path, name = split_model(model, None)
     found = vocabtool.inspect(path, small=show_all or name is not None)
     if name is not None:
         found = found._replace(vocabularies=(choose(found, name),))
     if output == "json":
-        shown = inspection.to_json(found, passed_over=show_all)
-        sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace") + b"\n")
+        text = inspection.to_json(found, passed_over=show_all)
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
     else:
-        shown = inspection.to_text(found, passed_over=show_all, width=width())
-        sys.stdout.write(shown)
+        sys.stdout.write(inspection.to_text(found, passed_over=show_all, width=width()))
     sys.stdout.flush()  # before anything is said of it
     if output != "json" and not found.vocabularies:
         tell(inspection.nothing_found(found))
@@ -101,13 +88,10 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
     from vocabtool.formats import vocabulary_files
     from vocabtool.formats.extraction import choose
 
-    if not file:
-        raise click.UsageError("-o wants the name of a file")
-    if output is None:
+    if output is None and file:
         check_ending(file, vocabulary_files.ENDINGS)
-    if file == "-" and output == "parquet" and sys.stdout.isatty():
-        raise click.UsageError("parquet is not for a terminal; give a file with -o FILE")
-    path, name = meant(model, name)
+    check_files(file, None, output)
+    path, name = split_model(model, name)
     found = vocabtool.inspect(path, small=name is not None)
     vocabulary = choose(found, name)
     for warning in found.warnings:
@@ -119,13 +103,10 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         escaped = vocabulary_files.save(vocabulary, file, output)
         output = output or vocabulary_files.ENDINGS.get(Path(file).suffix.lower())
     if name is None:
-        tell(_taken(vocabulary, len(found.vocabularies)))
+        among = len(found.vocabularies)
+        others = f", the first of {among}: --name takes another" if among > 1 else ""
+        tell(f"{vocabulary.name}: {len(vocabulary):,} entries ({vocabulary.kind}){others}")
     if escaped:
         tell(f"{escaped:,} entries do not fit on a line and are backslash-escaped")
     if output in (None, "text") and (vocabulary.first_id or vocabulary.ids is not None):
         tell(f"ids are {vocabulary.id_range}: text does not hold them, json does")
-
-
-def _taken(vocabulary: Vocabulary, among: int) -> str:
-    others = f", the first of {among}: --name takes another" if among > 1 else ""
-    return f"{vocabulary.name}: {len(vocabulary):,} entries ({vocabulary.kind}){others}"

@@ -1,17 +1,18 @@
-"""Commands that keep an index: ``delete``, ``compact``, ``verify``."""
+"""Commands that keep an index in order: ``delete``, ``compact``, ``verify``."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final, Literal
 
 import click
 
-from vocabtool.cli.command_streams import print_report, step_progress
-from vocabtool.cli.index_options import DIR, FORMAT, QUIET
-from vocabtool.system.telling import counted, tell
+from vocabtool.cli.options import DIR, QUIET, format_option
+from vocabtool.cli.output import print_report, step_progress
+from vocabtool.system.telling import plural, tell
 
-SHOWN: Final = 3
+SHOWN: Final = 3  # ids
 
 
 @click.command("delete")
@@ -29,8 +30,8 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
     missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
     with index.writer() as writer:
         deleted = writer.delete(ids)
-    asked = counted(len(set(ids)), "document", "documents")
-    tell(f"{deleted:,} of {asked} deleted, {_left(len(index))}")
+    asked = plural(len(set(ids)), "document", "documents")
+    tell(f"{deleted:,} of {asked} deleted, {plural(len(index), 'is', 'are')} left")
     for id_ in missing[:SHOWN]:
         tell(f"not in the index: {printable(encode(id_))}")
     return 1 if missing else 0
@@ -46,22 +47,16 @@ def compact_command(folder: str, quiet: bool) -> None:
     with step_progress(quiet) as progress:
         removed, left = compact(Path(folder), progress)
     if not quiet:
-        deleted = counted(removed, "deleted document", "deleted documents")
-        tell(f"{deleted} removed, {_left(left)}")
-
-
-def _left(documents: int) -> str:
-    return f"{counted(documents, 'is', 'are')} left"
+        deleted = plural(removed, "deleted document", "deleted documents")
+        tell(f"{deleted} removed, {plural(left, 'is', 'are')} left")
 
 
 @click.command("verify")
 @DIR
 @QUIET
-@FORMAT
+@format_option()
 def verify_command(folder: str, quiet: bool, report_format: Literal["text", "json"]) -> None:
     """Read every byte of the index in DIR: checksums, both legs, and the recall measured again."""
-    from dataclasses import asdict
-
     from vocabtool.index.index import Index
     from vocabtool.vocabulary import encode, printable
 
@@ -71,10 +66,10 @@ def verify_command(folder: str, quiet: bool, report_format: Literal["text", "jso
     if quiet:
         return
     near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
-    documents = counted(found.documents, "document", "documents")
-    told = [f"{folder}: whole: {documents} in both legs, vectors: {near}"]
+    documents = plural(found.documents, "document", "documents")
+    lines = [f"{folder}: whole: {documents} in both legs, vectors: {near}"]
     if found.loading:
-        told.append("a load is not at its end: where it was stopped, the same command goes on")
+        lines.append("a load is not at its end: where it was stopped, the same command goes on")
     for name in found.others:
-        told.append(f"not of the index, and not read: {printable(encode(name))}")
-    print_report(asdict(found) if report_format == "json" else None, told)
+        lines.append(f"not of the index, and not read: {printable(encode(name))}")
+    print_report(asdict(found) if report_format == "json" else None, lines)
