@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from tests.conftest import ROOT
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
+from vocabtool.index.options import Metric, StoredType
 from vocabtool.index.vectors.codes import VectorCodes, build_codes, memory_needed
 from vocabtool.index.vectors.leg import VectorLeg
-from vocabtool.index.vectors.metric import Metric, StoredType, as_stored, prepared
-from vocabtool.index.vectors.raw import RawVectors
+from vocabtool.index.vectors.raw import RawVectors, as_stored, prepared
 from vocabtool.index.vectors.recall import QuerySample, nearest_rows, recall_by_count
 from vocabtool.system.ranked import Ranked
 
@@ -34,7 +34,7 @@ def raw_vectors(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType
     """Vectors in a file, as a writer of an index puts them there."""
     file = folder / "raw"
     file.write_bytes(as_stored(prepared(vectors, metric), dtype).tobytes())
-    return RawVectors.open(file, dim=vectors.shape[1], dtype=dtype, count=len(vectors))
+    return RawVectors(file, dim=vectors.shape[1], dtype=dtype, count=len(vectors))
 
 
 def exact_leg(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType) -> VectorLeg:
@@ -51,7 +51,7 @@ def coded_leg(
 ) -> VectorLeg:
     """Search by codes of all rows but the last ``tail``."""
     raw = raw_vectors(folder, vectors, metric, dtype)
-    coded = RawVectors.open(raw.file, dim=raw.dim, dtype=dtype, count=raw.count - tail)
+    coded = RawVectors(raw.file, dim=raw.dim, dtype=dtype, count=raw.count - tail)
     codes, facts = build_codes(coded, metric=metric, recall=0.99, lists=lists)
     codes.write(folder / "codes")
     return VectorLeg(raw, metric, VectorCodes.read(folder / "codes", coded.count), facts)
@@ -403,7 +403,7 @@ def test_codes_grow_with_the_rows(tmp_path: Path) -> None:
     """Rows that are added to the codes are found as others are."""
     vectors = np.concatenate([clustered(2000, DIM), clustered(500, DIM, seed=9)])
     raw = raw_vectors(tmp_path, vectors, "cosine", "float16")
-    part = RawVectors.open(raw.file, dim=DIM, dtype="float16", count=2000)
+    part = RawVectors(raw.file, dim=DIM, dtype="float16", count=2000)
     codes, facts = build_codes(part, metric="cosine", lists=4)
     codes.write(tmp_path / "codes")
     grown = VectorCodes.read(tmp_path / "codes", 2000)
@@ -449,9 +449,9 @@ def test_raw_vectors_that_are_cut_are_refused(tmp_path: Path) -> None:
     raw = raw_vectors(tmp_path, np.ones((10, 4), np.float32), "l2", "float16")
     raw.file.write_bytes(raw.file.read_bytes()[:-1])
     with pytest.raises(InvalidFile, match=r"10 vectors of 8 bytes, 80 bytes .* got 79 .*byte 79"):
-        RawVectors.open(raw.file, dim=4, dtype="float16", count=10)
+        RawVectors(raw.file, dim=4, dtype="float16", count=10)
     with pytest.raises(NotFound, match="no such"):
-        RawVectors.open(tmp_path / "no such", dim=4, dtype="float16", count=10)
+        RawVectors(tmp_path / "no such", dim=4, dtype="float16", count=10)
 
 
 def test_every_float16_is_read_as_it_is(tmp_path: Path) -> None:
@@ -459,7 +459,7 @@ def test_every_float16_is_read_as_it_is(tmp_path: Path) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     finite = every[np.isfinite(every)]
     (tmp_path / "raw").write_bytes(finite.astype("<f2").tobytes())
-    raw = RawVectors.open(tmp_path / "raw", dim=1, dtype="float16", count=len(finite))
+    raw = RawVectors(tmp_path / "raw", dim=1, dtype="float16", count=len(finite))
     wanted = finite.astype(np.float32)[:, np.newaxis]
     rows = np.arange(len(finite))
     for found in (raw.take(rows), raw.slice(0, len(finite)), raw.read_rows(rows)):

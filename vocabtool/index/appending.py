@@ -18,7 +18,7 @@ from vocabtool.index.manifest import Manifest
 from vocabtool.index.row_hashes import Hashes
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import AppendedFile
-from vocabtool.index.vectors.metric import as_stored
+from vocabtool.index.vectors.raw import as_stored
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TantivyWriter

@@ -72,7 +72,7 @@ def check(folder: Path, manifest: Manifest) -> None:
 
 def _raw(folder: Path, manifest: Manifest) -> RawVectors:
     held: Configuration = manifest.configuration
-    return RawVectors.open(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
+    return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
 def _built(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:

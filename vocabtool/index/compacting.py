@@ -87,7 +87,7 @@ def _opened(path: Path, manifest: Manifest) -> _Opened:
     documents.verify()
     file = files / VECTORS
     compare(file, manifest.vectors.crc32c, manifest.vectors.size)
-    vectors = RawVectors.open(file, dim=held.dim, dtype=held.dtype, count=manifest.rows)
+    vectors = RawVectors(file, dim=held.dim, dtype=held.dtype, count=manifest.rows)
     compare(files / row_hashes.NAME, manifest.hashes.crc32c, manifest.hashes.size)
     return _Opened(
         documents,

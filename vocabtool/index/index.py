@@ -31,9 +31,9 @@ from vocabtool.index.compacting import compact
 from vocabtool.index.configuration import EXACT_BELOW, RECALL, Configuration, checked
 from vocabtool.index.loading import COMMIT_ROWS, Asked, LoadReport, loaded
 from vocabtool.index.manifest import Manifest
+from vocabtool.index.options import Metric, StoredType
 from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
 from vocabtool.index.sources import Reading
-from vocabtool.index.vectors.metric import Metric, StoredType
 from vocabtool.index.verifying import Verified, verified
 from vocabtool.index.writer import OnExisting, Progress, Writer
 from vocabtool.keywords.cutter import Cutter

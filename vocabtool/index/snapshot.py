@@ -58,7 +58,7 @@ class Snapshot:
         self.documents = DocumentStore.open(
             files, manifest.documents, same.documents if same is not None else None
         )
-        raw = RawVectors.open(files / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
+        raw = RawVectors(files / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
         # Not before: it takes memory by the number of rows, which the files have to bear out.
         self.live = ~deletions.read(files, manifest.deleted, manifest.rows)
         if same is not None and same.manifest.code_files == manifest.code_files:

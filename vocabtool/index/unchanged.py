@@ -14,7 +14,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.document_columns import ID, DocumentRows
 from vocabtool.index.row_hashes import Hashes, hashes_of
 from vocabtool.index.snapshot import Snapshot
-from vocabtool.index.vectors.metric import as_stored, prepared
+from vocabtool.index.vectors.raw import as_stored, prepared
 from vocabtool.system.ranked import Rows
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from vocabtool.index.document_files import kinds_of
 from vocabtool.index.document_rows import DocumentRows, Items, document_rows
 from vocabtool.index.manifest import Load, Manifest
 from vocabtool.index.row_hashes import hashes_of
-from vocabtool.index.vectors.metric import prepared
+from vocabtool.index.vectors.raw import prepared
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.calibration import Calibration

@@ -29,7 +29,7 @@ import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
-from vocabtool.index.vectors.metric import Metric
+from vocabtool.index.options import Metric
 from vocabtool.index.vectors.raw import READ_BYTES, RawVectors
 from vocabtool.index.vectors.recall import (
     QuerySample,

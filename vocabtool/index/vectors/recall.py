@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index.vectors.metric import Metric, prepared
-from vocabtool.index.vectors.raw import RawVectors
+from vocabtool.index.options import Metric
+from vocabtool.index.vectors.raw import RawVectors, prepared
 from vocabtool.system.ranked import Rows, Scores
 
 NEAREST: Final = 10
