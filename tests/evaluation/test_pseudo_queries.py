@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.strategies import text as drawn
+from vocabtool.documents.rows import Document
 
 from tests.builders.small_corpus import Doc, SmallCorpus, Whole
 from vocabtool.evaluation.pseudo_queries import (
@@ -22,7 +23,6 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.queries import Clause, Term
 from vocabtool.search.search import search
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import StoredDocument
 
 LONG = "one two three four five. six seven eight nine ten. eleven twelve thirteen fourteen fifteen."
 
@@ -96,9 +96,7 @@ def test_what_reads_like_language(sentence: str, expected: bool) -> None:
 
 def of(text: str, seed: int = 0, **fields: Any) -> dict[str, tuple[str, str]]:
     """Query and copy by kind."""
-    made = pseudo_queries(
-        7, StoredDocument("d", text, fields), Cutter(), np.random.default_rng(seed)
-    )
+    made = pseudo_queries(7, Document("d", text, fields), Cutter(), np.random.default_rng(seed))
     assert all(query.row == 7 for query in made)
     return {query.kind: (query.text, query.copy) for query in made}
 

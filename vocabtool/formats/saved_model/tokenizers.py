@@ -29,9 +29,9 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import flatbuffer, sentencepiece
 from vocabtool.formats.flatbuffer import Table
 from vocabtool.formats.pieces import Pieces
+from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.double_array import DoubleArray, Leaves
-from vocabtool.formats.saved_model.findings import Findings
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.tensors import DT_INT8, DT_UINT8
