@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.strategies import text as drawn
-from vocabtool.documents.rows import Document
 
 from tests.builders.small_corpus import Doc, SmallCorpus, Whole
+from vocabtool import Document
 from vocabtool.evaluation.pseudo_queries import (
     RUNS,
     pseudo_queries,
