@@ -118,7 +118,7 @@ class _Recovery:
         place = here.place
         calling = callers(self._linker, place)
         if not calling:
-            if self._linker.captured(place.body, place.reference.name):
+            if self._linker.is_captured(place.body, place.reference.name):
                 raise Stop(b"Const", "its words are constants, not from a text")
             return _end(here, place.reference.name)
         return [here._replace(place=self._passed(place, *call)) for call in calling]

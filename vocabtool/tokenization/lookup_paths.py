@@ -14,7 +14,7 @@ from vocabtool.errors import NoVocabulary, VocabtoolError
 from vocabtool.formats.model import Model
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.meta_graph import serving
+from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.formats.saved_model.model import read_model, read_tables
 from vocabtool.tokenization.infer_rule import NO_TEXTS, Unclear, recover
 from vocabtool.tokenization.lookup_sites import LookupSite, find_lookup_sites
@@ -48,7 +48,7 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
     opened = graph_files.open_graphs(model)
     found = read_model(opened).model(opened.path, small=True)
     readings: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
-    linker = Linker(opened.graphs[serving([graph.tags for graph in opened.graphs])])
+    linker = Linker(opened.graphs[pick_serving([graph.tags for graph in opened.graphs])])
     tables = read_tables(linker, opened)
     for reading in _read(linker, tables, found):
         key = (reading.vocabulary.name, reading.rule, reading.sites[0].kind)

@@ -34,9 +34,9 @@ from vocabtool.formats.saved_model.leveldb_table import (
     Pair,
     check_crc,
     crc32c,
-    located,
+    in_part,
     pairs,
-    shown,
+    quote_key,
     uint32,
 )
 from vocabtool.formats.wire import (
@@ -139,7 +139,7 @@ class Checkpoint:
             return _integers(_read(path, entry.offset, entry.size), entry)
 
     def _entry(self, key: bytes, types: Mapping[int, str]) -> TensorEntry:
-        index, name = f"{self.prefix}.index", shown(key)
+        index, name = f"{self.prefix}.index", quote_key(key)
         entry = self.entries.get(key)
         if entry is None:
             raise NotFound(f"{index}: no tensor {name} among its {len(self.entries):,}")
@@ -199,7 +199,7 @@ def _num_shards(values: Iterator[Pair]) -> int:
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
-    with located("the header", None):
+    with in_part("the header", None):
         message = (0, len(value))
         if last_integer(value, message, 2) != 0:  # the endianness
             raise UnsupportedFormat(
@@ -224,7 +224,7 @@ def _entries(values: Iterable[Pair]) -> dict[bytes, TensorEntry]:
         try:
             entries[key] = _tensor_entry(value)
         except InvalidFile as error:
-            raise InvalidFile(f"tensor {shown(key)}: {error.what}") from error
+            raise InvalidFile(f"tensor {quote_key(key)}: {error.what}") from error
     _check_apart(entries.values())
     return entries
 
@@ -288,7 +288,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
         raise InvalidFile(
             f"{entry.elements:,} strings in a tensor of {len(data):,} bytes", offset=entry.offset
         )
-    with located("the string lengths", entry.offset):
+    with in_part("the string lengths", entry.offset):
         lengths, end = varint_run(data, entry.elements)
         if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= len(data):
             raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")

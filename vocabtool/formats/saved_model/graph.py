@@ -129,7 +129,7 @@ class Node(NamedTuple):
         """The function that a call runs: its attribute ``f``."""
         return next(self.functions_of(b"f"), b"")
 
-    def called(self) -> set[bytes]:
+    def called_functions(self) -> set[bytes]:
         """Every function that the node names: in an attribute (``f``, a branch, a loop's body), or
         as its op."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
@@ -205,7 +205,7 @@ class Body:
         """Whether its first node has an op; records of other protobufs have none."""
         return len(self) > 0 and self._node(0).op != b""
 
-    def holding(self, needle: bytes) -> Iterator[Node]:
+    def search(self, needle: bytes) -> Iterator[Node]:
         """Yield the small nodes whose bytes hold ``needle``, then every large node.
 
         A search, not an answer: the caller looks at what it gets.
@@ -222,10 +222,10 @@ class Body:
                 at = run.find(needle, at)
         yield from map(self._node, self._large)
 
-    def marked(self, mark: bytes) -> tuple[Node, ...]:
-        """What :meth:`holding` yields for one of the few marks that readers ask for in turn."""
+    def nodes_with(self, mark: bytes) -> tuple[Node, ...]:
+        """What :meth:`search` yields for one of the few marks that readers ask for in turn."""
         if mark not in self._marked:
-            self._marked[mark] = tuple(self.holding(mark))
+            self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]
 
     def _node(self, record: int) -> Node:
@@ -240,7 +240,7 @@ class Body:
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             needle = b"\n" + wire.varint_of(len(name)) + name
-            return next((node for node in self.holding(needle) if node.name == name), None)
+            return next((node for node in self.search(needle) if node.name == name), None)
         record = self._records.get(name)
         return None if record is None else self._node(record)
 
@@ -250,7 +250,7 @@ class Body:
             self._searches += 1
             return [
                 (node, position)
-                for node in self.holding(name)
+                for node in self.search(name)
                 for position, reference in enumerate(node.data_inputs)
                 if reference.name == name
             ]
