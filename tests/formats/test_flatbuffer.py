@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import flatbuffer
-from vocabtool.formats.mapped import mapped
+from vocabtool.formats.files import map_file
 
 # A table with all that a field can be. Field 3 is absent, and so is every field from 8 on.
 BUFFER = b"".join(
@@ -117,7 +117,7 @@ def test_vector_of_tables(tmp_path: Path) -> None:
         )
     )
     (tmp_path / "buffer").write_bytes(buffer)
-    for held in (buffer, mapped(tmp_path / "buffer")):
+    for held in (buffer, map_file(tmp_path / "buffer")):
         tables = flatbuffer.root(held).tables(0)
         assert [table.integer(0) for table in tables] == [42, 43]
         assert len(tables) == 2
@@ -128,7 +128,7 @@ def test_vector_of_tables(tmp_path: Path) -> None:
 def test_strings_of_a_mapped_file(tmp_path: Path) -> None:
     """The same strings."""
     (tmp_path / "buffer").write_bytes(BUFFER)
-    table = flatbuffer.root(mapped(tmp_path / "buffer"))
+    table = flatbuffer.root(map_file(tmp_path / "buffer"))
     assert (table.string(5), list(table.strings(7))) == ("naïve".encode(), [b"no", b"", b"\n"])
 
 

@@ -124,7 +124,7 @@ def read_model(file: Path) -> bytes:
             raise InvalidFile(f"more than {MOST_BYTES:,} bytes: not a SentencePiece model")
         model = file.read_bytes()
         refuse_pointer(model)
-        model_proto.read(model)
+        model_proto.read_pieces(model)
     return model
 
 
@@ -158,7 +158,7 @@ def grouped(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[P
 
 @lru_cache(maxsize=4)
 def _processor(model: bytes) -> Any:
-    model_proto.read(model)
+    model_proto.read_pieces(model)
     for charsmap in charsmaps(model):
         _check_charsmap(charsmap)
     try:

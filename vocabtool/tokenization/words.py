@@ -224,7 +224,7 @@ def _own_judge(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     from vocabtool.tokenization import hf_tokenizer_judge, keras_tokenizer_judge
 
     model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
-    if vocabulary.kind == "sentencepiece" and sentencepiece.recognise(model[:HEAD]):
+    if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
         return SentencePieceTokenizer(Rule(()), SentencePieces(model), vocabulary)
     for file in _files_of(vocabulary, path):
         for kind in (hf_tokenizer_judge, keras_tokenizer_judge):
