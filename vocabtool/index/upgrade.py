@@ -167,7 +167,7 @@ def _blocks(
     sources = _sources(generation, old)
     size, crc = old["vectors"]
     compare(generation / VECTORS, crc, size)
-    vectors = RawVectors.open(generation / VECTORS, dim=held.dim, dtype=held.dtype, count=rows)
+    vectors = RawVectors(generation / VECTORS, dim=held.dim, dtype=held.dtype, count=rows)
     first = 0
     for part in _documents(generation, old, manifest.fields):
         end = first + len(part)
