@@ -28,9 +28,10 @@ from tests.conftest import ROOT
 from vocabtool.cli import command_streams, text_commands
 from vocabtool.documents import reading as documents
 from vocabtool.reports import oov as oov_report_files
-from vocabtool.tokenization import mask, named_rules
+from vocabtool.tokenization import mask
+from vocabtool.tokenization.options import RULE_NAMES
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.strings import Lower, SplitWhitespace
+from vocabtool.tokenization.string_steps import Lower, SplitWhitespace
 
 COMMAND = [sys.executable, "-c", "from vocabtool.cli.main import main; main()"]
 # What a shell starts in the background has SIGINT ignored, and so has all that it starts.
@@ -670,7 +671,7 @@ def test_choices_are_those_of_the_parts() -> None:
     assert get_args(Format) == command_streams.SOURCE_FORMATS
     assert get_args(mask.Mode) == text_commands.MASKS
     assert get_args(documents.OnError) == command_streams.ERRORS
-    assert {*text_commands.RULES.split(", ")} == {*named_rules.RULE_NAMES}
+    assert {*text_commands.RULES.split(", ")} == {*RULE_NAMES}
 
 
 def test_help(here: Path) -> None:

@@ -12,9 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.tokenization.chunk_table import ChunkTable
-from vocabtool.tokenization.lookup import RuleTokenizer, WordLookup, look_up_tokens, without_blanks
-from vocabtool.tokenization.rule import as_bytes_encoded, chunks, text_bounds
-from vocabtool.tokenization.text_arrays import as_bytes, as_strings
+from vocabtool.tokenization.lookup import RuleTokenizer, WordLookup, without_blanks
+from vocabtool.tokenization.text_arrays import (
+    as_bytes,
+    as_strings,
+    chunks,
+    dictionary_encode,
+    text_bounds,
+)
 from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
@@ -54,7 +59,7 @@ def unknown_of(words: WordLookup) -> Unknown:
 
 
 def _told_apart(words: WordLookup) -> WordLookup:
-    encoded = as_bytes_encoded(words.distinct)
+    encoded = dictionary_encode(words.distinct)
     codes = encoded.indices.to_numpy()[words.codes]
     return words._replace(codes=codes, distinct=as_strings(encoded.dictionary))
 
@@ -95,7 +100,7 @@ class UnknownWords:
         pieces, offsets = chunks(texts)
         rows = self._table.find(*_buffers(pieces))
         missing = np.flatnonzero(rows < 0)
-        encoded = as_bytes_encoded(pieces.take(missing))
+        encoded = dictionary_encode(pieces.take(missing))
         learnt = self._learn(as_strings(encoded.dictionary), judge)
         rows[missing] = learnt[encoded.indices.to_numpy()]
         others = np.flatnonzero(rows)
@@ -106,7 +111,7 @@ class UnknownWords:
 
     def _learn(self, distinct: pa.StringArray, judge: RuleTokenizer) -> NDArray[np.int32]:
         """Look chunks up, and remember them; the row of each in the facts."""
-        words = look_up_tokens(judge.rule.of_chunks(distinct), judge.lexicon)
+        words = judge.lexicon.look_up(judge.rule.chunk_tokens(distinct))
         strange = np.flatnonzero(~words.known)
         numbers = np.full(len(words.known), -1, np.int64)
         numbers[strange] = [self._number(word) for word in as_bytes(words.distinct.take(strange))]

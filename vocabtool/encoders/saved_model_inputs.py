@@ -152,7 +152,9 @@ class IdInput:
         told = judged.spelled
         of_word = [
             self._ids_of_pieces(
-                self.words.tokenizer.pieces(word) if told is None else [p for p, _ in told.of(at)]
+                self.words.tokenizer.pieces(word)
+                if told is None
+                else [p for p, _ in told.of_word(at)]
             )
             for at, word in enumerate(as_bytes(judged.distinct))
         ]

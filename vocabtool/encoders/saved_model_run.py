@@ -15,7 +15,7 @@ from vocabtool.encoders.saved_model_inputs import Fed, IdInput, Input
 from vocabtool.encoders.saved_model_vectors import Source, choose_source
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.tokenization.checked_model import gist, import_tensorflow, load_checked
+from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry
@@ -60,7 +60,7 @@ class Loaded(NamedTuple):
                 self.run(given, texts[:middle])
                 self.run(given, texts[middle:])
             whom = f"the text {texts[0][:80]!r}" if len(texts) == 1 else f"{len(texts)} texts"
-            raise UnsupportedFormat(f"the model fails at {whom}: {gist(error)}") from error
+            raise UnsupportedFormat(f"the model fails at {whom}: {reason_of(error)}") from error
 
     def run_judged(self, given: IdInput, judged: WordLookup) -> Vectors:
         """The vectors of texts, at least one, whose words are known already.
@@ -72,7 +72,9 @@ class Loaded(NamedTuple):
         try:
             return self._collected(given.feed_judged(judged), texts)
         except tensorflow.errors.OpError as error:
-            raise UnsupportedFormat(f"the model fails at {texts} texts: {gist(error)}") from error
+            raise UnsupportedFormat(
+                f"the model fails at {texts} texts: {reason_of(error)}"
+            ) from error
 
     def _collected(self, calls: Iterable[Fed], texts: int) -> Vectors:
         """What calls give that hold each of the texts once, and at least one."""
@@ -102,7 +104,7 @@ class Loaded(NamedTuple):
         except tensorflow.errors.OpError as error:
             raise UnsupportedFormat(
                 f"the model fails at the id {word} of {vocabulary.name}, {vocabulary.id_range}: "
-                f"{gist(error)}. --name takes another vocabulary"
+                f"{reason_of(error)}. --name takes another vocabulary"
             ) from error
         return not np.allclose(short, long, rtol=0, atol=SAME)
 

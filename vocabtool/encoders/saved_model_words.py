@@ -47,13 +47,6 @@ def exact(tap: InstrumentedModel, model: Path, name: str | None) -> tuple[Words,
 
 def cost(tap: InstrumentedModel) -> str:
     """How many texts are run for the words of n."""
-    match tap.way:
-        case "shapes":
-            return "exact words: read from the run that makes the vectors, n texts are run for n"
-        case "marks":
-            return (
-                "exact words: a sentinel text rides behind each text to tell their words apart, "
-                "and its vector is dropped: 2 n texts are run for n"
-            )
-        case "alone":
-            return "exact words: n texts are run one by one, for this model allows nothing else"
+    if tap.runs_together:
+        return "exact words: read from the run that makes the vectors, n texts are run for n"
+    return "exact words: n texts are run one by one, for this model allows nothing else"

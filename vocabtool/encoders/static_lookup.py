@@ -16,9 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.tokenization.chunk_table import ChunkTable
-from vocabtool.tokenization.lookup import RuleTokenizer, look_up_tokens
-from vocabtool.tokenization.rule import Coded, as_bytes_encoded, chunks, text_bounds, unfolded
-from vocabtool.tokenization.text_arrays import as_strings
+from vocabtool.tokenization.lookup import RuleTokenizer
+from vocabtool.tokenization.text_arrays import (
+    TokenCodes,
+    as_strings,
+    chunks,
+    dictionary_encode,
+    text_bounds,
+)
 from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
@@ -47,7 +52,7 @@ class _Looked(NamedTuple):
     """
 
     alone: NDArray[np.int32]
-    words: Coded
+    words: TokenCodes
     rows: NDArray[np.int32]
 
 
@@ -77,8 +82,8 @@ class RowLookup:
         pieces, known, offsets = found.spelled
         entries = self._words.vocabulary.positions
         rows = [entries.get(p, -1) if k else -1 for p, k in zip(pieces, known, strict=True)]
-        each = Coded(self._numbered(np.array(rows, np.int64)), offsets, found.distinct)
-        in_texts = unfolded(each, found.codes, found.offsets)
+        each = TokenCodes(self._numbered(np.array(rows, np.int64)), offsets, found.distinct)
+        in_texts = each.of_texts(found.codes, found.offsets)
         return self._known(in_texts.codes, in_texts.offsets)
 
     def _by_chunks(self, texts: pa.StringArray, judge: RuleTokenizer) -> Rows:
@@ -87,7 +92,7 @@ class RowLookup:
         missing = np.flatnonzero(numbers < 0)
         if not len(missing):
             return self._known(numbers, offsets)
-        encoded = as_bytes_encoded(pieces.take(missing))
+        encoded = dictionary_encode(pieces.take(missing))
         looked = self._look(as_strings(encoded.dictionary), judge)
         which = encoded.indices.to_numpy()
         numbers[missing] = looked.alone[which]
@@ -99,14 +104,14 @@ class RowLookup:
 
     def _look(self, distinct: pa.StringArray, judge: RuleTokenizer) -> _Looked:
         """Look chunks up, and remember those that are one word."""
-        found = look_up_tokens(judge.rule.of_chunks(distinct), judge.lexicon)
+        found = judge.lexicon.look_up(judge.rule.chunk_tokens(distinct))
         rows = self._numbered(found.positions)
         alone = np.full(len(distinct), SEVERAL, np.int32)
         single = np.diff(found.offsets) == 1
         alone[single] = rows[found.codes[found.offsets[:-1][single]]]
         with self._adding:
             self._table.add(*_buffers(distinct), alone)
-        return _Looked(alone, Coded(found.codes, found.offsets, found.distinct), rows)
+        return _Looked(alone, TokenCodes(found.codes, found.offsets, found.distinct), rows)
 
     def _numbered(self, positions: NDArray[np.int64]) -> NDArray[np.int32]:
         return np.where(positions < 0, self._unknown, positions).astype(np.int32)
@@ -133,7 +138,7 @@ def _spread(
     lengths = np.ones(len(numbers), np.int64)
     lengths[several] = np.diff(looked.words.offsets)[which]
     spread = np.repeat(numbers, lengths)
-    words = unfolded(looked.words, which, np.arange(len(which) + 1))
+    words = looked.words.of_texts(which, np.arange(len(which) + 1))
     spread[spread == SEVERAL] = looked.rows[words.codes]
     return spread, np.append(0, np.cumsum(lengths))[offsets]
 

@@ -26,12 +26,12 @@ from vocabtool.encoders.saved_model_words import Told
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import hub_cache
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.tokenization import named_rules
 from vocabtool.tokenization.checked_model import import_tensorflow
 from vocabtool.tokenization.exact_words import ExactTokenizer
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry, ModelFunction, sizes
+from vocabtool.tokenization.options import RULE_NAMES
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.words import Words
 
@@ -185,7 +185,7 @@ class TensorFlowEncoder(Piping):
         if self._options.rule is None:
             raise UnsupportedFormat(
                 f"{function} takes ids, {function.wants}, and only the caller can say how texts "
-                f"become words: give --rule ({', '.join(named_rules.RULE_NAMES)}) and, "
+                f"become words: give --rule ({', '.join(RULE_NAMES)}) and, "
                 "where the model holds several vocabularies, --name"
             )
         words = Words.of(self._folder, name=self._options.name, rule=self._options.rule)

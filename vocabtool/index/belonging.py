@@ -35,7 +35,7 @@ from vocabtool.search.knowledge import Knowledge
 from vocabtool.search.model_knowledge import ModelKnowledge
 from vocabtool.system.checksums import checksum
 from vocabtool.system.whole_file import whole_file
-from vocabtool.tokenization.named_rules import tokenizer_file
+from vocabtool.tokenization.options import tokenizer_file
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
