@@ -215,16 +215,10 @@ def vectors(work: Path, runs: int) -> Iterator[str]:
 
 
 def list_vectors(path: str) -> None:
-    """The words of a file of vectors, as its reader lists them."""
-    from vocabtool.formats import text_vectors
-    from vocabtool.formats.reader import HEAD, Source
+    """The words of a file of vectors, listed."""
+    import vocabtool
 
-    file = Path(path)
-    with file.open("rb") as opened:
-        source = Source(file, file.name, opened.read(HEAD), file.stat().st_size)
-    if text_vectors.READER.recognise(source) is not None:
-        raise SystemExit("not recognised")
-    (vocabulary,) = text_vectors.READER.read(source).vocabularies
+    (vocabulary,) = vocabtool.vocabularies(path)
     blanks = vocabulary.stored.data.count(b" ")
     print(json.dumps({"words": len(vocabulary), "blanks": blanks}))
 
@@ -253,7 +247,7 @@ def diff(work: Path, runs: int) -> Iterator[str]:
 
 def compare(*files: str) -> None:
     """``vocabtool diff`` with every figure, and the first 20 entries of each list."""
-    from vocabtool.cli.diff_command import diff_command
+    from vocabtool.cli.diff import diff_command
 
     options = ["--format", "json", "--limit", "20"]
     diff_command.main([*files, *options], standalone_mode=False)

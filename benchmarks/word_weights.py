@@ -28,8 +28,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from vocabtool.encoders.choices import WEIGHTINGS
 from vocabtool.encoders.static import StaticEncoder
-from vocabtool.encoders.static_weights import WEIGHTINGS
 
 DEPTH: Final = 10
 COLLECTIONS: Final = {"cosqa": "dev", "cranfield": "test", "scifact": "train"}  # split judged

@@ -114,7 +114,7 @@ def sentence_transformers(folder: Path) -> Case:
 def tensorflow(folder: Path) -> Case:
     """A SavedModel of two numbers: how many bytes, and a hash."""
     tf = pytest.importorskip("tensorflow", reason="the extra tensorflow is not installed")
-    from vocabtool.encoders.tensorflow import TensorFlowEncoder
+    from vocabtool.encoders.saved_model import TensorFlowEncoder
 
     def saved(name: str, factor: float) -> Any:
         module = tf.Module()

@@ -96,7 +96,9 @@ def differs(snapshot: Snapshot, held: Content, draw: random.Random) -> str | Non
 
     All documents by their ids and texts, in both legs by number, and three of them by search.
     """
-    stored = {each.id: each.text for each in snapshot.stored(snapshot.live_rows())}
+    stored = {
+        each.id: each.text for each in snapshot.documents.stored(np.flatnonzero(snapshot.live))
+    }
     wanted = {f"d{number}": document(number, version).text for number, version in held.items()}
     if stored != wanted:
         return f"holds {len(stored)} documents: {stored.items() ^ wanted.items()}"
@@ -108,7 +110,9 @@ def differs(snapshot: Snapshot, held: Content, draw: random.Random) -> str | Non
     if keyword != set(wanted):
         return f"the keyword leg: {keyword ^ set(wanted)}"
     for number in draw.sample(sorted(held), min(3, len(held))):
-        found = snapshot.ids(snapshot.vector_search(unit(vector(number, held[number])), 1).rows)
+        found = snapshot.documents.ids(
+            snapshot.vectors.search(unit(vector(number, held[number])), 1, snapshot.live).rows
+        )
         if found != [f"d{number}"]:
             return f"the vector leg finds {found} for d{number}"
     return None

@@ -7,25 +7,41 @@ import json
 import pickle
 import struct
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.fuzzing import damages
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.reader import HEAD, Found, Reader, Source
+from vocabtool.formats.model import PassedOver
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.wire import varint_of
+from vocabtool.vocabulary import Vocabulary
+
+
+class Found(NamedTuple):
+    """What a reader found, vocabularies and others apart."""
+
+    vocabularies: tuple[Vocabulary, ...]
+    passed_over: tuple[PassedOver, ...] = ()
+    warnings: tuple[str, ...] = ()
+    format: str | None = None
+
+    @classmethod
+    def of(cls, result: ReadResult) -> Found:
+        vocabularies = tuple(each for each in result.findings if isinstance(each, Vocabulary))
+        passed_over = tuple(each for each in result.findings if isinstance(each, PassedOver))
+        return cls(vocabularies, passed_over, result.warnings, result.format)
 
 
 def source_of(path: Path) -> Source:
     """A file as readers get it."""
-    with path.open("rb") as opened:
-        return Source(path, path.name, opened.read(HEAD), path.stat().st_size)
+    return Source.open(path)
 
 
 def found_in(reader: Reader, path: Path) -> Found:
     """What a reader finds in a file that it must recognise."""
     source = source_of(path)
     assert reader.recognise(source) is None
-    return reader.read(source)
+    return Found.of(reader.read(source))
 
 
 def field(number: int, payload: bytes) -> bytes:
@@ -87,7 +103,7 @@ def survives(reader: Reader, data: bytes, folder: Path, *, every: int, flips: in
         source = source_of(file)
         reader.recognise(source)
         try:
-            for vocabulary in reader.read(source).vocabularies:
+            for vocabulary in Found.of(reader.read(source)).vocabularies:
                 vocabulary.id_array()
                 assert vocabulary.fingerprint
         except VocabtoolError:

@@ -29,8 +29,8 @@ HEAVY = (
 
 # What reads models: an index opens sooner without.
 READING = (
-    "vocabtool.formats.readers",
-    "vocabtool.formats.detect",
+    "vocabtool.formats.registry",
+    "vocabtool.formats.gguf",
     "vocabtool.tokenization.lookup_paths",
 )
 

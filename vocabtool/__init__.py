@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vocabtool.embedding.report import EmbedReport
     from vocabtool.embedding.shards import Shards
     from vocabtool.encoders.opening import open_encoder
-    from vocabtool.evaluation.calibrating import calibrate
+    from vocabtool.evaluation.calibrate import calibrate
     from vocabtool.formats.extraction import extract, inspect, vocabularies
     from vocabtool.formats.model import Model, PassedOver
     from vocabtool.formats.vocabulary_files import read, save
@@ -125,7 +125,7 @@ _HOMES = {
     "Writer": "vocabtool.index.writer",
     **dict.fromkeys(("Hit", "Hits"), "vocabtool.search.hits"),
     "Settings": "vocabtool.search.settings",
-    "calibrate": "vocabtool.evaluation.calibrating",
+    "calibrate": "vocabtool.evaluation.calibrate",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
     "save_report": "vocabtool.reports.oov",

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.cutting import Cutter, Language
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.options import Language
 from vocabtool.keywords.queries import Clause, Field, KeywordQuery, Term
-from vocabtool.search.corpus import Among, Stored
-from vocabtool.search.knowledge import Knowing, Knowledge
-from vocabtool.system.ranked import Near, Ranked, Rows, Scores
+from vocabtool.search.known_words import WordStatus
+from vocabtool.search.store import StoredDocument
+from vocabtool.system.ranked import Mask, Near, Ranked, Rows, Scores
 
 K1, B = 1.2, 0.75
 
@@ -29,14 +30,14 @@ class Doc(NamedTuple):
     fields: Mapping[str, Any] = {}
 
 
-class KnownWords(NamedTuple):
+class Whole(NamedTuple):
     """A model of whole words that knows these, lower-cased."""
 
     words: Collection[str]
     subword: bool = False
 
-    def of(self, surfaces: Sequence[str]) -> list[Knowing]:
-        return [Knowing(surface.lower() in self.words) for surface in surfaces]
+    def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
+        return [WordStatus(surface.lower() in self.words) for surface in surfaces]
 
 
 class Pieces(NamedTuple):
@@ -45,8 +46,8 @@ class Pieces(NamedTuple):
     size: int
     subword: bool = True
 
-    def of(self, surfaces: Sequence[str]) -> list[Knowing]:
-        return [Knowing(True, -(-len(surface) // self.size)) for surface in surfaces]
+    def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
+        return [WordStatus(True, -(-len(surface) // self.size)) for surface in surfaces]
 
 
 class SmallCorpus:
@@ -55,15 +56,17 @@ class SmallCorpus:
     def __init__(
         self,
         docs: Sequence[Doc],
-        knowledge: Knowledge | None = None,
+        known_words: Any = None,
         *,
         dim: int = 2,
         language: Language = "none",
     ) -> None:
         self.docs = docs
-        self.knowledge = knowledge
+        self.known_words = known_words
         self.cutter = Cutter(language)
-        self.documents = len(docs)
+        self.rows = len(docs)
+        self.live = np.ones(len(docs), np.bool_)
+        self.keywords, self.vectors, self.documents = self, _Vectors(self), self
         self.asked: list[str] = []
         terms = self.cutter.terms([doc.text for doc in docs])
         self._terms: dict[Field, list[list[str]]] = {
@@ -88,8 +91,8 @@ class SmallCorpus:
         norm = K1 * (1 - B + B * len(lists[row]) / mean) if mean else 1
         return idf * count * (K1 + 1) / (count + norm)
 
-    def keyword_search(self, query: KeywordQuery, limit: int, among: Among | None = None) -> Ranked:
-        self.asked.append("keyword_search")
+    def search(self, query: KeywordQuery, limit: int, among: Mask) -> Ranked:
+        self.asked.append("keywords.search")
         clauses = query.must + query.should
         scores = {}
         for row in self._allowed(among):
@@ -104,7 +107,7 @@ class SmallCorpus:
         parts = [each for each in held if each.terms[0] in clause.parts]
         return max(score - sum(self._score(part, held, row) for part in parts), 0.0)
 
-    def matching(self, clauses: Sequence[Clause], among: Among | None = None) -> Rows:
+    def matching(self, clauses: Sequence[Clause], among: Mask) -> Rows:
         self.asked.append("matching")
         held = [
             row
@@ -113,25 +116,17 @@ class SmallCorpus:
         ]
         return np.array(held, np.int64)
 
-    def vector_search(self, vector: Vectors, limit: int, among: Among | None = None) -> Ranked:
-        self.asked.append("vector_search")
-        return self._nearest(vector, limit, among)
-
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
-        self.asked.append("near")
-        return Near(self._nearest(vector, limit, among), self._similarities(vector, rows))
-
-    def _nearest(self, vector: Vectors, limit: int, among: Among | None) -> Ranked:
+    def nearest(self, vector: Vectors, limit: int, among: Mask | None) -> Ranked:
         allowed = [row for row in self._allowed(among) if not self._without[row]]
         rows = np.array(allowed, np.int64)
-        return Ranked.of(rows, self._similarities(vector, rows), limit)
+        return Ranked.of(rows, self.similarities(vector, rows), limit)
 
-    def _similarities(self, vector: Vectors, rows: Rows) -> Scores:
+    def similarities(self, vector: Vectors, rows: Rows) -> Scores:
         near = np.array([self._vectors[row] @ vector for row in rows], np.float32)
         near[self._without[rows]] = np.nan
         return near
 
-    def where(self, condition: str) -> Among:
+    def where(self, condition: str) -> Mask:
         """``name=value``."""
         name, _, value = condition.partition("=")
         return np.array([str(doc.fields.get(name)) == value for doc in self.docs], np.bool_)
@@ -140,9 +135,10 @@ class SmallCorpus:
         self.asked.append("ids")
         return [self.docs[row].id for row in rows]
 
-    def stored(self, rows: Rows) -> list[Stored]:
+    def stored(self, rows: Rows) -> list[StoredDocument]:
         return [
-            Stored(*(self.docs[row].id, self.docs[row].text, self.docs[row].fields)) for row in rows
+            StoredDocument(self.docs[row].id, self.docs[row].text, self.docs[row].fields)
+            for row in rows
         ]
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
@@ -151,7 +147,7 @@ class SmallCorpus:
         return difflib.get_close_matches(word.lower(), words, limit)
 
     def _allowed(self, among: NDArray[np.bool_] | None) -> list[int]:
-        rows = range(self.documents)
+        rows = range(self.rows)
         return [row for row in rows if among is None or (row < len(among) and among[row])]
 
     def _holds(self, clause: Clause, row: int) -> bool:
@@ -159,3 +155,17 @@ class SmallCorpus:
         wanted = [term.text for term in clause.terms]
         starts = range(len(held) - len(wanted) + 1)
         return any(held[start : start + len(wanted)] == wanted for start in starts)
+
+
+class _Vectors:
+    def __init__(self, corpus: SmallCorpus) -> None:
+        self._corpus = corpus
+
+    def search(self, vector: Vectors, limit: int, among: Mask) -> Ranked:
+        self._corpus.asked.append("vectors.search")
+        return self._corpus.nearest(vector, limit, among)
+
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
+        self._corpus.asked.append("vectors.near")
+        nearest = self._corpus.nearest(vector, limit, among)
+        return Near(nearest, self._corpus.similarities(vector, rows))

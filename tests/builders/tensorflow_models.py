@@ -471,14 +471,6 @@ def tf1_hub_module(folder: Path) -> tuple[Truth, ...]:
 
 @case
 @called("words")
-def tf1_text(folder: Path) -> tuple[Truth, ...]:
-    """``saved_model.pbtxt``."""
-    save_v1(folder, serve_table_v1, as_text=True)
-    return tables(folder)
-
-
-@case
-@called("words")
 def tf1_equal(folder: Path) -> tuple[Truth, ...]:
     """A constant that words are compared with; no table."""
 

@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
-from vocabtool.cli import model_commands
 from vocabtool.formats import vocabulary_files
 from vocabtool.formats.extraction import split_name
 from vocabtool.formats.vocabulary_files import json_file
@@ -391,11 +390,6 @@ def test_parquet_is_not_for_terminals(model: Path) -> None:
     os.close(outer)
     assert done.returncode == 2
     assert b"parquet is not for a terminal" in done.stderr
-
-
-def test_formats_are_those_that_are_written() -> None:
-    """The choices of --format are the formats of vocabulary_files."""
-    assert get_args(vocabulary_files.FileFormat) == model_commands.EXTRACT_FORMATS
 
 
 def test_module() -> None:

@@ -10,24 +10,21 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
 
 from tests.builders.small_corpus import Pieces
 from tests.conftest import ROOT
-from vocabtool.cli import evaluation_commands, index_command, index_options, search_command
-from vocabtool.evaluation import calibrating, known_items
-from vocabtool.index import configuration, folder, loading
+from vocabtool.cli import index as index_command
+from vocabtool.evaluation import calibrate as calibrating
+from vocabtool.index import folder
 from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
 from vocabtool.index.mending import advice
-from vocabtool.index.vectors.metric import Metric, StoredType
-from vocabtool.index.writer import OnExisting
 from vocabtool.reports.index_report import Took, lines
 from vocabtool.search.calibration import Calibration
-from vocabtool.search.settings import EmptyHands, Fusion, Phrases, Settings
+from vocabtool.search.settings import Fusion
 
 MODEL = str(ROOT / "data" / "small_glove.txt")
 ROWS = [
@@ -89,32 +86,13 @@ def ids(told: str) -> list[str]:
     return [hit["id"] for hit in json.loads(told)["hits"]]
 
 
-def test_choices_are_those_of_the_library() -> None:
-    """What the command line repeats, so that --help need not load NumPy, is what is meant."""
-    shipped = Settings()
-    assert get_args(Metric) == index_options.METRICS
-    assert {*get_args(StoredType)} == {*index_options.DTYPES}
-    assert get_args(OnExisting) == index_options.EXISTING
-    assert configuration.RECALL == index_options.RECALL
-    assert configuration.EXACT_BELOW == index_options.EXACT_BELOW
-    assert loading.COMMIT_ROWS == index_options.COMMIT_ROWS
-    assert get_args(Fusion) == search_command.FUSIONS
-    assert get_args(EmptyHands) == search_command.EMPTY
-    assert get_args(Phrases) == search_command.PHRASES
-    assert calibrating.SAMPLE == evaluation_commands.SAMPLE
-    assert known_items.SAMPLE == evaluation_commands.CHECKED
-    told = {option.name: option.default for option in search_command.search_command.params}
-    named = ("fusion", "boost", "code_boost", "k_rrf", "depth", "guarantee", "phrases", "empty")
-    assert {name: told[name] for name in named} == {name: getattr(shipped, name) for name in named}
-
-
 @pytest.mark.parametrize(
     ("text", "size"),
     [("16777216", 1 << 24), ("16M", 1 << 24), ("16.5m", 33 << 19), ("2GB", 2 << 30)],
 )
 def test_sizes(text: str, size: int) -> None:
     """Sizes are bytes, or with a unit of 1,024."""
-    assert index_options.size_of(None, None, text) == size  # type: ignore[arg-type] # unused
+    assert index_command._size(None, None, text) == size  # type: ignore[arg-type] # unused
 
 
 @pytest.mark.parametrize("text", ["", "G", "1X", "-1", "0", "nan", "1e999", "1", "512", "15M"])
@@ -498,7 +476,7 @@ def test_the_report_of_one_document(index: str) -> None:
 def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The speed is of what was added; models of pieces begin with another weight."""
     opened = Index.open(index)
-    monkeypatch.setattr(opened.snapshot(), "knowledge", Pieces(2))
+    monkeypatch.setattr(opened.snapshot(), "known_words", Pieces(2))
     report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
     told = list(lines(opened, report, Took(7.0, 4.5)))
     done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
@@ -511,7 +489,7 @@ def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatc
 
 def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     """With --force too: what was built beside is gone on with."""
-    with pytest.raises(KeyboardInterrupt), index_command._stopped():
+    with pytest.raises(KeyboardInterrupt), index_command._advice_after_a_stop():
         raise KeyboardInterrupt
     told = "vocabtool: stopped; the same command goes on from the last commit\n"
     assert capsys.readouterr().err == told
@@ -539,33 +517,9 @@ def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(calibrating, "calibrate", made)
     opened = Index.open(index)
     for judged, calls in ((50, 0), (0, 1)):
-        opened.store_calibration(Calibration(0.3, 0.3, 0.0, judged, 4, 0))
+        opened.store_calibration(Calibration(0.3, judged, 4, 0))
         index_command._calibrate(opened, 0, True, ADDED, quiet=True)
         assert made.calls == calls
-
-
-@pytest.mark.parametrize(("shift", "a"), [(-0.15, 0.65), (0.5, 1.0), (0.0, 0.8)])
-def test_what_queries_shifted_is_kept(
-    index: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    shift: float,
-    a: float,
-) -> None:
-    """Documents added later move the estimate by documents; the queries are no longer at hand."""
-    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 1)
-    found = SimpleNamespace(calibration=Calibration(0.8, 0.8, 0.0, 0, 4, 0))
-    monkeypatch.setattr(calibrating, "calibrate", lambda index: found)
-    opened = Index.open(index)
-    opened.store_calibration(Calibration(0.3 + shift, 0.3, shift, 0, 4, 0))
-    index_command._calibrate(opened, 0, True, ADDED, quiet=False)
-    kept = Index.open(index).calibration
-    assert kept is not None
-    assert kept.a == pytest.approx(a)
-    assert (kept.a0, kept.shift) == (0.8, shift)
-    told = capsys.readouterr().err
-    assert f"a = {a:.2f}, an estimate" in told
-    assert ("by earlier queries is kept" in told) == (shift != 0)
 
 
 @pytest.mark.parametrize(
@@ -588,7 +542,7 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
     monkeypatch.setattr(calibrating, "calibrate", made)
     opened = Index.open(index)
     if known is not None:
-        opened.store_calibration(Calibration(0.3, 0.3, 0.0, 0, 4, 0))
+        opened.store_calibration(Calibration(0.3, 0, 4, 0))
         assert opened.calibration is not None
         assert opened.calibration.documents == 4
         held = replace(opened.calibration, documents=known)

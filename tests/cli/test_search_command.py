@@ -15,7 +15,7 @@ from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.index import Index
 from vocabtool.reports.search_report import _why
-from vocabtool.search.hits import Explanation, MatchedWord, Place
+from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
 
 
 def test_a_query_of_several_arguments_wants_quotes(tmp_path: Path) -> None:
@@ -58,9 +58,11 @@ def test_a_quote_that_is_never_closed_is_told(
 def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
     """The first holds no word of the query, the second one that stands too far down."""
     words = ((), (MatchedWord("kettle", 0.5),))
-    nowhere = Place(None, None)
+    nowhere = LegPlace(None, None)
     told = [
-        _why(Explanation(Place(1, 0.9), nowhere, matched, rank_without_keywords=1, highlights=()))
+        _why(
+            Explanation(LegPlace(1, 0.9), nowhere, matched, rank_without_keywords=1, highlights=())
+        )
         for matched in words
     ]
     assert told == [

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from vocabtool.comparison.diff import Diff, KindCount, Shift, diff
 from vocabtool.comparison.entries import arrow
-from vocabtool.comparison.gains import Gain
+from vocabtool.comparison.folding import Gain
 from vocabtool.comparison.pairwise import Pair, pairwise
 from vocabtool.comparison.ranks import order_of
 from vocabtool.comparison.use import Carriers, Use, UseCounter, UsedWord

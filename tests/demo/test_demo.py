@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import vocabtool
 from tests.conftest import ROOT
-from vocabtool.cli import demo_command
+from vocabtool.cli import demo as demo_command
 from vocabtool.demo import asking, running, sentence_encoder, story, training
 from vocabtool.demo.asking import Found
 from vocabtool.demo.documentation import (
@@ -38,7 +39,7 @@ from vocabtool.demo.running import Demo, Step
 from vocabtool.demo.training import TextWords, Trained
 from vocabtool.documents.reading import Document
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.queries import Term
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.words import Words
@@ -400,12 +401,13 @@ class Stems:
         self.cutter = Cutter("english")
         cut = self.cutter.terms([document.text for document in documents])
         self._stems = [set(terms.words.split()) for terms in cut]
+        self.keywords = self
 
     def document_frequency(self, term: Term) -> int:
         return sum(term.text in stems for stems in self._stems)
 
 
-def small_corpus() -> tuple[list[Document], Words, Stems]:
+def small_corpus() -> tuple[list[Document], Words, Any]:
     """200 documents of two ordinary words, each of which 10 hold, and a rare one, which 2 hold.
 
     Ten of the rare words stand in four more documents in another form, and a stop word in all.
@@ -463,7 +465,7 @@ def test_no_query_where_no_word_fits() -> None:
     """A corpus whose every word is known has none."""
     _, words, _ = small_corpus()
     documents = [Document("d", f"{KNOWN[0]} {KNOWN[1]}")]
-    assert questions(documents, words, Stems(documents), count=10) == ((), 0)
+    assert questions(documents, words, cast("Any", Stems(documents)), count=10) == ((), 0)
 
 
 # The folder.
@@ -590,8 +592,7 @@ def test_what_is_built_can_be_played_with(
 
 def test_the_queries_are_a_test_collection(ran: tuple[Demo, list[Step]]) -> None:
     """`vocabtool eval` reads them, each with the document that it was made of."""
-    from vocabtool.evaluation.qrels import read_qrels
-    from vocabtool.evaluation.queries import read_queries
+    from vocabtool.evaluation.judgements import read_qrels, read_queries
 
     demo, _ = ran
     place = DemoFolder(demo.folder)

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather
 
-from vocabtool.documents.reading import Skip, Skipped, batches, documents
+from tests.documents.reading import batches, documents
+from vocabtool.documents import Skip, Skipped
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 KINDS = [

@@ -24,18 +24,17 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from tests.conftest import ROOT
-from vocabtool.documents import items
-from vocabtool.documents.reading import (
+from tests.documents.reading import batches, documents
+from vocabtool.documents import (
     END,
     Batch,
     Document,
     Extent,
     Skip,
     Skipped,
-    batches,
-    documents,
     extent,
     left_out,
+    objects,
 )
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 
@@ -714,7 +713,7 @@ def test_standard_input(name: str, sources: Callable[[str], Any]) -> None:
     """Binary formats come through a pipe too; of an Arrow file the stream that it holds."""
     kind = "tfrecord" if "tfrecord" in name else "arrow"
     code = (
-        "from vocabtool.documents.reading import batches\n"
+        "from tests.documents.reading import batches\n"
         f"found = list(batches('-', format={kind!r}, id_field='id'))\n"
         "ids = [i for b in found for i in b.id_array().to_pylist()]\n"
         "print(len(ids), ids[0], ids[-1], {b.source for b in found})"
@@ -768,6 +767,6 @@ def test_reading_twice_needs_a_source_that_can_be() -> None:
 
 def test_queues_are_told_from_other_things() -> None:
     """What has ``get`` but can be iterated, as a mapping, is no queue."""
-    assert items.is_queue(queue.SimpleQueue())
-    assert not items.is_queue({})
-    assert not items.is_indexable({})
+    assert objects.is_queue(queue.SimpleQueue())
+    assert not objects.is_queue({})
+    assert not objects.is_indexable({})

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from tests.conftest import ROOT
-from vocabtool.documents import csv_file, lines, rows
-from vocabtool.documents.reading import Batch, Document, Format, Skip, Skipped, batches, documents
+from tests.documents.reading import batches, documents
+from vocabtool.documents import Batch, Document, Format, Skip, Skipped, batch, csv_file, lines
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 from vocabtool.vocabulary import encode
 
@@ -111,7 +111,7 @@ def test_batches_have_about_the_size_asked_for(tmp_path: Path) -> None:
 
 def test_empty_lines_fill_a_batch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch has at most so many texts, although empty ones take no byte."""
-    monkeypatch.setattr(rows, "MOST_ROWS", 100)
+    monkeypatch.setattr(batch, "MAX_ROWS", 100)
     name = write(tmp_path / "empty.txt", b"\n" * 250)
     assert [len(batch) for batch in batches(name)] == [100, 100, 50]
     assert [int(batch.numbers[0]) for batch in batches(name)] == [1, 101, 201]
@@ -122,7 +122,7 @@ def test_a_line_that_is_too_long_is_a_bad_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """It is dropped unseen and counted; the lines around it keep their numbers."""
-    monkeypatch.setattr(lines, "LONGEST", 100)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
     long = b"x" * 1000
     data = b"a\n" + b"y" * 99 + b"\n" + long + b"\r\nb\n" + long + b"\n\nc\n" + long
     name = write(tmp_path / "long.txt", data)
@@ -307,7 +307,7 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows behind bad ones keep their numbers, although Arrow reads ahead of what it gives out."""
-    monkeypatch.setattr(csv_file, "LONGEST_ROW", 64)
+    monkeypatch.setattr(csv_file, "MAX_ROW_BYTES", 64)
     bad = {5, 6, 40, 41, 300, 998, 999, 1000}
     kept = [row for row in range(2, 1001) if row not in bad]
     data = b"id,text\n" + b"".join(
@@ -352,7 +352,7 @@ def test_a_quote_inside_a_value_is_none(tmp_path: Path, data: bytes) -> None:
 
 def test_a_csv_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quote left open ends in an error, not in the memory of the machine, also when skipping."""
-    monkeypatch.setattr(csv_file, "LONGEST_ROW", 1000)
+    monkeypatch.setattr(csv_file, "MAX_ROW_BYTES", 1000)
     name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
     told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
     with pytest.raises(InvalidFile, match=told):
@@ -584,8 +584,8 @@ def test_pointers_of_git_lfs(tmp_path: Path, name: str) -> None:
 def test_standard_input(kind: str, data: bytes) -> None:
     """``-`` is standard input, of any format that streams, and its rows are called ``-:1``."""
     code = (
-        "from vocabtool.documents.reading import documents\n"
-        f"print(*((d.id, d.text) for d in documents('-', format={kind})))"
+        "from vocabtool.documents import ReadOptions, documents\n"
+        f"print(*((d.id, d.text) for d in documents('-', ReadOptions(format={kind}))))"
     )
     done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, cwd=ROOT)
     first = 2 if "sv" in kind else 1
@@ -699,7 +699,7 @@ def test_endless_iterables() -> None:
 
 def test_empty_endless_texts() -> None:
     """Texts without a byte fill a batch too."""
-    assert len(next(batches(itertools.repeat(b"")))) == rows.MOST_ROWS
+    assert len(next(batches(itertools.repeat(b"")))) == batch.MAX_ROWS
 
 
 def test_a_file_is_looked_for_when_it_is_reached(tmp_path: Path) -> None:
@@ -736,7 +736,7 @@ def test_a_stream_without_end(kind: Format | None, line: bytes, tmp_path: Path) 
 
 CHILD = """
 import resource, sys
-from vocabtool.documents.reading import batches
+from tests.documents.reading import batches
 next(batches(["texts"[:0].encode()]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 total = sum(int(batch.texts.nbytes) for batch in batches(sys.argv[1]))

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.documents import tfrecord
-from vocabtool.documents.reading import Skip, Skipped, batches, documents
+from tests.documents.reading import batches, documents
+from vocabtool.documents import Skip, Skipped, tfrecord
 from vocabtool.errors import InvalidFile
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow's writer is the oracle")
@@ -224,7 +224,7 @@ def test_cut_off(tmp_path: Path) -> None:
 
 def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that is too long is passed over in pieces and counted."""
-    monkeypatch.setattr(tfrecord, "LONGEST", 100)
+    monkeypatch.setattr(tfrecord, "MAX_RECORD_BYTES", 100)
     monkeypatch.setattr(tfrecord, "PIECE", 7)
     name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
     skipped = Skipped()

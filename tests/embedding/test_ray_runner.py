@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.counted_letters import LOG, SECONDS, files_of, write_corpus
-from vocabtool.embedding.embed import embed
+from vocabtool import embed
 from vocabtool.errors import VocabtoolError
 
 pytest.importorskip("ray", reason="Ray is an extra")

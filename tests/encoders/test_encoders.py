@@ -169,7 +169,7 @@ def test_no_exact_words_unless_asked(encoder: Encoder) -> None:
     """Words that the model itself looks up are told only where they were asked for."""
     assert not encoder.exact
     with pytest.raises(VocabtoolError, match="exact words"):
-        encoder.encode_judged(TEXTS)
+        encoder.encode_with_words(TEXTS)
 
 
 def test_told(encoder: Encoder) -> None:

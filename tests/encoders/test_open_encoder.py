@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.encoder_cases import MATRIX, WORDS, lengths, write_vectors
-from vocabtool.encoders.encoder import EncoderKind
-from vocabtool.encoders.opening import KINDS, OPTIONS, open_encoder
+from vocabtool.encoders.choices import KINDS, EncoderKind
+from vocabtool.encoders.opening import OPTIONS, open_encoder
 from vocabtool.encoders.python_callable import PythonEncoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError

@@ -18,6 +18,7 @@ pytest.importorskip("sentence_transformers", reason="the extra sentence-transfor
 
 from tests.builders.tiny_sentence_transformer import build
 from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
+from vocabtool.tokenization.words import Words
 
 TEXTS = ["I love to use Xapian", "", "use " * 100, "love", "unheard of"]
 
@@ -52,16 +53,16 @@ def test_words(sound: Path) -> None:
     assert encoder.words.unknown("I love xapian Lucene") == ["lucene"]
 
 
-def test_without_words(model: Path) -> None:
+def test_without_words(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where its files do not tell words, it encodes all the same, and the notes say why."""
-    encoder = SentenceTransformersEncoder.open(model)
-    (model / "tokenizer.json").unlink()
-    (model / "vocab.txt").unlink(missing_ok=True)
-    from vocabtool.encoders.sentence_transformers import _words_of
 
-    words, notes = _words_of(model)
-    assert words is None
-    assert "its words are not told" in notes[0]
+    def refuse(model: Path) -> Words:
+        raise UnsupportedFormat("a tokenizer that nobody understands", file=str(model))
+
+    monkeypatch.setattr(Words, "of", refuse)
+    encoder = SentenceTransformersEncoder.open(sound)
+    assert encoder.words is None
+    assert "a tokenizer that nobody understands" in encoder.notes[1]
     assert encoder.encode(["love"]).shape == (1, 8)
 
 
@@ -102,11 +103,10 @@ def renamed(model: Path) -> None:
 )
 def test_fingerprint(sound: Path, model: Path, change: Callable[[Path], None], same: bool) -> None:
     """All files count but what people read."""
-    from vocabtool.encoders.sentence_transformers_files import files_fingerprint
-
-    assert files_fingerprint(model) == files_fingerprint(sound)
-    change(model)
-    assert (files_fingerprint(model) == files_fingerprint(sound)) is same
+    wanted = SentenceTransformersEncoder.open(sound).fingerprint
+    encoder = SentenceTransformersEncoder.open(model)
+    change(model)  # read when it is first asked for
+    assert (encoder.fingerprint == wanted) is same
 
 
 def test_pickled_weights(model: Path) -> None:

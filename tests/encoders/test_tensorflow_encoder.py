@@ -32,7 +32,7 @@ from tests.builders.encoder_models import DIM, WORDS, build, direct, loaded
 from tests.builders.tensorflow_models import quiet
 from tests.conftest import ROOT
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.tensorflow import TensorFlowEncoder
+from vocabtool.encoders.saved_model import TensorFlowEncoder
 from vocabtool.errors import (
     InvalidFile,
     NotFound,
@@ -233,7 +233,7 @@ def test_batches_are_cut_at_max_batch(built: Built) -> None:
     parts = [direct(built("serving"), tf.constant(BYTES[i : i + 4]))["vectors"] for i in (0, 4, 8)]
     assert np.array_equal(encoder.encode(TEXTS), np.concatenate(parts))
     assert encoder.max_batch == 4
-    with pytest.raises(ValueError, match="max_batch=0"):
+    with pytest.raises(ValueError, match="got 0"):
         TensorFlowEncoder.open(built("serving"), max_batch=0)
 
 
@@ -242,13 +242,13 @@ def test_threads_may_encode_together(exact: bool, opened: Opened) -> None:
     """Each gets the vectors, and the words, of its own texts."""
     encoder = opened("use", exact)
     wanted = {n: encoder.encode(TEXTS * n) for n in range(1, 5)}
-    judge = opened("use", True).encode_judged if exact else None
-    judged = {n: judge(TEXTS * n).judged for n in wanted} if judge else {}
+    judge = opened("use", True).encode_with_words if exact else None
+    judged = {n: judge(TEXTS * n).words for n in wanted} if judge else {}
 
     def work(n: int) -> int:
         assert np.array_equal(encoder.encode(TEXTS * n), wanted[n])
         if judge:
-            same(judge(TEXTS * n).judged, judged[n])
+            same(judge(TEXTS * n).words, judged[n])
         return n
 
     with ThreadPoolExecutor(4) as pool:
@@ -349,7 +349,7 @@ def test_a_vector_that_is_not_finite_is_refused_with_its_text(exact: bool, built
         encoder.encode(["1", "2", "0.0", "3"])
     if exact:
         with pytest.raises(UnsupportedFormat, match=r"vector with nan for the text b'0\.0'"):
-            encoder.encode_judged(["1", "2", "0.0", "3"])
+            encoder.encode_with_words(["1", "2", "0.0", "3"])
 
 
 # Ids.
@@ -413,11 +413,11 @@ def test_a_vocabulary_of_more_ids_than_the_model_has_is_refused(
 def test_the_words_that_are_fed_are_told_with_the_vectors(name: str, opened: Opened) -> None:
     """One lookup for both."""
     encoder = opened(name, True)
-    found = encoder.encode_judged(TEXTS)
+    found = encoder.encode_with_words(TEXTS)
     assert np.array_equal(found.vectors, encoder.encode(TEXTS))
     assert encoder.words is not None
-    same(found.judged, encoder.words.look_up(TEXTS))
-    assert encoder.encode_judged([]).vectors.shape == (0, DIM)
+    same(found.words, encoder.words.look_up(TEXTS))
+    assert encoder.encode_with_words([]).vectors.shape == (0, DIM)
 
 
 # Words.
@@ -430,8 +430,8 @@ def test_words_are_recovered_without_running(opened: Opened) -> None:
     assert words.how == "recovered"
     assert words.unknown("I love to use Xapian!") == ["xapian"]
     assert opened("use", False).exact is False
-    with pytest.raises(VocabtoolError, match="exact_words=True"):
-        opened("use", False).encode_judged(TEXTS)
+    with pytest.raises(VocabtoolError, match="exact_words"):
+        opened("use", False).encode_with_words(TEXTS)
 
 
 def test_words_that_are_not_understood_are_none_and_it_is_said(built: Built) -> None:
@@ -465,9 +465,9 @@ def test_exact_words_and_vectors_come_out_of_one_run(
 ) -> None:
     """The words are those of ``Words.of(exact=True)``, the vectors those of the model."""
     encoder = opened(name, True)
-    found = encoder.encode_judged(TEXTS)
+    found = encoder.encode_with_words(TEXTS)
     words = Words.of(USE if name == "use" else built(name), exact=True)
-    same(found.judged, words.look_up(TEXTS))
+    same(found.words, words.look_up(TEXTS))
     assert np.allclose(found.vectors, opened(name, False).encode(TEXTS), rtol=0, atol=1e-6)
     assert encoder.words is not None
     assert encoder.words.fingerprint == words.fingerprint
@@ -489,6 +489,7 @@ def test_what_exact_words_cost_is_said_and_true(
     encoder = opened(name, True)
     assert any(note.startswith("exact words") and told in note for note in encoder.notes)
     given: list[bytes] = []
+    assert encoder._tap is not None
     entry = encoder._tap.entry
     feed = type(entry).feed
 
@@ -497,26 +498,26 @@ def test_what_exact_words_cost_is_said_and_true(
         return feed(self, texts)
 
     monkeypatch.setattr(type(entry), "feed", counted)
-    found = encoder.encode_judged(TEXTS)
+    found = encoder.encode_with_words(TEXTS)
     assert len(given) == len(TEXTS)
-    assert len(found.vectors) == len(found.judged.offsets) - 1 == len(TEXTS)
+    assert len(found.vectors) == len(found.words.offsets) - 1 == len(TEXTS)
 
 
 def test_vectors_beside_exact_words_are_the_same_to_the_bit(opened: Opened) -> None:
     """Where shapes tell whose words they are."""
     wanted = opened("padded", False).encode(TEXTS)
-    assert np.array_equal(opened("padded", True).encode_judged(TEXTS).vectors, wanted)
+    assert np.array_equal(opened("padded", True).encode_with_words(TEXTS).vectors, wanted)
 
 
 def test_exact_words_of_many_batches_are_one_answer(built: Built, opened: Opened) -> None:
     """More texts than are run at once."""
     small = TensorFlowEncoder.open(built("serving"), exact_words=True, max_batch=4)
-    found, wanted = small.encode_judged(TEXTS), opened("serving", True).encode_judged(TEXTS)
-    same(found.judged, wanted.judged)
+    found, wanted = small.encode_with_words(TEXTS), opened("serving", True).encode_with_words(TEXTS)
+    same(found.words, wanted.words)
     assert np.allclose(found.vectors, wanted.vectors, rtol=0, atol=1e-6)
-    empty = small.encode_judged([])
+    empty = small.encode_with_words([])
     assert empty.vectors.shape == (0, DIM)
-    assert empty.judged.offsets.tolist() == [0]
+    assert empty.words.offsets.tolist() == [0]
 
 
 def test_exact_words_are_those_of_the_signature_that_is_run(built: Built) -> None:
@@ -582,7 +583,7 @@ def test_a_missing_tensorflow_is_named_with_the_extra() -> None:
     code = (
         "import sys\n"
         "sys.modules['tensorflow'] = None\n"
-        "from vocabtool.encoders.tensorflow import TensorFlowEncoder\n"
+        "from vocabtool.encoders.saved_model import TensorFlowEncoder\n"
         "try:\n"
         "    TensorFlowEncoder.open(sys.argv[1])\n"
         "except ValueError as error:\n"

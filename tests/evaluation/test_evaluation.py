@@ -13,19 +13,21 @@ from numpy.typing import NDArray
 from tests.encoder_cases import write_vectors
 from vocabtool.documents.reading import Document
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.evaluation.comparing import MEASURES, Evaluation, evaluate
-from vocabtool.evaluation.exact_recall import recall_of
-from vocabtool.evaluation.judged_queries import judgeable
-from vocabtool.evaluation.known_items import (
+from vocabtool.evaluation.compare import MEASURES, Evaluation, evaluate
+from vocabtool.evaluation.judgements import (
+    JudgedQuery,
+    Qrels,
+    read_query_vectors,
+    with_judgements,
+)
+from vocabtool.evaluation.self_check import (
     NO_ENCODER,
-    NO_KNOWLEDGE,
+    NO_VOCABULARY,
     KnownItem,
     known_items,
+    measure_recall,
     self_check,
 )
-from vocabtool.evaluation.qrels import Qrels
-from vocabtool.evaluation.queries import Query
-from vocabtool.evaluation.query_vectors import read_query_vectors
 from vocabtool.index.index import Index
 from vocabtool.search.settings import FUSIONS
 
@@ -44,7 +46,7 @@ def documents() -> list[Document]:
     return made
 
 
-def judged_queries() -> tuple[list[Query], Qrels]:
+def judged_queries() -> tuple[list[JudgedQuery], Qrels]:
     """Half of them hold an unknown word; judgements are graded, negative, or not there."""
     generator = np.random.default_rng(3)
     queries, qrels = [], {}
@@ -53,7 +55,7 @@ def judged_queries() -> tuple[list[Query], Qrels]:
         strange = [word for word in words if word in STRANGE]
         known = [word for word in words if word not in STRANGE][:2]
         text = " ".join(known + strange[: number % 2])
-        queries.append(Query(f"q{number}", text))
+        queries.append(JudgedQuery(f"q{number}", text))
         others = generator.choice(DOCUMENTS, 5, replace=False)
         qrels[f"q{number}"] = {
             **{f"d{each}": int(generator.integers(-1, 3)) for each in others},
@@ -175,7 +177,7 @@ def test_without_vectors_only_keywords_are_judged(without_encoder: Index) -> Non
 def test_vectors_are_those_of_all_queries(without_encoder: Index) -> None:
     """Rows of queries that are left out are passed over; another number of rows is refused."""
     queries, qrels = judged_queries()
-    chosen = judgeable(queries, qrels)
+    chosen = with_judgements(queries, qrels)
     rows = np.arange(80, dtype=np.float64).reshape(40, 2)
     found = chosen.vectors(without_encoder, rows)
     assert found is not None
@@ -187,7 +189,7 @@ def test_vectors_are_those_of_all_queries(without_encoder: Index) -> None:
 def test_queries_and_judgements_of_two_collections_are_refused(index: Index) -> None:
     """Nothing in common: the error asks whether they belong together."""
     with pytest.raises(VocabtoolError, match="Are both files of one collection"):
-        evaluate(index, [Query("a", "bak")], {"b": {"d1": 1}})
+        evaluate(index, [JudgedQuery("a", "bak")], {"b": {"d1": 1}})
 
 
 # Vectors of queries in files.
@@ -272,9 +274,9 @@ def test_the_self_check_without_an_encoder(without_encoder: Index) -> None:
     """Keywords only, recall by documents' vectors, and both said; nothing is unknown."""
     found = self_check(without_encoder, 20)
     assert [(rate.kind, rate.fusion) for rate in found.rates] == [("ordinary", "keyword")]
-    assert found.notes == (NO_ENCODER, NO_KNOWLEDGE)
+    assert found.notes == (NO_ENCODER, NO_VOCABULARY)
     assert found.recall is not None
-    assert found.recall == (1.0, 20)
+    assert (found.recall.mean, found.recall.queries) == (1.0, 20)
 
 
 def test_an_index_without_words_has_nothing_to_check(tmp_path: Path) -> None:
@@ -284,29 +286,23 @@ def test_an_index_without_words_has_nothing_to_check(tmp_path: Path) -> None:
         self_check(made)
 
 
-def test_recall_is_the_share_of_the_ten_nearest(without_encoder: Index) -> None:
+def test_recall_is_the_share_of_the_ten_nearest(
+    without_encoder: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a search that finds nothing but every second row it is what brute force says."""
-
-    class Halved:
-        """Finds even rows only."""
-
-        def __init__(self) -> None:
-            self.snapshot = without_encoder.snapshot()
-            self.vectors, self.live = self.snapshot.vectors, self.snapshot.live
-
-        def vector_search(self, vector: NDArray[np.float32], limit: int) -> Any:
-            even = np.arange(DOCUMENTS) % 2 == 0
-            return self.snapshot.vector_search(vector, limit, even)
-
+    snapshot = without_encoder.snapshot()
     asked = np.array([[1, 0], [0, 0], [0.6, 0.8]], np.float32)
-    stored = without_encoder.snapshot().vectors.take(np.arange(DOCUMENTS))
+    stored = snapshot.vectors.raw.take(np.arange(DOCUMENTS))
     shares = []
     for vector in asked[[0, 2]]:
         best = np.argsort(-(stored @ vector), kind="stable")[:10]
         shares.append(float((best % 2 == 0).mean()))
-    found = recall_of(Halved(), asked, "cosine")  # type: ignore[arg-type] # all that is asked of it
+    even, search = np.arange(DOCUMENTS) % 2 == 0, type(snapshot.vectors).search
+    monkeypatch.setattr(
+        type(snapshot.vectors), "search", lambda leg, vector, k, _: search(leg, vector, k, even)
+    )
+    found = measure_recall(snapshot, asked, "cosine")
     assert found is not None
     assert found.mean == pytest.approx(np.mean(shares))
     assert found.queries == 2
-    none = recall_of(without_encoder.snapshot(), asked[1:2], "cosine")
-    assert none is None
+    assert measure_recall(snapshot, asked[1:2], "cosine") is None

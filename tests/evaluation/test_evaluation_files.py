@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from vocabtool.errors import InvalidFile, NotFound
-from vocabtool.evaluation.lines import LONGEST
-from vocabtool.evaluation.qrels import read_qrels
-from vocabtool.evaluation.queries import Query, read_queries
+from vocabtool.evaluation.judgements import MAX_LINE, JudgedQuery, read_qrels, read_queries
 
 TOPICS = """<top>
 <num> Number: 301
@@ -39,15 +37,18 @@ def test_queries_are_read_in_every_layout(layout: str, tmp_path: Path) -> None:
     text, names = QUERIES[layout]
     (tmp_path / "queries").write_text(text, "utf-8", newline="")
     first, second = names.split()
-    assert read_queries(tmp_path / "queries") == [Query(first, "a b"), Query(second, "c")]
+    assert read_queries(tmp_path / "queries") == [
+        JudgedQuery(first, "a b"),
+        JudgedQuery(second, "c"),
+    ]
 
 
 def test_the_title_of_a_trec_topic_is_the_query(tmp_path: Path) -> None:
     """Labels are dropped, lines joined, the description is not read."""
     (tmp_path / "topics").write_text(TOPICS)
     assert read_queries(tmp_path / "topics") == [
-        Query("301", "International Organized Crime"),
-        Query("302", "Poliomyelitis and Post-Polio"),
+        JudgedQuery("301", "International Organized Crime"),
+        JudgedQuery("302", "Poliomyelitis and Post-Polio"),
     ]
 
 
@@ -63,7 +64,7 @@ def test_the_title_of_a_trec_topic_is_the_query(tmp_path: Path) -> None:
         ('{"_id": "1", "text": "a"}\n{"_id": "1", "text": "b"}', r"'1' stands twice.*byte 26"),
         ("<top>\n<num> 1\n</top>", "without <num> or <title>"),
         ("<top>\n<num> 1\n<title> a", "without </top>"),
-        ("a" * (LONGEST + 1), "a line of more than"),
+        ("a" * (MAX_LINE + 1), "a line of more than"),
     ],
 )
 def test_a_file_that_holds_no_queries_is_refused(text: str, what: str, tmp_path: Path) -> None:

@@ -29,9 +29,8 @@ from vocabtool import (
     VocabtoolError,
     Words,
 )
-from vocabtool.formats import model_folder
+from vocabtool.formats import registry
 from vocabtool.formats.extraction import pick
-from vocabtool.formats.readers import READERS
 
 WORDS = tuple(b"word%d" % number for number in range(12))
 VOCAB_TXT = b"[PAD]\n[UNK]\nthe\n##s\nof\n##ly\n"
@@ -96,7 +95,11 @@ def test_every_reader_says_why_not(tmp_path: Path) -> None:
     ) as caught:
         vocabtool.inspect(file)
     told = [reason.partition(": ")[0] for reason in caught.value.tried]
-    assert told == ["SavedModel", "frozen GraphDef", *(reader.format for reader in READERS)]
+    assert told == [
+        "SavedModel",
+        "frozen GraphDef",
+        *(reader.format for reader in registry.other_readers()),
+    ]
     assert len(set(told)) == len(told)
 
 
@@ -128,7 +131,7 @@ def test_a_list_that_begins_like_a_graph(tmp_path: Path) -> None:
         file.write_text(f"{first}\nedge\n")
         assert vocabtool.extract(file).tokens == [first, "edge"]
     (tmp_path / "graph.pbtxt").write_text('node {\n  name: "x"\n  op: "NoOp"\n}\n')
-    with pytest.raises(InvalidFile, match=r"it begins with 'node' \(as a GraphDef does\)"):
+    with pytest.raises(UnsupportedFormat, match=r"(?s)a GraphDef in .*text format.*graph_pb2"):
         vocabtool.inspect(tmp_path / "graph.pbtxt")
 
 
@@ -167,7 +170,7 @@ def test_readers_are_imported_on_use() -> None:
         "import sys, vocabtool\n"
         "vocabtool.extract('data/sentence_encoder')\n"
         "vocabtool.extract('data/sentence_encoder/saved_model.pb')\n"
-        "print('vocabtool.formats.readers' in sys.modules, 'zipfile' in sys.modules)"
+        "print('vocabtool.formats.gguf' in sys.modules, 'zipfile' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
@@ -339,7 +342,7 @@ def test_nothing_found_says_what_each_said(tmp_path: Path) -> None:
 
 def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of more files than any model has is refused."""
-    monkeypatch.setattr(model_folder, "MAX_FILES", 5)
+    monkeypatch.setattr(registry, "MAX_FILES", 5)
     with pytest.raises(UnsupportedFormat, match="a folder of more than 5 files"):
         vocabtool.inspect(folder)
 

@@ -22,7 +22,7 @@ from tokenizers import (
     trainers,
 )
 
-from tests.reader_checks import found_in, survives
+from tests.reader_checks import Found, found_in, survives
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import hf_tokenizer, json_text
 from vocabtool.formats.reader import Source
@@ -189,7 +189,7 @@ def test_ids_of_added_tokens(
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     document["added_tokens"] = [{"id": i, "content": c, **flags} for c, i in added]
     text = json.dumps(document)
-    found = hf_tokenizer.read(json.loads(text), Source(Path("x"), "x", b"", 0))
+    found = Found.of(hf_tokenizer.read(json.loads(text), Source(Path("x"), "x", b"", 0)))
     (vocabulary,) = found.vocabularies
     library = theirs(Tokenizer.from_str(text))
     assert [entry for entry, _ in pairs(vocabulary)] == [entry for entry, _ in library]

@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import vocabtool
-from tests.reader_checks import found_in, recognised, source_of, survives
+from tests.reader_checks import Found, found_in, recognised, source_of, survives
 from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat
 from vocabtool.formats import hf_vocab_json, json_text, json_values, spacy_strings, tfjs
-from vocabtool.formats.reader import Found
 from vocabtool.vocabulary import Unknown, Vocabulary, encode
 
 WORDS = tuple(f"word{number}" for number in range(12))

@@ -20,8 +20,8 @@ import pytest
 import vocabtool
 from tests.fuzzing import damages
 from vocabtool import InvalidFile, UnknownFormat, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import keras_archive, zip_archive
-from vocabtool.formats.readers import READERS, source_of
+from vocabtool.formats import keras_archive, registry, zip_archive
+from vocabtool.formats.reader import Source
 
 if TYPE_CHECKING:
     from tests.builders.tensorflow_models import Truth
@@ -551,7 +551,7 @@ def test_copies_of_one_member_share_one_bound(file: Path, monkeypatch: pytest.Mo
 def test_other_formats(head: bytes, reason: str, file: Path) -> None:
     """Other files are told apart by their head, with a reason."""
     file.write_bytes(head)
-    assert keras_archive.READER.recognise(source_of(file)) == reason
+    assert keras_archive.READER.recognise(Source.open(file)) == reason
 
 
 def test_another_zip_is_refused(file: Path) -> None:
@@ -562,8 +562,10 @@ def test_another_zip_is_refused(file: Path) -> None:
 
 def test_only_this_reader_takes_an_archive(file: Path) -> None:
     """No other reader takes a Keras archive for its own."""
-    source = source_of(small(file))
-    assert [r.format for r in READERS if r.recognise(source) is None] == ["Keras archive"]
+    source = Source.open(small(file))
+    assert [r.format for r in registry.other_readers() if r.recognise(source) is None] == [
+        "Keras archive"
+    ]
 
 
 def test_any_damage(file: Path) -> None:

@@ -11,7 +11,14 @@ pytest.importorskip("tensorflow_text", reason="some models hold tensorflow-text'
 pytest.importorskip("tf_keras", reason="some models are built by Keras 2")
 
 import vocabtool
-from tests.builders.tensorflow_models import CASES, Truth, build_all
+from tests.builders.tensorflow_models import (
+    CASES,
+    Truth,
+    build_all,
+    save_v1,
+    serve_table_v1,
+    tables,
+)
 from vocabtool import Vocabulary
 
 # A .keras archive is a format of its own: test_keras_archive.py.
@@ -113,3 +120,16 @@ def test_meta_graphs_are_told_apart(built: Built) -> None:
     places = [place.place for place in vocabulary.places]
     assert any("[serve]" in place for place in places)
     assert any("[serve, gpu]" in place for place in places)
+
+
+def test_text_format_is_refused_with_what_converts_it(tmp_path: Path) -> None:
+    """The two lines of Python in the message make a ``saved_model.pb`` that is read."""
+    save_v1(tmp_path, serve_table_v1, as_text=True)
+    with pytest.raises(vocabtool.UnsupportedFormat, match="Convert it with TensorFlow") as caught:
+        vocabtool.inspect(tmp_path)
+    code = "\n".join(line.strip() for line in str(caught.value).splitlines()[1:])
+    assert code.count("\n") == 1
+    exec(code, {})
+    (truth,) = tables(tmp_path)
+    (vocabulary,) = vocabtool.vocabularies(tmp_path)
+    assert tuple(vocabulary.stored) == truth.entries

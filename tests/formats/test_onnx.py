@@ -12,12 +12,11 @@ import pytest
 
 import vocabtool
 from tests import reader_checks
-from tests.reader_checks import field
+from tests.reader_checks import Found, field
 from vocabtool.errors import InvalidFile, NoVocabulary, UnsupportedFormat
 from vocabtool.formats import onnx as reader
 from vocabtool.formats.model import PassedOver
 from vocabtool.formats.onnx import READER
-from vocabtool.formats.reader import Found
 from vocabtool.formats.wire import varint_of
 from vocabtool.vocabulary import Place, Unknown, Vocabulary
 

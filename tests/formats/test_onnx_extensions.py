@@ -14,9 +14,8 @@ import pytest
 
 import vocabtool
 from tests import reader_checks
-from tests.reader_checks import field
+from tests.reader_checks import Found, field
 from vocabtool.formats.onnx import READER
-from vocabtool.formats.reader import Found
 from vocabtool.vocabulary import Unknown, Vocabulary
 
 onnx = pytest.importorskip("onnx", reason="the oracle: onnx writes the files")

@@ -14,7 +14,7 @@ import pytest
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats import flatbuffer
 from vocabtool.formats.pieces import Pieces
-from vocabtool.formats.saved_model.text_tokenizers import (
+from vocabtool.formats.saved_model.tokenizers import (
     read_fast_sentencepiece,
     read_phrase,
     read_wordpiece,

@@ -148,7 +148,10 @@ def test_one_value_more(tmp_path: Path, part: bytes, is_value: bool) -> None:
         with pytest.raises(InvalidFile, match="line 7 holds more than 3 values, wanted 3"):
             READER.read(source)
     else:
-        assert READER.read(source).vocabularies[0].stored[6] == b"windows " + part
+        assert (
+            reader_checks.Found.of(READER.read(source)).vocabularies[0].stored[6]
+            == b"windows " + part
+        )
 
 
 @pytest.mark.parametrize("window", [1, 7, 64, 1000])
@@ -269,11 +272,11 @@ HOSTILE = {
 CHILD = """
 import re, sys
 from pathlib import Path
-from tests.reader_checks import source_of
+from tests.reader_checks import Found, source_of
 from vocabtool.errors import InvalidFile
 from vocabtool.formats.text_vectors import READER
 try:
-    print(len(READER.read(source_of(Path(sys.argv[1]))).vocabularies[0]))
+    print(len(Found.of(READER.read(source_of(Path(sys.argv[1])))).vocabularies[0]))
 except InvalidFile:
     print(0)
 print(int(re.search("VmHWM:\\\\s*(\\\\d+)", open("/proc/self/status").read())[1]) / 1024)

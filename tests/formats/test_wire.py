@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from tests.builders import saved_model_bytes as b
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import wire
-from vocabtool.formats.saved_model import string_chains, wire_arrays
-from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.formats import wire, wire_arrays
 
 TAG = 0x42
 # Strings full of bytes that look like the head of the next field.
@@ -93,66 +91,6 @@ def test_string_fields_across_windows() -> None:
     assert len(data) > 3 * wire_arrays.WINDOW
     found, end = wire_arrays.string_fields(data, 0, len(data), TAG)
     assert (list(found), end) == (strings, len(data))
-
-
-WORDS = st.binary(max_size=12) | st.lists(st.sampled_from([0x42, 0, 1, 5, 66]), max_size=9).map(
-    bytes
-)
-
-
-@given(st.lists(WORDS, min_size=1, max_size=40), st.integers(0, 9))
-def test_chains_find_every_field(some: list[bytes], seed: int) -> None:
-    """Many chains at once find what one chain finds, however misleading the strings are."""
-    strings = random.Random(seed).choices(some, k=12_000)
-    data = fields_of(strings)
-    array = np.frombuffer(data, np.uint8)
-    if (fields := string_chains.block_of_fields(array, 0, TAG)) is not None:
-        heads = np.cumsum([0, *(2 + len(string) for string in strings)])
-        reached = int(fields[-1])
-        assert fields.tolist() == heads[: len(fields)].tolist()
-        assert reached == len(data) or reached >= string_chains.BLOCK
-    found, end = wire_arrays.string_fields(data, 0, len(data), TAG)
-    assert (list(found), end) == (strings, len(data))
-
-
-def test_chains_mend_wrong_guesses() -> None:
-    """Where half the strings look like fields that lead on, chains still meet."""
-    rng = random.Random(1)
-    lure = bytes([TAG, 3]) + b"ab" + bytes([TAG])
-    strings = [lure if rng.random() < 0.5 else rng.randbytes(7) for _ in range(40_000)]
-    data = fields_of(strings)
-    fields = string_chains.block_of_fields(np.frombuffer(data, np.uint8), 0, TAG)
-    assert fields is not None
-    assert fields.tolist() == np.cumsum([0, *(2 + len(string) for string in strings)]).tolist()
-
-
-def test_chains_longer_than_one_block() -> None:
-    """A run of several blocks is read as one."""
-    strings = [b"%d" % i for i in range(1_300_000)]
-    data = fields_of(strings)
-    assert len(data) > 2 * string_chains.BLOCK
-    found, end = wire_arrays.string_fields(data, 0, len(data), TAG)
-    assert (found.sha256, end) == (ByteStrings.of(strings).sha256, len(data))
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        b.field(8, bytes(128)),  # a length of two bytes
-        b.field(7, b"word"),  # another field
-        b"\x42\x7f",  # past the end, where it comes last
-    ],
-)
-@pytest.mark.parametrize("where", [0.0, 0.5, 1.0])
-def test_chains_refuse_what_is_odd(odd: bytes, where: float) -> None:
-    """One field out of the ordinary among 40,000, and the chains leave the run alone."""
-    words = [b"word%d" % (i % 977) for i in range(40_000)]
-    cut = int(where * len(words))
-    data = fields_of(words[:cut]) + odd + fields_of(words[cut:])
-    array = np.frombuffer(data, np.uint8)
-    if odd == b"\x42\x7f" and where < 1:
-        array = array[: len(fields_of(words[:cut])) + len(odd)]
-    assert not len(array) or string_chains.block_of_fields(array, 0, TAG) is None
 
 
 @pytest.mark.parametrize("head", [b"\x42\x05", b"\x42\xff\xff\xff\xff\x7f", b"\x42" + b"\xff" * 9])

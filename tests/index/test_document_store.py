@@ -21,7 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vocabtool.documents.reading import Document, batches
+from tests.documents.reading import batches
+from vocabtool.documents import Document
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index import document_writer
 from vocabtool.index.document_columns import MOST_ROWS
@@ -30,7 +31,7 @@ from vocabtool.index.document_files import BESIDE, DocumentFile
 from vocabtool.index.document_rows import Items, decoded, document_rows, of_batch
 from vocabtool.index.document_store import DocumentStore
 from vocabtool.index.document_writer import DocumentWriter, remove_unlisted
-from vocabtool.search.corpus import Stored
+from vocabtool.search.store import StoredDocument
 
 Files = tuple[DocumentFile, ...]
 
@@ -43,7 +44,7 @@ def commit(folder: Path, documents: Items, files: Files = ()) -> Files:
     return writer.finish()
 
 
-def every(store: DocumentStore) -> list[Stored]:
+def every(store: DocumentStore) -> list[StoredDocument]:
     """All documents."""
     return store.stored(np.arange(store.rows))
 
@@ -84,7 +85,7 @@ def as_kept(value: Any, others: Sequence[Any]) -> Any:
     return value if alone and type(value) is not list else json.dumps(value, ensure_ascii=False)
 
 
-def expected(documents: Sequence[Document]) -> list[Stored]:
+def expected(documents: Sequence[Document]) -> list[StoredDocument]:
     """The documents as they come back: their fields by what all of one name have in common."""
     values: dict[str, list[Any]] = {}
     for document in documents:
@@ -97,7 +98,7 @@ def expected(documents: Sequence[Document]) -> list[Stored]:
             for name, value in document.fields.items()
             if value is not None
         }
-        found.append(Stored(document.id, document.text, fields))
+        found.append(StoredDocument(document.id, document.text, fields))
     return found
 
 
@@ -216,15 +217,15 @@ def test_tables(tmp_path: Path) -> None:
     }
     first |= {"code": 3, "lang": "en"}
     wanted = [
-        Stored("7", "a", {**first, "day": "2020-01-02", "tags": '["x"]'}),
-        Stored("8", "b", {"big": float((1 << 64) - 1), "lang": "de", "tags": "[]"}),
+        StoredDocument("7", "a", {**first, "day": "2020-01-02", "tags": '["x"]'}),
+        StoredDocument("8", "b", {"big": float((1 << 64) - 1), "lang": "de", "tags": "[]"}),
     ]
     assert every(store_of(tmp_path, table)) == wanted
     assert every(store_of(tmp_path, table.to_batches()[0])) == wanted
     assert every(store_of(tmp_path, table.to_reader())) == wanted
     plain = {"id": ["a"], "text": ["b"], "year": [1]}
     for frame in (pd.DataFrame(plain), pl.DataFrame(plain)):
-        assert every(store_of(tmp_path, frame)) == [Stored("a", "b", {"year": 1})]
+        assert every(store_of(tmp_path, frame)) == [StoredDocument("a", "b", {"year": 1})]
 
 
 def test_python_values(tmp_path: Path) -> None:
@@ -242,9 +243,9 @@ def test_python_values(tmp_path: Path) -> None:
     found = every(store_of(tmp_path, [{"id": 5, "text": "t", **fields}], ["u", "v"]))
     wanted = {"whole": 3, "half": 0.5, "yes": True, "when": "2020-01-02 00:00:00+00:00"}
     assert found == [
-        Stored("5", "t", {**wanted, "map": '{"a": [1]}', "bytes": "\udcff"}),
-        Stored("1", "u", {}),
-        Stored("2", "v", {}),
+        StoredDocument("5", "t", {**wanted, "map": '{"a": [1]}', "bytes": "\udcff"}),
+        StoredDocument("1", "u", {}),
+        StoredDocument("2", "v", {}),
     ]
 
 
@@ -253,7 +254,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     document = Document("\udcff", "a\udc80b", {"title": "\udcfe"})
     (rows,) = document_rows([document])
     assert decoded(rows.ids) + decoded(rows.texts) == ["\udcff", "a\udc80b"]
-    assert every(store_of(tmp_path, [document])) == [Stored(*_parts(document))]
+    assert every(store_of(tmp_path, [document])) == [StoredDocument(*_parts(document))]
 
 
 def _parts(document: Document) -> tuple[str, str, Mapping[str, Any]]:
@@ -266,7 +267,10 @@ def test_rows_that_are_chosen(tmp_path: Path) -> None:
     writer = DocumentWriter(tmp_path)
     writer.add(rows.only(np.array([False, True, False, True])))
     found = every(DocumentStore.open(tmp_path, writer.finish()))
-    assert found == [Stored("1", "t", {"square": 1}), Stored("3", "t", {"square": 9})]
+    assert found == [
+        StoredDocument("1", "t", {"square": 1}),
+        StoredDocument("3", "t", {"square": 9}),
+    ]
 
 
 def test_documents_are_taken_lazily() -> None:

@@ -49,11 +49,11 @@ from vocabtool.index.index import Index
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot
 from vocabtool.index.verifying import Verified, verified
-from vocabtool.keywords.tantivy_engine import TantivyReader
+from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.calibration import Calibration
-from vocabtool.search.searching import search
+from vocabtool.search.search import search
 
-CALIBRATION = Calibration(a=0.25, a0=0.2, shift=0.05, judged=0, sample=100, seed=1)
+CALIBRATION = Calibration(a=0.25, judged=0, sample=100, seed=1)
 
 
 def texts(index: Index) -> dict[str, str]:
@@ -1026,7 +1026,7 @@ def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
 def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that was cut by a rule of another version is not searched with ours."""
     from vocabtool.index import index as module
-    from vocabtool.keywords.cutting import Cutter
+    from vocabtool.keywords.cutter import Cutter
 
     ours = made(tmp_path / "index", range(3))
 

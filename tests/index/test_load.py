@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from tests import counted_letters
 from tests.builders.small_indexes import contents, ids, scored
 from tests.counted_letters import write_corpus
-from vocabtool.documents.reading import Document, batches
+from tests.documents.reading import batches
+from vocabtool.documents import Document
 from vocabtool.embedding.embed import embed
 from vocabtool.encoders.opening import open_encoder
 from vocabtool.errors import ChangedRun, InvalidFile, NotFound, OtherModel, VocabtoolError
@@ -165,10 +166,10 @@ def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None
     assert sorted(noted()) == sorted(all_texts[held:])
     assert texts(again) == {f"d{number}": text for number, text in enumerate(all_texts)}
     assert again.verify().approximate
-    stored = again.snapshot().ids(np.arange(DOCUMENTS))
+    stored = again.snapshot().documents.ids(np.arange(DOCUMENTS))
     assert stored == [f"d{number}" for number in range(DOCUMENTS)]
     for number in (0, held - 1, held, DOCUMENTS - 1):
-        found = again.snapshot().vectors.take(np.array([number]))[0]
+        found = again.snapshot().vectors.raw.take(np.array([number]))[0]
         wanted = counted_letters.encode([all_texts[number]])[0]
         assert found == pytest.approx(wanted / np.linalg.norm(wanted), abs=1e-3)
 
@@ -444,7 +445,7 @@ def test_vectors_of_shards_are_taken_as_they_are(tmp_path: Path, model: bool) ->
         f"d{number}": Document(f"d{number}", text, {"n": number, "title": f"t{number % 10}"})
         for number, text in enumerate(all_texts)
     }
-    held = index.snapshot().vectors.take(np.arange(2000))
+    held = index.snapshot().vectors.raw.take(np.arange(2000))
     assert held.tolist() == counted_letters.encode(all_texts).tolist()
     assert index.verify().approximate
     again = index.load(shards, commit_rows=500)

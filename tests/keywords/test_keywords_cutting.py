@@ -10,12 +10,11 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.keywords import cutting
-from vocabtool.keywords.cutting import Cutter, Terms
+from vocabtool.keywords import cutter as cutting
+from vocabtool.keywords.cutter import Cutter, Terms
+from vocabtool.keywords.options import Language
 from vocabtool.keywords.queries import Term
-from vocabtool.keywords.stemming import Language
-from vocabtool.keywords.surfaces import LONGEST
-from vocabtool.keywords.tokens import Span
+from vocabtool.keywords.tokens import MAX_TERM, Span
 
 ENGLISH = Cutter()
 UNSTEMMED = Cutter("none")
@@ -239,7 +238,7 @@ def test_stop_words_are_flagged_and_cut_all_the_same() -> None:
 def test_a_word_is_found_exactly_by_one_term() -> None:
     """Compounds by their whole surface, others by their one word; digits are never stemmed."""
     words = ENGLISH.query("CVE-2024-1234 0x80070005 running")
-    assert [word.exact() for word in words] == [
+    assert [word.exact for word in words] == [
         Term("surfaces", "cve-2024-1234"), Term("words", "0x80070005"), Term("words", "run"),
     ]  # fmt: skip  # a table
 
@@ -264,13 +263,13 @@ def test_a_million_characters_without_a_blank_are_cut(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
     found = ENGLISH.terms([text])[0]
     for term in (found.words + " " + found.surfaces).split():
-        assert len(term) <= LONGEST
+        assert len(term) <= MAX_TERM
     ENGLISH.query(text[:100_000])
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """More chunks than are remembered are cut as well, and long ones are not remembered."""
-    monkeypatch.setattr(cutting, "REMEMBERED", 3)
+    monkeypatch.setattr(cutting, "MAX_REMEMBERED", 3)
     cutter = Cutter()
     texts = [f"word{number} word{number} {'x' * 65}" for number in range(10)]
     assert [terms.count for terms in cutter.terms(texts)] == [3] * 10

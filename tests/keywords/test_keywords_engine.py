@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.builders.plain_bm25 import PlainBM25
 from vocabtool.errors import FolderInUse, NotFound
-from vocabtool.keywords.cutting import Cutter, Terms
+from vocabtool.keywords.cutter import Cutter, Terms
 from vocabtool.keywords.noted_lengths import fillers
-from vocabtool.keywords.plain_bm25 import PlainBM25
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.keywords.tantivy_engine import TantivyReader, TantivyWriter
+from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.system.ranked import Ranked
 
 MEMORY = 15_000_000
@@ -337,8 +337,8 @@ def test_readers_refresh_while_a_writer_commits(tmp_path: Path) -> None:
 COMMITTING = """
 import sys
 from pathlib import Path
-from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.tantivy_engine import TantivyWriter
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.tantivy_index import TantivyWriter
 cutter, writer = Cutter("none"), TantivyWriter(Path(sys.argv[1]), memory=15_000_000)
 for start in range(0, 100_000, 10):
     rows = range(start, start + 10)

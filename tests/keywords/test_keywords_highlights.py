@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.highlights import highlights
 from vocabtool.keywords.spellings import as_written, nearest
 

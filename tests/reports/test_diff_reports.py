@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 from xml.etree import ElementTree as ET
@@ -16,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.html_page import HTML_TAGS, SVG_TAGS, Page
-from vocabtool.comparison.diff import Diff, compare, weighed
-from vocabtool.comparison.folding import FOLDS, Fold
+from vocabtool.comparison.diff import Diff, compare
+from vocabtool.comparison.options import FOLDS, Fold
 from vocabtool.comparison.pairwise import Pairs, pairwise
 from vocabtool.comparison.ranks import Order
 from vocabtool.comparison.use import UseCounter
@@ -53,7 +54,7 @@ def sample(*, corpus: bool = True, fold: tuple[Fold, ...] = ()) -> Diff:
         return found
     counter = UseCounter(a, b, rule="whitespace", folds=fold)
     counter.count([string_array(["the cat of Paris paris paris", "dog bird <script>"])])
-    return weighed(found, counter.report(("<u>.txt", "b.txt")))
+    return replace(found, use=counter.report(("<u>.txt", "b.txt")))
 
 
 def written(found: Diff, form: DiffFormat, most: int | None = None) -> bytes:
@@ -91,7 +92,7 @@ def test_nothing_can_be_compared_and_written(form: DiffFormat) -> None:
     """Two vocabularies of nothing, and a corpus of nothing: still a report."""
     nothing = made([], "nothing")
     found = compare(nothing, nothing, (), ("", ""))
-    found = weighed(found, UseCounter(nothing, nothing).report())
+    found = replace(found, use=UseCounter(nothing, nothing).report())
     assert written(found, form)
 
 
@@ -308,7 +309,7 @@ def test_the_tables_for_a_terminal() -> None:
     counter = UseCounter(a, b, rule="whitespace")
     counter.count([string_array(["the dog Paris .\n"])])
     use = counter.report(("c.txt",))
-    shown = to_text(weighed(compare(a, b, (), ("a", "b")), use), 80)
+    shown = to_text(replace(compare(a, b, (), ("a", "b")), use=use), 80)
     assert shown == SHOWN.format(fingerprint=use.fingerprint)
 
 
@@ -318,7 +319,7 @@ def test_what_a_reader_must_know_is_said() -> None:
     alphabet = made([f"w{i:03}".encode() for i in range(200)], "b")
     found = compare(a, alphabet, ("case",), ("a", "b"))
     counter = UseCounter(a, alphabet, folds=("case",))
-    found = weighed(found, counter.report())
+    found = replace(found, use=counter.report())
     sentences = (
         "repeated entries of A, which count once: 1",
         "entries of A that folding made equal to an earlier one: 1",
@@ -337,7 +338,7 @@ def test_what_a_reader_must_know_is_said() -> None:
 def test_a_corpus_of_nothing_is_said() -> None:
     """Shares of no words say nothing, and the report does not pretend that they do."""
     a, b = made([b"the"], "a"), made([b"of"], "b")
-    found = weighed(compare(a, b, (), ("a", "b")), UseCounter(a, b).report())
+    found = replace(compare(a, b, (), ("a", "b")), use=UseCounter(a, b).report())
     assert "the corpus holds no words: its shares say nothing" in facts(found)["notes"]
     assert "holds no words" not in str(facts(sample())["notes"])
 

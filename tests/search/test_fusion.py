@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.search.candidates import are_among, joined, mask_of
 from vocabtool.search.fusion import (
+    Candidates,
+    best_places,
     coverage_weight,
     is_tied,
     reciprocal_ranks,
@@ -19,8 +20,7 @@ from vocabtool.search.fusion import (
     shares_of_range,
     weighted,
 )
-from vocabtool.search.ordering import best
-from vocabtool.system.ranked import Near, Ranked
+from vocabtool.system.ranked import Near, Ranked, are_among, mask_of
 
 FINITE = st.floats(-1e6, 1e6, width=32)
 
@@ -103,9 +103,9 @@ def test_float_noise_is_a_tie() -> None:
 def test_candidates_are_the_union_of_both_lists() -> None:
     """Dense ones first in their order; those without a keyword score count 0."""
     near = Near(ranked(r7=0.9, r2=0.8, r5=0.1), floats(0.1, -0.5, 0.9))
-    found = joined(near, ranked(r5=4, r9=3, r7=1), 3)
+    found = Candidates.union(near, ranked(r5=4, r9=3, r7=1), 3)
     assert found.rows.tolist() == [7, 2, 5, 9]
-    assert found.bm25().tolist() == [1, 0, 4, 3]
+    assert found.bm25.tolist() == [1, 0, 4, 3]
     assert found.dense_ranks().tolist() == [1, 2, 3, 0]
     assert found.keyword_ranks().tolist() == [3, 0, 1, 2]
     assert found.similarities.tolist() == floats(0.9, 0.8, 0.1, -0.5).tolist()
@@ -113,9 +113,9 @@ def test_candidates_are_the_union_of_both_lists() -> None:
 
 def test_what_only_an_identifier_found_has_no_rank() -> None:
     """It stands past the end of the keyword leg's list, but its BM25 score counts."""
-    found = joined(Near(ranked(r1=0.9), floats(0.3, 0.9)), ranked(r2=4, r1=1), 1)
+    found = Candidates.union(Near(ranked(r1=0.9), floats(0.3, 0.9)), ranked(r2=4, r1=1), 1)
     assert found.keyword_ranks().tolist() == [0, 1]
-    assert found.bm25().tolist() == [1, 4]
+    assert found.bm25.tolist() == [1, 4]
 
 
 @given(st.dictionaries(st.integers(0, 30), FINITE), st.dictionaries(st.integers(0, 30), FINITE))
@@ -123,11 +123,11 @@ def test_the_union_holds_each_row_once(dense: dict[int, float], keyword: dict[in
     """With the keyword score of exactly those rows that have one, and each one's similarity."""
     keywords = leg_of(keyword)
     similar = floats(*(dense.get(row, row) for row in keywords.rows.tolist()))
-    found = joined(Near(leg_of(dense), similar), keywords, len(keyword))
+    found = Candidates.union(Near(leg_of(dense), similar), keywords, len(keyword))
     assert sorted(found.rows.tolist()) == sorted({*dense, *keyword})
     similar = floats(*(dense.get(row, row) for row in found.rows.tolist()))
     assert found.similarities.tolist() == similar.tolist()
-    told = dict(zip(found.rows.tolist(), found.bm25().tolist(), strict=True))
+    told = dict(zip(found.rows.tolist(), found.bm25.tolist(), strict=True))
     assert told == {row: float(np.float32(keyword.get(row, 0))) for row in told}
 
 
@@ -152,15 +152,15 @@ def test_the_order_is_tier_then_score_then_id() -> None:
     """Row 3 is the only one of tier 1; rows 0 and 2 tie, and row 2 has the smaller id."""
     scores = np.array([0.5, 0.9, 0.5 + 1e-9, 0.1])
     tiers = np.array([0, 0, 0, 1], np.int8)
-    found = best(np.arange(4), scores, tiers, 4, names)
-    assert found.places.tolist() == [3, 1, 2, 0]
-    assert found.scores.tolist() == [0.1, 0.9, 0.5 + 1e-9, 0.5 + 1e-9]
+    found = best_places(np.arange(4), scores, tiers, 4, names)
+    assert found[0].tolist() == [3, 1, 2, 0]
+    assert found[1].tolist() == [0.1, 0.9, 0.5 + 1e-9, 0.5 + 1e-9]
 
 
 def test_a_tie_across_the_end_is_decided_by_id() -> None:
     """Of four equal documents the two with the smallest ids are found."""
-    found = best(np.arange(4), np.ones(4), np.zeros(4, np.int8), 2, names)
-    assert found.places.tolist() == [3, 2]
+    found = best_places(np.arange(4), np.ones(4), np.zeros(4, np.int8), 2, names)
+    assert found[0].tolist() == [3, 2]
 
 
 def test_ids_are_asked_for_only_where_they_decide() -> None:
@@ -170,13 +170,13 @@ def test_ids_are_asked_for_only_where_they_decide() -> None:
         raise AssertionError(rows)
 
     scores = np.array([0.9, 0.8, 0.1, 0.1])
-    assert best(np.arange(4), scores, np.zeros(4, np.int8), 2, refused).places.tolist() == [0, 1]
+    assert best_places(np.arange(4), scores, np.zeros(4, np.int8), 2, refused)[0].tolist() == [0, 1]
 
 
 def test_nothing_is_ordered_as_nothing() -> None:
     """No candidate, no hit."""
-    found = best(np.arange(0), np.empty(0), np.zeros(0, np.int8), 5, names)
-    assert found.places.tolist() == []
+    found = best_places(np.arange(0), np.empty(0), np.zeros(0, np.int8), 5, names)
+    assert found[0].tolist() == []
 
 
 @given(
@@ -190,6 +190,8 @@ def test_the_order_is_that_of_sorting_all_by_all(
     scores = np.array([score for score, _ in documents])
     tiers = np.array([tier for _, tier in documents], np.int8)
     ids = [f"{7 * place % 101:03}" for place in range(len(documents))]
-    found = best(np.arange(len(ids)), scores, tiers, k, lambda rows: [ids[row] for row in rows])
+    found = best_places(
+        np.arange(len(ids)), scores, tiers, k, lambda rows: [ids[row] for row in rows]
+    )
     places = sorted(range(len(ids)), key=lambda at: (-tiers[at], -scores[at], ids[at]))
-    assert [ids[at] for at in found.places] == [ids[at] for at in places[:k]]
+    assert [ids[at] for at in found[0]] == [ids[at] for at in places[:k]]

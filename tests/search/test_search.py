@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.builders.small_corpus import Doc, KnownWords, Pieces, SmallCorpus
-from vocabtool.keywords.cutting import Cutter
+from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
+from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.queries import Term
 from vocabtool.reports.search_report import lines
-from vocabtool.search.hits import Hits, Place
-from vocabtool.search.searching import Settings, search
-from vocabtool.search.settings import Fusion
+from vocabtool.search.hits import Hits, LegPlace
+from vocabtool.search.search import search
+from vocabtool.search.settings import Fusion, Settings
 
-ORDINARY = KnownWords(["love", "to", "use", "search", "engines", "cats", "dogs", "for", "the"])
+ORDINARY = Whole(["love", "to", "use", "search", "engines", "cats", "dogs", "for", "the"])
 EAST = np.array([1, 0], np.float32)
 NOWHERE = np.zeros(2, np.float32)
 
@@ -119,12 +119,12 @@ def test_single_legs_stay_pure() -> None:
     corpus = SmallCorpus(DOCS, ORDINARY)
     dense = ask("xapian", corpus=corpus, fusion="dense")
     assert [hit.score for hit in dense] == pytest.approx([0.9, 0.8, 0.5, 0.1])
-    assert corpus.asked == ["near"]
+    assert corpus.asked == ["vectors.near"]
     keyword = ask("xapian", corpus=corpus, fusion="keyword")
     assert [hit.score for hit in keyword] == pytest.approx(
         [corpus.bm25(Term("words", "xapian"), 3)]
     )
-    assert corpus.asked == ["near", "keyword_search"]
+    assert corpus.asked == ["vectors.near", "keywords.search"]
 
 
 def test_without_a_vector_keywords_are_searched_alone() -> None:
@@ -153,7 +153,7 @@ def test_documents_without_a_vector_are_found_by_words() -> None:
     assert found(hits)[0] == "bare"
     told = hits[0].explanation
     assert told is not None
-    assert told.dense == Place(None, None)
+    assert told.dense == LegPlace(None, None)
     assert told.rank_without_keywords is None
 
 
@@ -199,7 +199,7 @@ def test_the_guarantee_can_be_switched_off() -> None:
 
 def test_a_known_code_has_no_guarantee() -> None:
     """What the vectors show needs none."""
-    known = KnownWords(["sku-48007-h", "love", "engines"])
+    known = Whole(["sku-48007-h", "love", "engines"])
     hits = ask("love engines SKU-48007-H", corpus=SmallCorpus(CODES, known), fusion="convex")
     assert {hit.tier for hit in hits} == {0}
 
@@ -251,9 +251,9 @@ def test_a_name_in_mixed_case_comes_first_where_it_ends_as_it_was_asked_for(
 
 
 @pytest.mark.parametrize("query", ["input/output", "IL-6", "src/io/main.py", "C#"])
-@pytest.mark.parametrize("knowledge", [None, KnownWords(["input", "output", "input/output"])])
+@pytest.mark.parametrize("knowledge", [None, Whole(["input", "output", "input/output"])])
 def test_a_joined_word_that_is_all_of_a_query_is_meant_whole(
-    query: str, knowledge: KnownWords | None
+    query: str, knowledge: Whole | None
 ) -> None:
     """Whatever joins it, and though vectors prefer its parts."""
     parts = re.sub(r"\W", " ", query)
@@ -378,7 +378,9 @@ def test_an_explanation_tells_of_words_and_legs() -> None:
     assert why.dense.rank == 4
     assert why.dense.score == pytest.approx(0.1)
     assert why.rank_without_keywords == 4
-    assert [tuple(word) for word in why.words] == [("Xapian", pytest.approx(score), True)]
+    (matched,) = why.words
+    assert (matched.surface, matched.whole) == ("Xapian", True)
+    assert matched.score == pytest.approx(score)
 
 
 def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
@@ -493,7 +495,7 @@ def test_without_explain_nothing_is_asked_for_it() -> None:
     hits = ask("love xapian", corpus=corpus, depth=3, k=3)
     assert hits[0].explanation is None
     assert hits.query.words[0].document_frequency is None
-    assert corpus.asked == ["keyword_search", "near"]
+    assert corpus.asked == ["keywords.search", "vectors.near"]
 
 
 def test_hits_are_ready_for_json() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -11,19 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.small_corpus import Doc, KnownWords, Pieces, SmallCorpus
-from vocabtool.keywords.plain_bm25 import idf
+from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
+from vocabtool.keywords.bm25 import idf
 from vocabtool.keywords.queries import Term
+from vocabtool.search.fusion import Candidates
 from vocabtool.search.hits import Hits
-from vocabtool.search.legs import ask_keywords, candidates, tiers
-from vocabtool.search.query import understood
-from vocabtool.search.searching import Settings, search
-from vocabtool.search.settings import Fusion
+from vocabtool.search.legs import ask_keywords, find_nearest, find_tiers
+from vocabtool.search.query import parse_query
+from vocabtool.search.search import search
+from vocabtool.search.settings import Fusion, Settings
 
 FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")
 CODES = ("ABC-12", "x1y2z3", "SKU-48007-H")
 WORDS = ("cat", "dog", "love", "xapian", "zebra", "7", *CODES)
-KNOWN = KnownWords(["cat", "dog", "love"])
+KNOWN = Whole(["cat", "dog", "love"])
 DIM = 2
 
 texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
@@ -32,7 +34,7 @@ vectors = st.one_of(st.just(()), st.tuples(numbers, numbers))
 documents = st.lists(st.tuples(texts, vectors), max_size=8).map(
     lambda made: [Doc(f"id{n}", text, vector) for n, (text, vector) in enumerate(made)]
 )
-knowledge = st.sampled_from([KNOWN, None, Pieces(2), KnownWords([])])
+knowledge = st.sampled_from([KNOWN, None, Pieces(2), Whole([])])
 choices = st.fixed_dictionaries(
     {
         "fusion": st.sampled_from(get_args(Fusion)),
@@ -91,21 +93,22 @@ def test_one_code_is_asked_for_quickly_as_several_are(
     """The same list, ranks and holders; the general way is taken where its code stands twice."""
     corpus = SmallCorpus(docs, known, dim=DIM)
     settings = Settings(fusion=fusion, phrases="preferred")
-    query = understood(corpus, f"{quote}{text}{quote}", settings)
-    query = query._replace(codes=query.codes[:1])
-    among = None if allowed is None else np.array(allowed)
+    query = parse_query(corpus, f"{quote}{text}{quote}", settings)
+    query = replace(query, codes=query.codes[:1])
+    among = corpus.live if allowed is None else np.array(allowed)
     quick = ask_keywords(corpus, query, limit, among)
-    general = ask_keywords(corpus, query._replace(codes=query.codes * 2), limit, among)
+    general = ask_keywords(corpus, replace(query, codes=query.codes * 2), limit, among)
     assert quick.found.rows.tolist() == general.found.rows.tolist()
     assert quick.found.scores == pytest.approx(general.found.scores)
     assert quick.listed == general.listed
     whole = [leg for leg in (quick, general) if len(leg.holders.rows) < limit]
     assert len({tuple(sorted(leg.holders.rows.tolist())) for leg in whole}) < 2
-    tiers_of = [
-        tiers(corpus, query, leg, candidates(corpus, QUERY, leg, limit, among)).tolist()
-        for leg in (quick, general)
-    ]
-    assert tiers_of[0] == tiers_of[1]
+    tiers = []
+    for leg in (quick, general):
+        near = find_nearest(corpus, QUERY, leg.found.rows, limit, among)
+        candidates = Candidates.union(near, leg.found, leg.listed)
+        tiers.append(find_tiers(corpus, query, leg, candidates).tolist())
+    assert tiers[0] == tiers[1]
 
 
 @given(documents, texts, knowledge, st.integers(1, 9), choices)

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import log
+from typing import Any
 
 import pytest
 
-from tests.builders.small_corpus import Doc, KnownWords, Pieces, SmallCorpus
-from vocabtool.keywords.cutting import Cutter
+from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
+from vocabtool.keywords.bm25 import idf
+from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.identifiers import is_identifier
-from vocabtool.keywords.plain_bm25 import idf
 from vocabtool.keywords.queries import Clause, Term
-from vocabtool.search import model_knowledge
-from vocabtool.search.knowledge import Knowing, Knowledge
-from vocabtool.search.model_knowledge import ModelKnowledge
-from vocabtool.search.weighing import (
+from vocabtool.search import known_words
+from vocabtool.search.known_words import KnownWords, WordStatus
+from vocabtool.search.query import (
     WeighedWord,
-    counted,
-    identifiers,
-    phrases,
+    identifier_clauses,
+    phrase_clauses,
+    term_clauses,
     unknown_share,
-    weigh,
+    weigh_words,
 )
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
-KNOWN = KnownWords(["love", "the", "a", "1999"])
+KNOWN = Whole(["love", "the", "a", "1999"])
 CUTTER = Cutter("english")
 
 
-def weighed(text: str, knowledge: Knowledge | None = KNOWN) -> list[WeighedWord]:
-    return weigh(CUTTER.query(text), knowledge, is_identifier)
+def weighed(text: str, knowledge: Any = KNOWN) -> list[WeighedWord]:
+    return weigh_words(CUTTER.query(text), knowledge, is_identifier)
 
 
 def word(text: str) -> Term:
@@ -54,9 +54,9 @@ def test_stop_words_do_not_count_beside_others() -> None:
 EMPTY = SmallCorpus([])
 
 
-def weights(text: str, knowledge: Knowledge | None = KNOWN) -> dict[Term, float]:
+def weights(text: str, knowledge: Any = KNOWN) -> dict[Term, float]:
     """How often each term counts where there are no documents, so that all are equally rare."""
-    made = counted(weighed(text, knowledge), 0.5, 2.0, EMPTY)
+    made = term_clauses(weighed(text, knowledge), EMPTY, 0.5, 2.0)
     return {term: round(clause.boost, 9) for term, clause in made.items()}
 
 
@@ -100,7 +100,7 @@ def test_a_joined_word_is_searched_exactly_too() -> None:
         word("brown"): 1.0,
         whole: 1.5,
     }
-    made = counted(weighed("quick-brown brown", None), 0.5, 2.0, EMPTY)
+    made = term_clauses(weighed("quick-brown brown", None), EMPTY, 0.5, 2.0)
     assert {term: clause.parts for term, clause in made.items() if clause.parts} == {
         whole: (word("quick"),)
     }
@@ -108,7 +108,7 @@ def test_a_joined_word_is_searched_exactly_too() -> None:
 
 def test_a_name_in_camel_case_is_searched_whole_and_in_humps() -> None:
     """The whole as an identifier, the humps as other words."""
-    assert weights("parseHttpHeader", KnownWords(["parsehttpheader"])) == {
+    assert weights("parseHttpHeader", Whole(["parsehttpheader"])) == {
         word("parsehttphead"): 4.5,
         word("parsehttpheader"): 1.0,
         word("pars"): 1.0,
@@ -120,25 +120,25 @@ def test_a_name_in_camel_case_is_searched_whole_and_in_humps() -> None:
 def test_codes_are_identifiers_where_the_model_does_not_know_them() -> None:
     """Unknown, or in three pieces or more, or where nothing tells."""
     exact = (Clause((Term("surfaces", "sku-48007-h"),)),)
-    assert identifiers(weighed("love SKU-48007-H SKU-48007-H")) == exact
-    assert identifiers(weighed("SKU-48007-H", None)) == exact
-    assert identifiers(weighed("SKU-48007-H", Pieces(4))) == exact
-    assert identifiers(weighed("SKU-48007-H", Pieces(6))) == ()
-    assert identifiers(weighed("SKU-48007-H", KnownWords(["sku-48007-h"]))) == ()
+    assert identifier_clauses(weighed("love SKU-48007-H SKU-48007-H")) == exact
+    assert identifier_clauses(weighed("SKU-48007-H", None)) == exact
+    assert identifier_clauses(weighed("SKU-48007-H", Pieces(4))) == exact
+    assert identifier_clauses(weighed("SKU-48007-H", Pieces(6))) == ()
+    assert identifier_clauses(weighed("SKU-48007-H", Whole(["sku-48007-h"]))) == ()
 
 
-@pytest.mark.parametrize("knowledge", [None, Pieces(100), KnownWords(["snake_case"]), KNOWN])
-def test_names_are_identifiers_whatever_the_model_knows(knowledge: Knowledge | None) -> None:
+@pytest.mark.parametrize("knowledge", [None, Pieces(100), Whole(["snake_case"]), KNOWN])
+def test_names_are_identifiers_whatever_the_model_knows(knowledge: Any) -> None:
     """It may know them by their pieces, yet not tell the whole from these."""
     exact = (Clause((Term("surfaces", "snake_case"),)),)
-    assert identifiers(weighed("snake_case", knowledge)) == exact
-    assert identifiers(weighed("snakeCase", knowledge)) == (Clause((word("snakecas"),)),)
-    assert identifiers(weighed("quick-brown HTTPServer e.g. a/b", knowledge)) == ()
+    assert identifier_clauses(weighed("snake_case", knowledge)) == exact
+    assert identifier_clauses(weighed("snakeCase", knowledge)) == (Clause((word("snakecas"),)),)
+    assert identifier_clauses(weighed("quick-brown HTTPServer e.g. a/b", knowledge)) == ()
 
 
 def test_each_phrase_is_a_clause_of_the_words_field() -> None:
     """Stop words and the parts of compounds are in it; quotes around nothing are no phrase."""
-    found = phrases(CUTTER.query('say "to be" or "quick-brown fox" "!"'))
+    found = phrase_clauses(CUTTER.query('say "to be" or "quick-brown fox" "!"'))
     assert found == (
         Clause((word("to"), word("be"))),
         Clause((word("quick"), word("brown"), word("fox"))),
@@ -151,7 +151,7 @@ def test_idf_is_that_of_bm25() -> None:
     assert idf(10, 12) == idf(10, 10) > 0
 
 
-def corpus(knowledge: Knowledge | None, *texts: str) -> SmallCorpus:
+def corpus(knowledge: Any, *texts: str) -> SmallCorpus:
     docs = [Doc(str(number), text) for number, text in enumerate(texts)]
     made = SmallCorpus(docs, knowledge)
     made.cutter = CUTTER
@@ -179,23 +179,23 @@ def test_a_code_weighs_by_its_whole_surface() -> None:
 
 
 @pytest.mark.parametrize("knowledge", [None, Pieces(1)])
-def test_m_is_0_where_whole_words_are_not_told_apart(knowledge: Knowledge | None) -> None:
+def test_m_is_0_where_whole_words_are_not_told_apart(knowledge: Any) -> None:
     """Models of pieces know nearly all, and of no knowledge nothing follows."""
     held = corpus(knowledge, "SKU-48007-H", "love")
     assert unknown_share(weighed("SKU-48007-H love", knowledge), held) == 0
 
 
-def knowledge_of(*words: str, rule: str = "keras") -> ModelKnowledge:
+def knowledge_of(*words: str, rule: str = "keras") -> KnownWords:
     from vocabtool.system.byte_strings import ByteStrings
 
     stored = ByteStrings.of([each.encode() for each in words])
-    return ModelKnowledge(Words.of(Vocabulary("words", "list", stored), rule=rule))
+    return KnownWords(Words.of(Vocabulary("words", "list", stored), rule=rule))
 
 
 def test_the_models_rule_decides_what_is_known() -> None:
     """Keras' default lower-cases, deletes punctuation and joins what it parted."""
     knowledge = knowledge_of("love", "quickbrown", "cat")
-    told = knowledge.of(["LOVE", "quick-brown", "quick", "love", "cat!"])
+    told = knowledge.statuses(["LOVE", "quick-brown", "quick", "love", "cat!"])
     assert [each.known for each in told] == [True, True, False, True, True]
     assert not knowledge.subword
 
@@ -203,13 +203,13 @@ def test_the_models_rule_decides_what_is_known() -> None:
 def test_a_word_is_unknown_when_one_of_its_keys_is() -> None:
     """By a rule that cuts at hyphens."""
     knowledge = knowledge_of("quick", "brown", rule="regex:[a-z]+")
-    told = knowledge.of(["quick-brown", "quick-red"])
+    told = knowledge.statuses(["quick-brown", "quick-red"])
     assert [each.known for each in told] == [True, False]
 
 
 def test_a_word_of_which_the_rule_makes_nothing_is_unknown() -> None:
     """The vectors cannot show digits that the model deletes."""
-    assert knowledge_of("quick", rule="regex:[a-z]+").of(["2024"]) == [Knowing(False)]
+    assert knowledge_of("quick", rule="regex:[a-z]+").statuses(["2024"]) == [WordStatus(False)]
 
 
 def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,16 +222,20 @@ def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return judge(words, asked[-1])
 
     monkeypatch.setattr(Words, "look_up", counting)
-    monkeypatch.setattr(model_knowledge, "MOST_REMEMBERED", 3)
-    assert [each.known for each in knowledge.of(["love", "x1", "love"])] == [True, False, True]
-    assert [each.known for each in knowledge.of(["x1", "x2"])] == [False, False]
-    assert [each.known for each in knowledge.of(["x3", "love"])] == [False, True]
-    assert [each.known for each in knowledge.of(["love", "x1"])] == [True, False]
+    monkeypatch.setattr(known_words, "MAX_REMEMBERED", 3)
+    assert [each.known for each in knowledge.statuses(["love", "x1", "love"])] == [
+        True,
+        False,
+        True,
+    ]
+    assert [each.known for each in knowledge.statuses(["x1", "x2"])] == [False, False]
+    assert [each.known for each in knowledge.statuses(["x3", "love"])] == [False, True]
+    assert [each.known for each in knowledge.statuses(["love", "x1"])] == [True, False]
     assert asked == [["love", "x1"], ["x2"], ["x3"], ["love", "x1"]]
 
 
 def test_very_long_words_are_not_remembered() -> None:
     """They are judged all the same."""
     knowledge = knowledge_of("love")
-    assert knowledge.of(["x" * 10_000, "love"])[0] == Knowing(False)
-    assert knowledge.of([]) == []
+    assert knowledge.statuses(["x" * 10_000, "love"])[0] == WordStatus(False)
+    assert knowledge.statuses([]) == []

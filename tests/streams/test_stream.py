@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from vocabtool.documents.reading import END, Document, Skipped
+from vocabtool import Stream, interleave, mix, stream
+from vocabtool.documents import END, Document, Skipped
 from vocabtool.errors import InvalidFile, OperatorFailed, VocabtoolError
-from vocabtool.streams.sizes import Size
-from vocabtool.streams.stream import Stream, interleave, mix, stream
+from vocabtool.streams.sources import Size
 
 
 class Indexed:

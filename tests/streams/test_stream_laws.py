@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from vocabtool.streams.stream import Stream, interleave, mix, stream
+from vocabtool import Stream, interleave, mix, stream
 
 Numbers = list[int]
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from vocabtool.documents.reading import Document
-from vocabtool.streams.stream import Stream, interleave
+from vocabtool import Stream, interleave
+from vocabtool.documents import Document
 
 COUNT = 2500
 

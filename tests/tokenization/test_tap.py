@@ -437,16 +437,6 @@ def test_the_graph_tagged_serve_is_run(tmp_path: Path) -> None:
     ]
 
 
-def test_text_form_is_run_too(tmp_path: Path) -> None:
-    """``saved_model.pbtxt`` is a SavedModel."""
-
-    def serve(texts: Tensor) -> Tensor:
-        return static(filled(VOCABULARY), 0).lookup(tf1.string_split(texts).values)
-
-    save_v1(tmp_path, serve, as_text=True)
-    assert finds(InstrumentedModel.load(tmp_path).run([b"the fox"])) == [[[b"the", b"fox"]]]
-
-
 # Which function, fed how.
 
 

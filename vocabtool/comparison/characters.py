@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.comparison.entries import buffers
+from vocabtool.comparison.entries import contents
 from vocabtool.vocabulary import is_utf8
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # What an entry holds.
 LETTER: Final = 1 << 0  # a letter of the Latin script
@@ -34,8 +32,6 @@ SEEN: Final = 1 << 15  # in the table below: the character was looked up
 
 JOINERS: Final = frozenset("_/\\@:.+#")
 JAMO: Final = range(0x1100, 0x1200)  # letters that NFKC composes to syllables
-# Blocks of letters whose bits are the same: ideographs, and syllables of Hangul.
-ALIKE: Final = (range(0x3400, 0x4DC0), range(0x4E00, 0xA000), range(0xAC00, 0xD7A4))
 CHUNK: Final = 1 << 14  # entries worked on at a time
 CONTINUATION: Final = 0x80  # of a character's bytes in UTF-8, all but the first are 10xxxxxx
 
@@ -44,93 +40,76 @@ Bits = NDArray[np.uint16]
 
 def characters(entries: pa.LargeBinaryArray) -> Bits:
     """The bits of each entry: uint16, shape (n,); 0 for one that is empty."""
-    data, bounds = buffers(entries)
-    found = np.zeros(len(entries), np.uint16)
+    data, bounds = contents(entries)
+    bits = np.zeros(len(entries), np.uint16)
     for at in range(0, len(entries), CHUNK):
         part = bounds[at : at + CHUNK + 1]
-        found[at : at + CHUNK] = _of_chunk(data[part[0] : part[-1]], part - part[0])
-    return found
+        bits[at : at + CHUNK] = _chunk_bits(data[part[0] : part[-1]], part - part[0])
+    return bits
 
 
-def _of_chunk(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> Bits:
+def _chunk_bits(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> Bits:
+    entry_bits = np.zeros(len(bounds) - 1, np.uint16)
     filled = np.flatnonzero(bounds[1:] > bounds[:-1])
-    found = np.zeros(len(bounds) - 1, np.uint16)
     if not len(filled):
-        return found
-    starts = bounds[filled]
+        return entry_bits
     wide = bool((data >= CONTINUATION).any())
-    broken = _broken(data, bounds) if wide else []
+    broken = _not_utf8(data, bounds) if wide else []
     if broken:
         data = data.copy()
         for i in broken:
             data[bounds[i] : bounds[i + 1]] = 0
-    bits = _of_text(data) if wide else _table()[data]
-    found[filled] = np.bitwise_or.reduceat(bits, starts) & ~np.uint16(SEEN)
-    found[broken] = BROKEN
-    return found
+    bits = _character_bits(data) if wide else _table()[data]
+    entry_bits[filled] = np.bitwise_or.reduceat(bits, bounds[filled]) & ~np.uint16(SEEN)
+    entry_bits[broken] = BROKEN
+    return entry_bits
 
 
-def _broken(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> list[int]:
-    """The entries that are not UTF-8. All are where the whole is, and none begins in the middle
-    of a character."""
-    firsts = data[bounds[:-1][bounds[:-1] < bounds[-1]]]
-    if not bool((firsts & 0xC0 == CONTINUATION).any()) and is_utf8(data.tobytes()):
-        return []
+def _not_utf8(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> list[int]:
+    """The entries that are not UTF-8: none where the whole is UTF-8, and no entry begins in the
+    middle of a character."""
     whole = data.tobytes()
+    firsts = data[bounds[:-1][bounds[:-1] < bounds[-1]]]
+    if not bool((firsts & 0xC0 == CONTINUATION).any()) and is_utf8(whole):
+        return []
     places = bounds.tolist()
     return [i for i in range(len(places) - 1) if not is_utf8(whole[places[i] : places[i + 1]])]
 
 
-def _of_text(data: NDArray[np.uint8]) -> Bits:
+def _character_bits(data: NDArray[np.uint8]) -> Bits:
     """Of each byte: the bits of the character that begins there, 0 inside a character."""
     points = np.frombuffer(data.tobytes().decode().encode("utf-32-le"), "<u4")
-    bits = np.zeros(len(data), np.uint16)
-    bits[data & 0xC0 != CONTINUATION] = _looked_up(points)
-    return bits
-
-
-def _looked_up(points: NDArray[np.uint32]) -> Bits:
     table = _table()
-    bits = table[points]
-    new = points[bits & SEEN == 0]
-    if len(new):
-        for point in np.unique(new).tolist():
-            table[point] = _bits(chr(point))
-        bits = table[points]
+    for point in np.unique(points[table[points] & SEEN == 0]).tolist():
+        table[point] = _look_up(chr(point))
+    bits = np.zeros(len(data), np.uint16)
+    bits[data & 0xC0 != CONTINUATION] = table[points]
     return bits
 
 
 @cache
 def _table() -> Bits:
-    """The bits of characters by code point, as far as they were met; some at once."""
+    """The bits of characters by code point: ASCII, and those that were met."""
     table = np.zeros(0x110000, np.uint16)
-    table[:128] = [_bits(chr(point)) for point in range(128)]
-    for block in ALIKE:
-        table[block.start : block.stop] = _bits(chr(block.start))
+    table[:128] = [_look_up(chr(point)) for point in range(128)]
     return table
 
 
-def _bits(character: str) -> int:
+def _look_up(character: str) -> int:
     category = unicodedata.category(character)
     bits = SEEN if character.isascii() else SEEN | WIDE
     match category[0]:
         case "L":
-            bits |= _of_letter(character, upper=category in ("Lu", "Lt"))
+            plain = unicodedata.normalize("NFKC", character)[:1]
+            bits |= LETTER if unicodedata.name(plain, "").startswith("LATIN") else FOREIGN
+            bits |= UPPER * (category in ("Lu", "Lt"))
         case "N":
             bits |= NUMBER
         case "P" | "S":
             bits |= SIGN | JOINER * (character in JOINERS)
-    folded = character.casefold()
-    if folded != character:
-        bits |= CASED
+    case_folded = character.casefold()
+    bits |= CASED * (case_folded != character)
     composes = category[0] == "M" or ord(character) in JAMO
-    if composes or not all(unicodedata.is_normalized("NFKC", c) for c in (character, folded)):
+    if composes or not all(unicodedata.is_normalized("NFKC", c) for c in (character, case_folded)):
         bits |= COMPOSED
     return bits
-
-
-def _of_letter(character: str, *, upper: bool) -> int:
-    plain = unicodedata.normalize("NFKC", character)[:1]
-    if not unicodedata.name(plain, "").startswith("LATIN"):
-        return FOREIGN | UPPER * upper
-    return LETTER | UPPER * upper

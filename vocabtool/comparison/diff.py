@@ -1,13 +1,13 @@
 """Two vocabularies compared: the public ``diff`` and what it finds, :class:`Diff`.
 
-What kinds of entries there are is in ``kinds.py``, what folding would change in ``gains.py``,
-ranks are in ``ranks.py`` and corpora in ``use.py``; how it is shown in ``diff_report_files/``.
+What kinds of entries there are is in ``kinds.py``, what folding would change in ``folding.py``,
+ranks are in ``ranks.py`` and corpora in ``use.py``; how it is shown in ``reports/diff.py``.
 Only stored entries are compared; a layer's own (Keras' mask and ``[UNK]``) are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.comparison.characters import Bits, characters
-from vocabtool.comparison.entries import arrow, take
-from vocabtool.comparison.folding import Fold, checked, folded
-from vocabtool.comparison.gains import Gain, gains, jaccard
+from vocabtool.comparison.characters import characters
+from vocabtool.comparison.entries import Members, Union, arrow, take
+from vocabtool.comparison.folding import Gain, fold_entries, gains, jaccard, parse_folds
 from vocabtool.comparison.kinds import CODES, KINDS, Kind, kinds
+from vocabtool.comparison.options import Fold
 from vocabtool.comparison.ranks import Order, Ranks, order_of
-from vocabtool.comparison.union import Held, Union
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.extraction import Picked, pick
 from vocabtool.vocabulary import Kind as VocabularyKind
@@ -32,7 +32,6 @@ from vocabtool.vocabulary import Marker, Vocabulary, decode
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
     from vocabtool.comparison.use import Use
     from vocabtool.documents.reading import Sources
@@ -156,15 +155,14 @@ class Diff:
     @cached_property
     def kinds(self) -> tuple[KindCount, ...]:
         """How many entries of each kind there are, in the order of ``KINDS``."""
-        every = [
-            np.bincount(kinds, minlength=len(KINDS))
-            for kinds in (
-                self.kinds_a[self.in_a],
-                self.kinds_b[self.in_b],
-                self.kinds_a[self.in_a & ~self.in_b],
-                self.kinds_b[self.in_b & ~self.in_a],
-            )
-        ]
+        in_a, in_b = self.in_a, self.in_b
+        columns = (
+            self.kinds_a[in_a],
+            self.kinds_b[in_b],
+            self.kinds_a[in_a & ~in_b],
+            self.kinds_b[in_b & ~in_a],
+        )
+        every = [np.bincount(codes, minlength=len(KINDS)) for codes in columns]
         counts = (KindCount(kind, *map(int, row)) for kind, *row in zip(KINDS, *every, strict=True))
         return tuple(count for count in counts if count.a or count.b)
 
@@ -177,8 +175,8 @@ class Diff:
         """
         places = self._places[part]
         if kind is not None:
-            of = self.kinds_b if part == "only_b" else self.kinds_a
-            places = places[np.flatnonzero(of[places] == CODES[kind])[:most]]
+            codes = self.kinds_b if part == "only_b" else self.kinds_a
+            places = places[codes[places] == CODES[kind]]
         return places[:most]
 
     @cached_property
@@ -192,21 +190,17 @@ class Diff:
 
         Special entries, which often come first and say little, are left out unless asked for.
         """
-        special = CODES["special"]
-        if kind is not None:
-            places = self.places(part, most, kind=kind)
-        else:
-            places = self.places(part)
-            of = self.kinds_b if part == "only_b" else self.kinds_a
-            places = places[np.flatnonzero(of[places] != special)[:most]]
-        found: list[bytes] = take(self.tokens, places).to_pylist()
-        return found
+        places = self.places(part, kind=kind)
+        if kind is None:
+            codes = self.kinds_b if part == "only_b" else self.kinds_a
+            places = places[codes[places] != CODES["special"]]
+        entries: list[bytes] = take(self.tokens, places[:most]).to_pylist()
+        return entries
 
     def shifts(self, most: int) -> list[Shift]:
         """The common entries whose ranks differ most; special ones are left out."""
         ranks = self.ranks
-        told = self.kinds_a[ranks.numbers] != CODES["special"]
-        places = ranks.largest(most, told)
+        places = ranks.largest(most, self.kinds_a[ranks.numbers] != CODES["special"])
         tokens = take(self.tokens, ranks.numbers[places]).to_pylist()
         columns = (ranks.a[places], ranks.b[places], ranks.shifts[places])
         return list(map(Shift, tokens, *(column.tolist() for column in columns)))
@@ -218,8 +212,6 @@ class Diff:
         ``kind_b`` (dictionary of string); ``rank_a``, ``rank_b``, ``shift``, those of
         :class:`Ranks`. What a side does not have is null.
         """
-        import pyarrow as pa
-
         places = np.arange(len(self.tokens)) if places is None else places
         in_a, in_b = self.in_a[places], self.in_b[places]
         rank_a, rank_b, shift = (column[places] for column in self.rank_columns)
@@ -255,8 +247,6 @@ class Diff:
 
         Ids and ranks are pandas' nullable ``Int64``: missing ones do not turn them into floats.
         """
-        import pyarrow as pa
-
         pandas = _imported("pandas")
         nullable = {pa.int64(): pandas.Int64Dtype()}
         frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
@@ -277,12 +267,10 @@ def _imported(library: Literal["pandas", "polars"]) -> Any:
         raise VocabtoolError(f"the table needs {library}: pip install {library}") from error
 
 
-def _kind_column(kinds: NDArray[np.uint8]) -> pa.DictionaryArray:
-    import pyarrow as pa
-
-    missing = kinds == NONE
-    codes = pa.array(np.where(missing, 0, kinds).astype(np.int8), mask=missing)
-    return pa.DictionaryArray.from_arrays(codes, pa.array(KINDS))
+def _kind_column(codes: NDArray[np.uint8]) -> pa.DictionaryArray:
+    missing = codes == NONE
+    places = pa.array(np.where(missing, 0, codes).astype(np.int8), mask=missing)
+    return pa.DictionaryArray.from_arrays(places, pa.array(KINDS))
 
 
 def diff(
@@ -302,21 +290,23 @@ def diff(
     of theirs holds the text; ``rule``: how they are cut into words, ``keras`` unless said.
     Raises :class:`VocabtoolError` for what cannot be read, and ``ValueError`` for another fold.
     """
-    folds = checked(fold)
-    (one, notes_a), (other, notes_b) = taken(a), taken(b)
-    found = compare(one, other, folds, (label(a), label(b)), notes_a + notes_b)
+    folds = parse_folds(fold)
+    one, other = read(a), read(b)
+    comparison = compare(
+        one.vocabulary, other.vocabulary, folds, (label(a), label(b)), one.notes + other.notes
+    )
     if corpus is None:
-        return found
-    from vocabtool.comparison.use import UseCounter
-    from vocabtool.documents.reading import batches, names_of
+        return comparison
+    from vocabtool.documents.reading import ReadOptions, batches, names_of
 
-    counter = UseCounter(one, other, rule=rule, folds=folds)
-    counter.count(batch.texts for batch in batches(corpus, field=field, on_duplicate=None))
-    return weighed(found, counter.report(tuple(names_of(corpus) or ())))
+    options = ReadOptions(field=field, on_duplicate=None)
+    texts = (batch.texts for batch in batches(corpus, options))
+    sources = tuple(names_of(corpus) or ())
+    return weigh(comparison, one.vocabulary, other.vocabulary, texts, rule, sources)
 
 
-def taken(source: Comparable) -> Picked:
-    """What is to be compared."""
+def read(source: Comparable) -> Picked:
+    """A vocabulary to compare, and what its file said of itself."""
     return Picked(source) if isinstance(source, Vocabulary) else pick(source)
 
 
@@ -325,9 +315,23 @@ def label(source: Comparable) -> str:
     return source.name if isinstance(source, Vocabulary) else str(source)
 
 
-def weighed(found: Diff, use: Use) -> Diff:
-    """The same, with what a corpus makes of it."""
-    return replace(found, use=use)
+def weigh(
+    comparison: Diff,
+    a: Vocabulary,
+    b: Vocabulary,
+    texts: Iterable[pa.StringArray],
+    rule: str | None = None,
+    sources: tuple[str, ...] = (),
+) -> Diff:
+    """The comparison of ``a`` and ``b``, with what batches of texts make of it.
+
+    ``sources``: what to call the texts.
+    """
+    from vocabtool.comparison.use import UseCounter
+
+    counter = UseCounter(a, b, rule=rule, folds=comparison.fold)
+    counter.count(texts)
+    return replace(comparison, use=counter.report(sources))
 
 
 def compare(
@@ -340,77 +344,57 @@ def compare(
     """:func:`diff` of vocabularies that are at hand."""
     entries = arrow(a.stored, b.stored)
     orders = [order_of(part) for part in (entries.slice(0, len(a)), entries.slice(len(a)))]
-    stored = Union.of_joined(entries, len(a))
+    stored = Union.of(entries, len(a))
     bits = characters(stored.tokens)
-    union = _folded(stored, folds, (a.marker, b.marker)) if folds else stored
-    kinds_a, kinds_b = _kinds(stored, bits, a.marker, b.marker)
+    union = _folded_union(stored, folds, a.marker, b.marker) if folds else stored
+    if a.marker == b.marker:
+        codes = kinds(stored.tokens, a.marker, bits)
+        kinds_a, kinds_b = codes[stored.a.numbers], codes[stored.b.numbers]
+    else:
+        kinds_a = kinds(take(stored.tokens, stored.a.numbers), a.marker)
+        kinds_b = kinds(take(stored.tokens, stored.b.numbers), b.marker)
+    count = len(union)
     return Diff(
         _side(labels[0], a, stored.a, union.a, orders[0]),
         _side(labels[1], b, stored.b, union.b, orders[1]),
         folds,
         gains(stored, bits, a.marker, b.marker),
         union,
-        _spread(a.id_array()[union.a.positions], union.a, len(union), 0),
-        _spread(b.id_array()[union.b.positions], union.b, len(union), 0),
-        _spread(kinds_a[_first(stored.a, union.a)], union.a, len(union), NONE),
-        _spread(kinds_b[_first(stored.b, union.b)], union.b, len(union), NONE),
+        _spread(a.id_array()[union.a.positions], union.a, count, 0),
+        _spread(b.id_array()[union.b.positions], union.b, count, 0),
+        _spread(kinds_a[_first_stored(stored.a, union.a)], union.a, count, NONE),
+        _spread(kinds_b[_first_stored(stored.b, union.b)], union.b, count, NONE),
         notes=notes,
     )
 
 
-def _folded(stored: Union, folds: Collection[Fold], markers: Sequence[Marker | None]) -> Union:
+def _folded_union(
+    stored: Union, folds: tuple[Fold, ...], marker_a: Marker | None, marker_b: Marker | None
+) -> Union:
     """The union of folded entries; positions are those of the first that each form was made of."""
-    sides = (stored.a, stored.b)
-    union = Union.of(
-        *(
-            folded(take(stored.tokens, held.numbers), folds, marker)
-            for held, marker in zip(sides, markers, strict=True)
-        )
-    )
-    a, b = (
-        Held(forms.numbers, held.positions[forms.positions])
-        for forms, held in zip((union.a, union.b), sides, strict=True)
-    )
-    return Union(union.tokens, a, b)
-
-
-def _kinds(
-    union: Union, bits: Bits, marker_a: Marker | None, marker_b: Marker | None
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The kinds of each side's entries: of all together where both have the same marker."""
-    if marker_a == marker_b:
-        every = kinds(union.tokens, marker_a, bits)
-        return every[union.a.numbers], every[union.b.numbers]
-    return (
-        kinds(take(union.tokens, union.a.numbers), marker_a),
-        kinds(take(union.tokens, union.b.numbers), marker_b),
+    forms_a = fold_entries(take(stored.tokens, stored.a.numbers), folds, marker_a)
+    forms_b = fold_entries(take(stored.tokens, stored.b.numbers), folds, marker_b)
+    union = Union.of(pa.concat_arrays([forms_a, forms_b]), len(forms_a))
+    return Union(
+        union.tokens,
+        Members(union.a.numbers, stored.a.positions[union.a.positions]),
+        Members(union.b.numbers, stored.b.positions[union.b.positions]),
     )
 
 
-def _first(stored: Held, forms: Held) -> NDArray[np.intp]:
+def _first_stored(stored: Members, forms: Members) -> NDArray[np.intp]:
     """Which of the stored entries each form was made of first."""
-    if forms is stored:
-        return np.arange(len(stored.positions))
     return np.searchsorted(stored.positions, forms.positions)
 
 
-def _spread(values: NDArray[Any], held: Held, count: int, absent: int) -> NDArray[Any]:
+def _spread(values: NDArray[Any], members: Members, count: int, absent: int) -> NDArray[Any]:
     """Values of a side's entries as values of all: shape (count,)."""
     spread = np.full(count, absent, values.dtype)
-    spread[held.numbers] = values
+    spread[members.numbers] = values
     return spread
 
 
-def _side(shown: str, vocabulary: Vocabulary, stored: Held, forms: Held, order: Order) -> Side:
-    size, different, distinct = len(vocabulary), len(stored.numbers), len(forms.numbers)
-    return Side(
-        shown,
-        vocabulary.name,
-        vocabulary.kind,
-        vocabulary.marker,
-        size,
-        distinct,
-        size - different,
-        different - distinct,
-        order,
-    )
+def _side(label: str, a: Vocabulary, stored: Members, forms: Members, order: Order) -> Side:
+    different, distinct = len(stored.numbers), len(forms.numbers)
+    duplicates, merged = len(a) - different, different - distinct
+    return Side(label, a.name, a.kind, a.marker, len(a), distinct, duplicates, merged, order)

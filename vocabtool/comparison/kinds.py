@@ -24,9 +24,11 @@ word is to one vocabulary.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.comparison.characters import (
@@ -40,14 +42,11 @@ from vocabtool.comparison.characters import (
     Bits,
     characters,
 )
-from vocabtool.comparison.entries import bools, buffers, byte_strings, take
+from vocabtool.comparison.entries import booleans, byte_strings, contents, take
 from vocabtool.comparison.folding import without_marks
 from vocabtool.formats.markers import marked
 from vocabtool.oov.lookalikes import main_script
 from vocabtool.vocabulary import Marker
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Kind = Literal[
     "word",
@@ -91,65 +90,46 @@ def kinds(
     plain = without_marks(entries, marker)
     if bits is None or marker is not None:
         bits = characters(plain)
-    found = _of_text(plain, bits)
+    codes = _plain_kinds(plain, bits)
     if marker is not None:
-        found[_pieces(entries, marker, bits)] = CODES["subword piece"]
-    found[_special(entries)] = CODES["special"]
-    return found
+        codes[_pieces(entries, marker, bits)] = CODES["subword piece"]
+    codes[_special(entries)] = CODES["special"]
+    return codes
 
 
-def _of_text(plain: pa.LargeBinaryArray, bits: Bits) -> NDArray[np.uint8]:
+def _plain_kinds(plain: pa.LargeBinaryArray, bits: Bits) -> NDArray[np.uint8]:
     """All kinds but the first two; what comes first in the table is put in last."""
-    found = np.full(len(bits), CODES["other"], np.uint8)
-    worded, numbered = bits & WORDED != 0, bits & NUMBER != 0
-    found[worded] = CODES["word"]
-    upper = np.flatnonzero(bits & UPPER)
-    found[upper[_capitalised(plain, upper)]] = CODES["capitalised"]
-    found[_foreign(plain, bits)] = CODES["other script"]
-    found[_identifiers(plain, bits)] = CODES["identifier"]
-    found[~worded & (bits & SIGN != 0)] = CODES["punctuation"]
-    found[~worded & numbered] = CODES["number"]
-    return found
-
-
-def _capitalised(plain: pa.LargeBinaryArray, upper: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Of entries with a capital letter: whether it is the first letter."""
-    data, bounds = buffers(plain)
-    first = data[bounds[upper]]
-    capital = (first >= ord("A")) & (first <= ord("Z"))  # the first byte of most tells
-    unclear = ~capital & ~((first >= ord("a")) & (first <= ord("z")))
-    capital[unclear] = _matching(plain, upper[unclear], _CAPITAL)
-    return capital
-
-
-def _foreign(plain: pa.LargeBinaryArray, bits: Bits) -> NDArray[np.intp]:
+    codes = np.full(len(bits), CODES["other"], np.uint8)
+    letters, numbers = bits & WORDED != 0, bits & NUMBER != 0
+    upper, joined = np.flatnonzero(bits & UPPER), np.flatnonzero(letters & (bits & JOINER != 0))
     foreign = np.flatnonzero(bits & FOREIGN)
     mixed = foreign[bits[foreign] & LETTER != 0]
     latin = [i for i in mixed.tolist() if main_script(plain[i].as_py().decode()) == "LATIN"]
-    return np.setdiff1d(foreign, np.array(latin, np.intp), assume_unique=True)
+    codes[letters] = CODES["word"]
+    codes[upper[_starts_upper(plain, upper)]] = CODES["capitalised"]
+    codes[np.setdiff1d(foreign, latin, assume_unique=True)] = CODES["other script"]
+    codes[letters & numbers] = CODES["identifier"]
+    codes[joined[_matches(plain, joined, _JOINED)]] = CODES["identifier"]
+    codes[upper[_matches(plain, upper, _CAMEL)]] = CODES["identifier"]
+    codes[~letters & (bits & SIGN != 0)] = CODES["punctuation"]
+    codes[~letters & numbers] = CODES["number"]
+    return codes
 
 
-def _identifiers(plain: pa.LargeBinaryArray, bits: Bits) -> NDArray[np.intp]:
-    letters = bits & WORDED != 0
-    numbered = np.flatnonzero(letters & (bits & NUMBER != 0))
-    joined = np.flatnonzero(letters & (bits & JOINER != 0))
-    camel = np.flatnonzero(bits & UPPER)
-    return np.concatenate(
-        (
-            numbered,
-            joined[_matching(plain, joined, _JOINED)],
-            camel[_matching(plain, camel, _CAMEL)],
-        )
-    )
+def _starts_upper(plain: pa.LargeBinaryArray, upper: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Of entries with a capital letter: whether it is the first letter."""
+    data, bounds = contents(plain)
+    first = data[bounds[upper]]
+    capital = (first >= ord("A")) & (first <= ord("Z"))  # the first byte of most tells
+    unclear = ~capital & ~((first >= ord("a")) & (first <= ord("z")))
+    capital[unclear] = _matches(plain, upper[unclear], _CAPITAL)
+    return capital
 
 
-def _matching(plain: pa.LargeBinaryArray, at: NDArray[np.intp], pattern: str) -> NDArray[np.bool_]:
+def _matches(plain: pa.LargeBinaryArray, at: NDArray[np.intp], pattern: str) -> NDArray[np.bool_]:
     """Whether an RE2 pattern is found in each entry at these places; all of them are UTF-8."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     some = take(plain, at).view(pa.large_string())
-    return bools(pc.match_substring_regex(some, pattern=pattern))
+    return booleans(pc.match_substring_regex(some, pattern=pattern))
 
 
 def _pieces(entries: pa.LargeBinaryArray, marker: Marker, bits: Bits) -> NDArray[np.bool_]:
@@ -161,10 +141,9 @@ def _pieces(entries: pa.LargeBinaryArray, marker: Marker, bits: Bits) -> NDArray
 
 
 def _special(entries: pa.LargeBinaryArray) -> list[int]:
-    data, bounds = buffers(entries)
-    starts, ends = bounds[:-1], bounds[1:]
-    long = np.flatnonzero(ends - starts > 2)
-    first, last = data[starts[long]], data[ends[long] - 1]
+    data, bounds = contents(entries)
+    long = np.flatnonzero(np.diff(bounds) > 2)
+    first, last = data[bounds[long]], data[bounds[long + 1] - 1]
     angle = (first == ord("<")) & (last == ord(">"))
     square = (first == ord("[")) & (last == ord("]"))
     bracketed = long[angle | square].tolist()

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from vocabtool.comparison.diff import Comparable, label, taken
-from vocabtool.comparison.entries import arrow
-from vocabtool.comparison.folding import Fold, checked, folded
-from vocabtool.comparison.gains import jaccard
+import pyarrow as pa
+
+from vocabtool.comparison.diff import Comparable, label, read
+from vocabtool.comparison.entries import Union, arrow
+from vocabtool.comparison.folding import fold_entries, jaccard, parse_folds
+from vocabtool.comparison.options import Fold
 from vocabtool.comparison.ranks import Ranks
-from vocabtool.comparison.union import Union
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 COLUMNS: Final = ("a", "b", "size_a", "size_b", "common", "only_a", "only_b", "jaccard", "rho")
 
@@ -46,38 +44,30 @@ class Pairs(NamedTuple):
 
     def to_arrow(self) -> pa.Table:
         """A row for each pair, with the fields of :class:`Pair`."""
-        import pyarrow as pa
-
         columns: list[Any] = list(zip(*self.pairs, strict=True)) or [()] * len(COLUMNS)
         return pa.table(dict(zip(COLUMNS, map(pa.array, columns), strict=True)))
 
 
 def pairwise(sources: Sequence[Comparable], *, fold: str | Iterable[str] = ()) -> Pairs:
     """Compare several vocabularies two by two; arguments as those of ``diff``."""
-    folds = checked(fold)
-    every = [taken(source) for source in sources]
-    found = [each.vocabulary for each in every]
-    notes = tuple(note for each in every for note in each.notes)
-    entries = [folded(arrow(each.stored), folds, each.marker) for each in found]
+    folds = parse_folds(fold)
+    sides = [read(source) for source in sources]
+    notes = tuple(note for side in sides for note in side.notes)
+    vocabularies = [side.vocabulary for side in sides]
+    entries = [fold_entries(arrow(each.stored), folds, each.marker) for each in vocabularies]
     labels = tuple(map(label, sources))
     pairs = tuple(
-        _pair((labels[i], labels[j]), Union.of(entries[i], entries[j]))
-        for i, j in combinations(range(len(found)), 2)
+        _pair(labels[i], labels[j], entries[i], entries[j])
+        for i, j in combinations(range(len(sides)), 2)
     )
     return Pairs(labels, folds, pairs, notes)
 
 
-def _pair(labels: tuple[str, str], union: Union) -> Pair:
+def _pair(label_a: str, label_b: str, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Pair:
+    union = Union.of(pa.concat_arrays([a, b]), len(a))
     size_a, size_b = len(union.a.numbers), len(union.b.numbers)
     ranks = Ranks(union)
     common = len(ranks)
-    return Pair(
-        *labels,
-        size_a,
-        size_b,
-        common,
-        size_a - common,
-        size_b - common,
-        jaccard(common, size_a, size_b),
-        ranks.rho,
-    )
+    index = jaccard(common, size_a, size_b)
+    only_a, only_b = size_a - common, size_b - common
+    return Pair(label_a, label_b, size_a, size_b, common, only_a, only_b, index, ranks.rho)

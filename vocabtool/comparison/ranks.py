@@ -7,16 +7,14 @@ guesses, and a report says what was guessed beside each figure.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.comparison.entries import buffers, take
-from vocabtool.comparison.union import Held, Union
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from vocabtool.comparison.entries import Members, Union, contents, take
 
 # In what order the ids are: by frequency, as far as one can see (frequent words are short: Zipf's
 # law of abbreviation), by the alphabet, or nothing tells.
@@ -29,8 +27,6 @@ SHORTER: Final = 0.9  # times as long as all entries are those of the first tent
 
 def order_of(entries: pa.LargeBinaryArray) -> Order:
     """What the order of a vocabulary's entries seems to be."""
-    import pyarrow.compute as pc
-
     if len(entries) < FEWEST:
         return "unclear"
     pairs = len(entries) - 1
@@ -38,7 +34,7 @@ def order_of(entries: pa.LargeBinaryArray) -> Order:
     ascending = pc.less(take(entries, first), take(entries, first + 1))
     if ascending.true_count >= ASCENDING * len(ascending):
         return "alphabet"
-    lengths = np.diff(buffers(entries)[1])
+    lengths = np.diff(contents(entries)[1])
     tenth = lengths[: len(lengths) // 10]
     return "frequency" if tenth.mean() <= SHORTER * lengths.mean() else "unclear"
 
@@ -92,5 +88,5 @@ class Ranks:
         return some[np.argsort(-far[some], kind="stable")][:most]
 
 
-def _common(held: Held, in_other: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return held.numbers[in_other[held.numbers]]
+def _common(members: Members, in_other: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return members.numbers[in_other[members.numbers]]

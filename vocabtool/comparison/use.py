@@ -14,15 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
+from typing import Any, Final, Literal, NamedTuple, overload
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.comparison.characters import UPPER, characters
-from vocabtool.comparison.entries import arrow, bools, integers, take
-from vocabtool.comparison.folding import Fold, folded
-from vocabtool.comparison.union import Union
+from vocabtool.comparison.entries import Union, arrow, booleans, integers, take
+from vocabtool.comparison.folding import fold_entries
+from vocabtool.comparison.options import Fold
 from vocabtool.formats.markers import marked, plain_strings
 from vocabtool.tokenization.named_rules import parse_rule
 from vocabtool.tokenization.options import tokenizer_file
@@ -30,9 +32,6 @@ from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
 from vocabtool.vocabulary import Marker, Vocabulary, decode
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SideName = Literal["a", "b"]
 RULE: Final = "keras"  # unless another is named
@@ -152,19 +151,12 @@ class Use:
         return Carriers(words, tokens, tokens / every)
 
 
-class _Waiting(NamedTuple):
-    """Words that were counted and not looked up yet; ``tokens``: all, with unknown pieces."""
-
-    words: pa.LargeBinaryArray
-    counts: NDArray[np.int64]
-    tokens: int
-
-
 class UseCounter:
     """Counts the tokens of batches of texts; their order does not matter.
 
-    ``rule``: by its name, see ``words/named.py``. ``folds``: what entries and tokens are without;
-    marks are left out in any case. Raises :class:`VocabtoolError` for a rule that there is not.
+    ``rule``: by its name, see ``tokenization/named_rules.py``. ``folds``: what entries and tokens
+    are without; marks are left out in any case. Raises :class:`VocabtoolError` for a rule that
+    there is not.
     """
 
     def __init__(
@@ -176,50 +168,49 @@ class UseCounter:
         self._rule: Rule | Words
         if file is None:
             self._rule = Rule(parse_rule(self._rule_name))
-            words = [self._folded(whole_words(each)) for each in (a, b)]
+            entries_a, entries_b = (self._fold(whole_words(each)) for each in (a, b))
         else:
             self._rule = tokenizer_of(file)
             check_pieces(self._rule, file, a, b)
-            words = [self._folded(arrow(each.stored)) for each in (a, b)]
-        self._words = Union.of(*words)
-        self._notes = tuple(self._never_made(*words)) if "case" not in self._folds else ()
+            entries_a, entries_b = (self._fold(arrow(each.stored)) for each in (a, b))
+        self._words = Union.of(pa.concat_arrays([entries_a, entries_b]), len(entries_a))
+        self._notes = tuple(self._unused_capitals(entries_a, entries_b))
         self._counts = np.zeros(len(self._words), np.int64)
         self._documents = self._tokens = 0
-        self._waiting: list[_Waiting] = []
+        # Words that were counted and not looked up yet, and how often each stands.
+        self._waiting: list[tuple[pa.LargeBinaryArray, NDArray[np.int64]]] = []
         self._bytes = 0
 
     def count(self, batches: Iterable[pa.StringArray]) -> None:
         """Count batches of texts."""
         for texts in batches:
-            rule = self._rule
-            counted = _words_of(rule, texts) if isinstance(rule, Rule) else _pieces_of(rule, texts)
+            if isinstance(self._rule, Rule):
+                words, counts, tokens = _count_words(self._rule, texts)
+            else:
+                words, counts, tokens = _count_pieces(self._rule, texts)
             self._documents += len(texts)
-            self._tokens += counted.tokens
-            self._waiting.append(counted)
-            self._bytes += counted.words.nbytes
+            self._tokens += tokens
+            self._waiting.append((words, counts))
+            self._bytes += words.nbytes
             if self._bytes >= TOGETHER:
                 self._look_up()
 
     def _look_up(self) -> None:
         """Find the words that wait among the entries: these are read anew each time."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not self._waiting:
             return
-        words = self._folded(pa.concat_arrays([each.words for each in self._waiting]))
-        counts = np.concatenate([each.counts for each in self._waiting])
+        words = self._fold(pa.concat_arrays([words for words, _ in self._waiting]))
+        counts = np.concatenate([counts for _, counts in self._waiting])
         self._waiting, self._bytes = [], 0
         found = pc.index_in(words, value_set=self._words.tokens)
-        held = bools(found.is_valid())
-        np.add.at(self._counts, integers(found.drop_null()), counts[held])
+        np.add.at(self._counts, integers(found.drop_null()), counts[booleans(found.is_valid())])
 
-    def _folded(self, words: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        return folded(words, self._folds, None)
+    def _fold(self, words: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        return fold_entries(words, self._folds, None)
 
-    def _never_made(self, *sides: pa.LargeBinaryArray) -> Iterator[str]:
+    def _unused_capitals(self, *sides: pa.LargeBinaryArray) -> Iterator[str]:
         """What to say where a vocabulary holds capitals and the rule makes none."""
-        if isinstance(self._rule, Words):
+        if "case" in self._folds or isinstance(self._rule, Words):
             return
         if self._rule.tokens(string_array(["A"])).values.to_pylist() == ["A"]:
             return
@@ -254,11 +245,8 @@ class UseCounter:
 
     def _commonest(self, where: NDArray[np.bool_]) -> UsedWords:
         """The words there that were met, commonest first, ties by bytes."""
-        import pyarrow as pa
-
         met = np.flatnonzero(where & (self._counts > 0))
-        columns = {"word": take(self._words.tokens, met), "count": self._counts[met]}
-        table = pa.table(columns)
+        table = pa.table({"word": take(self._words.tokens, met), "count": self._counts[met]})
         order = [("count", "descending"), ("word", "ascending")]
         return UsedWords(table.sort_by(order).combine_chunks())
 
@@ -273,19 +261,19 @@ def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
     return arrow(plain_strings(stored, marker).take(np.flatnonzero(wholes)))
 
 
-def _words_of(rule: Rule, texts: pa.StringArray) -> _Waiting:
-    import pyarrow as pa
-
+def _count_words(
+    rule: Rule, texts: pa.StringArray
+) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
+    """The different words of texts, how often each stands, and how many tokens there are."""
     coded = rule.token_codes(texts)
     counts = np.bincount(coded.codes, minlength=len(coded.distinct))
-    words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
-    return _Waiting(words, counts, len(coded.codes))
+    return coded.distinct.view(pa.binary()).cast(pa.large_binary()), counts, len(coded.codes)
 
 
-def _pieces_of(tokenizer: Words, texts: pa.StringArray) -> _Waiting:
-    """Its pieces of texts; unknown ones, which are spelled like an entry at most, only counted."""
-    import pyarrow as pa
-
+def _count_pieces(
+    tokenizer: Words, texts: pa.StringArray
+) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
+    """The same of a tokenizer's pieces; unknown ones, spelled like an entry at most, only count."""
     judged = tokenizer.look_up(texts)
     counts = np.bincount(judged.codes, minlength=len(judged.known))
     pieces, known = as_bytes(judged.distinct), judged.known
@@ -294,4 +282,4 @@ def _pieces_of(tokenizer: Words, texts: pa.StringArray) -> _Waiting:
         counts = np.repeat(counts, np.diff(offsets))
     kept = np.flatnonzero(known)
     words = pa.array([pieces[at] for at in kept.tolist()], pa.large_binary())
-    return _Waiting(words, counts[kept], int(counts.sum()))
+    return words, counts[kept], int(counts.sum())

@@ -9,14 +9,14 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.documents.reading import Document
-from vocabtool.keywords.cutting import Cutter
 from vocabtool.keywords.queries import Term
+from vocabtool.search.store import Store
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
@@ -47,17 +47,8 @@ class Question:
     holders: int
 
 
-class Holding(Protocol):
-    """How many documents of a corpus hold a term of its cutter: any :class:`Corpus` tells."""
-
-    @property
-    def cutter(self) -> Cutter: ...
-
-    def document_frequency(self, term: Term) -> int: ...
-
-
 def questions(
-    documents: Sequence[Document], words: Words, corpus: Holding, *, count: int, seed: int = 0
+    documents: Sequence[Document], words: Words, corpus: Store, *, count: int, seed: int = 0
 ) -> tuple[tuple[Question, ...], int]:
     """At most ``count`` queries by :data:`RULE`, and how many words could have been drawn.
 
@@ -95,10 +86,10 @@ class _Held(NamedTuple):
     pairs: NDArray[np.int64]
     codes: NDArray[np.int32]
     offsets: NDArray[np.int64]
-    corpus: Holding
+    corpus: Store
 
     @classmethod
-    def of(cls, judged: WordLookup, corpus: Holding) -> _Held:
+    def of(cls, judged: WordLookup, corpus: Store) -> _Held:
         words = as_bytes(judged.distinct)
         plain = np.array([WORD.fullmatch(word) is not None for word in words], bool)
         texts = np.repeat(np.arange(len(judged.offsets) - 1), np.diff(judged.offsets))
@@ -119,7 +110,7 @@ class _Held(NamedTuple):
         """How many documents hold a word with the same stem."""
         (word,) = self.corpus.cutter.query(self.words[code].decode())
         (stem,) = word.words
-        return self.corpus.document_frequency(Term("words", stem))
+        return self.corpus.keywords.document_frequency(Term("words", stem))
 
     def holders(self, code: int) -> list[int]:
         """The texts that hold a word."""

@@ -15,7 +15,7 @@ from vocabtool.demo.questions import RULE
 from vocabtool.demo.running import Demo, Step
 
 if TYPE_CHECKING:
-    from vocabtool.search.hits import AskedWord, Hit, Hits
+    from vocabtool.search.hits import Hit, Hits, WordSummary
 
 WIDTH: Final = 96
 NAMES: Final[dict[Fusion, str]] = {
@@ -60,7 +60,7 @@ def _of_answer(answer: Answer) -> Iterator[str]:
     yield from _of_hits("hybrid", answer.hybrid, answer.places["coverage"], answer)
 
 
-def _of_word(word: AskedWord) -> str:
+def _of_word(word: WordSummary) -> str:
     known = "known" if word.known else "unknown to the model"
     if word.document_frequency is None:
         return f"{word.surface}: {known}"

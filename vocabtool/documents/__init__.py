@@ -3,6 +3,59 @@
 What becomes of the documents is not known here. Begin with ``reading.py``.
 """
 
-from vocabtool.documents.reading import Document, documents
+from __future__ import annotations
 
-__all__ = ["Document", "documents"]
+from typing import TYPE_CHECKING
+
+from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadArguments, ReadOptions
+
+if TYPE_CHECKING:
+    from vocabtool.documents.reading import (
+        END,
+        Batch,
+        Document,
+        Extent,
+        ReadLog,
+        Repeat,
+        Repeated,
+        Skip,
+        Skipped,
+        Sources,
+        batches,
+        documents,
+        extent,
+        left_out,
+        names_of,
+    )
+
+__all__ = [
+    "END",
+    "Batch",
+    "Document",
+    "Extent",
+    "Format",
+    "OnDuplicate",
+    "OnError",
+    "ReadArguments",
+    "ReadLog",
+    "ReadOptions",
+    "Repeat",
+    "Repeated",
+    "Skip",
+    "Skipped",
+    "Sources",
+    "batches",
+    "documents",
+    "extent",
+    "left_out",
+    "names_of",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load NumPy and the formats with the first name that needs them, not with the options."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from vocabtool.documents import reading
+
+    return getattr(reading, name)

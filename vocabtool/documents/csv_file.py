@@ -11,61 +11,23 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import csv as arrow_csv
 
-from vocabtool.documents.opening import Readable, Stream, arrow_errors, refuse_utf16
-from vocabtool.documents.rows import BadRow, Batch, Request, in_size, no_columns, text_column
+from vocabtool.documents.batch import BadRow, Batch, Request, in_size, null_columns, text_column
+from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, refuse_utf16
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 BOM: Final = b"\xef\xbb\xbf"
-LONGEST_HEADER: Final = 1 << 20
-LONGEST_ROW: Final = 8 << 20  # Arrow reads blocks of this size, and a row must fit
+MAX_HEADER_BYTES: Final = 1 << 20
+MAX_ROW_BYTES: Final = 8 << 20  # Arrow reads blocks of this size, and a row must fit
 ROWS: Final = 1 << 16  # of a block, given out at a time
 OPEN: Final = "a quote is opened and never closed: all that follows would be in this row"
-
-
-class Header(NamedTuple):
-    """The fields' names, and what was read behind them."""
-
-    names: list[str]
-    rest: bytes
-
-
-class Columns(NamedTuple):
-    """The names of all columns, and the places of those that are asked for.
-
-    To Arrow each is called by its place: names may be equal, or not UTF-8.
-    """
-
-    names: list[str]
-    text: int
-    id: int | None
-    kept: dict[str, int]
-
-    def arrow(self) -> list[str]:
-        """What Arrow calls them."""
-        return [str(place) for place in range(len(self.names))]
-
-    def wanted(self, request: Request) -> list[str]:
-        """What Arrow calls those that are asked for, each once."""
-        if request.whole:
-            return self.arrow()
-        ids = () if self.id is None else (self.id,)
-        return [str(place) for place in sorted({self.text, *ids, *self.kept.values()})]
-
-
-class Uneven(NamedTuple):
-    """A row with too few or too many values."""
-
-    number: int
-    reason: str
 
 
 def read(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
@@ -75,20 +37,18 @@ def read(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
     ``refuse`` can pass over: where it ends is not known).
     """
     names, rest = _header(file, delimiter)
-    columns = _asked(names, request)
+    rows = _Rows(names, delimiter, request)
     rest = rest or file.read(request.size)
     if rest.strip(b"\r\n") or (rest := file.read(request.size)):
-        # an empty line first: of a BOM there, Arrow would make nothing
-        # A row behind the end, of texts that no file holds: it comes out unless a quote is open.
-        end = os.urandom(16).hex().encode()
-        last = b"\n" + delimiter.encode().join([end] * len(names)) + b"\n"
-        with closing(Stream(b"\n" + rest, file, last)) as stream:
-            yield from _rows(stream, request, delimiter, columns, end)
+        # An empty line first: of a BOM there, Arrow would make nothing.
+        with closing(ArrowStream(b"\n" + rest, file, rows.last_row)) as stream:
+            yield from rows.batches(stream)
 
 
-def _header(file: Readable, delimiter: str) -> Header:
+def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
+    """The fields' names, and what was read behind them."""
     head = b""
-    while len(head) < LONGEST_HEADER and (piece := file.read(LONGEST_HEADER - len(head))):
+    while len(head) < MAX_HEADER_BYTES and (piece := file.read(MAX_HEADER_BYTES - len(head))):
         head += piece
     refuse_utf16(head)
     head = head.removeprefix(BOM).lstrip(b"\r\n")
@@ -99,133 +59,126 @@ def _header(file: Readable, delimiter: str) -> Header:
         raise InvalidFile(f"the first row names no fields: {error}") from error
     if row is None:
         raise InvalidFile("empty: wanted a first row that names the fields")
-    names = [decode(name.encode("latin-1")) for name in row]
-    return Header(names, head[lines.tell() :])
+    return [decode(name.encode("latin-1")) for name in row], head[lines.tell() :]
 
 
-def _asked(names: list[str], request: Request) -> Columns:
-    try:
-        text = text_column(names, request.field)
-        ids = None if request.id_field is None else text_column(names, request.id_field)
-        kept = {name: text_column(names, name) for name in request.keep if name in names}
-    except BadRow as bad:
-        raise InvalidFile(str(bad)) from bad
-    return Columns(names, text, ids, kept)
+class _Rows:
+    """The rows behind the header.
 
+    To Arrow each column is called by its place: names may be equal, or not UTF-8. A row of texts
+    that no file holds is put behind the end: it comes out as it is unless a quote is open.
+    """
 
-def _rows(
-    stream: Stream, request: Request, delimiter: str, columns: Columns, end: bytes
-) -> Iterator[Batch]:
-    uneven: list[Uneven] = []
-    left_out: list[int] = []
-    following = 2
-    parts = _parts(stream, delimiter, columns.arrow(), columns.wanted(request), uneven)
-    try:
-        for part, is_open in _without_end(parts, str(columns.text), end):
-            left_out += _refused(uneven, request)
-            if part.num_rows:
-                numbers = _numbers(following, part.num_rows, left_out)
-                following = int(numbers[-1]) + 1
-                if is_open and max(left_out, default=0) < following:  # else it was in an uneven row
-                    request.refuse(following - 1, OPEN)
-                    numbers = numbers[:-1]
-                left_out = [number for number in left_out if number >= following]
-                whole = part.slice(0, len(numbers))
-                yield from in_size(_batch(whole, numbers, columns, request), request.size)
-    except InvalidFile as error:  # of Arrow, behind the rows that it gave
-        error.file = error.file or f"{request.source}:{max(following - 1, *left_out, 1) + 1}"
-        raise
-    _refused(uneven, request)
+    def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
+        options = request.options
+        try:
+            text = text_column(names, options.field)
+            ids = None if options.id_field is None else text_column(names, options.id_field)
+            self.kept = {name: text_column(names, name) for name in options.keep if name in names}
+        except BadRow as bad:
+            raise InvalidFile(str(bad)) from bad
+        self.names, self.text, self.ids = names, text, ids
+        self.delimiter, self.request = delimiter, request
+        self.end = os.urandom(16).hex().encode()
+        self.last_row = b"\n" + delimiter.encode().join([self.end] * len(names)) + b"\n"
+        self.uneven: list[tuple[int, str]] = []  # Arrow reads ahead: perhaps behind what came out
 
+    def batches(self, stream: ArrowStream) -> Iterator[Batch]:
+        """The rows that are documents; the others are refused."""
+        request, following = self.request, 2
+        left_out: list[int] = []
+        try:
+            for part, is_open in self._without_end(self._parts(stream)):
+                left_out += self._refuse_uneven()
+                if part.num_rows:
+                    numbers = _numbers(following, part.num_rows, left_out)
+                    following = int(numbers[-1]) + 1
+                    if is_open and max(left_out, default=0) < following:  # else in an uneven row
+                        request.refuse(following - 1, OPEN)
+                        numbers = numbers[:-1]
+                    left_out = [number for number in left_out if number >= following]
+                    batch = self._batch(part.slice(0, len(numbers)), numbers)
+                    yield from in_size(batch, request.size)
+        except InvalidFile as error:  # of Arrow, behind the rows that it gave
+            error.file = error.file or f"{request.source}:{max(following - 1, *left_out, 1) + 1}"
+            raise
+        self._refuse_uneven()
 
-def _without_end(
-    parts: Iterator[pa.RecordBatch], text: str, end: bytes
-) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """The parts without the row behind the end, and whether the last row of one has taken it in."""
-    before = None
-    try:
-        for part in parts:
+    def _parts(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
+        """The columns that are wanted, ``binary``, a block at a time; ``uneven`` grows."""
+        places = {self.text, *([] if self.ids is None else [self.ids]), *self.kept.values()}
+        every = range(len(self.names))
+        wanted = [str(place) for place in (every if self.request.whole else sorted(places))]
+
+        def pass_over(row: Any) -> str:
+            reason = f"wanted {row.expected_columns} values, got {row.actual_columns}"
+            self.uneven.append((row.number + 1, reason))  # the header was not counted
+            return "skip"
+
+        what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (a quote left open?)"
+        with arrow_errors(what):
+            blocks = arrow_csv.open_csv(
+                pa.PythonFile(stream, "r"),
+                arrow_csv.ReadOptions(
+                    use_threads=False,
+                    block_size=MAX_ROW_BYTES,
+                    column_names=[str(place) for place in every],
+                ),
+                arrow_csv.ParseOptions(
+                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=pass_over
+                ),
+                arrow_csv.ConvertOptions(
+                    include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary())
+                ),
+            )
+            for block in blocks:
+                yield from (block.slice(at, ROWS) for at in range(0, block.num_rows, ROWS))
+
+    def _without_end(
+        self, parts: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[pa.RecordBatch, bool]]:
+        """The parts without the row behind the end; whether the last row of one has taken it in."""
+        before = None
+        try:
+            for part in parts:
+                if before is not None:
+                    yield before, False
+                before = part
+        except InvalidFile:
             if before is not None:
                 yield before, False
-            before = part
-    except InvalidFile:
+            raise
         if before is not None:
-            yield before, False
-        raise
-    if before is not None:
-        is_open = before.column(text)[-1].as_py() != end
-        yield (before if is_open else before.slice(0, before.num_rows - 1)), is_open
+            is_open = before.column(str(self.text))[-1].as_py() != self.end
+            yield (before if is_open else before.slice(0, before.num_rows - 1)), is_open
 
+    def _refuse_uneven(self) -> list[int]:
+        """The numbers of the rows that were passed over so far, each refused once."""
+        uneven, self.uneven = self.uneven, []
+        for number, reason in uneven:
+            self.request.refuse(number, reason)
+        return [number for number, _ in uneven]
 
-def _batch(
-    part: pa.RecordBatch, numbers: NDArray[np.int64], columns: Columns, request: Request
-) -> Batch:
-    import pyarrow as pa
+    def _batch(self, part: pa.RecordBatch, numbers: NDArray[np.int64]) -> Batch:
+        def strings(place: int) -> pa.StringArray:
+            return part.column(str(place)).view(pa.string())
 
-    def strings(place: int) -> pa.StringArray:
-        return part.column(str(place)).view(pa.string())
+        columns = null_columns(self.request, part.num_rows)
+        columns |= {name: strings(place) for name, place in self.kept.items()}
+        ids = None if self.ids is None else strings(self.ids)
+        fields = self._fields(part) if self.request.whole else None
+        return Batch(self.request.source, strings(self.text), numbers, ids, columns, fields)
 
-    kept = {name: strings(place) for name, place in columns.kept.items()}
-    nulls = no_columns(request, part.num_rows)
-    return Batch(
-        request.source,
-        strings(columns.text),
-        numbers,
-        None if columns.id is None else strings(columns.id),
-        {name: kept.get(name, null) for name, null in nulls.items()},
-        _fields(part, columns.names, columns.text) if request.whole else None,
-    )
-
-
-def _parts(
-    stream: Stream, delimiter: str, columns: list[str], wanted: list[str], uneven: list[Uneven]
-) -> Iterator[pa.RecordBatch]:
-    """The columns that are wanted, ``binary``, a block at a time; ``uneven`` grows on the way.
-
-    Arrow reads ahead: ``uneven`` may hold rows behind those that were given out.
-    """
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    def pass_over(row: Any) -> str:
-        reason = f"wanted {row.expected_columns} values, got {row.actual_columns}"
-        uneven.append(Uneven(row.number + 1, reason))  # the header was not counted
-        return "skip"
-
-    with arrow_errors(f"not CSV, or a row of more than {LONGEST_ROW:,} bytes (a quote left open?)"):
-        found = arrow_csv.open_csv(
-            pa.PythonFile(stream, "r"),
-            arrow_csv.ReadOptions(use_threads=False, block_size=LONGEST_ROW, column_names=columns),
-            arrow_csv.ParseOptions(
-                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=pass_over
-            ),
-            arrow_csv.ConvertOptions(
-                include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary())
-            ),
-        )
-        for part in found:
-            yield from (part.slice(at, ROWS) for at in range(0, part.num_rows, ROWS))
-
-
-def _refused(uneven: list[Uneven], request: Request) -> list[int]:
-    """The numbers of the rows that were passed over so far, each refused once."""
-    told = uneven.copy()
-    uneven.clear()
-    for row in told:
-        request.refuse(row.number, row.reason)
-    return [row.number for row in told]
+    def _fields(self, part: pa.RecordBatch) -> list[dict[str, object]]:
+        """What stands in the other columns, as ``str``."""
+        others = [place for place in range(len(self.names)) if place != self.text]
+        named = [self.names[place] for place in others]
+        values = [map(decode, part.column(str(place)).to_pylist()) for place in others]
+        rows = zip(*values, strict=True) if values else [()] * part.num_rows
+        return [dict(zip(named, row, strict=True)) for row in rows]
 
 
 def _numbers(following: int, count: int, left_out: list[int]) -> NDArray[np.int64]:
     """The next ``count`` numbers from ``following`` on, without those left out."""
     candidates = np.arange(following, following + count + len(left_out), dtype=np.int64)
     return candidates[~np.isin(candidates, left_out)][:count] if left_out else candidates
-
-
-def _fields(part: pa.RecordBatch, names: list[str], column: int) -> list[dict[str, object]]:
-    """What stands in the other columns, as ``str``."""
-    others = [place for place in range(len(names)) if place != column]
-    values = [map(decode, part.column(str(place)).to_pylist()) for place in others]
-    named = [names[place] for place in others]
-    rows = zip(*values, strict=True) if values else [()] * part.num_rows
-    return [dict(zip(named, row, strict=True)) for row in rows]

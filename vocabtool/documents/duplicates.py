@@ -1,123 +1,129 @@
 """Documents whose ids repeat: an error, or only the first or the last of them passes.
 
-How repeated ids are found is in ``vocabtool/documents/repeated_ids.py``.
+The ids are in a table of SQLite in a temporary file, so that memory does not grow with them.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from itertools import repeat
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.documents.repeated_ids import Places, RepeatedIds, Repeats
-from vocabtool.documents.rows import REMEMBERED, Batch
+from vocabtool.documents.batch import MAX_EXAMPLES, Batch, Repeat, Repeated
 from vocabtool.errors import InvalidFile
 
-OnDuplicate = Literal["error", "first", "last"]
-
 WHAT_NEXT: Final = "mend it, or keep one of them with --on-duplicate first or last"
+CACHE_KIB: Final = 16 << 10
+TABLE: Final = f"""
+PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE_KIB};
+CREATE TABLE ids (id BLOB PRIMARY KEY, row, last, source, number) WITHOUT ROWID;
+BEGIN
+"""
+INSERT: Final = "INSERT INTO ids VALUES (?1, ?2, ?2, ?3, ?4) ON CONFLICT DO "
 
 
-class Repeat(NamedTuple):
-    """An id that was there before; the places are as in ``corpus.jsonl:17``."""
+class SeenIds:
+    """The ids of a stream: of each where it came first, and the row where it came last."""
 
-    id: str
-    place: str
-    earlier: str
+    def __init__(self, *, last: bool = False) -> None:
+        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._database.executescript(TABLE)
+        self._insert = INSERT + ("UPDATE SET last = ?2" if last else "NOTHING")
+        self._sources: dict[str, int] = {}
+        self._rows = 0
+
+    def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
+        """Take the next ids; which of them, ascending, were there before: not those of places."""
+        keys = ids.view(pa.binary()).to_pylist()
+        first = self._rows
+        self._rows += len(keys)
+        place = self._sources.setdefault(source, len(self._sources))
+        count = self._count()
+        values = zip(keys, range(first, self._rows), repeat(place), numbers.tolist())
+        self._database.executemany(self._insert, values)
+        if self._count() - count == len(keys) and "NOTHING" in self._insert:
+            return []
+        return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
+
+    def rows_that_come_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
+        """Whether no later row has the id; ``first``: the row of the first id. Shape (n,)."""
+        keys = ids.view(pa.binary()).to_pylist()
+        found = [self._look_up("last", key) == first + row for row, key in enumerate(keys)]
+        return np.array(found, np.bool_)
+
+    def first_place(self, id_: bytes) -> str:
+        """Where an id came first, as in ``corpus.jsonl:17``."""
+        source = [*self._sources][self._look_up("source", id_)]
+        return f"{source}:{self._look_up('number', id_)}"
+
+    def _look_up(self, column: str, id_: bytes) -> int:
+        query = f"SELECT {column} FROM ids WHERE id = ?"  # noqa: S608 - a name of ours
+        return int(self._database.execute(query, (id_,)).fetchone()[0])
+
+    def _count(self) -> int:
+        return self._database.total_changes
 
 
-@dataclass(slots=True)
-class Repeated:
-    """How many documents were left out because their ids repeat; ``first`` are the first few."""
-
-    count: int = 0
-    first: list[Repeat] = field(default_factory=list)
-
-
-def refuse_repeated(found: Iterable[Batch]) -> Iterator[Batch]:
+def refuse_repeated(batches: Iterable[Batch]) -> Iterator[Batch]:
     """The batches as they are. Raises :class:`InvalidFile` where an id was there before."""
-    seen = _Seen()
-    for batch in found:
-        repeats = seen.add(batch)
-        if len(repeats.rows):
-            repeat = seen.repeat(batch, repeats, 0)
-            what = f"the id {repeat.id!r} is also that of {repeat.earlier} ({WHAT_NEXT})"
-            raise InvalidFile(what, file=repeat.place)
+    seen = SeenIds()
+    for batch in batches:
+        if rows := _repeated_rows(seen, batch):
+            repeat_ = _repeat(seen, batch, rows[0])
+            what = f"the id {repeat_.id!r} is also that of {repeat_.earlier} ({WHAT_NEXT})"
+            raise InvalidFile(what, file=repeat_.place)
         yield batch
 
 
-def first_of_repeated(found: Iterable[Batch], repeated: Repeated) -> Iterator[Batch]:
+def first_of_repeated(batches: Iterable[Batch], repeated: Repeated) -> Iterator[Batch]:
     """The documents without those whose ids were there before."""
-    seen = _Seen()
-    for batch in found:
-        repeats = seen.add(batch)
-        seen.tell(batch, repeats, repeated)
-        yield from _without(batch, repeats.rows)
+    seen = SeenIds()
+    for batch in batches:
+        rows = _count_repeated(seen, batch, repeated)
+        chosen = np.ones(len(batch), np.bool_)
+        chosen[rows] = False
+        if chosen.any():
+            yield batch.only(chosen) if rows else batch
 
 
 def last_of_repeated(
-    found: Iterable[Batch], again: Iterable[Batch], repeated: Repeated
+    batches: Iterable[Batch], again: Iterable[Batch], repeated: Repeated
 ) -> Iterator[Batch]:
-    """The documents without those whose ids come again; ``again``: the same as ``found``."""
-    outdated = _outdated(found, repeated)
-    places = Places()
+    """The documents without those whose ids come again; ``again``: the same as ``batches``."""
+    seen = SeenIds(last=True)
+    for batch in batches:
+        _count_repeated(seen, batch, repeated)
+    row = 0
     for batch in again:
-        positions = places.add(batch.source, batch.numbers)
-        first, end = np.searchsorted(outdated, [positions[0], positions[-1] + 1])
-        yield from _without(batch, np.flatnonzero(np.isin(positions, outdated[first:end])))
-
-
-def _outdated(found: Iterable[Batch], repeated: Repeated) -> NDArray[np.int64]:
-    """The positions of documents whose ids come again, ascending: shape (r,)."""
-    seen = _Seen()
-    first, later = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for batch in found:
-        repeats = seen.add(batch)
-        seen.tell(batch, repeats, repeated)
-        first.append(repeats.earlier)
-        later.append(seen.positions[repeats.rows])
-    firsts, laters = np.concatenate(first), np.concatenate(later)
-    order = np.lexsort((laters, firsts))
-    come_again = np.append(firsts[order][1:] == firsts[order][:-1], False)[: len(order)]
-    return np.sort(np.append(np.unique(firsts), laters[order][come_again]))
-
-
-def _without(batch: Batch, rows: NDArray[np.int64]) -> Iterator[Batch]:
-    if not len(rows):
-        yield batch
-        return
-    chosen = np.ones(len(batch), np.bool_)
-    chosen[rows] = False
-    if chosen.any():
-        yield batch.only(chosen)
-
-
-class _Seen:
-    """The ids of the batches so far, and the positions of the rows of the last one."""
-
-    def __init__(self) -> None:
-        self._ids = RepeatedIds()
-        self._places = Places()
-        self.positions = np.empty(0, np.int64)
-
-    def add(self, batch: Batch) -> Repeats:
-        """Which rows have an id that was there before; places that stand for ids never were."""
-        self.positions = self._places.add(batch.source, batch.numbers)
         if batch.ids is None:
-            return Repeats(np.empty(0, np.int64), np.empty(0, np.int64))
-        return self._ids.add(batch.ids, self.positions)
+            yield batch
+            continue
+        chosen = seen.rows_that_come_last(batch.ids, row)
+        row += len(batch)
+        if chosen.any():
+            yield batch if chosen.all() else batch.only(chosen)
 
-    def repeat(self, batch: Batch, repeats: Repeats, at: int) -> Repeat:
-        """One of a batch's repeats, for a message."""
-        row = int(repeats.rows[at])
-        return Repeat(batch.id_of(row), batch.place(row), self._places.of(int(repeats.earlier[at])))
 
-    def tell(self, batch: Batch, repeats: Repeats, repeated: Repeated) -> None:
-        """Count a batch's repeats, and remember the first few of all."""
-        repeated.count += len(repeats.rows)
-        room = REMEMBERED - len(repeated.first)
-        some = range(min(room, len(repeats.rows)))
-        repeated.first += [self.repeat(batch, repeats, at) for at in some]
+def _repeated_rows(seen: SeenIds, batch: Batch) -> list[int]:
+    """Places that stand for ids are never there twice."""
+    return [] if batch.ids is None else seen.add(batch.ids, batch.source, batch.numbers)
+
+
+def _count_repeated(seen: SeenIds, batch: Batch, repeated: Repeated) -> list[int]:
+    """The rows whose ids were there before, counted; the first few of all are remembered."""
+    rows = _repeated_rows(seen, batch)
+    repeated.count += len(rows)
+    room = MAX_EXAMPLES - len(repeated.first)
+    repeated.first += [_repeat(seen, batch, row) for row in rows[:room]]
+    return rows
+
+
+def _repeat(seen: SeenIds, batch: Batch, row: int) -> Repeat:
+    assert batch.ids is not None  # noqa: S101 - else it cannot be there twice
+    earlier = seen.first_place(bytes(batch.ids[row].as_buffer()))
+    return Repeat(batch.id_of(row), batch.place(row), earlier)

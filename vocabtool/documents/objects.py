@@ -1,35 +1,182 @@
-"""A document in an object of named values: its text, its id, and the fields to be kept.
+"""Documents that Python holds: in an iterable, behind an index, in a queue, or in a file's rows.
 
-For formats whose rows become Python values (a line of JSON, a ``tf.Example``) and for mappings that
-Python gives. How the values come out of a file is not known here.
+Each may be a text, ``bytes``, a mapping of named values, or a :class:`Document`. Files are read by
+the other files here; those whose rows become Python values (a line of JSON, a ``tf.Example``) end
+in :func:`row_of`, too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from numbers import Integral
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
-from vocabtool.documents.rows import BadRow, Batch, Request, names_of, strings
+from vocabtool.documents.batch import BadRow, Batch, Document, Request, names_of, strings
 from vocabtool.vocabulary import decode, encode
 
 TEXT: Final = "text"  # the field of the text, unless another is asked for
 
-
+Item = str | bytes | Document | Mapping[str, object]
 Spelling = Callable[[str | bytes], bytes]  # how strings are written that may hold surrogates
 
 
+class _Mark(Enum):
+    """An enumeration, so that it is the same object in every process."""
+
+    END = "end"
+
+
+END: Final = _Mark.END  # put into a queue: there are no more documents
+
+
+class Indexable(Protocol):
+    """What gives documents by their places, from 0 on."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> Any: ...
+
+
+class Queue(Protocol):
+    """``get`` waits for the next document, for :data:`END`, or for an exception."""
+
+    def get(self) -> Any: ...
+
+
 class Row(NamedTuple):
-    """One document on its way: ``number`` counts rows from 1, ``kept`` goes by ``Request.keep``."""
+    """One document on its way: ``number`` counts rows from 1, ``kept`` goes by the kept fields.
+
+    ``id``: ``None`` where its place stands for it.
+    """
 
     number: int
     text: bytes
     id: bytes | None
     kept: tuple[bytes | None, ...]
     fields: dict[str, object]
+
+
+def is_queue(source: object) -> TypeGuard[Queue]:
+    """Whether documents are taken out of it by waiting; what can be iterated is no queue."""
+    return callable(getattr(source, "get", None)) and not hasattr(source, "__iter__")
+
+
+def is_indexable(source: object) -> TypeGuard[Indexable]:
+    """Whether it has places; the keys of a mapping are none."""
+    has_places = hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    return has_places and not isinstance(source, Mapping | str | bytes)
+
+
+def batches(source: object, request: Request) -> Iterator[Batch]:
+    """The documents gathered until they hold ``request.size`` bytes of text, or are enough.
+
+    Takes no item more than it gives out. Raises what a queue holds as an exception.
+    """
+    return gathered((row for row, _ in _rows(source, request)), request, request.rows)
+
+
+def documents(source: object, request: Request) -> Iterator[Document]:
+    """The documents one by one; one that comes as such is passed on as it is."""
+    for row, item in _rows(source, request):
+        if isinstance(item, Document):
+            yield item
+        else:
+            yield Document(decode(_id(row, request)), decode(row.text), row.fields)
+
+
+def gathered(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
+    """Rows in batches of about ``request.size`` bytes of text, and of ``most`` rows at most."""
+    held: list[Row] = []
+    size = 0
+    for row in rows:
+        held.append(row)
+        size += len(row.text)
+        if size >= request.size or len(held) == most:
+            yield batch_of(held, request)
+            held, size = [], 0
+    if held:
+        yield batch_of(held, request)
+
+
+def batch_of(rows: Sequence[Row], request: Request) -> Batch:
+    """Rows of one source as a batch."""
+    keep = request.options.keep
+    columns = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
+    has_ids = request.options.id_field is not None or any(row.id is not None for row in rows)
+    return Batch(
+        request.source,
+        strings([row.text for row in rows]),
+        np.array([row.number for row in rows], np.int64),
+        strings([_id(row, request) for row in rows]) if has_ids else None,
+        dict(zip(keep, map(strings, columns), strict=True)),
+        [row.fields for row in rows] if request.whole else None,
+    )
+
+
+def _id(row: Row, request: Request) -> bytes:
+    return as_bytes(f"{request.source}:{row.number}") if row.id is None else row.id
+
+
+def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
+    """What a source holds, without bad rows, and what each row was made of."""
+    for number, item in _numbered(source, request):
+        try:
+            row = _row(item, number, request)
+        except BadRow as bad:
+            request.refuse(number, str(bad))
+        else:
+            yield row, item
+
+
+def _numbered(source: object, request: Request) -> Iterator[tuple[int, Item]]:
+    """The items and their places, from 1 on; those behind an index may be left out unread."""
+    if is_queue(source):
+        return enumerate(_taken(source), 1)
+    if is_indexable(source):
+        rows: Indexable = getattr(source, "iloc", source)  # pandas has labels behind its index
+        first = _rows_left_out(rows, len(source), request)
+        return ((place + 1, rows[place]) for place in range(first, len(source)))
+    if isinstance(source, Iterable) and not isinstance(source, bytes):
+        return enumerate(source, 1)
+    wanted = "wanted a name, an iterable, an indexable or a queue of documents"
+    raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}")
+
+
+def _rows_left_out(rows: Indexable, count: int, request: Request) -> int:
+    """How many rows are left out unread: none where their ids are to be compared with others."""
+    out = min(request.ahead.left, count)
+    if out and request.options.on_duplicate and isinstance(rows[min(out, count - 1)], Document):
+        return 0
+    return out if request.ahead.pass_over(out) else 0
+
+
+def _taken(queue: Queue) -> Iterator[Item]:
+    """What comes out of a queue; each item counts as done when it is taken, for who joins it."""
+    done = getattr(queue, "task_done", None)
+    while True:
+        item = queue.get()
+        if done is not None:
+            done()
+        if item is END:
+            return
+        if isinstance(item, BaseException):
+            raise item
+        yield item
+
+
+def _row(item: Item, number: int, request: Request) -> Row:
+    if isinstance(item, Document):
+        kept = kept_of(item.fields, request.options.keep)
+        return Row(number, as_bytes(item.text), as_bytes(item.id), kept, {})
+    if isinstance(item, str | bytes) and request.options.id_field is None:
+        return Row(number, as_bytes(item), None, (None,) * len(request.options.keep), {})
+    if isinstance(item, str | bytes | Mapping):
+        return row_of(item, number, request)
+    raise BadRow(f"wanted a string, bytes, a Document or a mapping, got {type(item).__name__}")
 
 
 def as_bytes(text: str | bytes) -> bytes:
@@ -44,16 +191,17 @@ def as_bytes(text: str | bytes) -> bytes:
 
 def row_of(value: object, number: int, request: Request, spell: Spelling = as_bytes) -> Row:
     """The document in an object, or in a string that is the text. Raises :class:`BadRow`."""
-    field = request.field or TEXT
+    options = request.options
+    field = options.field or TEXT
     if isinstance(value, str | bytes):
-        if request.id_field is None and not request.keep:
+        if options.id_field is None and not options.keep:
             return Row(number, spell(value), None, (), {})
         value = {field: value}
     elif not isinstance(value, Mapping):
-        raise BadRow(f"wanted an object or a string, got {_what(value)}")
+        raise BadRow(f"wanted an object or a string, got {_kind_name(value)}")
     text = spell(_text(value, field))
-    id_ = None if request.id_field is None else spell(_id(value, request.id_field))
-    kept = kept_of(value, request.keep, spell)
+    id_ = None if options.id_field is None else spell(_id_value(value, options.id_field))
+    kept = kept_of(value, options.keep, spell)
     fields = {name: value[name] for name in value if name != field} if request.whole else {}
     return Row(number, text, id_, kept, fields)
 
@@ -65,11 +213,11 @@ def _text(values: Mapping[str, object], field: str) -> str | bytes:
         )
     text = values[field]
     if not isinstance(text, str | bytes):
-        raise BadRow(f"field {field!r}: wanted a string, got {_what(text)}")
+        raise BadRow(f"field {field!r}: wanted a string, got {_kind_name(text)}")
     return text
 
 
-def _id(values: Mapping[str, object], field: str) -> str | bytes:
+def _id_value(values: Mapping[str, object], field: str) -> str | bytes:
     if field not in values:
         there = f"the fields are {names_of(values)}: --id-field (id_field=) names one"
         raise BadRow(f"no field {field!r} for the id; {there}")
@@ -111,24 +259,11 @@ def _plain(value: object) -> object:
         return decode(value)
     if isinstance(value, Mapping):
         return dict(value)
-    listed = getattr(value, "tolist", None)
-    return str(value) if listed is None else listed()
+    to_list = getattr(value, "tolist", None)
+    return str(value) if to_list is None else to_list()
 
 
-def batch_of(rows: Sequence[Row], request: Request) -> Batch:
-    """Rows of one source as a batch."""
-    columns = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(request.keep)
-    return Batch(
-        request.source,
-        strings([row.text for row in rows]),
-        np.array([row.number for row in rows], np.int64),
-        strings([row.id for row in rows]) if request.id_field is not None else None,
-        dict(zip(request.keep, map(strings, columns), strict=True)),
-        [row.fields for row in rows] if request.whole else None,
-    )
-
-
-def _what(value: object) -> str:
+def _kind_name(value: object) -> str:
     names = {
         type(None): "null",
         dict: "an object",

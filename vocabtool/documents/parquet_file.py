@@ -7,25 +7,20 @@ of 50 KB can hold a text of 1 MB twenty thousand times. Row groups that are left
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import dropwhile
 from typing import IO, Any, Final
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
-from vocabtool.documents.columns import (
-    Asked,
-    asked,
-    batch_of,
-    byte_lengths,
-    in_parts,
-    is_long,
-)
-from vocabtool.documents.opening import arrow_errors
-from vocabtool.documents.rows import Batch, Request, bounds, in_size
+from vocabtool.documents.batch import Batch, Request, bounds, in_size
+from vocabtool.documents.columns import Columns, byte_lengths, in_parts, is_long
+from vocabtool.documents.files import arrow_errors
 
-ROWS: Final = 1024  # read at a time
+MAX_ROWS_AT_ONCE: Final = 1024
 BUFFER: Final = 1 << 20  # bytes read ahead in a column
-MOST: Final = 64 << 20  # bytes of text that so many rows may be, before a look at each
+MAX_TEXT: Final = 64 << 20  # bytes of text that so many rows may be, before a look at each
+WRONG: Final = "not Parquet, or damaged"
 
 
 def read(file: IO[bytes], request: Request) -> Iterator[Batch]:
@@ -33,26 +28,22 @@ def read(file: IO[bytes], request: Request) -> Iterator[Batch]:
 
     Raises :class:`InvalidFile`: damaged, no such field, a field that does not hold strings.
     """
-    from pyarrow import parquet
-
-    with arrow_errors("not Parquet, or damaged"):
-        table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
-        columns = asked(table.schema_arrow, request)
+    with arrow_errors(WRONG):
         held: list[Batch] = []
-        for part in _numbered(file, table, columns, request):
-            held.append(part)
-            if sum(_bytes(batch) for batch in held) >= request.size:
-                yield from in_size(_joined(held), request.size)
-                held = []
+        size = 0
+        for batch in _batches(file, request):
+            held.append(batch)
+            size += int(np.diff(bounds(batch.texts)[[0, -1]])[0])
+            if size >= request.size:
+                yield from in_size(_concatenated(held), request.size)
+                held, size = [], 0
         if held:
-            yield from in_size(_joined(held), request.size)
+            yield from in_size(_concatenated(held), request.size)
 
 
 def row_counts(file: str) -> list[int]:
     """How many rows each row group of a file has. Raises :class:`InvalidFile`."""
-    from pyarrow import parquet
-
-    with arrow_errors("not Parquet, or damaged"):
+    with arrow_errors(WRONG):
         return _row_counts(parquet.read_metadata(file))
 
 
@@ -60,30 +51,32 @@ def _row_counts(metadata: Any) -> list[int]:
     return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
-def _numbered(file: IO[bytes], table: Any, columns: Asked, request: Request) -> Iterator[Batch]:
-    from pyarrow import parquet
-
+def _batches(file: IO[bytes], request: Request) -> Iterator[Batch]:
+    table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
     schema = table.schema_arrow
+    columns = Columns.of(schema, request)
     wanted = schema.names if request.whole else columns.all()
     long = [name for name in wanted if is_long(schema.field(name).type)]
     coded = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long)
-    counts = _row_counts(table.metadata)
-    starts = np.append(1, 1 + np.cumsum(counts, dtype=np.int64)).tolist()
-    groups = dropwhile(lambda group: request.ahead.pass_over(counts[group]), range(len(counts)))
-    for group in groups:
-        first = starts[group]
-        reader = coded if _repeats_long_texts(coded, group, long) else table
+    first = 1
+    for group, count in enumerate(_row_counts(table.metadata)):
+        if request.ahead.left and request.ahead.pass_over(count):
+            first += count
+            continue
+        is_coded = _repeats_long_texts(coded, group, long)
+        reader = coded if is_coded else table
         for rows in reader.iter_batches(_rows_at_once(table, group, wanted), [group], wanted):
-            for part in in_parts(rows, long) if reader is coded else (rows,):
-                yield batch_of(part, first, columns, request)
+            for part in in_parts(rows, long) if is_coded else (rows,):
+                yield columns.batch(part, first, request)
                 first += part.num_rows
 
 
 def _repeats_long_texts(coded: Any, group: int, names: Sequence[str]) -> bool:
     """Whether few rows may be much text: asks dictionaries, which come with the first row."""
     first = next(coded.iter_batches(1, [group], names), None)
+    most = MAX_TEXT // MAX_ROWS_AT_ONCE
     return first is not None and any(
-        byte_lengths(first.column(name).dictionary).max(initial=0) > MOST // ROWS for name in names
+        byte_lengths(first.column(name).dictionary).max(initial=0) > most for name in names
     )
 
 
@@ -93,20 +86,11 @@ def _rows_at_once(table: Any, group: int, names: Sequence[str]) -> int:
     columns = map(metadata.column, range(metadata.num_columns))
     size: int = sum(c.total_uncompressed_size for c in columns if c.path_in_schema in names)
     rows: int = metadata.num_rows
-    return max(1, min(ROWS, BUFFER * rows // max(size, 1)))
+    return max(1, min(MAX_ROWS_AT_ONCE, BUFFER * rows // max(size, 1)))
 
 
-def _bytes(batch: Batch) -> int:
-    ends = bounds(batch.texts)
-    return int(ends[-1] - ends[0])
-
-
-def _joined(batches: Sequence[Batch]) -> Batch:
-    import pyarrow as pa
-
-    one, *others = batches
-    if not others:
-        return one
+def _concatenated(batches: Sequence[Batch]) -> Batch:
+    one = batches[0]
     return Batch(
         one.source,
         pa.concat_arrays([batch.texts for batch in batches]),

@@ -11,38 +11,32 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.documents import opening
-from vocabtool.documents.items import (
-    Indexable,
-    Item,
-    Waiting,
-    is_indexable,
-    is_queue,
-)
-from vocabtool.documents.opening import STDIN
-from vocabtool.documents.rows import Document
+from vocabtool.documents import files
+from vocabtool.documents.batch import Document
+from vocabtool.documents.files import STDIN
+from vocabtool.documents.objects import Indexable, Item, Queue, is_indexable, is_queue
 
 Name = str | PathLike[str]
-Source = Name | Iterable[Item] | Indexable | Waiting
+Source = Name | Iterable[Item] | Indexable | Queue
 Sources = Source | Iterable[Name] | Sequence[Source]
 
 ITERABLE: Final = "texts"  # what sources without a name are called in ids and messages
 
 
-class Named(NamedTuple):
+class Files(NamedTuple):
     """The name of a file, a folder or several files."""
 
     name: str
 
 
-class Held(NamedTuple):
+class Container(NamedTuple):
     """What holds documents itself; ``name``: what it is called, no two alike."""
 
     name: str
     source: object
 
 
-def told(sources: Sources) -> Iterator[Named | Held]:
+def each_source(sources: Sources) -> Iterator[Files | Container]:
     """The sources one by one: ``texts``, ``texts2`` and so on are those without a name.
 
     Raises ``ValueError`` where documents stand among sources.
@@ -50,10 +44,10 @@ def told(sources: Sources) -> Iterator[Named | Held]:
     numbers = count(1)
     for source in _flat(sources):
         if isinstance(source, str | PathLike):
-            yield Named(fspath(source))
+            yield Files(fspath(source))
         else:
             number = next(numbers)
-            yield Held(ITERABLE if number == 1 else f"{ITERABLE}{number}", source)
+            yield Container(ITERABLE if number == 1 else f"{ITERABLE}{number}", source)
 
 
 def names_of(sources: Sources) -> list[str] | None:
@@ -72,24 +66,26 @@ def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
     """
     folders = [name for name in dict.fromkeys(names_of(sources) or []) if Path(name).is_dir()]
     own = None if own is None else own.resolve()
-    return tuple(note for name in folders if (note := opening.left_out(name, own)) is not None)
+    return tuple(note for name in folders if (note := files.left_out(name, own)) is not None)
 
 
-def can_be_read_again(source: Named | Held) -> bool:
+def can_be_read_again(source: Files | Container) -> bool:
     """Whether a second reading gives the same: not of a pipe, an iterator or a queue."""
-    if isinstance(source, Held):
+    if isinstance(source, Container):
         return not isinstance(source.source, Iterator) and not is_queue(source.source)
     path = Path(source.name)
     return source.name != STDIN and (path.is_file() or path.is_dir() or not path.exists())
 
 
 def _flat(sources: object) -> Iterator[object]:
-    if isinstance(sources, list | tuple) and _are_sources(sources):
-        for source in sources:
-            _refuse_document(source)
-            yield from _flat(source)
-    else:
+    if not isinstance(sources, list | tuple) or not _are_sources(sources):
         yield sources
+        return
+    for source in sources:
+        if isinstance(source, bytes | Document | Mapping):
+            wanted = "wanted sources only, or documents only, in one list"
+            raise ValueError(f"{wanted}; got {type(source).__name__} among sources")
+        yield from _flat(source)
 
 
 def _are_sources(given: Sequence[object]) -> bool:
@@ -107,9 +103,3 @@ def _is_source(one: object) -> bool:
     if isinstance(one, str | bytes | Document | Mapping):
         return False
     return is_queue(one) or is_indexable(one) or isinstance(one, Iterable)
-
-
-def _refuse_document(one: object) -> None:
-    if isinstance(one, bytes | Document | Mapping):
-        wanted = "wanted sources only, or documents only, in one list"
-        raise ValueError(f"{wanted}; got {type(one).__name__} among sources")

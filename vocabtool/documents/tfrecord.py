@@ -9,18 +9,19 @@ messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import dropwhile
 from struct import unpack, unpack_from
 from typing import Final, NamedTuple
 
-from vocabtool.documents.objects import TEXT, Row, batch_of, row_of
-from vocabtool.documents.opening import Readable
-from vocabtool.documents.rows import MOST_ROWS, BadRow, Batch, Request
+import google_crc32c
+
+from vocabtool.documents.batch import MAX_ROWS, BadRow, Batch, Request
+from vocabtool.documents.files import Readable
+from vocabtool.documents.objects import TEXT, Row, gathered, row_of
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import wire
 from vocabtool.vocabulary import decode
 
-LONGEST: Final = 64 << 20  # bytes of a record; a longer one is a bad row
+MAX_RECORD_BYTES: Final = 64 << 20  # bytes of a record; a longer one is a bad row
 PIECE: Final = 1 << 20  # bytes of a record that is passed over, read at a time
 HEADER: Final = 12  # bytes: a length and its checksum
 CHECKSUM: Final = 4
@@ -53,25 +54,19 @@ def read(file: Readable, request: Request) -> Iterator[Batch]:
     Raises :class:`InvalidFile` with the offset where the length is damaged or the file cut off:
     no ``refuse`` can pass over that, for where the next record begins is not known.
     """
-    held: list[Row] = []
-    size = 0
-    for row in _rows(file, request):
-        held.append(row)
-        size += len(row.text)
-        if size >= request.size or len(held) == MOST_ROWS:
-            yield batch_of(held, request)
-            held, size = [], 0
-    if held:
-        yield batch_of(held, request)
+    return gathered(_rows(file, request), request, MAX_ROWS)
 
 
 def _rows(file: Readable, request: Request) -> Iterator[Row]:
-    names = (request.field or TEXT, request.id_field or TEXT, *request.keep)
+    names = (request.options.field or TEXT, request.options.id_field or TEXT, *request.options.keep)
     wanted = None if request.whole else frozenset(names)
-    for record in dropwhile(lambda each: _left_out(each, file, request), _records(file)):
-        if record.length > LONGEST:
+    for record in _records(file):
+        if request.ahead.left and request.ahead.pass_over(1):
             _pass_over(file, record)
-            request.refuse(record.number, f"a record of more than {LONGEST:,} bytes")
+            continue
+        if record.length > MAX_RECORD_BYTES:
+            _pass_over(file, record)
+            request.refuse(record.number, f"a record of more than {MAX_RECORD_BYTES:,} bytes")
             continue
         data = _exactly(file, record.length + CHECKSUM, record)
         try:
@@ -102,14 +97,6 @@ def _length(header: bytes, number: int, offset: int) -> int:
     return int(length)
 
 
-def _left_out(record: Record, file: Readable, request: Request) -> bool:
-    """Whether the record was passed over, not looked at, as one that is not wanted."""
-    if not request.ahead.pass_over(1):
-        return False
-    _pass_over(file, record)
-    return True
-
-
 def _pass_over(file: Readable, record: Record) -> None:
     left = record.length + CHECKSUM
     while left:
@@ -134,8 +121,6 @@ def _up_to(file: Readable, size: int) -> bytes:
 
 def checksum(data: bytes | memoryview) -> int:
     """The masked CRC-32C of some bytes."""
-    import google_crc32c
-
     crc = int(google_crc32c.value(bytes(data)))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
 
@@ -151,7 +136,7 @@ def _row(data: bytes, record: Record, wanted: frozenset[str] | None, request: Re
     row = row_of(values, record.number, request)
     if not row.fields:
         return row
-    return row._replace(fields={name: _shown(value) for name, value in row.fields.items()})
+    return row._replace(fields={name: _as_text(value) for name, value in row.fields.items()})
 
 
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
@@ -175,12 +160,12 @@ def _entry(
     key = start + 2
     if end - start > 2 and example[start] == KEY_TAG and example[start + 1] < 128:
         behind = key + example[start + 1]
-        if feature := _peeled(example, behind, end, VALUE_TAG):
+        if feature := _content_start(example, behind, end, VALUE_TAG):
             name = decode(example[key:behind])
             if wanted is not None and name not in wanted:
                 return name, None
-            if (listed := _peeled(example, feature, end, BYTES_TAG)) and (
-                value := _peeled(example, listed, end, BYTES_TAG)
+            if (listed := _content_start(example, feature, end, BYTES_TAG)) and (
+                value := _content_start(example, listed, end, BYTES_TAG)
             ):
                 return name, example[value:end]
     name = decode(wire.last_bytes(example, (start, end), KEY))
@@ -188,7 +173,7 @@ def _entry(
     return name, values[0] if len(values) == 1 else values
 
 
-def _peeled(data: bytes, start: int, end: int, tag: int) -> int:
+def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
     """Where the content begins of one field that takes all of ``start:end``; 0 if none does."""
     if end - start < 2 or data[start] != tag:
         return 0
@@ -208,11 +193,11 @@ def _values(example: bytes, entry: wire.Span) -> list[Value]:
                 continue
             if number != kind:
                 kind, values = number, []
-            values += _listed(example, (start, end), number)
+            values += _list_values(example, (start, end), number)
     return values
 
 
-def _listed(example: bytes, span: wire.Span, kind: int) -> Iterator[Value]:
+def _list_values(example: bytes, span: wire.Span, kind: int) -> Iterator[Value]:
     for number, wire_type, start, end in wire.fields(example, *span):
         if number != VALUES:
             continue
@@ -233,10 +218,10 @@ def _floats(example: bytes, span: wire.Span, wire_type: int) -> Iterator[float]:
     yield from unpack_from(f"<{(end - start) // 4}f", example, start)
 
 
-def _shown(value: object) -> object:
+def _as_text(value: object) -> object:
     """A value as fields show it: ``str`` for bytes."""
     if isinstance(value, bytes):
         return decode(value)
     if isinstance(value, list):
-        return [_shown(one) for one in value]
+        return [_as_text(one) for one in value]
     return value

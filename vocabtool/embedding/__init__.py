@@ -1,1 +1,4 @@
-"""Documents through an encoder into shards: parallel, bounded, resumable, exactly once."""
+"""Documents to committed shards of vectors: resumable, in threads, processes or on Ray.
+
+How vectors are made is in ``encoders/``, what is searched in ``index/``. Begin with ``embed.py``.
+"""

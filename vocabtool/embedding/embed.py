@@ -1,48 +1,44 @@
-"""Documents through an encoder into a folder of vectors: the public :func:`embed`.
-
-What a run is stands in ``plan.py``, what lies in the folder in ``folder.py``, who makes its shards
-in ``local_runner.py`` and ``ray_runner.py``.
-"""
+"""Documents through an encoder into a folder of vectors: the public :func:`embed`."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Unpack
 
-from vocabtool.documents.opening import STDIN
-from vocabtool.documents.reading import Format, OnDuplicate, OnError, Sources, left_out
-from vocabtool.embedding import ray_runner
-from vocabtool.embedding.encoding import OWN, Counts
-from vocabtool.embedding.fitting import fitted, weights_of
-from vocabtool.embedding.folder import Folder, Manifest, opened
+from vocabtool.documents.files import STDIN
+from vocabtool.documents.options import ReadArguments, ReadOptions
+from vocabtool.documents.reading import ReadLog, Sources, left_out
+from vocabtool.embedding.columns import RESERVED
+from vocabtool.embedding.folder import Folder, open_folder
 from vocabtool.embedding.inputs import (
-    Check,
     Input,
     can_be_read_again,
     changes,
     facts_of,
     files_of,
     files_outside,
+    sample,
 )
-from vocabtool.embedding.local_runner import Done, run_processes, run_threads
-from vocabtool.embedding.making import Made, Work
-from vocabtool.embedding.plan import Dtype, Plan
-from vocabtool.embedding.reading import LeftOut, Reading
+from vocabtool.embedding.options import SHARD_ROWS, Check, Dtype, Runner
+from vocabtool.embedding.plan import Plan
 from vocabtool.embedding.report import EmbedReport, Progress
-from vocabtool.embedding.shard_files import without_a_value
-from vocabtool.encoders.encoder import Encoder, EncoderKind
+from vocabtool.embedding.runners import Reading, run_processes, run_ray, run_threads
+from vocabtool.embedding.shard_files import Counts, Shard, without_a_value
+from vocabtool.embedding.shard_maker import ShardResult, Work
+from vocabtool.embedding.shards import Manifest
+from vocabtool.encoders.choices import EncoderKind
+from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.opening import Model, open_encoder
+from vocabtool.encoders.static import StaticEncoder
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import encode, printable
 
-Runner = Literal["local", "ray"]
-
-SHARD_ROWS: Final = 65_536
 THREADS: Final[dict[EncoderKind, int]] = {
     "tensorflow": 3,  # while one batch is cut into words, another is multiplied
     "static": 2,
@@ -55,28 +51,12 @@ ANOTHER_STREAM: Final = (
 )
 
 
-class Options(NamedTuple):
-    """How a run is done, which does not change what comes out."""
-
-    cache: Path | None
-    runner: Runner
-    workers: int
-    threads: int
-    ray_address: str | None
-
-
 def embed(
     sources: Sources,
     model: Model,
     output: str | Path,
     *,
-    field: str | None = None,
-    format: Format | None = None,  # noqa: A002 - what it is called on the command line
-    id_field: str | None = None,
-    keep: Sequence[str] = (),
     text: bool = True,
-    on_error: OnError = "raise",
-    on_duplicate: OnDuplicate = "error",
     shard_rows: int = SHARD_ROWS,
     batch_size: int | None = None,
     dtype: Dtype = "float32",
@@ -89,15 +69,16 @@ def embed(
     threads: int | None = None,
     ray_address: str | None = None,
     progress: Callable[[Progress], None] | None = None,
+    **read: Unpack[ReadArguments],
 ) -> EmbedReport:
     """Write the vectors of documents into a folder of Parquet shards, or go on with it.
 
     Called again with the same arguments after a stop at any moment, it makes the shards that are
     missing, and the folder ends with the same bytes as if nothing had happened.
 
-    ``sources``, ``field``, ``format``, ``id_field``, ``keep``, ``on_error`` and ``on_duplicate``
-    are those of :func:`vocabtool.documents.reading.batches`, ``model`` is that
-    of :func:`open_encoder`.
+    ``sources`` is that of :func:`vocabtool.documents.batches`, ``model`` that of
+    :func:`open_encoder`; ``read``: ``field``, ``format``, ``id_field``, ``keep``, ``on_error`` and
+    ``on_duplicate`` of :class:`vocabtool.documents.ReadOptions`.
     ``text``: whether the text is stored too. ``shard_rows``: rows of a shard, fewer where they hold
     256 MB of text. ``batch_size``: texts encoded at once, else what the encoder wants.
     ``check``: whether files are known again by size and time, or by their content.
@@ -110,195 +91,210 @@ def embed(
     :class:`NotFound` where there is no document, and :class:`VocabtoolError` for what is wrong
     with documents, model or folder.
     """
-    _check_numbers(shard_rows, batch_size, workers, threads)
-    _check_names(keep)
-    with opened(Path(output)) as folder:
+    options = ReadOptions(**read)
+    numbers = {"shard_rows": shard_rows, "batch_size": batch_size}
+    _check(numbers | {"workers": workers, "threads": threads}, options.keep)
+    with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path)
         watched = facts_of(files or (), "stat")
-        kept = None if force else folder.weights()
-        encoder = fitted(open_encoder(model), kept, files, field, format)
+        weights = None if force else folder.weights()
+        encoder = fit_encoder(open_encoder(model), weights, files, options)
         plan = Plan(
-            encoder.fingerprint,
-            _of_words(encoder.words),
-            encoder.dim,
-            watched if check == "stat" else facts_of(files or (), check),
-            source,
-            field,
-            format,
-            id_field,
-            tuple(keep),
-            text,
-            encoder.exact,
-            "last" if on_duplicate == "last" else "first",
-            shard_rows,
-            batch_size or encoder.max_batch,
-            dtype,
-            check,
+            encoder=encoder.fingerprint,
+            words=_fingerprint_of(encoder.words),
+            dim=encoder.dim,
+            inputs=watched if check == "stat" else facts_of(files or (), check),
+            source=source,
+            field=options.field,
+            format=options.format,
+            id_field=options.id_field,
+            keep=tuple(options.keep),
+            text=text,
+            exact=encoder.exact,
+            keeps="last" if options.on_duplicate == "last" else "first",
+            shard_rows=shard_rows,
+            batch_size=batch_size or encoder.max_batch,
+            dtype=dtype,
+            check=check,
         )
-        how = Options(
-            Path(cache) if cache is not None else None,
-            runner,
-            workers,
-            threads or THREADS[encoder.kind],
-            ray_address,
-        )
-        _check_together(plan, how, files)
+        if plan.exact and cache is not None:
+            raise VocabtoolError(
+                "exact words come from running the model, and a cached vector runs nothing: "
+                "leave out either the cache or the exact words"
+            )
+        if runner == "ray" and (files is None or STDIN in files):
+            raise VocabtoolError("the runner ray reads files by their names, wherever it runs")
         if force or not _goes_on(folder, plan, files, batch_size):
-            folder.clear()
-            folder.begin(plan, weights_of(encoder))
-        reading = Reading(sources if files is None else files, plan, on_error, on_duplicate)
-        report = _Run(folder, encoder, reading, how, watched, progress).done()
+            folder.begin(plan, encoder.fitted if isinstance(encoder, StaticEncoder) else None)
+        run = _Run(
+            folder=folder,
+            encoder=encoder,
+            plan=plan,
+            sources=sources if files is None else files,
+            options=options,
+            watched=watched,
+            cache=Path(cache) if cache is not None else None,
+            runner=runner,
+            workers=workers,
+            threads=threads or THREADS[encoder.kind],
+            ray_address=ray_address,
+            progress=progress,
+        )
+        report = run.finish()
         return replace(report, notes=report.notes + left_out(sources, folder.path))
 
 
+def fit_encoder(
+    encoder: Encoder,
+    weights: FittedWeights | None,
+    files: Sequence[str] | None,
+    options: ReadOptions,
+) -> Encoder:
+    """The encoder with its weights, where it needs some: those given, else of a sample."""
+    if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
+        return encoder
+    if weights is not None:
+        return encoder.with_weights(weights)
+    if files is None or not can_be_read_again(files):
+        raise VocabtoolError(
+            "weights are fitted on a sample of the documents, and a stream is read once: give "
+            "weights fitted on files before (--fitted _weights.json), or choose --weights none"
+        )
+    return encoder.fit(sample(files, options))
+
+
+@dataclass(kw_only=True)
 class _Run:
-    """One run on its way."""
+    """One run on its way. ``watched``: the facts of the files as it began."""
 
-    def __init__(
-        self,
-        folder: Folder,
-        encoder: Encoder,
-        reading: Reading,
-        how: Options,
-        watched: tuple[Input, ...],
-        progress: Callable[[Progress], None] | None,
-    ) -> None:
-        self._folder = folder
-        self._encoder = encoder
-        self._reading = reading
-        self._how = how
-        self._watched = watched
-        self._redone = folder.unfinished()
-        self._progress = progress
-        self._left_out = LeftOut()
-        self._counts = Counts()
-        self._hits = 0
-        self._start = time.monotonic()
-        self._to_do = self._bytes_to_read()
-        self._begun: tuple[float, int] | None = None  # seconds gone and bytes read, at first
+    folder: Folder
+    encoder: Encoder
+    plan: Plan
+    sources: Sources
+    options: ReadOptions
+    watched: tuple[Input, ...]
+    cache: Path | None
+    runner: Runner
+    workers: int
+    threads: int
+    ray_address: str | None
+    progress: Callable[[Progress], None] | None
 
-    def done(self) -> EmbedReport:
-        """Make what is missing; tell of it."""
-        plan = self._reading.plan
-        shards = self._folder.done(plan)
-        resumed, manifest = len(shards), self._folder.manifest()
-        notes = self._encoder.notes
-        if manifest is None or manifest.run != plan.fingerprint or not manifest.holds(shards):
+    log: ReadLog = field(default_factory=ReadLog)
+    counts: Counts = field(default_factory=Counts)
+    hits: int = 0
+    first_slab: tuple[float, int] | None = None  # seconds gone and bytes read
+    start: float = field(default_factory=time.monotonic)
+
+    def finish(self) -> EmbedReport:
+        """Make what is missing; report it."""
+        folder, plan = self.folder, self.plan
+        redone = folder.remove_unfinished()
+        shards = folder.shards(plan)
+        resumed, manifest = len(shards), folder.manifest()
+        notes = self.encoder.notes
+        if manifest is None or manifest.run != plan.fingerprint or not _holds(manifest, shards):
             there = {number: shard.counts.documents for number, shard in shards.items()}
-            for made in self._made(there):
-                shards[made.shard.number] = made.shard
+            for result in self._results(there):
+                shards[result.shard.number] = result.shard
             self._check_inputs()
-            self._redone += self._folder.unfinished()  # of workers that were killed
+            redone += folder.remove_unfinished()  # of workers that were killed
             if not shards:
-                files = files_of(self._reading.sources) or ["the documents"]
+                files = files_of(self.sources) or ["the documents"]
                 raise NotFound(f"{', '.join(files)}: no document in it")
-            manifest = self._folder.finish(plan, shards, there, self._left_out)
-            notes += self._without_a_value(manifest)
+            manifest = folder.finish(plan, shards, there, self.log)
+            paths = (folder.path / shard.file for shard in manifest.shards)
+            for name in without_a_value(paths, plan.keep):  # a mistake, most likely
+                notes += (f"no document has a value in the field '{printable(encode(name))}'",)
         return EmbedReport(
-            str(self._folder.path),
-            len(manifest.shards),
-            manifest.counts,
-            self._counts.documents,
-            resumed,
-            self._redone,
-            self._hits,
-            manifest.skipped,
-            manifest.first_skipped,
-            manifest.dropped,
-            time.monotonic() - self._start,
-            notes,
+            folder=str(folder.path),
+            shards=len(manifest.shards),
+            counts=manifest.counts,
+            encoded=self.counts.documents,
+            resumed=resumed,
+            redone=redone,
+            hits=self.hits,
+            skipped=manifest.skipped,
+            first_skipped=manifest.first_skipped,
+            dropped=manifest.dropped,
+            seconds=time.monotonic() - self.start,
+            notes=notes,
         )
 
-    def _without_a_value(self, manifest: Manifest) -> tuple[str, ...]:
-        """A note for each kept field that no document has: a mistake, most likely."""
-        files = (self._folder.path / shard.file for shard in manifest.shards)
-        missing = without_a_value(files, self._reading.plan.keep)
-        shown = (printable(encode(name)) for name in missing)
-        return tuple(f"no document has a value in the field '{name}'" for name in shown)
+    def _results(self, done: Mapping[int, int]) -> Iterator[ShardResult]:
+        folder = self.folder.path.absolute()  # a worker may be elsewhere
+        work = Work(folder, self.plan, self.encoder, self.cache, self.threads)
+        reading = Reading(self.sources, self.options, self.plan, done)
+        to_do = self._bytes_to_read()
 
-    def _check_inputs(self) -> None:
-        """Raise :class:`VocabtoolError` where a file was written to while it was read."""
-        changed = changes(self._watched, facts_of((each.name for each in self._watched), "stat"))
-        if changed:
-            raise VocabtoolError(
-                f"{self._folder.path}: not finished, an input changed while it was read: "
-                f"{changed[0]}. Start over with --force"
-            )
+        def on_slab(counts: Counts, hits: int) -> None:
+            self.counts += counts
+            self.hits += hits
+            if self.progress is not None:
+                seconds, read = time.monotonic() - self.start, self.log.bytes
+                self.first_slab = self.first_slab or (seconds, read)
+                passed, passed_read = self.first_slab
+                self.progress(
+                    Progress(
+                        counts=self.counts,
+                        hits=self.hits,
+                        seconds=seconds,
+                        read=read,
+                        to_do=to_do,
+                        passed=passed,
+                        passed_read=passed_read,
+                    )
+                )
+
+        if self.runner == "ray":
+            return run_ray(reading, work, self.log, on_slab, self.workers, self.ray_address)
+        if self.workers > 1:
+            return run_processes(reading, work, self.log, on_slab, self.workers)
+        return run_threads(reading, work, self.log, on_slab)
 
     def _bytes_to_read(self) -> int | None:
         """``None`` where nothing tells."""
-        reading = self._reading
-        if not can_be_read_again(files_of(reading.sources)):
+        if not can_be_read_again(files_of(self.sources)):
             return None
-        passes = 2 if reading.on_duplicate == "last" else 1
-        return passes * sum(each.size for each in self._watched) or None
+        passes = 2 if self.options.on_duplicate == "last" else 1
+        return passes * sum(each.size for each in self.watched) or None
 
-    def _made(self, done: Done) -> Iterator[Made]:
-        how, reading = self._how, self._reading
-        folder = self._folder.path.absolute()  # a worker may be elsewhere
-        work = Work(folder, reading.plan, self._encoder, how.cache, how.threads)
-        if how.runner == "ray":
-            return ray_runner.run_ray(
-                reading, done, work, how.workers, self._left_out, self._passed, how.ray_address
-            )
-        slabs = reading.slabs(self._left_out)
-        if how.workers > 1:
-            return run_processes(slabs, done, work, how.workers, self._passed)
-        return run_threads(slabs, done, work, self._passed)
-
-    def _passed(self, counts: Counts, hits: int) -> None:
-        self._counts += counts
-        self._hits += hits
-        if self._progress is not None:
-            seconds = time.monotonic() - self._start
-            read = self._left_out.reached.bytes
-            self._begun = self._begun or (seconds, read)
-            self._progress(
-                Progress(self._counts, self._hits, seconds, read, self._to_do, *self._begun)
+    def _check_inputs(self) -> None:
+        """Raise :class:`VocabtoolError` where a file was written to while it was read."""
+        now = facts_of((each.name for each in self.watched), "stat")
+        if changed := changes(self.watched, now):
+            raise VocabtoolError(
+                f"{self.folder.path}: not finished, an input changed while it was read: "
+                f"{changed[0]}. Start over with --force"
             )
 
 
-def _check_numbers(
-    shard_rows: int, batch_size: int | None, workers: int, threads: int | None
-) -> None:
-    numbers = {
-        "shard_rows": shard_rows,
-        "batch_size": batch_size,
-        "workers": workers,
-        "threads": threads,
-    }
+def _holds(manifest: Manifest, shards: Mapping[int, Shard]) -> bool:
+    """Whether these are all of its shards, as they were."""
+    return tuple(shards[number] for number in sorted(shards)) == manifest.shards
+
+
+def _check(numbers: Mapping[str, int | None], keep: Sequence[str]) -> None:
+    """Raise ``ValueError`` for a number below one and for a field that cannot be kept."""
     for name, number in numbers.items():
         if number is not None and number < 1:
             raise ValueError(f"{name}: wanted at least 1, got {number}")
-
-
-def _check_names(keep: Sequence[str]) -> None:
     for name in keep:
-        if name in OWN:
+        if name in RESERVED:
             raise ValueError(
-                f"keep: {name!r} is a column of every shard ({', '.join(OWN)}): leave it out of "
-                "--keep"
+                f"keep: {name!r} is a column of every shard ({', '.join(RESERVED)}): leave it out "
+                "of --keep"
             )
     if len({*keep}) < len(keep):
         raise ValueError(f"keep: a field twice among {', '.join(keep)}")
 
 
-def _of_words(words: Words | None) -> str | None:
+def _fingerprint_of(words: Words | None) -> str | None:
     """What decides which words of a text are unknown; ``None``: nothing tells them."""
     if words is None:
         return None
-    told = (words.fingerprint, words.vocabulary.fingerprint)
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()
-
-
-def _check_together(plan: Plan, how: Options, files: list[str] | None) -> None:
-    if plan.exact and how.cache is not None:
-        raise VocabtoolError(
-            "exact words come from running the model, and a cached vector runs nothing: "
-            "leave out either the cache or the exact words"
-        )
-    if how.runner == "ray" and (files is None or STDIN in files):
-        raise VocabtoolError("the runner ray reads files by their names, wherever it runs")
+    fingerprints = f"{words.fingerprint}\n{words.vocabulary.fingerprint}"
+    return hashlib.sha256(fingerprints.encode()).hexdigest()
 
 
 def _goes_on(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
@@ -310,9 +306,9 @@ def _goes_on(folder: Folder, plan: Plan, files: list[str] | None, batch_size: in
     before = folder.plan()
     if before is None or not folder.has_shards():
         return False
-    told = before.differences(plan, batch_size_given=batch_size is not None)
+    different = before.differences(plan, batch_size_given=batch_size is not None)
     if plan.source is None and not can_be_read_again(files):
-        told = (*told, ANOTHER_STREAM)
-    if told:
-        raise ChangedRun(str(folder.path), told)
+        different = (*different, ANOTHER_STREAM)
+    if different:
+        raise ChangedRun(str(folder.path), different)
     return True

@@ -1,22 +1,29 @@
-"""What a run reads, as facts that tell whether it is still the same."""
+"""What a run reads: the files, facts that tell whether they are still the same, and a sample."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final
 
-from vocabtool.documents.opening import STDIN, find
-from vocabtool.documents.reading import Sources, names_of
-from vocabtool.errors import VocabtoolError, reading
+from vocabtool.documents.files import STDIN, find
+from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.reading import ReadLog, Sources, batches, names_of
+from vocabtool.embedding.options import Check
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.tokenization.text_arrays import as_bytes
 
-Check = Literal["stat", "content"]
+SAMPLE_ROWS: Final = 20_000  # documents that weights of word vectors are fitted on
+SAMPLE_BYTES: Final = 1 << 20  # read at a time for it
 
 
-class Input(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Input:
     """A file, by the name it was given. ``changed``: modification time in nanoseconds.
 
     ``sha256``: of its content, hexadecimal, instead of the time where the content is checked.
@@ -26,20 +33,6 @@ class Input(NamedTuple):
     size: int
     changed: int | None = None
     sha256: str | None = None
-
-    def is_of_its_types(self) -> bool:
-        """Whether the values, which may come out of a file, are what their types promise."""
-        return (
-            type(self.name) is str
-            and is_count(self.size)
-            and (self.changed is None or type(self.changed) is int)
-            and (self.sha256 is None or type(self.sha256) is str)
-        )
-
-
-def is_count(value: object) -> bool:
-    """Whether a value out of a file counts something: a whole number, not below 0, of 64 bits."""
-    return type(value) is int and 0 <= value < 1 << 63
 
 
 def files_of(sources: Sources) -> list[str] | None:
@@ -90,28 +83,30 @@ def _is_stream(name: str) -> bool:
 
 def _facts(name: str, check: Check) -> Input:
     with reading(name):
-        found = Path(name).stat()
+        stat = Path(name).stat()
         if check == "stat":
-            return Input(name, found.st_size, found.st_mtime_ns)
+            return Input(name, stat.st_size, stat.st_mtime_ns)
         with Path(name).open("rb") as file:
-            return Input(name, found.st_size, None, hashlib.file_digest(file, "sha256").hexdigest())
+            return Input(name, stat.st_size, None, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """What is different, a line for each file; ``of_time``: said where that is the time alone."""
+    """What is different, a line for each file; ``of_time``: added where that is the time alone."""
     old, new = ({each.name: each for each in facts} for facts in (before, now))
-    told = [f"{name}: was read, and is not among the inputs now" for name in old if name not in new]
-    told += [f"{name}: is new among the inputs" for name in new if name not in old]
-    told += [
+    lines = [
+        f"{name}: was read, and is not among the inputs now" for name in old if name not in new
+    ]
+    lines += [f"{name}: is new among the inputs" for name in new if name not in old]
+    lines += [
         f"{name}: {_difference(old[name], new[name], of_time)}"
         for name in new
         if name in old and old[name] != new[name]
     ]
-    if not told and [each.name for each in before] != [each.name for each in now]:
-        told.append("the order of the inputs")
-    return tuple(told)
+    if not lines and [each.name for each in before] != [each.name for each in now]:
+        lines.append("the order of the inputs")
+    return tuple(lines)
 
 
 def _difference(old: Input, new: Input, of_time: str) -> str:
@@ -120,3 +115,25 @@ def _difference(old: Input, new: Input, of_time: str) -> str:
     if old.sha256 != new.sha256:
         return "its content changed"
     return f"it was written to since: its time changed{of_time}"
+
+
+def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
+    """The first texts of each file, as many of each, that weights of word vectors are fitted on.
+
+    Bad rows are left out; but where all are bad, what is wrong with the first is what is raised.
+    Raises :class:`NotFound` at the end where there was no document.
+    """
+    options = ReadOptions(field=options.field, format=options.format, on_error="skip")
+    is_empty = True
+    for file in files:
+        log, is_bad = ReadLog(), True
+        found = batches(file, options, log=log, size=SAMPLE_BYTES)
+        texts = (text for batch in found for text in as_bytes(batch.texts))
+        for text in islice(texts, -(-SAMPLE_ROWS // len(files))):
+            is_empty = is_bad = False
+            yield text
+        if log.skipped.first and is_bad:
+            first = log.skipped.first[0]
+            raise InvalidFile(first.reason, file=first.place)
+    if is_empty:
+        raise NotFound(f"{', '.join(files)}: no document in it")

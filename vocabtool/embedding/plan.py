@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
-from vocabtool.documents.reading import Format
-from vocabtool.embedding.inputs import Check, Input, changes, is_count
+from vocabtool.documents.options import Format
+from vocabtool.embedding.inputs import Input, changes
+from vocabtool.embedding.options import Check, Dtype
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_parsing
+from vocabtool.system.records import from_json, to_json
 
-Dtype = Literal["float32", "float16"]
-Keeps = Literal["first", "last"]
-
-FORMAT: Final = 1
-NAMES: Final = {
+VERSION: Final = 1
+OPTIONS: Final = {  # what a difference is called in a message
     "encoder": "the model (its files, signature, output, rule or weights)",
     "words": "the words of the model (--name, --rule)",
     "dim": "the length of the vectors",
@@ -37,12 +36,11 @@ NAMES: Final = {
     "check": "--check",
     "source": "source=",
 }
-OF_THE_MODEL: Final = frozenset({"words", "dim"})  # with another model they are others, too
 NO_CHECKSUMS: Final = " (the run noted times, no checksums: it cannot compare content)"
 TIME_ALONE: Final = " (only a run begun with --check content tells whether its content did, too)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """``encoder``, ``words``: their fingerprints; ``source``: what a caller calls a stream.
 
@@ -61,7 +59,7 @@ class Plan:
     keep: tuple[str, ...]
     text: bool
     exact: bool
-    keeps: Keeps
+    keeps: Literal["first", "last"]
     shard_rows: int
     batch_size: int
     dtype: Dtype
@@ -74,39 +72,15 @@ class Plan:
 
     def to_json(self) -> bytes:
         """As it is kept: the same plan gives the same bytes."""
-        held = asdict(self) | {"inputs": [each._asdict() for each in self.inputs]}
-        return json.dumps({"vocabtool_run": FORMAT, **held}, indent=1).encode() + b"\n"
+        return json.dumps({"vocabtool_run": VERSION, **to_json(self)}, indent=1).encode() + b"\n"
 
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
-        held = json_parsing.parse(data)
-        try:
-            if held.pop("vocabtool_run") != FORMAT:
-                raise InvalidFile(f"written by another vocabtool: wanted version {FORMAT}")
-            held["inputs"] = tuple(Input(**each) for each in held["inputs"])
-            held["keep"] = tuple(held["keep"])
-            plan = cls(**held)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise InvalidFile(f"not the description of a run: {error}") from error
-        if not plan._is_of_its_types() or plan.to_json() != data:
-            raise InvalidFile("not the description of a run: it was changed by hand")
-        return plan
-
-    def _is_of_its_types(self) -> bool:
-        """Whether the values, which may come out of a file, are what their types promise."""
-        optional = (self.words, self.source, self.field, self.id_field)
-        return (
-            all(type(each) is str for each in (self.encoder, *self.keep))
-            and all(each is None or type(each) is str for each in optional)
-            and all(type(each) is bool for each in (self.text, self.exact))
-            and all(map(is_count, (self.dim, self.shard_rows, self.batch_size)))
-            and self.format in (None, *get_args(Format))
-            and self.keeps in get_args(Keeps)
-            and self.dtype in get_args(Dtype)
-            and self.check in get_args(Check)
-            and all(each.is_of_its_types() for each in self.inputs)
-        )
+        record = json_parsing.parse(data)
+        if not isinstance(record, dict) or record.pop("vocabtool_run", None) != VERSION:
+            raise InvalidFile(f"not the description of a run of version {VERSION}")
+        return from_json(cls, record, "run")
 
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """What another plan would do differently, a line each.
@@ -114,25 +88,24 @@ class Plan:
         Another model is told without what follows from it: its words, the length of its vectors,
         and the batch size where nobody gave one.
         """
-        follows = OF_THE_MODEL if batch_size_given else OF_THE_MODEL | {"batch_size"}
-        named = NAMES if self.encoder == now.encoder else NAMES.keys() - follows
-        told = [
+        passed_over = set()
+        if self.encoder != now.encoder:
+            passed_over = {"words", "dim"} if batch_size_given else {"words", "dim", "batch_size"}
+        lines = [
             self._difference(name, now)
-            for name in NAMES
-            if name in named and getattr(self, name) != getattr(now, name)
+            for name in OPTIONS
+            if name not in passed_over and getattr(self, name) != getattr(now, name)
         ]
         if self.check == now.check:
-            told += changes(self.inputs, now.inputs, TIME_ALONE)
-        return tuple(told)
+            lines += changes(self.inputs, now.inputs, TIME_ALONE)
+        return tuple(lines)
 
     def _difference(self, name: str, now: Plan) -> str:
         why = NO_CHECKSUMS if name == "check" and now.check == "content" else ""
-        return f"{NAMES[name]}: was {self._shown(name)}, is {now._shown(name)}{why}"
-
-    def _shown(self, name: str) -> str:
-        """A value as its option has it: ``text`` is the opposite of --no-text."""
-        value = getattr(self, name)
-        return _shown(not value if name == "text" else value)
+        before, after = getattr(self, name), getattr(now, name)
+        if name == "text":  # the opposite of its option
+            before, after = not before, not after
+        return f"{OPTIONS[name]}: was {_shown(before)}, is {_shown(after)}{why}"
 
 
 def _shown(value: Any) -> str:
@@ -141,7 +114,7 @@ def _shown(value: Any) -> str:
             return "not given"
         case True:
             return "given"
-        case str() if len(value) == len(hashlib.sha256().hexdigest()):
+        case str() if len(value) == 64:  # a fingerprint
             return value[:16]
         case tuple():
             return ", ".join(map(str, value)) or "nothing"

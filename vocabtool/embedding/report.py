@@ -1,12 +1,11 @@
-"""What a run tells: on its way, and when it is done."""
+"""What a run reports: on its way, and when it is done."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
 
-from vocabtool.documents.reading import Skip
-from vocabtool.embedding.encoding import Counts
+from vocabtool.documents.batch import Skip
+from vocabtool.embedding.shard_files import Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +38,14 @@ class EmbedReport:
 
     def to_json(self) -> dict[str, object]:
         """As a machine reads it."""
-        held = asdict(self)
-        counts = held.pop("counts")
+        record = asdict(self)
+        counts = record.pop("counts")
         first = [skip._asdict() for skip in self.first_skipped]
-        return {**held, **counts, "first_skipped": first, "rate": self.rate}
+        return {**record, **counts, "first_skipped": first, "rate": self.rate}
 
 
-class Progress(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Progress:
     """How far a run is: what was done this time, vectors that the cache held, seconds gone.
 
     ``read`` of ``to_do``: bytes of the files, as read so far; ``to_do`` is ``None`` for a stream.

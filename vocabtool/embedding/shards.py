@@ -1,26 +1,122 @@
-"""A finished folder of shards, read: the public ``Shards``. Opening it verifies it."""
+"""A finished folder of shards, read: the public ``Shards``. Opening it verifies it.
+
+_run.json          what the run is (``plan.py``), there before the first shard
+_weights.json      weights of word vectors, where they were fitted for the run
+shard-….parquet    the rows
+_manifest.json     all shards with their checksums: written last, the run is finished
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
-import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
-from vocabtool.documents.opening import arrow_errors
-from vocabtool.documents.reading import Document
-from vocabtool.embedding.encoding import UNKNOWN, VECTOR, Counts, schema_of
-from vocabtool.embedding.folder import RUN, Manifest, read_manifest, read_plan
+from vocabtool.documents.batch import Document, Skip
+from vocabtool.documents.files import arrow_errors
+from vocabtool.embedding.columns import ID, TEXT, UNKNOWN, VECTOR, Vectors, shard_schema, vectors_of
 from vocabtool.embedding.plan import Plan
-from vocabtool.embedding.shard_files import read_shard
-from vocabtool.embedding.slabs import ID, TEXT
-from vocabtool.encoders.encoder import Vectors
+from vocabtool.embedding.shard_files import NAME, Counts, Shard, read_row_groups, read_shard
 from vocabtool.errors import InvalidFile, NotFound, reading
+from vocabtool.formats import json_parsing
 from vocabtool.system.checksums import compare
+from vocabtool.system.records import from_json
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+RUN: Final = "_run.json"
+MANIFEST: Final = "_manifest.json"
+WEIGHTS: Final = "_weights.json"
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ShardRecord(Counts):
+    file: str
+    bytes: int
+    crc32c: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ManifestRecord(Counts):
+    vocabtool_manifest: int
+    run: str
+    skipped: int
+    dropped: int
+    first_skipped: tuple[Mapping[str, str], ...]
+    shards: tuple[_ShardRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A finished run. ``checksums``: CRC-32C of each shard's file. ``skipped``: bad rows."""
+
+    run: str
+    shards: tuple[Shard, ...]
+    checksums: tuple[int, ...]
+    skipped: int
+    dropped: int
+    first_skipped: tuple[Skip, ...]
+
+    @property
+    def counts(self) -> Counts:
+        """Of all shards together."""
+        return sum((shard.counts for shard in self.shards), Counts())
+
+    def to_json(self) -> bytes:
+        """As it is kept; the same run gives the same bytes."""
+        shards = [
+            {"file": shard.file, "bytes": shard.size, "crc32c": crc, **asdict(shard.counts)}
+            for shard, crc in zip(self.shards, self.checksums, strict=True)
+        ]
+        record = {
+            "vocabtool_manifest": VERSION,
+            "run": self.run,
+            **asdict(self.counts),
+            "skipped": self.skipped,
+            "dropped": self.dropped,
+            "first_skipped": [skip._asdict() for skip in self.first_skipped],
+            "shards": shards,
+        }
+        return json.dumps(record, indent=1).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Manifest:
+        """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
+        record = from_json(_ManifestRecord, json_parsing.parse(data), "manifest")
+        if record.vocabtool_manifest != VERSION:
+            raise InvalidFile(f"written by another vocabtool: wanted version {VERSION}")
+        names = list(map(NAME.format, range(len(record.shards))))
+        if [each.file for each in record.shards] != names:
+            raise InvalidFile("manifest: the shards are not named by their numbers")
+        shards = tuple(
+            Shard(each.file, number, record.run, each.bytes, each + Counts())
+            for number, each in enumerate(record.shards)
+        )
+        checksums = tuple(each.crc32c for each in record.shards)
+        first = tuple(Skip(skip["place"], skip["reason"]) for skip in record.first_skipped)
+        return cls(record.run, shards, checksums, record.skipped, record.dropped, first)
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of a folder; ``None``: there is none."""
+    file = folder / MANIFEST
+    if not file.exists():
+        return None
+    with reading(str(file)):
+        return Manifest.from_json(file.read_bytes())
+
+
+def read_plan(folder: Path) -> Plan | None:
+    """The plan of the run in a folder; ``None``: there is none."""
+    file = folder / RUN
+    if not file.exists():
+        return None
+    with reading(str(file)):
+        return Plan.from_json(file.read_bytes())
 
 
 class Shards:
@@ -45,8 +141,9 @@ class Shards:
         folder = Path(path)
         manifest = read_manifest(folder)
         if manifest is None:
-            begun = (folder / RUN).exists()
-            what = "a run that is not finished: run the same command again" if begun else "no run"
+            what = "no run"
+            if (folder / RUN).exists():
+                what = "a run that is not finished: run the same command again"
             raise NotFound(f"{folder}: {what}")
         plan = read_plan(folder)
         if plan is None or plan.fingerprint != manifest.run:
@@ -55,11 +152,10 @@ class Shards:
         for shard in manifest.shards:
             found = read_shard(folder / shard.file)
             if found != shard:
-                what = f"a shard of another run ({found.run[:16]})"
-                raise InvalidFile(
-                    what if found.run != shard.run else "not the shard that was written here",
-                    file=str(folder / shard.file),
-                )
+                what = "not the shard that was written here"
+                if found.run != shard.run:
+                    what = f"a shard of another run ({found.run[:16]})"
+                raise InvalidFile(what, file=str(folder / shard.file))
         return cls(folder, plan, manifest)
 
     def __len__(self) -> int:
@@ -87,18 +183,17 @@ class Shards:
         (list of string; where the model's words are known), ``text`` (string; unless left out),
         and the kept fields (string, null where missing). Raises :class:`InvalidFile`.
         """
-        from pyarrow import parquet
-
+        plan = self.plan
         names = list(columns) if columns is not None else None
         for shard in self.manifest.shards:
             file = self.path / shard.file
-            with reading(str(file)), arrow_errors("damaged"), file.open("rb") as opened:
-                rows = parquet.ParquetFile(opened, page_checksum_verification=True)
-                held = rows.schema_arrow
-                if held != schema_of(self.plan, with_words=UNKNOWN in held.names):
-                    raise InvalidFile("damaged: other columns than those of its run")
-                for group in range(rows.num_row_groups):
-                    yield from rows.read_row_group(group, names).to_batches()
+            with reading(str(file)), arrow_errors("damaged"):
+                schema = parquet.read_schema(file)
+            words = UNKNOWN in schema.names
+            if schema != shard_schema(plan.dim, plan.dtype, plan.keep, words=words, text=plan.text):
+                raise InvalidFile("damaged: other columns than those of its run", file=str(file))
+            for table in read_row_groups(file, names):
+                yield from table.to_batches()
 
     def vectors(self) -> Iterator[Vectors]:
         """The vectors in order, a row group at a time: float32, shape (n, dim)."""
@@ -115,10 +210,3 @@ class Shards:
             for row, vector in enumerate(vectors_of(batch)):
                 fields = {name: column[row] for name, column in zip(others, columns, strict=True)}
                 yield Document(ids[row], texts[row], {VECTOR: vector, **fields})
-
-
-def vectors_of(batch: pa.RecordBatch) -> Vectors:
-    """The vectors of a batch of rows: float32, shape (n, dim)."""
-    column = batch.column(VECTOR)
-    vectors: Vectors = column.flatten().to_numpy(zero_copy_only=False).reshape(len(batch), -1)
-    return vectors.astype(np.float32, copy=False)

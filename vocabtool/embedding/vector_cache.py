@@ -13,24 +13,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition, Lock
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.tokenization.text_arrays import as_bytes
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 KEY_BYTES: Final = 16
-ASKED: Final = 500  # keys in one question, fewer than any SQLite allows
-WAIT: Final = 60.0  # seconds for another process that writes
-PAUSE: Final = 0.01
+MAX_KEYS: Final = 500  # in one query, fewer than any SQLite allows
+WAIT_SECONDS: Final = 60.0  # for another process that writes
+PAUSE_SECONDS: Final = 0.01
 TABLE: Final = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
 
-Encode = Callable[["pa.StringArray"], Vectors]
+Encode = Callable[[pa.StringArray], Vectors]
 
 
 class VectorCache:
@@ -52,7 +50,9 @@ class VectorCache:
         self._claimed: set[bytes] = set()  # keys that some thread is encoding
         self._changed = Condition()
         with _errors(self.file):
-            self._connection = sqlite3.connect(self.file, timeout=WAIT, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                self.file, timeout=WAIT_SECONDS, check_same_thread=False
+            )
             try:
                 self._begin()
             except sqlite3.DatabaseError:
@@ -61,7 +61,7 @@ class VectorCache:
 
     def _begin(self) -> None:
         """Several processes may begin at once; SQLite does not wait for the change to a log."""
-        end = monotonic() + WAIT
+        end = monotonic() + WAIT_SECONDS
         while True:
             try:
                 self._connection.execute("PRAGMA journal_mode=WAL")
@@ -69,7 +69,7 @@ class VectorCache:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > end:
                     raise
-                sleep(PAUSE)
+                sleep(PAUSE_SECONDS)
         self._connection.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing
         self._connection.execute(TABLE)
 
@@ -85,15 +85,15 @@ class VectorCache:
         keys = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in as_bytes(texts)]
         first = {key: row for row, key in reversed([*enumerate(keys)])}
         distinct = sorted(first, key=first.__getitem__)
-        found, encoded = self._found(distinct), 0
+        found, encoded = self._read(distinct), 0
         while missing := [key for key in distinct if key not in found]:
             own = self._claim(missing)
             if not own:
                 self._wait(missing)
-                found |= self._found(missing)
+                found |= self._read(missing)
                 continue
             try:
-                found |= self._found(own)  # another thread may have been quicker
+                found |= self._read(own)  # another thread may have been quicker
                 new = [key for key in own if key not in found]
                 if new:
                     made = encode(texts.take(np.array([first[key] for key in new])))
@@ -107,19 +107,19 @@ class VectorCache:
             vectors[row] = found[key]
         return vectors, len(keys) - encoded
 
-    def _found(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
         """The vectors that are there."""
         found: dict[bytes, Vectors] = {}
-        with self._asking() as connection:
-            for at in range(0, len(keys), ASKED):
-                asked = keys[at : at + ASKED]
-                marks = ",".join("?" * len(asked))
-                question = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608 - question marks only
-                for key, vector in connection.execute(question, asked):
-                    found[key] = self._checked(vector)
+        with self._transaction() as connection:
+            for at in range(0, len(keys), MAX_KEYS):
+                part = keys[at : at + MAX_KEYS]
+                marks = ",".join("?" * len(part))
+                query = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608 - question marks only
+                for key, vector in connection.execute(query, part):
+                    found[key] = self._decode(vector)
         return found
 
-    def _checked(self, held: object) -> Vectors:
+    def _decode(self, held: object) -> Vectors:
         if not isinstance(held, bytes) or len(held) != self._size:
             raise InvalidFile(f"damaged: what it holds is no vector of {self._size} bytes")
         vector = np.frombuffer(held, "<f4")
@@ -129,7 +129,7 @@ class VectorCache:
 
     def _put(self, keys: Sequence[bytes], vectors: Vectors) -> None:
         rows = (vector.tobytes() for vector in vectors.astype("<f4", copy=False))
-        with self._asking() as connection:
+        with self._transaction() as connection:
             connection.executemany(
                 "INSERT OR IGNORE INTO vectors VALUES (?, ?)", zip(keys, rows, strict=True)
             )
@@ -152,7 +152,7 @@ class VectorCache:
             self._changed.wait_for(lambda: self._claimed.isdisjoint(keys))
 
     @contextmanager
-    def _asking(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, _errors(self.file), self._connection:
             yield self._connection
 

@@ -1,1 +1,4 @@
-"""Encoders: one file for each kind, the interface they share, and opening one by what is given."""
+"""Texts to vectors: SavedModels, word vectors, sentence-transformers, Python callables.
+
+What is done with the vectors is in ``embedding/`` and ``index/``. Begin with ``opening.py``.
+"""

@@ -1,17 +1,21 @@
-"""What every encoder of texts is asked: vectors, and what they depend on.
-
-One file beside this for each kind. Where texts come from and where vectors go is not known here.
-"""
+"""The base class of all encoders: what each of them has, and what is the same for all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.encoders.choices import EncoderKind
+from vocabtool.encoders.options import EncoderOptions
+from vocabtool.errors import VocabtoolError
+from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
@@ -20,66 +24,116 @@ if TYPE_CHECKING:
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
-EncoderKind = Literal["tensorflow", "static", "sentence-transformers", "python"]
-
-# How errors end about a name that tells nothing.
-FORMS: Final = (
-    "say what it is: tensorflow:FOLDER-OR-HANDLE, static:FILE, sentence-transformers:FOLDER-OR-"
-    "NAME, python:package.module:attribute"
+REPLACES_BYTES: Final = (
+    "bytes that are no UTF-8 reach the model as U+FFFD, the replacement character"
 )
 
 
 class Encoded(NamedTuple):
-    """``vectors``: shape (n, dim); ``judged``: the words that the model looked up on the way."""
+    """``vectors``: shape (n, dim); ``words``: the words that the model looked up on the way."""
 
     vectors: Vectors
-    judged: WordLookup
+    words: WordLookup
 
 
-class Encoder(Protocol):
+class Encoder(ABC):
     """Makes vectors of texts. Several threads may call it, and it can be pickled.
 
     ``dim``: numbers in a vector. ``max_batch``: texts that it wants at once, at most.
-    ``fingerprint``: hexadecimal sha256 of all that decides its vectors: of two encoders with the
-    same fingerprint each is as good as the other.
-    ``words``: how the model cuts texts and which words it knows; ``None`` where nothing tells.
-    ``exact``: whether :meth:`encode_judged` can be asked. ``notes``: what a person should know.
+    ``exact``: whether :meth:`encode_with_words` works.
+    ``options``: what opens the same encoder again without looking at what its files are.
     """
 
-    kind: EncoderKind
+    kind: ClassVar[EncoderKind]
+    dim: int
+    max_batch: int
+    exact: bool = False
+    options: EncoderOptions
+    _notes: tuple[str, ...] = ()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hexadecimal sha256 of all that decides its vectors.
+
+        Of two encoders with the same fingerprint each is as good as the other.
+        """
+        raise NotImplementedError
+
+    @cached_property
+    def words(self) -> Words | None:
+        """How the model cuts texts and which words it knows; ``None`` where that is unknown."""
+        return None
 
     @property
-    def dim(self) -> int: ...
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know: what was chosen, what becomes of texts."""
+        return self._notes
 
-    @property
-    def max_batch(self) -> int: ...
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def words(self) -> Words | None: ...
-
-    @property
-    def exact(self) -> bool: ...
-
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-
+    @abstractmethod
     def encode(self, texts: Texts) -> Vectors:
-        """The vector of each text, shape (n, dim); n may be 0, and more than ``max_batch``.
+        """The vector of each text: float32, shape (n, dim); n may be 0, or above ``max_batch``.
 
-        Raises :class:`VocabtoolError` where the model fails or gives what is no such matrix.
+        Raises :class:`VocabtoolError` where the model fails or gives no such matrix.
         """
 
-    def encode_judged(self, texts: Texts) -> Encoded:
-        """The same with the words that the model itself looks up, in one pass."""
+    def encode_with_words(self, texts: Texts) -> Encoded:
+        """The vectors, and the words that the running model looks up, in one pass.
+
+        Raises :class:`VocabtoolError` where the encoder was not opened with ``exact_words``.
+        """
+        raise VocabtoolError(
+            f"an encoder of kind {self.kind!r} opened without exact words does not report which "
+            "words its model looks up"
+        )
 
     def pipe(
         self, texts: Iterable[str | bytes], *, batch_size: int | None = None, workers: int = 1
     ) -> Iterator[Vectors]:
         """The vector of each text, shape (dim,), in order, while texts come in.
 
-        Whole batches are encoded, ``workers`` of them at a time in threads; no more than
-        ``2 * workers`` batches are taken ahead of what was asked for.
+        Batches of ``batch_size`` texts (``max_batch`` unless said) are encoded, ``workers`` of
+        them at a time in threads. Lazy: no more than ``2 * workers`` batches are taken ahead of
+        what was asked for. Raises ``ValueError`` where either number is below one.
         """
+        size = self.max_batch if batch_size is None else batch_size
+        encode = cast(Callable[[list[str | bytes]], Sequence[Vectors]], self.encode)
+        return pipe_rows(encode, texts, batch_size=size, workers=workers)
+
+
+def decode_texts(texts: Texts) -> list[str]:
+    """Texts as ``str`` for models that take no bytes; what is no UTF-8 becomes U+FFFD."""
+    return [text.decode("utf-8", "replace") for text in as_bytes(texts_array(texts))]
+
+
+def check_max_batch(max_batch: int) -> int:
+    """Raise ``ValueError`` below one."""
+    if max_batch < 1:
+        raise ValueError(f"wanted max_batch of at least 1, got {max_batch}")
+    return max_batch
+
+
+def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vectors:
+    """What a model answered, as float32 of shape (count, dim); ``dim`` ``None``: any.
+
+    ``source``: names the model and the batch in messages. Raises :class:`VocabtoolError` for
+    another shape, and for what is not a finite number.
+    """
+    try:
+        array = np.asarray(answer)
+    except (TypeError, ValueError, RuntimeError) as error:  # rows of unequal length; a GPU's tensor
+        raise VocabtoolError(
+            f"{source}: {type(answer).__name__} is no array of numbers: {error}"
+        ) from error
+    wanted = f"({count:,}, {'dim' if dim is None else format(dim, ',')})"
+    if array.ndim != 2 or len(array) != count or dim not in (None, array.shape[1]):
+        raise VocabtoolError(f"{source}: wanted an array of shape {wanted}, got {array.shape}")
+    if array.dtype.kind not in "fiu" or not array.shape[1]:
+        raise VocabtoolError(f"{source}: wanted numbers, got {array.dtype} of shape {array.shape}")
+    with np.errstate(over="ignore"):  # a number beyond float32 becomes infinity
+        vectors: Vectors = np.ascontiguousarray(array, np.float32)
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise VocabtoolError(
+            f"{source}: row {bad[0]:,} holds NaN, infinity or a number too large for float32"
+        )
+    return vectors

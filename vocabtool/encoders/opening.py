@@ -1,24 +1,25 @@
-"""Opening an encoder by what a user gives: a path, a name, a Python object.
+"""``open_encoder``: an encoder of a path, a name with a prefix, or a Python object.
 
-What a path holds is told by its content (``recognising.py``). An option that a kind of encoder does
-not have is refused by name. How each kind is opened is in its own file.
+Without ``kind`` or a prefix, the content of a path decides what it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, assert_never, cast, get_args
+from typing import Any, Final, Unpack, cast
 
-from vocabtool.encoders.encoder import FORMS, Encoder, EncoderKind
-from vocabtool.encoders.python_callable import PythonEncoder
-from vocabtool.encoders.python_names import named_object
-from vocabtool.encoders.static_weights import FittedWeights, Weighting
-from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.encoders.choices import KINDS, EncoderKind
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.encoders.options import EncoderArguments, EncoderOptions
+from vocabtool.encoders.python_callable import PythonEncoder, import_named
+from vocabtool.errors import NotFound, UnknownFormat, VocabtoolError, reading
 from vocabtool.formats import hub_cache
 
-KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
-# The options of each kind, by their names in Python.
+Model = str | Path | Encoder | Callable[[list[str]], Any]
+
+# The options of each kind, besides `kind`.
 OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     "tensorflow": frozenset(
         ("signature", "output", "name", "rule", "exact_words", "trust", "max_batch")
@@ -27,145 +28,162 @@ OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     "sentence-transformers": frozenset(("trust", "max_batch")),
     "python": frozenset(("fingerprint", "max_batch")),
 }
-PLAIN: Final[Mapping[EncoderKind, str]] = {
+PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
     "tensorflow": "TensorFlow models",
     "static": "files of word vectors",
     "sentence-transformers": "sentence-transformers models",
     "python": "Python callables",
 }
-
-Model = str | Path | Encoder | Callable[[list[str]], Any]
-
-
-class _Told(NamedTuple):
-    """What a model is, and what is left of its name without the prefix that says so."""
-
-    kind: EncoderKind
-    model: str | Path
+FORMS: Final = (
+    "say what it is: tensorflow:FOLDER-OR-HANDLE, static:FILE, sentence-transformers:FOLDER-OR-"
+    "NAME, python:package.module:attribute"
+)
 
 
 def open_encoder(
-    model: Model,
-    *,
-    kind: EncoderKind | None = None,
-    signature: str | None = None,
-    output: str | None = None,
-    name: str | None = None,
-    rule: str | None = None,
-    exact_words: bool = False,
-    trust: bool = False,
-    weights: Weighting | None = None,
-    remove_component: bool | None = None,
-    fitted: FittedWeights | None = None,
-    fingerprint: str | None = None,
-    max_batch: int | None = None,
+    model: Model, options: EncoderOptions | None = None, **arguments: Unpack[EncoderArguments]
 ) -> Encoder:
     """An encoder of a path, a handle, a name with a prefix, a callable, or an encoder itself.
 
-    ``kind``: without, a prefix (``static:glove.txt``) or the content tells. The other arguments are
-    those of the kinds' own ``open``; see there.
-    Raises :class:`VocabtoolError` for an argument that the kind does not have, and for what is none
+    ``options``, or the same as keyword arguments: see :class:`EncoderOptions`. Without ``kind``, a
+    prefix (``static:glove.txt``) or the content decides. What :attr:`Encoder.options` says opens
+    the same encoder again at once, as it is, without looking for what lies there.
+    Raises :class:`VocabtoolError` for an option that the kind does not have, and for what is none
     of these, with what was tried; besides, what opening raises.
     """
-    asked = {
-        "signature": signature,
-        "output": output,
-        "name": name,
-        "rule": rule,
-        "exact_words": exact_words or None,
-        "trust": trust or None,
-        "weights": weights,
-        "remove_component": remove_component,
-        "fitted": fitted,
-        "fingerprint": fingerprint,
-        "max_batch": max_batch,
-    }
-    options = {key: value for key, value in asked.items() if value is not None}
+    options = replace(options or EncoderOptions(), **arguments)
+    given = options.given()
+    given.pop("kind", None)
     if not isinstance(model, str | Path):
-        return _of_object(model, kind, options)
-    told = _told(model, kind)
-    _check_options(told.kind, options)
-    return _opened(told, options)
+        return _open_object(model, options.kind, given)
+    kind, path = _kind_and_path(model, options.kind)
+    _check_options(kind, given)
+    if kind == "tensorflow":
+        from vocabtool.encoders.saved_model import TensorFlowEncoder
 
+        return TensorFlowEncoder.open(path, **given)
+    if kind == "static":
+        from vocabtool.encoders.static import StaticEncoder
 
-def _opened(told: _Told, options: Mapping[str, Any]) -> Encoder:
-    match told.kind:
-        case "tensorflow":
-            from vocabtool.encoders.tensorflow import TensorFlowEncoder
+        return StaticEncoder.open(path, **given)
+    if kind == "sentence-transformers":
+        from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
 
-            return TensorFlowEncoder.open(told.model, **options)
-        case "static":
-            from vocabtool.encoders.static import StaticEncoder
-
-            return StaticEncoder.open(told.model, **options)
-        case "sentence-transformers":
-            from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
-
-            return SentenceTransformersEncoder.open(told.model, **options)
-        case "python":
-            named = named_object(str(told.model))
-            if is_encoder(named.value):
-                return _of_object(named.value, None, options)
-            return _of_callable(named.value, named.maker, options)
-        case _:
-            assert_never(told.kind)
+        return SentenceTransformersEncoder.open(path, **given)
+    value, maker = import_named(str(path))
+    if is_encoder(value):
+        return _open_object(value, None, given)
+    return _open_callable(value, maker, given)
 
 
 def is_encoder(value: object) -> bool:
     """Whether an object is an encoder already: of a kind, with ``encode`` and ``pipe``."""
-    asked = (getattr(value, name, None) for name in ("encode", "pipe"))
-    return getattr(value, "kind", None) in KINDS and all(map(callable, asked))
+    methods = (getattr(value, name, None) for name in ("encode", "pipe"))
+    return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
 
-def _of_object(value: Any, kind: EncoderKind | None, options: Mapping[str, Any]) -> Encoder:
+def _open_object(value: Any, kind: EncoderKind | None, given: Mapping[str, Any]) -> Encoder:
     if is_encoder(value):
-        if options:
-            raise VocabtoolError(f"{_shown(options)}: for models to open, this is an open encoder")
+        if given:
+            raise VocabtoolError(f"{_flags(given)}: for models to open, this is an open encoder")
         if kind not in (None, value.kind):
             raise VocabtoolError(f"an encoder of kind {kind!r} is wanted, got {value.kind!r}")
         return cast(Encoder, value)
     if kind not in (None, "python"):
         raise VocabtoolError(f"kind {kind!r} wants a path or a name, got {type(value).__name__}")
-    _check_options("python", options)
-    return _of_callable(value, None, options)
+    _check_options("python", given)
+    return _open_callable(value, None, given)
 
 
-def _of_callable(
-    value: Any, maker: Callable[[], Any] | None, options: Mapping[str, Any]
+def _open_callable(
+    value: Any, maker: Callable[[], Any] | None, given: Mapping[str, Any]
 ) -> Encoder:
     if not callable(value):
         raise VocabtoolError(
             f"{type(value).__name__} is no encoder and cannot be called with texts; {FORMS}"
         )
-    return PythonEncoder(value, made_by=maker, **options)
+    return PythonEncoder(value, made_by=maker, **given)
 
 
-def _check_options(kind: EncoderKind, options: Mapping[str, Any]) -> None:
+def _check_options(kind: EncoderKind, given: Iterable[str]) -> None:
     """Refuse what would be ignored."""
-    for option in options:
+    for option in given:
         if option not in OPTIONS[kind]:
-            owners = " and ".join(PLAIN[other] for other in KINDS if option in OPTIONS[other])
+            owners = " and ".join(PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k])
             raise VocabtoolError(
-                f"{_shown([option])} is for {owners}; this is of kind {kind!r}: leave it out"
+                f"{_flags([option])} is for {owners}; this is of kind {kind!r}: leave it out"
             )
 
 
-def _shown(options: Mapping[str, Any] | list[str]) -> str:
+def _flags(options: Iterable[str]) -> str:
     return ", ".join(f"--{option.replace('_', '-')}" for option in options)
 
 
-def _told(model: str | Path, kind: EncoderKind | None) -> _Told:
+def _kind_and_path(model: str | Path, kind: EncoderKind | None) -> tuple[EncoderKind, str | Path]:
+    """What a model is, and its name without the prefix that says so."""
     prefix, _, rest = str(model).partition(":")
     for known in KINDS:
         if prefix == known and rest and kind in (None, known) and not Path(model).exists():
-            return _Told(known, rest)
+            return known, rest
     if kind is not None:
-        return _Told(kind, model)
+        return kind, model
     if isinstance(model, str) and hub_cache.is_handle(model):
-        return _Told("tensorflow", model)
+        return "tensorflow", model
     path = Path(model)
-    if path.is_dir() or path.is_file():
-        from vocabtool.encoders.recognising import kind_of  # knows every format of models
-
-        return _Told(kind_of(path), path)
+    if path.is_dir():
+        return _recognise_folder(path), path
+    if path.is_file():
+        return _recognise_file(path), path
     raise NotFound(f"{model}: no such file or folder. If it is a name, {FORMS}")
+
+
+def _recognise_folder(folder: Path) -> EncoderKind:
+    from vocabtool.encoders.sentence_transformers import MODEL_FILES
+    from vocabtool.formats.saved_model import graph_files
+
+    if graph_files.graphs_file_in(folder) is not None:
+        return "tensorflow"
+    if any((folder / name).is_file() for name in MODEL_FILES):
+        return "sentence-transformers"
+    raise UnknownFormat(
+        f"{folder}: not the folder of a model that makes vectors. {FORMS[0].upper()}{FORMS[1:]}",
+        (
+            f"tensorflow: none of {', '.join(graph_files.SAVED_MODELS)} in it",
+            f"sentence-transformers: neither {' nor '.join(MODEL_FILES)} in it",
+        ),
+    )
+
+
+def _recognise_file(file: Path) -> EncoderKind:
+    from vocabtool.formats import (  # every format of models
+        binary_vectors,
+        fasttext_bin,
+        numpy_array,
+        numpy_vectors,
+        registry,
+        text_vectors,
+    )
+    from vocabtool.formats.reader import Source
+    from vocabtool.formats.saved_model import graph_files
+    from vocabtool.formats.saved_model.model import GRAPH_FILE, OTHER_GRAPH
+
+    word_vectors = (numpy_vectors, text_vectors, binary_vectors, fasttext_bin)
+    vector_readers = [each.READER for each in word_vectors]
+    with reading(str(file)):
+        source = Source.open(file)
+        if source.head.startswith(numpy_array.MAGIC):
+            return "static"  # where its words are missing, opening says so
+        reader = registry.find(source)
+        if reader in vector_readers:
+            return "static"
+        if reader is GRAPH_FILE:
+            return "tensorflow"
+    tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
+    if reader is not OTHER_GRAPH:
+        what = f"it is read as {reader.format}, which makes no vectors"
+        raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {what}", tried)
+    try:
+        graph_files.read_graphs(file, file)
+    except UnknownFormat as error:
+        raise UnknownFormat(error.what, (*error.tried, *tried)) from error
+    return "tensorflow"

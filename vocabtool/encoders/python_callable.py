@@ -1,47 +1,55 @@
 """Any Python callable as an encoder: texts in, an array with a row for each out.
 
-Callables are found by ``python:module:attribute`` in ``python_names.py``.
+``python:package.module:attribute`` names one. Importing a module runs it: who names one trusts it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import inspect
+import sys
 from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from vocabtool.encoders.checked_vectors import checked_vectors
-from vocabtool.encoders.decoding import DECODED, decoded
-from vocabtool.encoders.encoder import EncoderKind, Texts, Vectors
-from vocabtool.encoders.inexact import Inexact
-from vocabtool.encoders.piping import Piping
-from vocabtool.errors import OperatorFailed, VocabtoolError
+from vocabtool.encoders.encoder import (
+    REPLACES_BYTES,
+    Encoder,
+    Texts,
+    Vectors,
+    check_max_batch,
+    check_vectors,
+    decode_texts,
+)
+from vocabtool.encoders.options import EncoderOptions
+from vocabtool.errors import NotFound, OperatorFailed, VocabtoolError
 from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256
 PROBE: Final = "How long is a vector?"
+WANTED: Final = "wanted python:package.module:attribute"
 SOURCE_ONLY: Final = (
     "the fingerprint covers the source code of {name}, not what it calls or reads: give "
     "fingerprint= (or the callable an attribute of that name) to tell versions apart"
 )
 
-EncodeTexts = Callable[[list[str]], Any]
 
-
-class PythonEncoder(Piping, Inexact):
+class PythonEncoder(Encoder):
     """Calls ``fn(texts)`` for an array of shape (n, dim), any kind of numbers.
 
     It may be called by several threads at once, so ``fn`` must bear that. It can be pickled where
     ``fn`` can. Texts come as ``str``; what is no UTF-8 in them as U+FFFD.
     """
 
-    kind: EncoderKind = "python"
+    kind = "python"
 
     def __init__(
         self,
-        fn: EncodeTexts,
+        fn: Callable[[list[str]], Any],
         dim: int | None = None,
         fingerprint: str | None = None,
         max_batch: int = MAX_BATCH,
@@ -58,43 +66,23 @@ class PythonEncoder(Piping, Inexact):
         """
         if not callable(fn):
             raise ValueError(f"wanted something to call, got {fn!r}")
-        if max_batch < 1 or (dim is not None and dim < 1):
-            raise ValueError(f"wanted max_batch and dim of at least 1, got {max_batch}, {dim}")
+        if dim is not None and dim < 1:
+            raise ValueError(f"wanted dim of at least 1, got {dim}")
         self._fn = fn
         self._name = _name_of(fn)
-        given = fingerprint if fingerprint is not None else getattr(fn, "fingerprint", None)
+        self.max_batch = check_max_batch(max_batch)
+        self.words = words
         source = made_by or fn
-        self._notes = (DECODED,) if given else (DECODED, SOURCE_ONLY.format(name=_name_of(source)))
-        told = str(given) if given else _source_fingerprint(source)
-        self._fingerprint = hashlib.sha256(f"vocabtool python 1\n{told}".encode()).hexdigest()
-        self._max_batch = max_batch
-        self._words = words
-        self._dim = dim or self._probed()
-
-    @property
-    def dim(self) -> int:
-        """Numbers in a vector."""
-        return self._dim
-
-    @property
-    def max_batch(self) -> int:
-        """Texts that the callable gets at once, at most."""
-        return self._max_batch
-
-    @property
-    def fingerprint(self) -> str:
-        """Hexadecimal sha256 of what was given, or of the callable's source code."""
-        return self._fingerprint
-
-    @property
-    def words(self) -> Words | None:
-        """As given."""
-        return self._words
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a person should know."""
-        return self._notes
+        given = fingerprint if fingerprint is not None else getattr(fn, "fingerprint", None)
+        self._notes = (REPLACES_BYTES,)
+        if not given:
+            self._notes += (SOURCE_ONLY.format(name=_name_of(source)),)
+        version = str(given) if given else _source_fingerprint(source)
+        self.fingerprint = hashlib.sha256(f"vocabtool python 1\n{version}".encode()).hexdigest()
+        self.options = EncoderOptions(
+            kind=self.kind, fingerprint=fingerprint, max_batch=self.max_batch
+        )
+        self.dim = dim or self._probe_dim()
 
     def encode(self, texts: Texts) -> Vectors:
         """The vector of each text: float32, shape (n, dim).
@@ -102,51 +90,84 @@ class PythonEncoder(Piping, Inexact):
         What the callable raises comes through. Raises :class:`VocabtoolError` for a result that is
         no matrix of finite numbers with a row for each text.
         """
-        given = decoded(texts)
+        decoded = decode_texts(texts)
         parts = [
-            self._called(given[start : start + self._max_batch], self._dim, start)
-            for start in range(0, len(given), self._max_batch)
+            self._call(decoded[start : start + self.max_batch], self.dim, start)
+            for start in range(0, len(decoded), self.max_batch)
         ]
-        return np.concatenate([np.zeros((0, self._dim), np.float32), *parts])
+        return np.concatenate([np.zeros((0, self.dim), np.float32), *parts])
 
-    def _probed(self) -> int:
-        """How long the vector of one text is."""
+    def _probe_dim(self) -> int:
         try:
-            return int(self._called([PROBE], None, 0).shape[1])
+            return int(self._call([PROBE], None, 0).shape[1])
         except (VocabtoolError, OSError, MemoryError):
             raise
         except Exception as error:  # a callable may raise anything: its user wants to know what
-            told = f"called with one text it raised {type(error).__name__}: {error}"
-            raise OperatorFailed(self._name, told) from error
+            what = f"called with one text it raised {type(error).__name__}: {error}"
+            raise OperatorFailed(self._name, what) from error
 
-    def _called(self, texts: list[str], dim: int | None, start: int) -> Vectors:
-        of = f"{self._name}, called with texts {start:,} to {start + len(texts) - 1:,}"
-        return checked_vectors(self._fn(texts), len(texts), dim, of)
+    def _call(self, texts: list[str], dim: int | None, start: int) -> Vectors:
+        source = f"{self._name}, called with texts {start:,} to {start + len(texts) - 1:,}"
+        return check_vectors(self._fn(texts), len(texts), dim, source)
 
 
-def _source_fingerprint(made_by: Callable[..., Any]) -> str:
+def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
+    """Import ``package.module:attribute``, from the current folder, too.
+
+    A class, or a function that can only be called without arguments, is called. Returns the value
+    and what made it, if anything did. The current folder stays at the end of ``sys.path``, where
+    what is imported later is looked for.
+    Raises :class:`NotFound` where nothing is called so; what the module itself raises.
+    """
+    module_name, colon, path = name.partition(":")
+    if not (module_name and colon and path):
+        raise VocabtoolError(f"python:{name}: {WANTED}")
+    module = _import(module_name)
+    try:
+        value: Any = reduce(getattr, path.split("."), module)
+    except AttributeError as error:
+        public = ", ".join(sorted(each for each in vars(module) if not each.startswith("_")))
+        raise NotFound(
+            f"python:{module_name}:{path}: no such attribute; the module has {public}"
+        ) from error
+    takes_nothing = inspect.isfunction(value) and not inspect.signature(value).parameters
+    if inspect.isclass(value) or takes_nothing:
+        return value(), value
+    return value, None
+
+
+def _import(module: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # something that the module itself wants
+        raise NotFound(f"python:{module}: no module {error.name!r}; {WANTED}") from error
+
+
+def _source_fingerprint(source: Callable[..., Any]) -> str:
     """Hexadecimal sha256 of module, qualified name and source code of a function or a class.
 
     Raises :class:`VocabtoolError` where these do not decide what it does: for what is made of other
     values (closures, methods, objects), and for what has no name or no source.
     """
-    name = _name_of(made_by)
-    plain = inspect.isclass(made_by) or (
-        inspect.isfunction(made_by)
-        and made_by.__closure__ is None
-        and "<" not in made_by.__qualname__
+    plain = inspect.isclass(source) or (
+        inspect.isfunction(source) and source.__closure__ is None and "<" not in source.__qualname__
     )
     try:
         if not plain:
             raise TypeError("it has no name of its own, or holds values that no source shows")
-        source = inspect.getsource(made_by)
+        code = inspect.getsource(source)
     except (OSError, TypeError) as error:
         raise VocabtoolError(
-            f"nothing tells {name} apart from another callable ({error}): "
+            f"nothing tells {_name_of(source)} apart from another callable ({error}): "
             "give --fingerprint (fingerprint=), a text that changes when its vectors do"
         ) from error
-    told = f"{made_by.__module__}\n{made_by.__qualname__}\n{source}"
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    named = f"{source.__module__}\n{source.__qualname__}\n{code}"
+    return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

@@ -1,11 +1,11 @@
 """Encoders of the sentence-transformers library, from a folder or the local cache, offline.
 
-What may be loaded without trust is in ``sentence_transformers_files.py``: no code of the model's
-own, no pickled weights. Nothing is downloaded.
+Without trust nothing is loaded that runs code of the model: no module of its own, no pickle.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,26 +15,35 @@ from typing import Any, Final
 
 import numpy as np
 
-from vocabtool.encoders.checked_vectors import checked_vectors
-from vocabtool.encoders.decoding import DECODED, decoded
-from vocabtool.encoders.encoder import EncoderKind, Texts, Vectors
-from vocabtool.encoders.inexact import Inexact
-from vocabtool.encoders.piping import Piping
-from vocabtool.encoders.sentence_transformers_files import (
-    check_files,
-    files_fingerprint,
-    folder_of,
+from vocabtool.encoders.encoder import (
+    REPLACES_BYTES,
+    Encoder,
+    Texts,
+    Vectors,
+    check_max_batch,
+    check_vectors,
+    decode_texts,
 )
-from vocabtool.errors import UnsupportedFormat, VocabtoolError
+from vocabtool.encoders.options import EncoderOptions
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.formats import json_parsing
 from vocabtool.system.native_import import load_triton
 from vocabtool.tokenization.words import Words
 
-MAX_BATCH: Final = 256  # texts that are sorted by length
+MAX_BATCH: Final = 256  # texts that are sorted by length, so that few are padded much
 PADDED: Final = 32  # texts that are padded to the same length: the library's own choice
-MISSING: Final = "sentence-transformers is not installed: pip install '.[sentence-transformers]'"
+MODULES: Final = "modules.json"
+MODEL_FILES: Final = (MODULES, "config_sentence_transformers.json")  # one of which a folder holds
+LIBRARY_MODULES: Final = "sentence_transformers."
+DEFAULT_OWNER: Final = "sentence-transformers"  # of names without one
+PICKLED: Final = frozenset((".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"))
+SAFE_WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")  # read before a pickle
+MAX_MODULES_BYTES: Final = 1 << 20
+INSTALL: Final = "is not installed: pip install '.[sentence-transformers]'"
+TRUST: Final = "--trust (in Python trust=True) does so"
 
 
-class SentenceTransformersEncoder(Piping, Inexact):
+class SentenceTransformersEncoder(Encoder):
     """A model of sentence-transformers. Threads take turns: its tokenizer bears but one.
 
     Vectors are what ``SentenceTransformer.encode`` gives, of unit length only where the model makes
@@ -42,17 +51,22 @@ class SentenceTransformersEncoder(Piping, Inexact):
     Pickled it is the folder's path. Open one with :meth:`open`.
     """
 
-    kind: EncoderKind = "sentence-transformers"
+    kind = "sentence-transformers"
 
-    def __init__(self, folder: Path, *, trust: bool, max_batch: int) -> None:
+    def __init__(self, folder: Path, options: EncoderOptions) -> None:
+        """Use :meth:`open`."""
         self._folder = folder
-        self._trust = trust
-        self._max_batch = max_batch
-        self._model = _load(folder, trust=trust)
-        self._dim = int(self._model.get_embedding_dimension())
         self._lock = Lock()
-        self._words, note = _words_of(folder)
-        self._notes = (DECODED, *note)
+        self.options = options
+        self.max_batch = options.max_batch or MAX_BATCH
+        self._model = _load(folder, trust=options.trust)
+        self.dim = int(self._model.get_embedding_dimension())
+        self._notes = (REPLACES_BYTES,)
+        try:
+            self.words = Words.of(folder)
+        except VocabtoolError as error:
+            self.words = None
+            self._notes += (f"its words are not known: {error}",)
 
     @classmethod
     def open(
@@ -64,64 +78,53 @@ class SentenceTransformersEncoder(Piping, Inexact):
         Raises :class:`NotFound`, :class:`UnsupportedFormat` where trust is needed or the library is
         missing, :class:`VocabtoolError` where the model cannot be loaded.
         """
-        if max_batch < 1:
-            raise ValueError(f"wanted max_batch of at least 1, got {max_batch}")
-        folder = folder_of(model)
+        check_max_batch(max_batch)
+        folder = _find_folder(model)
         if not trust:
-            check_files(folder)
-        return cls(folder, trust=trust, max_batch=max_batch)
-
-    @property
-    def dim(self) -> int:
-        """Numbers in a vector."""
-        return self._dim
-
-    @property
-    def max_batch(self) -> int:
-        """Texts that are sorted by length, so that few are padded much."""
-        return self._max_batch
+            _check_files(folder)
+        return cls(folder, EncoderOptions(kind=cls.kind, trust=trust, max_batch=max_batch))
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal sha256 of the folder's files; reads them all."""
-        return files_fingerprint(self._folder)
+        """Hexadecimal sha256 of names and contents of the folder's files; reads them all.
 
-    @property
-    def words(self) -> Words | None:
-        """The words of its tokenizer; ``None`` where its files do not tell."""
-        return self._words
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a person should know."""
-        return self._notes
+        Without hidden files and Markdown.
+        """
+        digest = hashlib.sha256(b"vocabtool sentence-transformers 1\n")
+        for file in sorted(_visible_files(self._folder)):
+            if file.suffix.lower() == ".md":
+                continue
+            with reading(str(file)), file.open("rb") as opened:
+                content = hashlib.file_digest(opened, "sha256").hexdigest()
+            name = file.relative_to(self._folder).as_posix()
+            digest.update(f"{name}\n{content}\n".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
         """The vector of each text: float32, shape (n, dim).
 
         Raises :class:`VocabtoolError` where the model gives no matrix of finite numbers.
         """
-        given = decoded(texts)
-        parts = [
-            self._encoded(given[start : start + self._max_batch])
-            for start in range(0, len(given), self._max_batch)
-        ]
-        return np.concatenate([np.zeros((0, self._dim), np.float32), *parts])
+        decoded = decode_texts(texts)
+        parts = [np.zeros((0, self.dim), np.float32)]
+        for start in range(0, len(decoded), self.max_batch):
+            batch = decoded[start : start + self.max_batch]
+            with self._lock:
+                answer = self._model.encode(
+                    batch, batch_size=PADDED, show_progress_bar=False, convert_to_numpy=True
+                )
+            parts.append(check_vectors(answer, len(batch), self.dim, str(self._folder)))
+        return np.concatenate(parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The folder: it is loaded again."""
-        return _opened_again, (self._folder, self._trust, self._max_batch)
-
-    def _encoded(self, texts: list[str]) -> Vectors:
-        with self._lock:
-            found = self._model.encode(
-                texts, batch_size=PADDED, show_progress_bar=False, convert_to_numpy=True
-            )
-        return checked_vectors(found, len(texts), self._dim, str(self._folder))
+        return _open_again, (self._folder, self.options)
 
 
-def _opened_again(folder: Path, trust: bool, max_batch: int) -> SentenceTransformersEncoder:
-    return SentenceTransformersEncoder.open(folder, trust=trust, max_batch=max_batch)
+def _open_again(folder: Path, options: EncoderOptions) -> SentenceTransformersEncoder:
+    return SentenceTransformersEncoder.open(
+        folder, trust=options.trust, max_batch=options.max_batch or MAX_BATCH
+    )
 
 
 def _load(folder: Path, *, trust: bool) -> Any:
@@ -129,7 +132,7 @@ def _load(folder: Path, *, trust: bool) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except ModuleNotFoundError as error:
-        raise UnsupportedFormat(MISSING) from error
+        raise UnsupportedFormat(f"sentence-transformers {INSTALL}") from error
     try:
         with _no_progress_bar():
             return SentenceTransformer(
@@ -146,22 +149,79 @@ def _load(folder: Path, *, trust: bool) -> Any:
 
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
-    """A library that draws on the terminal of others is asked not to."""
     from transformers.utils import logging as transformers_logging
 
     logging: Any = transformers_logging  # without types
-
-    drawn = logging.is_progress_bar_enabled()
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if drawn:
+        if enabled:
             logging.enable_progress_bar()
 
 
-def _words_of(folder: Path) -> tuple[Words | None, tuple[str, ...]]:
+def _find_folder(model: str | Path) -> Path:
+    """The folder itself, or that of a name in the local cache. Raises :class:`NotFound`."""
+    folder = Path(model)
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise NotFound(f"{folder}: wanted a folder with {MODULES}, it is a file")
     try:
-        return Words.of(folder), ()
-    except VocabtoolError as error:
-        return None, (f"its words are not told: {error}",)
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+    except ModuleNotFoundError as error:
+        raise UnsupportedFormat(f"huggingface-hub {INSTALL}") from error
+    name = str(model)
+    tried = [name] if "/" in name else [f"{DEFAULT_OWNER}/{name}", name]
+    for candidate in tried:
+        try:
+            return Path(snapshot_download(candidate, local_files_only=True))
+        except (LocalEntryNotFoundError, HFValidationError):
+            continue
+    raise NotFound(
+        f"{name}: no such folder, and {' or '.join(tried)} is not in the local cache. "
+        f"To download it: hf download {tried[0]}"
+    )
+
+
+def _check_files(folder: Path) -> None:
+    """Raise :class:`UnsupportedFormat` for a folder that only trust may load.
+
+    That is one with modules that are not the library's own, and with weights that are pickled
+    where no safetensors are beside them: unpickling runs what the file says.
+    """
+    for module in _modules(folder):
+        if not module.startswith(LIBRARY_MODULES) or ".." in module:
+            raise UnsupportedFormat(
+                f"it brings a module of its own, {module!r}, whose code would be run: {TRUST}",
+                file=str(folder / MODULES),
+            )
+    for file in _visible_files(folder):
+        safe = (file.parent / name for name in SAFE_WEIGHTS)
+        if file.suffix in PICKLED and not any(each.is_file() for each in safe):
+            raise UnsupportedFormat(
+                "pickled weights, and no safetensors beside them; unpickling can run anything. "
+                f"Save the model with safe_serialization=True, or trust it: {TRUST}",
+                file=str(file),
+            )
+
+
+def _modules(folder: Path) -> list[str]:
+    """The classes of its modules. Raises :class:`InvalidFile`."""
+    file = folder / MODULES
+    if not file.is_file():
+        return []
+    with reading(str(file)), file.open("rb") as opened:
+        modules: Any = json_parsing.parse(opened.read(MAX_MODULES_BYTES))
+        if not isinstance(modules, list) or not all(isinstance(each, dict) for each in modules):
+            raise InvalidFile("wanted a list of objects")
+        return [str(each.get("type")) for each in modules]
+
+
+def _visible_files(folder: Path) -> Iterator[Path]:
+    for file in folder.rglob("*"):
+        inside = file.relative_to(folder).parts
+        if not any(part.startswith(".") for part in inside) and file.is_file():
+            yield file

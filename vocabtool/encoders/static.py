@@ -1,32 +1,30 @@
 """Static encoders: the weighted mean of the vectors of a text's words, from a file of such vectors.
 
-Reading those files is in ``static_vectors.py``. How texts become words without a rule named is in
-``static_rules.py``, weights and their file in ``static_weights.py``, fitting them in
-``static_fitting.py``, the mean itself in ``static_means.py``.
+Reading the formats of those files is in ``formats/word_vectors.py``, weights and means are in
+``word_weights.py``.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from vocabtool.encoders.encoder import EncoderKind, Texts, Vectors
-from vocabtool.encoders.inexact import Inexact
-from vocabtool.encoders.piping import Piping
-from vocabtool.encoders.static_fitting import MOST_TEXTS, Fit
-from vocabtool.encoders.static_lookup import RowLookup
-from vocabtool.encoders.static_means import Means
-from vocabtool.encoders.static_rules import guessed_rule
-from vocabtool.encoders.static_vectors import MappedVectors
-from vocabtool.encoders.static_weights import WEIGHTINGS, FittedWeights, Weighting
-from vocabtool.errors import VocabtoolError
+from vocabtool.encoders.choices import WEIGHTINGS, Weighting
+from vocabtool.encoders.encoder import Encoder, Texts, Vectors, check_max_batch
+from vocabtool.encoders.options import EncoderOptions
+from vocabtool.encoders.word_weights import MAX_TEXTS, FittedWeights, KnownRows, Means, fit_weights
+from vocabtool.errors import NotFound, VocabtoolError, reading
+from vocabtool.formats.word_vectors import WordVectors
 from vocabtool.tokenization.text_arrays import texts_array
 from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,35 +32,48 @@ if TYPE_CHECKING:
 MAX_BATCH: Final = 1_024
 # Rare words tell texts apart: idf finds more than sif and none on each collection measured, with
 # and without the component (benchmarks/word_weights.py).
-WEIGHTS: Final[Weighting] = "idf"
+DEFAULT_WEIGHTS: Final[Weighting] = "idf"
+
+MIN_CAPITALS: Final = 0.01  # of the entries; fewer are names of markers such as <UNK>
+MARKS: Final = (b",", b".")
+CASED_WITH_MARKS: Final = r"regex:[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]"
+CASED: Final = r"regex:[^\s!-/:-@\[-`{-~]+"
+
+CACHE: Final = "VOCABTOOL_CACHE"
+CACHE_HOME: Final = "XDG_CACHE_HOME"  # XDG Base Directory Specification
+NEEDED: Final = "the vectors have to be converted once"
+NAME_ONE: Final = f"name a folder for that in ${CACHE}"
+HASHED_BYTES: Final = 1 << 24  # of the matrix at a time
 
 
-class Options(NamedTuple):
-    """How words become a vector. ``notes``: what was chosen where nobody said."""
-
-    rule: str
-    weights: Weighting
-    remove_component: bool
-    fitted: FittedWeights | None
-    max_batch: int
-    notes: tuple[str, ...] = ()
-
-
-class StaticEncoder(Piping, Inexact):
+class StaticEncoder(Encoder):
     """Weighted means of word vectors, of unit length. Safe for several threads; can be pickled.
 
     A text without a known word gets the zero vector, exactly; so does one of whose mean nothing is
     left when the component is taken out. Open one with :meth:`open`.
     """
 
-    kind: EncoderKind = "static"
+    kind = "static"
+    words: Words
 
-    def __init__(self, vectors: MappedVectors, options: Options) -> None:
+    def __init__(
+        self,
+        vectors: VectorFile,
+        options: EncoderOptions,
+        fitted: FittedWeights | None,
+        notes: tuple[str, ...] = (),
+        words: Words | None = None,
+    ) -> None:
+        """Use :meth:`open`. ``words``: of the file by the rule, where they are known already."""
+        self._fitted = fitted
         self._vectors = vectors
-        self._options = options
-        self._words = Words.of(vectors.words, rule=options.rule)
-        self._lookup = RowLookup(self._words)
-        self._means = self._of_fitted()
+        self._chosen = notes
+        self._notes = (*notes, *vectors.notes)
+        self.options = replace(options, fitted=fitted)
+        self.dim = int(vectors.matrix.shape[1])
+        self.max_batch = options.max_batch or MAX_BATCH
+        self.words = words or Words.of(vectors.words, rule=options.rule)
+        self._means = self._weighted_means()
 
     @classmethod
     def open(
@@ -72,7 +83,7 @@ class StaticEncoder(Piping, Inexact):
         rule: str | None = None,
         weights: Weighting | None = None,
         remove_component: bool | None = None,
-        fitted: FittedWeights | None = None,
+        fitted: FittedWeights | str | Path | None = None,
         max_batch: int = MAX_BATCH,
     ) -> StaticEncoder:
         """Open a file of word vectors, as :meth:`WordVectors.open` does, memory-mapped.
@@ -80,32 +91,32 @@ class StaticEncoder(Piping, Inexact):
         A file that holds no plain matrix of float32 is converted once, into the user's cache
         (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; ``notes``
         say), unless :meth:`WordVectors.matrix` made one beside it.
-        ``rule``: how texts become words (see ``words/named.py``); without, the entries tell.
+        ``rule``: how texts become words (see ``Words.of``); without, the entries decide.
         ``weights``: ``idf`` unless said; ``remove_component``: take out the first component of the
         corpus. Both need :meth:`fit`, or ``fitted``, which then says what they are.
         Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument.
         """
         if weights not in (None, *WEIGHTINGS):
             raise ValueError(f"weights {weights!r}, wanted one of {', '.join(WEIGHTINGS)}")
-        if max_batch < 1:
-            raise ValueError(f"wanted max_batch of at least 1, got {max_batch}")
+        check_max_batch(max_batch)
+        if isinstance(fitted, str | Path):
+            fitted = FittedWeights.read(fitted)
         if fitted is not None:
-            _check_asked(fitted, weights, remove_component)
+            _check_wanted(fitted, weights, remove_component)
             weights, remove_component = fitted.weights, fitted.component is not None
-        vectors = MappedVectors(path)
+        vectors = VectorFile(path)
         notes: tuple[str, ...] = ()
         if rule is None:
-            rule, reason = guessed_rule(vectors.words)
+            rule, reason = guess_rule(vectors.words)
             notes = (f"no rule was named: {rule} is taken, for {reason}",)
-        options = Options(
-            rule, weights or WEIGHTS, bool(remove_component), fitted, max_batch, notes
+        options = EncoderOptions(
+            kind=cls.kind,
+            rule=rule,
+            weights=weights or DEFAULT_WEIGHTS,
+            remove_component=bool(remove_component),
+            max_batch=max_batch,
         )
-        return cls(vectors, options)
-
-    @property
-    def dim(self) -> int:
-        """Numbers in a vector."""
-        return int(self._vectors.matrix.shape[1])
+        return cls(vectors, options, fitted, notes)
 
     @property
     def vectors_fingerprint(self) -> str:
@@ -113,48 +124,27 @@ class StaticEncoder(Piping, Inexact):
         return self._vectors.fingerprint
 
     @property
-    def max_batch(self) -> int:
-        """Texts that are worked on at once."""
-        return self._options.max_batch
-
-    @property
-    def words(self) -> Words:
-        """The words of the file, found by the rule."""
-        return self._words
-
-    @property
-    def rule(self) -> str:
-        """How texts become words, by its name (see ``words/named.py``)."""
-        return self._options.rule
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was chosen, and where the matrix is."""
-        return (*self._options.notes, *self._vectors.notes)
-
-    @property
     def fitted(self) -> FittedWeights | None:
         """The weights and the component, where there are any."""
-        return self._options.fitted
+        return self._fitted
 
     @property
     def needs_fit(self) -> bool:
         """Whether weights or a component are asked for that were not fitted yet."""
-        options = self._options
-        return options.fitted is None and (options.weights != "none" or options.remove_component)
+        return self._fitted is None and self._is_weighted
 
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal sha256 of words, matrix, rule, weights and component; reads the matrix."""
-        options = self._options
-        fitted = options.fitted.fingerprint if options.fitted is not None else "not fitted"
-        told = (
+        options = self.options
+        fitted = self._fitted.fingerprint if self._fitted is not None else "not fitted"
+        parts = (
             "vocabtool static 1",
             self._vectors.fingerprint,
-            self._words.fingerprint,
+            self.words.fingerprint,
             f"{options.weights} {options.remove_component} {fitted}",
         )
-        return hashlib.sha256("\n".join(told).encode()).hexdigest()
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
         """The vector of each text: float32, shape (n, dim), unit length or zero.
@@ -164,33 +154,37 @@ class StaticEncoder(Piping, Inexact):
         """
         if self.needs_fit:
             raise VocabtoolError(
-                f"{self._vectors.file}: weights ({self._options.weights}) and component are fitted "
+                f"{self._vectors.file}: weights ({self.options.weights}) and component are fitted "
                 "on a sample of the corpus first: encoder.fit(texts) gives an encoder to use"
             )
         array = texts_array(texts)
         starts = range(0, max(len(array), 1), self.max_batch)
-        parts = [self._unit(array.slice(start, self.max_batch)) for start in starts]
+        parts = [
+            self._means.unit(self._known_rows(array.slice(start, self.max_batch)))
+            for start in starts
+        ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def fit(self, texts: Iterable[str | bytes], *, most: int = MOST_TEXTS) -> StaticEncoder:
+    def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
         """An encoder with weights and component of a sample: the first ``most`` of ``texts``.
 
         One pass, in 4 bytes for each word of the sample; the same texts give the same bits. Where
         nothing is to be fitted it is the encoder itself.
         Raises :class:`VocabtoolError` where none of them holds a known word.
         """
-        options = self._options
-        if options.weights == "none" and not options.remove_component:
+        if not self._is_weighted:
             return self
-        fit = Fit(
+        fitted = fit_weights(
+            texts,
+            self._known_rows,
             self._vectors.matrix,
-            self._lookup,
-            options.weights,
-            options.remove_component,
-            self._vectors.fingerprint,
-            self._words.fingerprint,
+            weights=self.options.weights or DEFAULT_WEIGHTS,
+            remove_component=bool(self.options.remove_component),
+            vectors=self._vectors.fingerprint,
+            rule=self.words.fingerprint,
+            most=most,
         )
-        return StaticEncoder(self._vectors, options._replace(fitted=fit.on(texts, most)))
+        return self.with_weights(fitted)
 
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
         """An encoder with weights that were fitted before.
@@ -198,41 +192,161 @@ class StaticEncoder(Piping, Inexact):
         Raises :class:`VocabtoolError` where other ones are asked for here, and where they were
         fitted with other vectors or another rule.
         """
-        options = self._options
-        _check_asked(fitted, options.weights, options.remove_component)
-        return StaticEncoder(self._vectors, options._replace(fitted=fitted))
+        _check_wanted(fitted, self.options.weights, self.options.remove_component)
+        return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 
-    def __reduce__(self) -> tuple[type[StaticEncoder], tuple[MappedVectors, Options]]:
-        """Without what is remembered: it changes no answer."""
-        return StaticEncoder, (self._vectors, self._options)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The file and the options."""
+        return StaticEncoder, (self._vectors, self.options, self._fitted, self._chosen)
 
-    def _unit(self, texts: pa.StringArray) -> Vectors:
-        return self._means.unit(self._lookup.rows(texts))
+    @property
+    def _is_weighted(self) -> bool:
+        return self.options.weights != "none" or bool(self.options.remove_component)
 
-    def _of_fitted(self) -> Means:
-        matrix, fitted = self._vectors.matrix, self._options.fitted
+    def _known_rows(self, texts: pa.StringArray) -> KnownRows:
+        """The rows of the known words of each text; of a tokenizer's words, those of the pieces."""
+        judged = self.words.look_up(texts)
+        if judged.spelled is None:
+            rows, offsets = judged.positions[judged.codes], judged.offsets
+        else:
+            pieces, known, starts = judged.spelled
+            entries = self.words.vocabulary.positions
+            pairs = zip(pieces, known, strict=True)
+            positions = [entries.get(piece, -1) if is_known else -1 for piece, is_known in pairs]
+            counts = np.diff(starts)[judged.codes]
+            ends = np.cumsum(counts)
+            first = np.repeat(starts[judged.codes] - (ends - counts), counts)
+            rows = np.array(positions, np.int64)[first + np.arange(len(first))]
+            offsets = np.append(0, ends)[judged.offsets]
+        kept = rows >= 0
+        before = np.append(0, np.cumsum(kept)).astype(np.int64)
+        return KnownRows(rows[kept].astype(np.int32), before[offsets])
+
+    def _weighted_means(self) -> Means:
+        fitted = self._fitted
         if fitted is None:
-            return Means(matrix)
+            return Means(self._vectors.matrix)
         if fitted.vectors != self._vectors.fingerprint:
             raise VocabtoolError(
                 f"{self._vectors.file}: the weights were fitted with other word vectors "
                 f"({fitted.vectors[:12]}, these are {self._vectors.fingerprint[:12]}): fit anew"
             )
-        if fitted.rule != self._words.fingerprint:
+        if fitted.rule != self.words.fingerprint:
             raise VocabtoolError(
-                f"the weights were fitted with another rule than {self._options.rule!r}: name the "
+                f"the weights were fitted with another rule than {self.options.rule!r}: name the "
                 "rule that was used then, or fit anew"
             )
-        fitted.check(*matrix.shape)
-        return Means(matrix, fitted.of_rows(len(matrix)), fitted.component)
+        return fitted.means(self._vectors.matrix)
 
 
-def _check_asked(
+def _check_wanted(
     fitted: FittedWeights, weights: Weighting | None, remove_component: bool | None
 ) -> None:
     """Refuse options that contradict what was fitted."""
     if weights not in (None, fitted.weights):
         raise VocabtoolError(f"weights {weights!r} are wanted, {fitted.weights!r} were fitted")
     if remove_component is not None and remove_component != (fitted.component is not None):
-        held = "without" if fitted.component is None else "with"
-        raise VocabtoolError(f"remove_component={remove_component}, but the fit is {held} one")
+        part = "without" if fitted.component is None else "with"
+        raise VocabtoolError(f"remove_component={remove_component}, but the fit is {part} one")
+
+
+def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
+    """The rule by which texts become words that fits the entries best, and the reason.
+
+    Files of word vectors do not say how their texts were cut. Entries with capitals want texts as
+    they are; entries that are punctuation marks want marks as words.
+    """
+    import pyarrow.compute as pc
+
+    has_capitals = False
+    if len(vocabulary):
+        entries = vocabulary.to_arrow().column("token")
+        share = np.mean(pc.match_substring_regex(entries, "[A-Z]").to_numpy())
+        has_capitals = bool(share > MIN_CAPITALS)
+    has_marks = all(mark in vocabulary for mark in MARKS)
+    reason = (
+        f"entries have {'capitals' if has_capitals else 'no capitals'}, "
+        f"{'punctuation marks' if has_marks else 'no punctuation marks'} are entries"
+    )
+    if has_capitals:
+        return CASED_WITH_MARKS if has_marks else CASED, reason
+    return "ptb" if has_marks else "keras", reason
+
+
+class VectorFile:
+    """Words and their vectors, memory-mapped. Pickled it is a path: the file is opened again.
+
+    ``words``: a word's position is its row. ``matrix``: float32, shape (words, dim), read-only.
+    ``notes``: where the matrix is, if it was converted just now.
+    """
+
+    def __init__(self, file: str | Path) -> None:
+        """Raises what :meth:`WordVectors.open` and :meth:`WordVectors.matrix` raise."""
+        self.file = Path(file)
+        with reading(str(self.file)):
+            facts = self.file.stat()
+        vectors = WordVectors.open(self.file)
+        self.words = vectors.words
+        # What a fingerprint that was computed before is good for.
+        self._state = (facts.st_size, facts.st_mtime_ns, self.words.fingerprint)
+        folder = _folder_for(vectors, self.file)
+        converted = vectors.matrix_file(folder)
+        is_new = converted is not None and not converted.exists()
+        self.matrix: Vectors = np.asarray(vectors.matrix(folder))
+        note = f"the vectors were converted once, to {converted}, which can be deleted"
+        self.notes = (note,) if is_new else ()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hexadecimal sha256 of words and vectors, whatever file they lie in; reads all."""
+        digest = hashlib.sha256(f"vocabtool vectors 1 {self.matrix.shape}\n".encode())
+        digest.update(self.words.fingerprint.encode())
+        step = max(HASHED_BYTES // (4 * self.matrix.shape[1]), 1)
+        for start in range(0, len(self.matrix), step):
+            digest.update(self.matrix[start : start + step].astype("<f4", copy=False).data)
+        return digest.hexdigest()
+
+    def __reduce__(self) -> tuple[Callable[..., VectorFile], tuple[Any, ...]]:
+        """The path, and the fingerprint, if it is known: it holds while the file is the same."""
+        return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
+
+    def reuse_fingerprint(self, state: tuple[int, int, str], fingerprint: str) -> None:
+        """Take a fingerprint that was computed before, if the file is as it was then."""
+        if self._state == state:
+            self.fingerprint = fingerprint
+
+
+def _open_again(file: Path, state: tuple[int, int, str], fingerprint: str | None) -> VectorFile:
+    vectors = VectorFile(file)
+    if fingerprint is not None:
+        vectors.reuse_fingerprint(state, fingerprint)
+    return vectors
+
+
+def _folder_for(vectors: WordVectors, file: Path) -> Path | None:
+    """Where a converted matrix lies, or will; ``None``: beside the file, where one is already."""
+    beside = vectors.matrix_file()
+    if beside is None or beside.exists():
+        return None
+    # Files of other folders may have the same name, size and time; so may a file put in its place.
+    facts = file.stat()
+    key = f"{os.fspath(file.resolve())} {facts.st_ino} {facts.st_ctime_ns}"
+    folder = _cache() / "vectors" / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = error.strerror or error
+        raise NotFound(f"{folder}: cannot be made ({what}), and {NEEDED}: {NAME_ONE}") from error
+    return folder
+
+
+def _cache() -> Path:
+    if named := os.environ.get(CACHE):
+        return Path(named).absolute()
+    home = os.environ.get(CACHE_HOME, "")
+    if Path(home).is_absolute():  # others are to be ignored
+        return Path(home) / "vocabtool"
+    try:
+        return Path.home() / ".cache" / "vocabtool"
+    except RuntimeError as error:
+        raise NotFound(f"there is no home folder, and {NEEDED}: {NAME_ONE}") from error

@@ -1,1 +1,5 @@
-"""How good an index is, by judged queries and by itself, and what its keyword leg should weigh."""
+"""How well an index finds: metrics, every fusion side by side, the weight of the keyword leg.
+
+Not here: searching itself (``search/``), tables for people (``reports/``). Begin with
+``compare.py``.
+"""

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.text_vectors import HEADER, Listed
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
@@ -53,9 +53,9 @@ def recognise(source: Source) -> str | None:
     return None if NOT_TEXT.search(source.head) else "text follows its header line"
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The words, in the order of the file."""
-    return Found((list_words(source).words,))
+    return ReadResult((list_words(source).words,))
 
 
 def list_words(source: Source) -> Listed:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from vocabtool.errors import UnknownFormat
-from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.vocabulary_files import FileFormat
 from vocabtool.formats.vocabulary_files import read as read_written
 from vocabtool.vocabulary import Place
@@ -28,7 +28,7 @@ def recognise(source: Source) -> str | None:
     return None if _format(source) else "does not begin as JSON, CSV or Parquet of extract -o"
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The vocabulary as it was written, this file the first of its places.
 
     Raises :class:`InvalidFile` where the file was changed or cut off, :class:`UnknownFormat` for a
@@ -39,7 +39,7 @@ def read(source: Source) -> Found:
         raise UnknownFormat(f"{source.name}: a Parquet file that vocabtool did not write")
     vocabulary = read_written(source.file, written)
     place = Place(source.name, "written by vocabtool extract")
-    return Found((replace(vocabulary, places=(place, *vocabulary.places)),))
+    return ReadResult((replace(vocabulary, places=(place, *vocabulary.places)),))
 
 
 def _format(source: Source) -> FileFormat | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from vocabtool.errors import NoVocabulary
-from vocabtool.formats.detect import open_model
+from vocabtool.formats import registry
 from vocabtool.formats.model import Model
 from vocabtool.vocabulary import Vocabulary
 
@@ -32,7 +32,7 @@ def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
     run. Raises :class:`VocabtoolError`; what could be read only in part is told by
     :func:`inspect`.
     """
-    return open_model(model).vocabularies
+    return inspect(model).vocabularies
 
 
 def inspect(model: str | Path, *, small: bool = False) -> Model:
@@ -40,7 +40,8 @@ def inspect(model: str | Path, *, small: bool = False) -> Model:
 
     ``small``: take unlinked string constants of fewer than ten entries for vocabularies too.
     """
-    return open_model(model, small=small)
+    path, result = registry.read(model)
+    return result.model(path, small=small)
 
 
 def extract(model: str | Path, name: str | None = None) -> Vocabulary:
@@ -50,7 +51,7 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     failing that the largest list of another kind, but never stop words.
     Raises :class:`NoVocabulary` where there is none, or none of that name.
     """
-    return choose(open_model(model, small=name is not None), name)
+    return choose(inspect(model, small=name is not None), name)
 
 
 def pick(spec: str | Path) -> Picked:
@@ -58,7 +59,14 @@ def pick(spec: str | Path) -> Picked:
 
     Raises what :func:`extract` raises.
     """
-    return _picked(spec) if isinstance(spec, Path) else _picked(*split_name(spec))
+    path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
+    model = inspect(path, small=name is not None)
+    vocabulary, among = choose(model, name), len(model.vocabularies)
+    notes = [f"{path}: incomplete: {warning}" for warning in model.warnings]
+    if name is None and among > 1:
+        taken = f"took {vocabulary.name}, one of {among} vocabularies"
+        notes.append(f"{path}: {taken}: {path}{MARK}NAME takes another")
+    return Picked(vocabulary, tuple(notes))
 
 
 def split_name(model: str) -> tuple[str, str | None]:
@@ -76,33 +84,18 @@ def split_name(model: str) -> tuple[str, str | None]:
     return model, None
 
 
-def _picked(path: str | Path, name: str | None = None) -> Picked:
-    model = open_model(path, small=name is not None)
-    vocabulary, among = choose(model, name), len(model.vocabularies)
-    notes = [f"{path}: incomplete: {warning}" for warning in model.warnings]
-    if name is None and among > 1:
-        taken = f"took {vocabulary.name}, one of {among} vocabularies"
-        notes.append(f"{path}: {taken}: {path}{MARK}NAME takes another")
-    return Picked(vocabulary, tuple(notes))
-
-
 def choose(model: Model, name: str | None = None) -> Vocabulary:
     """The vocabulary that :func:`extract` takes from what was found."""
-    if name is None:
-        texts = [v for v in model.vocabularies if _may_be_meant(v)]
-        if texts:
-            return min(texts, key=lambda v: (not v.linked, v.kind != "constant", -len(v)))
+    if name is not None:
+        named = next((found for found in model.vocabularies if found.name == name), None)
+        if named is None:
+            raise NoVocabulary(_no_such_name(model, name))
+        return named
+    texts = [v for v in model.vocabularies if v.entry_type == "text" and len(v)]
+    texts = [v for v in texts if v.kind != "stop words"]
+    if not texts:
         raise NoVocabulary(_none_found(model))
-    for vocabulary in model.vocabularies:
-        if vocabulary.name == name:
-            return vocabulary
-    raise NoVocabulary(_no_such_name(model, name))
-
-
-def _may_be_meant(vocabulary: Vocabulary) -> bool:
-    """Whether a vocabulary that nobody named holds words that a model may know."""
-    is_text = vocabulary.entry_type == "text" and len(vocabulary) > 0
-    return is_text and vocabulary.kind != "stop words"
+    return min(texts, key=lambda v: (not v.linked, v.kind != "constant", -len(v)))
 
 
 def _no_such_name(model: Model, name: str) -> str:

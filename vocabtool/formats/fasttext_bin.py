@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.mapped import mapped
-from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
@@ -50,7 +50,7 @@ def recognise(source: Source) -> str | None:
     return None
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The words as one vocabulary, the labels, if there are any, as another.
 
     Raises :class:`InvalidFile` where the dictionary breaks off or breaks its own rules,
@@ -68,7 +68,7 @@ def read(source: Source) -> Found:
     if len(labels):
         note = ("what a text may be classified as, not words of a text",)
         found.append(Vocabulary("labels", "list", labels, places=places, notes=note))
-    return Found(tuple(found), warnings=warning)
+    return ReadResult(tuple(found), warnings=warning)
 
 
 def _head(buffer: Buffer) -> _Head:

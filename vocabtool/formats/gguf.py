@@ -19,7 +19,7 @@ import numpy as np
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.mapped import mapped
 from vocabtool.formats.model import PassedOver
-from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
@@ -241,7 +241,7 @@ def recognise(source: Source) -> str | None:
     return None if source.head.startswith(MAGIC) else "does not begin with 'GGUF'"
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The tokens of a GGUF file; other lists of strings in its header are passed over."""
     header = _Header(mapped(source.file))
     warnings: list[str] = []
@@ -251,7 +251,7 @@ def read(source: Source) -> Found:
         vocabularies = (_vocabulary(header, header.strings(tokens), source.name, warnings),)
     elif tokens is not None:
         raise InvalidFile(f"{TOKENS.decode()} is not a list of strings")
-    return Found(vocabularies, tuple(_passed_over(header, source.name)), tuple(warnings))
+    return ReadResult((*vocabularies, *_passed_over(header, source.name)), tuple(warnings))
 
 
 def _vocabulary(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_values
-from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, in_id_order
 
@@ -89,9 +89,9 @@ def recognise(document: object) -> str | None:
     return None
 
 
-def read(document: Any, source: Source) -> Found:
+def read(document: Any, source: Source) -> ReadResult:
     """Read a tokenizer. Raises :class:`InvalidFile` where it contradicts the format."""
-    return Found((vocabulary(document, source.name),))
+    return ReadResult((vocabulary(document, source.name),))
 
 
 def vocabulary(document: Any, name: str) -> Vocabulary:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat, refuse_pointer
 from vocabtool.formats import json_values, text_file
 from vocabtool.formats.markers import guess_marker
-from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order
 
 MERGES: Final = "merges.txt"
@@ -76,7 +76,7 @@ def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> 
     return bool(apart and len(values) < MOST_SETTINGS and 2 * joined >= len(values))
 
 
-def read(document: Any, source: Source) -> Found:
+def read(document: Any, source: Source) -> ReadResult:
     """Read an object of ids. Raises :class:`InvalidFile` for half a surrogate pair in a key."""
     ids = json_values.ids(document, "the id")
     stored, first_id, uneven = in_id_order(json_values.strings(document, "key"), ids)
@@ -91,7 +91,7 @@ def read(document: Any, source: Source) -> Found:
         notes=tuple(_notes(merges, ids, source.file)),
         marker=guess_marker(stored),
     )
-    return Found((vocabulary,), warnings=(merges.warning,) if merges and merges.warning else ())
+    return ReadResult((vocabulary,), (merges.warning,) if merges and merges.warning else ())
 
 
 READER: Final = JsonReader("JSON object of ids (Hugging Face vocab.json)", recognise, read)

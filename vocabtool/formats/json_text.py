@@ -7,6 +7,7 @@ itself: so many write what Keras' ``Tokenizer.to_json()`` returns. It is parsed 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from vocabtool.formats import (
     tiktoken_ranks,
 )
 from vocabtool.formats.json_parsing import MAX_FILE, parse, parse_text
-from vocabtool.formats.reader import Found, JsonReader, Reader, Source
+from vocabtool.formats.reader import JsonReader, Reader, ReadResult, Source
 
 READERS: Final[tuple[JsonReader, ...]] = (
     hf_tokenizer.READER,
@@ -46,7 +47,7 @@ def recognise(source: Source) -> str | None:
     return None if BEGINS.match(source.head) else "does not begin as an object or a list of JSON"
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """Read the first format that fits.
 
     Raises :class:`InvalidFile` for what is not JSON in UTF-8, or takes too much memory,
@@ -58,7 +59,7 @@ def read(source: Source) -> Found:
     for reader in READERS:
         reason = reader.recognise(document)
         if reason is None:
-            return reader.read(document, source)._replace(format=reader.format)
+            return replace(reader.read(document, source), format=reader.format)
         reasons.append(f"{reader.format}: {reason}")
     raise UnknownFormat(f"{source.name}: JSON, but of no format that vocabtool reads", reasons)
 

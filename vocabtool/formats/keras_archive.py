@@ -27,7 +27,7 @@ from vocabtool.formats.keras_layers import (
     parse,
 )
 from vocabtool.formats.model import PassedOver
-from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.saved_model import assets
 from vocabtool.formats.zip_archive import MAGIC, ZipArchive
 from vocabtool.system.byte_strings import ByteStrings
@@ -71,7 +71,7 @@ def recognise(source: Source) -> str | None:
     return "a zip archive that does not begin with a Keras model's config.json"
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The vocabularies of all lookup layers, with the ids that they give.
 
     Raises :class:`InvalidFile` where the archive or its ``config.json`` is damaged, and
@@ -85,7 +85,7 @@ def read(source: Source) -> Found:
         found.read_assets()
     found.read_configured()
     warnings = tuple(dict.fromkeys(found.warnings))
-    return Found(tuple(found.vocabularies), tuple(found.passed_over), warnings)
+    return ReadResult((*found.vocabularies, *found.passed_over), warnings)
 
 
 def _described(config: dict[str, Any]) -> Iterator[_Described]:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_values
 from vocabtool.formats.json_parsing import parse_text
-from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order
 
 WORDS: Final = "word_index"
@@ -43,7 +43,7 @@ def recognise(document: object) -> str | None:
     return None if isinstance(held, str | dict) else f"no {WORDS} in it"
 
 
-def read(document: Any, source: Source) -> Found:
+def read(document: Any, source: Source) -> ReadResult:
     """The words that are looked up. Raises :class:`InvalidFile`."""
     config = _config(document)
     ids = config[WORDS]
@@ -76,7 +76,7 @@ def read(document: Any, source: Source) -> Found:
         places=(Place(source.name, WORDS),),
         notes=tuple(notes),
     )
-    return Found((vocabulary,))
+    return ReadResult((vocabulary,))
 
 
 READER: Final = JsonReader("Keras Tokenizer (to_json)", recognise, read)

@@ -1,12 +1,12 @@
 """What was found in one model: its vocabularies, each content once, and what was not taken for one.
 
-Filled by ``formats/``; which one of several to take is ``extraction.py``'s.
+Readers give :data:`Finding`; which one of several vocabularies to take is ``extraction.py``'s.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -14,7 +14,8 @@ import numpy as np
 
 from vocabtool.vocabulary import Kind, Place, Vocabulary
 
-LEAST: Final = 10  # fewer strings are more often something else than a vocabulary
+MIN_ENTRIES: Final = 10  # fewer strings are more often something else than a vocabulary
+TOO_FEW: Final = f"fewer than {MIN_ENTRIES} strings that no table uses"
 
 # What says most about a vocabulary is kept when several places hold the same entries.
 PRECEDENCE: Final[tuple[Kind, ...]] = (
@@ -43,6 +44,9 @@ class PassedOver(NamedTuple):
     why: str
 
 
+Finding = Vocabulary | PassedOver
+
+
 class Model(NamedTuple):
     """``format``: for people, "SavedModel". ``warnings``: what could not be read, and why."""
 
@@ -60,6 +64,15 @@ class Model(NamedTuple):
         or a custom op holds do not count.
         """
         return not self.warnings
+
+
+def without_small(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Constants of fewer than ``MIN_ENTRIES`` strings become passed over."""
+    for finding in findings:
+        if isinstance(finding, Vocabulary) and _is_small(finding):
+            yield PassedOver(finding.name, len(finding), finding.places[0], TOO_FEW)
+        else:
+            yield finding
 
 
 def distinct(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, ...]:
@@ -84,7 +97,7 @@ def distinct(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, ...]:
 
 
 def _outline(vocabulary: Vocabulary) -> tuple[object, ...]:
-    """What is equal where the content is, and quick to tell."""
+    """What is equal where the content is, and quick to compare."""
     stored = vocabulary.stored
     ends = (stored[0], stored[-1]) if len(stored) else ()
     return (len(stored), vocabulary.entry_type, *ends)
@@ -127,17 +140,12 @@ def _named_apart(vocabularies: list[Vocabulary]) -> tuple[Vocabulary, ...]:
         name = named[i].name
         taken[name] += 1
         if taken[name] > 1:
-            named[i] = replace(named[i], name=_free_name(name, taken))
+            while (numbered := f"{name}_{taken[name]}") in taken:
+                taken[name] += 1
+            taken[numbered] = 1
+            named[i] = replace(named[i], name=numbered)
     return tuple(named)
 
 
 def _is_small(vocabulary: Vocabulary) -> bool:
-    return vocabulary.kind == "constant" and len(vocabulary) < LEAST
-
-
-def _free_name(name: str, taken: dict[str, int]) -> str:
-    """``name_2``, ``name_3``, ...: the next that nothing is called."""
-    while (numbered := f"{name}_{taken[name]}") in taken:
-        taken[name] += 1
-    taken[numbered] = 1
-    return numbered
+    return vocabulary.kind == "constant" and len(vocabulary) < MIN_ENTRIES

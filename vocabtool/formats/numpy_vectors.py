@@ -16,7 +16,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats import numpy_array, text_file, vector_rows, zip_archive
-from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.vector_rows import ArrayRows
 from vocabtool.formats.vocabulary_files import text
 from vocabtool.formats.word_list import MAX_FILE
@@ -52,9 +52,9 @@ def recognise(source: Source) -> str | None:
     return f"an archive without {' and '.join(sorted(missing))}" if missing else None
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The words."""
-    return Found((list_words(source).words,))
+    return ReadResult((list_words(source).words,))
 
 
 def list_words(source: Source, words: Path | None = None) -> Listed:

@@ -24,7 +24,7 @@ from vocabtool.formats.onnx_operators import (
     list_of_strings,
 )
 from vocabtool.formats.onnx_values import Attribute
-from vocabtool.formats.reader import HEAD, Found, Reader, Source
+from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
 from vocabtool.formats.wire import LEN, VARINT, Buffer, Span
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
@@ -106,7 +106,7 @@ def _outline(head: bytes, size: int) -> Iterator[tuple[int, int, int]]:
         yield key >> 3, key & 7, behind if key & 7 == LEN else start
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The vocabularies of every graph and function of a model."""
     model = _Model(mapped(source.file), source.name)
     vocabularies: list[Vocabulary] = []
@@ -119,7 +119,7 @@ def read(source: Source) -> Found:
         if len(vocabularies) + len(passed_over) >= MAX_LISTS:
             model.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest not read")
             break
-    return Found(tuple(vocabularies), tuple(passed_over), tuple(model.warnings))
+    return ReadResult((*vocabularies, *passed_over), tuple(model.warnings))
 
 
 class _Model:

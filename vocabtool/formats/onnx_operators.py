@@ -15,7 +15,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import onnx_values
-from vocabtool.formats.model import LEAST, PassedOver
+from vocabtool.formats.model import MIN_ENTRIES, PassedOver
 from vocabtool.formats.onnx_values import Attribute, Integers
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Unknown, Vocabulary, in_id_order
@@ -30,8 +30,8 @@ def list_of_strings(
     entries: ByteStrings, name: str, place: Place, why: str | None = None
 ) -> Finding:
     """Strings of which nothing says what they are for; ``why``: they are no words."""
-    if why is None and len(entries) < LEAST:
-        why = f"fewer than {LEAST} strings that no operator looks words up in"
+    if why is None and len(entries) < MIN_ENTRIES:
+        why = f"fewer than {MIN_ENTRIES} strings that no operator looks words up in"
     if why is not None:
         return PassedOver(name, len(entries), place, why)
     note = "nothing says what these strings are for"

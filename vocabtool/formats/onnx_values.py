@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import wire
-from vocabtool.formats.saved_model import wire_arrays
+from vocabtool.formats import wire, wire_arrays
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
 

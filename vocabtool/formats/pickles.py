@@ -104,8 +104,13 @@ def recognise(source: Source) -> str | None:
 
 def read(source: Source) -> NoReturn:
     """Raise :class:`UnsupportedFormat`, saying what the file is and how to export its words."""
+    raise UnsupportedFormat(refusal(source))
+
+
+def refusal(source: Source) -> str:
+    """What a file is that :func:`read` refuses, and how to export its words."""
     refused = _refused(source) or PICKLE
-    raise UnsupportedFormat(f"{refused.what}. {refused.instead}")
+    return f"{refused.what}. {refused.instead}"
 
 
 def _refused(source: Source) -> _Refused | None:

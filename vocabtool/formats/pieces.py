@@ -1,6 +1,6 @@
 """Pieces: what the file of a subword tokenizer holds, whichever library wrote it.
 
-Filled by ``sentencepiece.py`` and ``text_tokenizers.py``; how a text is cut into pieces is not
+Filled by ``sentencepiece.py`` and ``saved_model/tokenizers.py``; how a text is cut is not
 asked here.
 """
 

@@ -1,42 +1,71 @@
-"""What every reader of a file with words in it is: two verbs, and what they work on.
+"""What every reader of a format is: two functions, and what they take and give.
 
-``detect.py`` holds the table of readers and asks each in turn; a reader knows one format only.
+``registry.py`` lists the readers and asks each in turn; a reader knows one format only.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from vocabtool.formats.model import PassedOver
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.formats.model import Finding, Model, PassedOver, distinct, without_small
+from vocabtool.vocabulary import Vocabulary, printable
 
 HEAD: Final = 1 << 16  # bytes that recognition may look at
 
 
-class Source(NamedTuple):
-    """One file. ``name``: what places call it; ``head``: its first ``HEAD`` bytes."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file. ``name``: what places call it; ``head``: its first ``HEAD`` bytes.
+
+    A folder is one too, without a head.
+    """
 
     file: Path
     name: str
     head: bytes
     size: int
 
+    @classmethod
+    def open(cls, file: Path) -> Source:
+        """A file or folder, called by its bare name."""
+        name = printable(os.fsencode(file.name))
+        if file.is_dir():
+            return cls(file, name, b"", 0)
+        with file.open("rb") as opened:
+            return cls(file, name, opened.read(HEAD), file.stat().st_size)
 
-class Found(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
     """What a reader found; ``warnings``: what could not be read, and why.
 
     ``format``: what the file is for people, where the reader knows several formats.
     """
 
-    vocabularies: tuple[Vocabulary, ...]
-    passed_over: tuple[PassedOver, ...] = ()
+    findings: tuple[Finding, ...]
     warnings: tuple[str, ...] = ()
     format: str | None = None
 
+    def model(self, path: Path, *, small: bool) -> Model:
+        """The whole of a model. ``small``: with constants of few strings as vocabularies."""
+        findings = self.findings if small else tuple(without_small(self.findings))
+        vocabularies = (found for found in findings if isinstance(found, Vocabulary))
+        passed_over = (found for found in findings if isinstance(found, PassedOver))
+        return Model(
+            str(path),
+            self.format or "",
+            distinct(vocabularies),
+            tuple(dict.fromkeys(passed_over)),
+            tuple(dict.fromkeys(self.warnings)),
+        )
 
-class Reader(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Reader:
     """One format, told by content.
 
     ``format``: its name for people. ``recognise``: ``None`` where a file is of this format, else
@@ -47,12 +76,13 @@ class Reader(NamedTuple):
 
     format: str
     recognise: Callable[[Source], str | None]
-    read: Callable[[Source], Found]
+    read: Callable[[Source], ReadResult]
 
 
-class JsonReader(NamedTuple):
-    """One format that is JSON: parsed once by ``json_text.py``, then shown to each such reader."""
+@dataclass(frozen=True, slots=True)
+class JsonReader:
+    """One format that is JSON: the file is parsed once, then shown to each such reader."""
 
     format: str
     recognise: Callable[[object], str | None]
-    read: Callable[[object, Source], Found]
+    read: Callable[[object, Source], ReadResult]

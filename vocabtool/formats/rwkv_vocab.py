@@ -17,7 +17,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import text_file
-from vocabtool.formats.reader import HEAD, Found, Reader, Source
+from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order, is_utf8, printable
 
@@ -50,12 +50,12 @@ def recognise(source: Source) -> str | None:
     return "most of its lines are not an id, a literal of Python and its length"
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The tokens by id. Raises :class:`InvalidFile` for a line that contradicts itself."""
     if source.size > MAX_FILE:
         raise UnsupportedFormat(f"a list of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
     name, place = source.name.rpartition("/")[2], Place(source.name, "whole lines")
-    return Found((vocabulary(source.file.read_bytes(), name, place),))
+    return ReadResult((vocabulary(source.file.read_bytes(), name, place),))
 
 
 def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:

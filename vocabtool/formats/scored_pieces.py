@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from vocabtool.formats import json_values
 from vocabtool.formats.markers import guess_marker
-from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary
 
@@ -34,7 +34,7 @@ def recognise(document: object) -> str | None:
     return None
 
 
-def read(document: Any, source: Source) -> Found:
+def read(document: Any, source: Source) -> ReadResult:
     """Read a list of pieces. Raises :class:`InvalidFile` for half a surrogate pair in one."""
     stored = json_values.strings([piece for piece, _ in document], "piece")
     scores = [score for _, score in document if score is not None]
@@ -47,7 +47,7 @@ def read(document: Any, source: Source) -> Found:
         notes=(f"{len(scores):,} pieces have a score",),
         marker=guess_marker(stored),
     )
-    return Found((vocabulary,))
+    return ReadResult((vocabulary,))
 
 
 def _unknown(stored: ByteStrings) -> Unknown | None:

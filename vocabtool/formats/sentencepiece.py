@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import wire
+from vocabtool.formats import wire, wire_arrays
 from vocabtool.formats.pieces import Pieces
-from vocabtool.formats.saved_model import wire_arrays
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
 from vocabtool.system.byte_strings import ByteStrings
 

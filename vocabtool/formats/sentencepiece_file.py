@@ -9,8 +9,8 @@ from typing import Final
 
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.formats import sentencepiece
-from vocabtool.formats.reader import Found, Reader, Source
-from vocabtool.formats.saved_model.graph_tokenizers import vocabulary
+from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.saved_model.tokenizers import vocabulary
 from vocabtool.vocabulary import Place, Vocabulary
 
 MAX_FILE: Final = 1 << 28  # bytes; a million pieces take 30 MB
@@ -23,7 +23,7 @@ def recognise(source: Source) -> str | None:
     return "does not begin with pieces of SentencePiece"
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The pieces, by id."""
     if source.size > MAX_FILE:
         raise UnsupportedFormat(
@@ -31,7 +31,7 @@ def read(source: Source) -> Found:
         )
     name = source.name.rpartition("/")[2]
     place = Place(source.name, "whole file")
-    return Found((model(source.file.read_bytes(), name, place),))
+    return ReadResult((model(source.file.read_bytes(), name, place),))
 
 
 def model(data: bytes, name: str, place: Place) -> Vocabulary:

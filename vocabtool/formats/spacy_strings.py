@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from vocabtool.formats import json_values
-from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.vocabulary import Place, Vocabulary
 
 NOTE: Final = "ids are positions in the list (in spaCy, hashes of the strings)"
@@ -28,11 +28,11 @@ def recognise(document: object) -> str | None:
     return None
 
 
-def read(document: Any, source: Source) -> Found:
+def read(document: Any, source: Source) -> ReadResult:
     """Read a list of texts. Raises :class:`InvalidFile` for half a surrogate pair in one."""
     place = Place(source.name, "whole list")
     stored = json_values.strings(document, "text")
-    return Found((Vocabulary(source.name, "list", stored, places=(place,), notes=(NOTE,)),))
+    return ReadResult((Vocabulary(source.name, "list", stored, places=(place,), notes=(NOTE,)),))
 
 
 READER: Final = JsonReader("JSON list of texts (spaCy strings.json)", recognise, read)

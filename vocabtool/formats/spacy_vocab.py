@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_parsing, json_values, numpy_array, spacy_strings
-from vocabtool.formats.model import Model, PassedOver
+from vocabtool.formats.model import PassedOver
 from vocabtool.formats.named_files import refuse_link
+from vocabtool.formats.reader import ReadResult
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order
 
@@ -69,7 +70,7 @@ def folder_in(folder: Path) -> Path | None:
     return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
 
 
-def read(folder: Path, vocab: Path) -> Model:
+def read(folder: Path, vocab: Path) -> ReadResult:
     """What the vocabulary in ``vocab`` holds, of the pipeline in ``folder`` or by itself.
 
     Raises :class:`VocabtoolError` where its strings are not read; where its vectors are not, that
@@ -91,10 +92,10 @@ def read(folder: Path, vocab: Path) -> Model:
     if words is None:
         note = (spacy_strings.NOTE,)
         listed = Vocabulary(STRINGS, "list", strings, places=(place,), notes=note)
-        return Model(str(folder), FORMAT, (listed,), warnings=tuple(warnings))
+        return ReadResult((listed,), tuple(warnings), FORMAT)
     why = "all strings of the pipeline, labels and shapes of words among them"
-    passed_over = (PassedOver(STRINGS, len(strings), place, why),)
-    return Model(str(folder), FORMAT, (words,), passed_over, tuple(warnings))
+    passed_over = PassedOver(STRINGS, len(strings), place, why)
+    return ReadResult((words, passed_over), tuple(warnings), FORMAT)
 
 
 def _unread(folder: Path) -> Iterator[str]:

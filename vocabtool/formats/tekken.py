@@ -16,7 +16,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_values
-from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.formats.tiktoken_ranks import byte_level, decoded, special_note
 from vocabtool.system.byte_strings import ByteStrings
 
@@ -57,7 +57,7 @@ def recognise(document: object) -> str | None:
     return None if "default_vocab_size" in config else "no default_vocab_size in its config"
 
 
-def read(document: Any, source: Source) -> Found:
+def read(document: Any, source: Source) -> ReadResult:
     """The special tokens, then the others. Raises :class:`InvalidFile`."""
     config, listed = document["config"], document["vocab"]
     room = _count(config, "default_num_special_tokens", MAX_SPECIAL)
@@ -80,7 +80,7 @@ def read(document: Any, source: Source) -> Found:
     if len(listed) > len(kept):
         notes.append(f"of its {len(listed):,} tokens the model has the first {len(kept):,}")
     ids = np.arange(size, dtype=np.int64)
-    return Found((byte_level(source, tokens, ids, "special_tokens and vocab", notes),))
+    return ReadResult((byte_level(source, tokens, ids, "special_tokens and vocab", notes),))
 
 
 READER: Final = JsonReader("Mistral tekken.json", recognise, read)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
@@ -80,9 +80,9 @@ def recognise(source: Source) -> str | None:
     return layout if isinstance(layout, str) else None
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The words, in the order of the file."""
-    return Found((list_words(source).words,))
+    return ReadResult((list_words(source).words,))
 
 
 def list_words(source: Source) -> Listed:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_values, tfjs_weights
-from vocabtool.formats.model import LEAST, PassedOver
-from vocabtool.formats.reader import Found, JsonReader, Source
+from vocabtool.formats.model import MIN_ENTRIES, TOO_FEW, PassedOver
+from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order, printable
 
@@ -67,7 +67,7 @@ def recognise(document: object) -> str | None:
     return "neither modelTopology nor weightsManifest in it"
 
 
-def read(document: Any, source: Source) -> Found:
+def read(document: Any, source: Source) -> ReadResult:
     """Read a model. Raises :class:`InvalidFile` where its manifest is not laid out as one."""
     warnings: list[str] = []
     graphs = dict(_graphs(document))
@@ -86,7 +86,7 @@ def read(document: Any, source: Source) -> Found:
                 found.append(vocabulary)
             else:
                 passed_over.append(vocabulary)
-    return Found(tuple(found), tuple(passed_over), tuple(warnings))
+    return ReadResult((*found, *passed_over), tuple(warnings))
 
 
 READER: Final = JsonReader("TensorFlow.js model.json", recognise, read)
@@ -323,7 +323,6 @@ def _constant(name: str, constant: Constant) -> Vocabulary | PassedOver:
     if sum(length > 1 for length in constant.shape) > 1:
         why = "strings in rows and columns: a vocabulary is one list"
         return PassedOver(shown, size, constant.place, why)
-    if size < LEAST:
-        why = f"fewer than {LEAST} strings that no table uses"
-        return PassedOver(shown, size, constant.place, why)
+    if size < MIN_ENTRIES:
+        return PassedOver(shown, size, constant.place, TOO_FEW)
     return Vocabulary(shown, "constant", constant.strings, places=(constant.place,))

@@ -12,8 +12,8 @@ from typing import Final
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats.mapped import mapped
-from vocabtool.formats.model import LEAST, PassedOver
-from vocabtool.formats.reader import Found, Reader, Source
+from vocabtool.formats.model import MIN_ENTRIES, TOO_FEW, PassedOver
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.tflite_files import packed_files
 from vocabtool.formats.tflite_schema import STRING, Model
 from vocabtool.formats.tflite_tables import Filled, filled_tables
@@ -29,7 +29,7 @@ def recognise(source: Source) -> str | None:
     return None if source.head[4:8] == IDENTIFIER else "no 'TFL3' at byte 4"
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The tables, tokenizers and other strings of a model, and the files of words behind it."""
     model = Model(mapped(source.file))
     warnings: list[str] = []
@@ -44,11 +44,7 @@ def read(source: Source) -> Found:
     findings += tokenizers(model, source.name, warnings)
     findings += _constants(model, source.name, read, warnings)
     findings += packed_files(source, warnings)
-    return Found(
-        tuple(finding for finding in findings if isinstance(finding, Vocabulary)),
-        tuple(finding for finding in findings if isinstance(finding, PassedOver)),
-        tuple(warnings),
-    )
+    return ReadResult(tuple(findings), tuple(warnings))
 
 
 def _table(
@@ -98,9 +94,8 @@ def _constants(
 
 
 def _list_of_strings(entries: ByteStrings, name: str, place: Place) -> Vocabulary | PassedOver:
-    if len(entries) < LEAST:
-        why = f"fewer than {LEAST} strings that no table uses"
-        return PassedOver(name, len(entries), place, why)
+    if len(entries) < MIN_ENTRIES:
+        return PassedOver(name, len(entries), place, TOO_FEW)
     note = "nothing says what these strings are for"
     return Vocabulary(name, "constant", entries, places=(place,), notes=(note,))
 

@@ -3,7 +3,8 @@
 An operator of TensorFlow (``Flex...``) brings its NodeDef along, in a vector of a FlexBuffer
 (tensorflow/lite/delegates/flex/kernel.cc), and SentencepieceOp has its model in it; the operators
 of tensorflow-text and of tflite-support (custom_ops/kernel/sentencepiece) take theirs as a constant
-of bytes. How the models are read is in ``sentencepiece.py`` and ``text_tokenizers.py``.
+of bytes. How the models are read is in ``sentencepiece.py`` and
+``saved_model/tokenizers.py``.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Final
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import flatbuffer, flexbuffer
 from vocabtool.formats.model import PassedOver
-from vocabtool.formats.saved_model import graph_tokenizers
 from vocabtool.formats.saved_model.graph import Node
+from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
 from vocabtool.formats.tflite_schema import BYTES, Graph, Model, Operator
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
@@ -45,9 +46,9 @@ def _tokenizer(
 ) -> Iterator[Vocabulary | PassedOver]:
     op = operator.custom.removeprefix(FLEX)
     op = SAME_AS.get(op, op)
-    if op == graph_tokenizers.SENTENCEPIECE:
+    if op == SENTENCEPIECE:
         data = _node(model.custom_options(operator)).bytes_of(b"model")
-    elif op in graph_tokenizers.KINDS or op in DETOKENIZERS:
+    elif op in KINDS or op in DETOKENIZERS:
         data = _constant(model, graph, operator)
     else:
         if (size := len(model.custom_options(operator))) >= LARGE:
@@ -61,7 +62,7 @@ def _tokenizer(
         count = len(flatbuffer.root(data).strings(WRITTEN))
         yield PassedOver(name, count, place, "what a detokenizer writes for each id")
     else:
-        yield graph_tokenizers.vocabulary_of(op, data, name, place)
+        yield vocabulary_of(op, data, name, place)
 
 
 def _node(options: bytes) -> Node:

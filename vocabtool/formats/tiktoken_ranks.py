@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import json_values, text_file
-from vocabtool.formats.reader import HEAD, Found, JsonReader, Reader, Source
+from vocabtool.formats.reader import HEAD, JsonReader, Reader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order, printable
 
@@ -57,7 +57,7 @@ def recognise(source: Source) -> str | None:
     return None
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The tokens by rank."""
     if source.size > MAX_FILE:
         raise UnsupportedFormat(f"ranks of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
@@ -72,7 +72,7 @@ def read(source: Source) -> Found:
         raise InvalidFile(f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to 2^32")
     tokens = ByteStrings.of(_from_lines(encoded))
     notes = ("byte-level BPE of tiktoken; special tokens are not in this file",)
-    return Found((byte_level(source, tokens, ranks, "whole file", notes),))
+    return ReadResult((byte_level(source, tokens, ranks, "whole file", notes),))
 
 
 READER: Final = Reader("tiktoken ranks", recognise, read)
@@ -85,7 +85,7 @@ def recognise_json(document: object) -> str | None:
     return None if isinstance(document.get("bpe_ranks"), str) else "no text bpe_ranks in it"
 
 
-def read_json(document: Any, source: Source) -> Found:
+def read_json(document: Any, source: Source) -> ReadResult:
     """The tokens by rank, and the special ones. Raises :class:`InvalidFile`."""
     special = document.get("special_tokens", {})
     if not isinstance(special, dict):
@@ -110,7 +110,7 @@ def read_json(document: Any, source: Source) -> Found:
     stated = document.get("explicit_n_vocab", len(ids))
     if stated != len(ids):
         notes.append(f"explicit_n_vocab is {stated!r:.20}, and there are {len(ids):,} tokens")
-    return Found((byte_level(source, stored, ids, "bpe_ranks and special_tokens", notes),))
+    return ReadResult((byte_level(source, stored, ids, "bpe_ranks and special_tokens", notes),))
 
 
 JSON_READER: Final = JsonReader("JSON of tiktoken ranks", recognise_json, read_json)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import text_file
 from vocabtool.formats.markers import guess_marker
-from vocabtool.formats.reader import HEAD, Found, Reader, Source
+from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
 from vocabtool.formats.vocabulary_files import text
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import (
@@ -108,13 +108,13 @@ def _are_merges(lines: list[bytes]) -> bool:
     return used > 0
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ReadResult:
     """The lines, by number."""
     if source.size > MAX_FILE:
         raise UnsupportedFormat(f"a list of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
     name = source.name.rpartition("/")[2]
     place = Place(source.name, "whole lines")
-    return Found((words(source.file.read_bytes(), name, place),))
+    return ReadResult((words(source.file.read_bytes(), name, place),))
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:

@@ -20,8 +20,8 @@ from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vector_file import AppendedFile
 from vocabtool.index.vectors.metric import as_stored
 from vocabtool.keywords import tantivy_files
-from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.tantivy_engine import TantivyWriter
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.tantivy_index import TantivyWriter
 
 # Where a million documents are one commit, they are one segment of tantivy's: sooner written, and
 # searched, than three.

@@ -18,10 +18,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vocabtool.encoders.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.opening import KINDS, Model, is_encoder, open_encoder
+from vocabtool.encoders.opening import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.vocabulary_files import read, save
 from vocabtool.index.configuration import (
@@ -31,8 +32,7 @@ from vocabtool.index.configuration import (
     WEIGHTS,
     Configuration,
 )
-from vocabtool.search.knowledge import Knowledge
-from vocabtool.search.model_knowledge import ModelKnowledge
+from vocabtool.search.known_words import KnownWords
 from vocabtool.system.checksums import checksum
 from vocabtool.system.whole_file import whole_file
 from vocabtool.tokenization.options import tokenizer_file
@@ -80,7 +80,8 @@ def opened(
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
-    rule = encoder.rule if isinstance(encoder, StaticEncoder) else None
+    kept["kind"] = encoder.kind
+    rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
     return with_tokenizer(Opened(encoder, encoder.words, _name(model), kept, rule))
 
 
@@ -178,7 +179,7 @@ class Belonging:
         return encoder
 
     @cached_property
-    def knowledge(self) -> Knowledge | None:
+    def known_words(self) -> KnownWords | None:
         """Which words the model knows; ``None`` where nothing tells."""
         words = self._words()
         if words is None:
@@ -190,7 +191,7 @@ class Belonging:
             wanted = self._configuration.vocabulary or "none"
             found = words.vocabulary.fingerprint
             raise OtherModel(str(self._folder), "vocabulary", wanted, found)
-        return ModelKnowledge(words)
+        return KnownWords(words)
 
     def vocabulary(self) -> Vocabulary | None:
         """The entries that the model knows; ``None`` where nothing tells."""
@@ -212,6 +213,10 @@ class Belonging:
         if is_encoder(given):  # it has its options already
             return open_encoder(given, **self._options)
         options = dict(self._configuration.options)
+        if self._given is None and self._configuration.rule is not None:
+            options["rule"] = self._configuration.rule  # not guessed again
+        elif self._given is not None and _name(self._given) != self._configuration.model:
+            options.pop("kind", None)
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._found_rule(rule)
         return open_encoder(given, **{**options, **self._options})

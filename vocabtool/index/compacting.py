@@ -22,7 +22,7 @@ from vocabtool.index.snapshot import check_rule
 from vocabtool.index.vector_file import NAME as VECTORS
 from vocabtool.index.vectors.raw import RawVectors
 from vocabtool.index.writer import Progress, disturbed
-from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.cutter import Cutter
 from vocabtool.system.checksums import compare
 from vocabtool.system.folder_lock import locked
 

@@ -13,7 +13,7 @@ from typing import Any, Final, cast, get_args
 
 from vocabtool.errors import InvalidFile
 from vocabtool.index.vectors.metric import Metric, StoredType
-from vocabtool.keywords.stemming import Language
+from vocabtool.keywords.options import Language
 
 EXACT_BELOW: Final = 20_000  # rows up to which a search of all vectors is quick
 RECALL: Final = 0.95

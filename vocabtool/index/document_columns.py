@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.documents.batch import BadRow
 from vocabtool.documents.columns import byte_lengths
 from vocabtool.documents.objects import as_bytes
-from vocabtool.documents.rows import BadRow
 from vocabtool.index.document_fields import FieldColumn
 from vocabtool.vocabulary import decode
 

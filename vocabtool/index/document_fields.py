@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, assert_never
 
 import numpy as np
 
+from vocabtool.documents.batch import strings
 from vocabtool.documents.columns import as_strings
 from vocabtool.documents.objects import as_string
-from vocabtool.documents.rows import strings
 from vocabtool.errors import InvalidFile
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def narrowest(kinds: Iterable[Kind]) -> Kind:
 def of_values(values: Sequence[object], name: str) -> FieldColumn:
     """What Python holds, by the types of the values; ``None`` and not-a-number are null.
 
-    Raises :class:`~vocabtool.documents.rows.BadRow` where no JSON can be made of a value.
+    Raises :class:`~vocabtool.documents.batch.BadRow` where no JSON can be made of a value.
     """
     plain = [value if type(value) in (str, int) else _plain(value) for value in values]
     kind = narrowest(set(map(_kind, plain)))

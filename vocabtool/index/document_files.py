@@ -19,7 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from vocabtool.documents.opening import arrow_errors
+from vocabtool.documents.files import arrow_errors
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.index.document_columns import ID, MOST_FIELDS, TEXT, DocumentRows
 from vocabtool.index.document_fields import FieldColumn, Kind, as_column, narrowest

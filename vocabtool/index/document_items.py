@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import TypeAlias
 
+from vocabtool.documents.batch import BATCH_BYTES, BadRow, Document, names_of, strings
 from vocabtool.documents.objects import as_bytes
-from vocabtool.documents.rows import SIZE, BadRow, Document, names_of, strings
 from vocabtool.index.document_columns import (
     ID,
     MOST_ROWS,
@@ -30,7 +30,7 @@ def rows_of_items(items: Iterable[Item], first_row: int) -> Iterator[DocumentRow
     held, size = _Held(first_row), 0
     for item in items:
         size += held.add(item)
-        if size >= SIZE or len(held) == MOST_ROWS:
+        if size >= BATCH_BYTES or len(held) == MOST_ROWS:
             yield held.rows()
             held, size = _Held(first_row, held.taken), 0
     if len(held):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from vocabtool.documents.rows import Batch
+from vocabtool.documents.batch import Batch
 from vocabtool.errors import InvalidFile
 from vocabtool.index.document_columns import DocumentRows, check_name, checked, decoded
 from vocabtool.index.document_fields import of_texts

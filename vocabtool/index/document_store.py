@@ -16,7 +16,7 @@ from vocabtool.errors import reading
 from vocabtool.index.document_columns import ID, TEXT, DocumentRows
 from vocabtool.index.document_fields import Kind, value_of
 from vocabtool.index.document_files import DocumentFile, OpenFile, Strings, check, kinds_of
-from vocabtool.search.corpus import Stored
+from vocabtool.search.store import StoredDocument
 from vocabtool.system.ranked import Rows
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class DocumentStore:
         """The ids of some rows: int64, shape (n,)."""
         return [self._id(row) for row in rows.tolist()]
 
-    def stored(self, rows: Rows) -> list[Stored]:
+    def stored(self, rows: Rows) -> list[StoredDocument]:
         """Some rows as they were added: int64, shape (n,); of nulls among the fields nothing."""
         return [self._stored(row) for row in rows.tolist()]
 
@@ -111,14 +111,14 @@ class DocumentStore:
         _, columns, at = self._at(row)
         return columns[ID].text(at)
 
-    def _stored(self, row: int) -> Stored:
+    def _stored(self, row: int) -> StoredDocument:
         file, columns, at = self._at(row)
         fields = {}
         for name in file.facts.fields:
             if columns[name].is_there(at):
                 text = columns[name].text(at)
                 fields[name] = value_of(text, self.fields[name], file.path)
-        return Stored(columns[ID].text(at), columns[TEXT].text(at), fields)
+        return StoredDocument(columns[ID].text(at), columns[TEXT].text(at), fields)
 
 
 def _opened(folder: Path, facts: DocumentFile, held: OpenFile | None) -> OpenFile:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from vocabtool.documents.batch import names_of
 from vocabtool.documents.columns import as_strings, in_parts, is_long, is_strings
-from vocabtool.documents.rows import names_of
 from vocabtool.index.document_columns import (
     ID,
     MOST_FIELDS,

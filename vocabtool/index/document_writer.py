@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from vocabtool.documents.rows import SIZE
+from vocabtool.documents.batch import BATCH_BYTES
 from vocabtool.errors import VocabtoolError, reading
 from vocabtool.index.document_columns import MOST_FIELDS, DocumentRows
 from vocabtool.index.document_fields import FieldColumn, narrowest
@@ -48,7 +48,7 @@ class DocumentWriter:
         self.next_row += rows.rows
         self._held.append(rows)
         self._held_bytes += rows.nbytes
-        if self._held_bytes >= SIZE or sum(each.rows for each in self._held) >= BATCH_ROWS:
+        if self._held_bytes >= BATCH_BYTES or sum(each.rows for each in self._held) >= BATCH_ROWS:
             self._write()
 
     def finish(self) -> tuple[DocumentFile, ...]:
@@ -111,7 +111,7 @@ def gathered(parts: Iterable[DocumentRows]) -> Iterator[DocumentRows]:
     held: list[DocumentRows] = []
     for part in parts:
         held.append(part)
-        if sum(each.nbytes for each in held) >= SIZE:
+        if sum(each.nbytes for each in held) >= BATCH_BYTES:
             yield joined(held)
             held = []
     if held:

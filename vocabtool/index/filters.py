@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.rows import names_of
+from vocabtool.documents.batch import names_of
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.conditions import (
     AllOf,

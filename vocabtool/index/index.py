@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.reading import Document, Format, OnDuplicate, OnError, Sources
+from vocabtool.documents.options import ReadArguments, ReadOptions
+from vocabtool.documents.reading import Document, Sources
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.opening import Model
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
@@ -35,11 +36,11 @@ from vocabtool.index.sources import Reading
 from vocabtool.index.vectors.metric import Metric, StoredType
 from vocabtool.index.verifying import Verified, verified
 from vocabtool.index.writer import OnExisting, Progress, Writer
-from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.stemming import Language
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.options import Language
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Hits
-from vocabtool.search.searching import search
+from vocabtool.search.search import search
 from vocabtool.search.settings import Settings
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.folder_lock import locked
@@ -206,7 +207,7 @@ class Index:
         row = snapshot.row_of(id_)
         if row is None:
             return None
-        stored = snapshot.stored(np.array([row]))[0]
+        stored = snapshot.documents.stored(np.array([row]))[0]
         return Document(stored.id, stored.text, dict(stored.fields))
 
     def refresh(self) -> bool:
@@ -244,29 +245,25 @@ class Index:
         self,
         sources: Sources,
         *,
-        field: str | None = None,
-        format: Format | None = None,  # noqa: A002 - what it is called on the command line
-        id_field: str | None = None,
-        keep: Sequence[str] = (),
-        on_error: OnError = "raise",
-        on_duplicate: OnDuplicate = "error",
         on_existing: OnExisting = "error",
         commit_rows: int = COMMIT_ROWS,
         threads: int | None = None,
         memory: int | None = None,
         progress: Progress | None = None,
+        **read: Unpack[ReadArguments],
     ) -> LoadReport:
         """Add the documents of files, or of a folder that :func:`embed` wrote.
 
         Called again with the same arguments after a stop, it goes on where the last commit is;
-        after its end it does nothing. ``sources``, ``field``, ``format``, ``id_field``, ``keep``,
-        ``on_error`` and ``on_duplicate`` are those of :func:`vocabtool.documents.reading.batches`,
+        after its end it does nothing. ``sources`` is that of :func:`vocabtool.documents.batches`;
+        ``read``: ``field``, ``format``, ``id_field``, ``keep``, ``on_error`` and ``on_duplicate``
+        of :class:`vocabtool.documents.ReadOptions`.
         ``on_existing`` is that of :meth:`Writer.add`, but ``"update"`` lets documents of the same
         content be; ``memory`` is that of :meth:`writer`.
         ``commit_rows``: documents between commits.
         Raises :class:`ChangedRun` where another load is half done, and :class:`VocabtoolError`.
         """
-        reading = Reading(field, format, id_field, tuple(keep), on_error, on_duplicate)
+        reading = Reading.of(ReadOptions(**read))
         asked = Asked(sources, reading, on_existing, commit_rows, threads)
         return self._loaded(asked, memory, progress)
 

@@ -12,23 +12,21 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.reading import OnError, Repeated, Skip, Skipped, Sources, batches
-from vocabtool.documents.repeated_ids import RepeatedIds
+from vocabtool.documents.duplicates import SeenIds
+from vocabtool.documents.reading import OnError, ReadLog, Skip, Sources, batches
+from vocabtool.embedding.columns import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.embed import THREADS
-from vocabtool.embedding.encoding import VECTOR
-from vocabtool.embedding.folder import WEIGHTS
 from vocabtool.embedding.inputs import Input, changes, facts_of
-from vocabtool.embedding.shards import Shards, vectors_of
-from vocabtool.embedding.slabs import ID, TEXT
+from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
-from vocabtool.encoders.static_weights import FittedWeights
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
 from vocabtool.index import folder
 from vocabtool.index.belonging import Belonging
@@ -171,7 +169,7 @@ def _parts(path: Path, writer: Writer, asked: Asked) -> list[Part]:
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
     """Size and time of each file, by the name that it is told by."""
     return tuple(
-        fact._replace(name=told)
+        replace(fact, name=told)
         for part in parts
         for fact, (told, _) in zip(facts_of(part.files, "stat"), part.files.values(), strict=True)
     )
@@ -181,7 +179,7 @@ def _plan(parts: Sequence[Part]) -> str | None:
     """What tells this load from another; ``None``: a stream, which cannot be gone on with."""
     if any(part.is_stream for part in parts):
         return None
-    inputs = [each._asdict() for each in _facts(parts)]
+    inputs = [asdict(each) for each in _facts(parts)]
     read = [part.reading._replace(on_error="raise") for part in parts]
     return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
 
@@ -230,10 +228,8 @@ class _Loading:
             self._held = Held(before, writer.row_sources() > 0)
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         several = sum(len(part.sources) for part in parts) > 1
-        self._ids = RepeatedIds() if several else None
-        self._compared_ids = 0
-        self._skipped = Skipped()
-        self._repeated = Repeated()
+        self._ids = SeenIds() if several else None
+        self._log = ReadLog()
         self._read = start
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
@@ -262,9 +258,9 @@ class _Loading:
             removed=removed,
             zero=self._zero,
             not_utf8=self._not_utf8,
-            skipped=self._skipped.count,
-            first_skipped=tuple(self._skipped.first),
-            dropped=self._repeated.count,
+            skipped=self._log.skipped.count,
+            first_skipped=tuple(self._log.skipped.first),
+            dropped=self._log.repeated.count,
             seconds=time.monotonic() - began,
             left_out=self._writer.left_out.count,
             first_left_out=tuple(self._writer.left_out.first),
@@ -297,8 +293,8 @@ class _Loading:
         told += "them no longer"
         if changed := changes(self._facts, _facts(self._parts)):
             raise VocabtoolError(f"{self._path}: {changed[0]}, while it was read: run it again")
-        if len(gone) and self._skipped.count and not self._asked.force:
-            bad = self._skipped.first[0]
+        if len(gone) and self._log.skipped.count and not self._asked.force:
+            bad = self._log.skipped.first[0]
             raise VocabtoolError(
                 f"{told}, but rows were left out, which may be these ({bad.place}: {bad.reason}): "
                 "mend them, or remove the documents with --force (force=True)"
@@ -340,14 +336,8 @@ class _Loading:
             for sources in reversed(part.sources):
                 found = batches(
                     sources,
-                    field=reading.field,
-                    format=reading.format,
-                    id_field=reading.id_field,
-                    keep=reading.keep,
-                    on_error=reading.on_error,
-                    skipped=self._skipped,
-                    on_duplicate=reading.on_duplicate,
-                    repeated=self._repeated,
+                    reading.options(),
+                    log=self._log,
                     size=BLOCK,
                     rows=ROWS,
                     start=self._start,
@@ -375,10 +365,8 @@ class _Loading:
         """Which documents are of ids that no FILE had which was read before: shape (n,)."""
         chosen = np.ones(rows.rows, np.bool_)
         if self._ids is not None:
-            places = np.arange(self._compared_ids, self._compared_ids + rows.rows)
-            chosen[self._ids.add(rows.ids, places).rows] = False
-            self._compared_ids += rows.rows
-            self._repeated.count += int(np.count_nonzero(~chosen))
+            chosen[self._ids.add(rows.ids, "", np.arange(rows.rows))] = False
+            self._log.repeated.count += int(np.count_nonzero(~chosen))
         return chosen
 
     def _compared(

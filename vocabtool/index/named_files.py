@@ -8,10 +8,10 @@ from glob import has_magic
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.documents.opening import find
+from vocabtool.documents.files import find
 from vocabtool.documents.reading import Sources, left_out, names_of
-from vocabtool.embedding.folder import RUN
 from vocabtool.embedding.inputs import can_be_read_again, files_outside
+from vocabtool.embedding.shards import RUN
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index.sources import Reading, Source
 

@@ -1,4 +1,4 @@
-"""One commit of an index, open for reading: what a search asks (``search/corpus.py``).
+"""One commit of an index, open for reading: what a search asks (``search/store.py``).
 
 It stays as it is whatever a writer does meanwhile. Which commit that is, and taking a newer one, is
 ``index.py``'s business.
@@ -6,7 +6,6 @@ It stays as it is whatever a writer does meanwhile. Which commit that is, and ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -26,13 +25,11 @@ from vocabtool.index.vectors.leg import VectorLeg
 from vocabtool.index.vectors.raw import RawVectors
 from vocabtool.index.vectors.remeasuring import remeasured
 from vocabtool.keywords import tantivy_files
-from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.keywords.tantivy_engine import TantivyReader
-from vocabtool.search.corpus import Among, Stored
-from vocabtool.search.knowledge import Knowledge
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.tantivy_index import TantivyReader
+from vocabtool.search.known_words import KnownWords
 from vocabtool.system.checksums import compare
-from vocabtool.system.ranked import Near, Ranked, Rows
+from vocabtool.system.ranked import Mask, Rows
 
 
 class Snapshot:
@@ -48,29 +45,27 @@ class Snapshot:
     ) -> None:
         self.manifest = manifest
         self._belonging = belonging
-        self._cutter = cutter
+        self.cutter = cutter
         held = manifest.configuration
         files = folder.generation(path, manifest.generation)
         self._codes: FastScan | None
         self._files = files
-        self.documents_store: DocumentStore
+        self.documents: DocumentStore
         self.whole_keywords: frozenset[str]
         same = earlier if earlier is not None and _same_files(earlier.manifest, manifest) else None
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
-        self.documents_store = DocumentStore.open(
-            files, manifest.documents, same.documents_store if same is not None else None
+        self.documents = DocumentStore.open(
+            files, manifest.documents, same.documents if same is not None else None
         )
-        self.vectors = RawVectors.open(
-            files / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows
-        )
+        raw = RawVectors.open(files / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
         # Not before: it takes memory by the number of rows, which the files have to bear out.
         self.live = ~deletions.read(files, manifest.deleted, manifest.rows)
         if same is not None and same.manifest.code_files == manifest.code_files:
             self._codes = same._codes
         else:
             self._codes = coding.opened(files, manifest)
-        self._leg = VectorLeg(self.vectors, held.metric, self._codes, manifest.codes)
+        self.vectors = VectorLeg(raw, held.metric, self._codes, manifest.codes)
         keywords = files / folder.KEYWORDS
         self.whole_keywords = tantivy_files.check_files(
             keywords, manifest.keywords, same.whole_keywords if same is not None else frozenset()
@@ -79,22 +74,17 @@ class Snapshot:
         if self.keywords.documents < manifest.rows:
             what = f"holds {self.keywords.documents:,} of {manifest.rows:,} rows"
             raise InvalidFile(what, file=str(keywords))
-        self._filters = Filters(self.documents_store)
+        self._filters = Filters(self.documents)
 
     @property
-    def documents(self) -> int:
+    def rows(self) -> int:
         """How many rows there are: deleted ones count in frequencies until the next compaction."""
         return self.manifest.rows
 
-    @property
-    def cutter(self) -> Cutter:
-        """Cuts texts into the terms of the keyword leg."""
-        return self._cutter
-
     @cached_property
-    def knowledge(self) -> Knowledge | None:
+    def known_words(self) -> KnownWords | None:
         """Which words the model knows; ``None`` where nothing tells."""
-        return self._belonging.knowledge
+        return self._belonging.known_words
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
@@ -117,47 +107,11 @@ class Snapshot:
 
     def measured_recall(self) -> float:
         """Recall@10 of the vector leg, measured now."""
-        return remeasured(self.vectors, self._leg, self.manifest.configuration.metric)
+        return remeasured(self.vectors.raw, self.vectors, self.manifest.configuration.metric)
 
-    def document_frequency(self, term: Term) -> int:
-        """How many rows hold a term, deleted ones too until the next compaction."""
-        return self.keywords.document_frequency(term)
-
-    def keyword_search(self, query: KeywordQuery, limit: int, among: Among | None = None) -> Ranked:
-        """The best documents by BM25, deleted ones never among them."""
-        return self.keywords.search(query, limit, self.live if among is None else among)
-
-    def matching(self, clauses: Sequence[Clause], among: Among | None = None) -> Rows:
-        """Every row that holds all of these clauses, ascending."""
-        return self.keywords.matching(clauses, self.live if among is None else among)
-
-    def vector_search(self, vector: Vectors, limit: int, among: Among | None = None) -> Ranked:
-        """The nearest documents, deleted ones and those without a vector never among them."""
-        return self._leg.search(vector, limit, self._seen(among))
-
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Among | None = None) -> Near:
-        """The same, and how near these rows are."""
-        return self._leg.near(vector, rows, limit, self._seen(among))
-
-    def _seen(self, among: Among | None) -> Among | None:
-        """Which rows the vector leg may give; ``None``: all."""
-        return self.live if among is None and self.manifest.deleted is not None else among
-
-    def where(self, condition: str) -> Among:
+    def where(self, condition: str) -> Mask:
         """Which rows fulfil a condition on fields; deleted ones never."""
         return self._filters.mask(condition) & self.live
-
-    def ids(self, rows: Rows) -> list[str]:
-        """The documents' ids."""
-        return self.documents_store.ids(rows)
-
-    def stored(self, rows: Rows) -> list[Stored]:
-        """The documents themselves."""
-        return self.documents_store.stored(rows)
-
-    def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Words of the corpus that are spelled nearly like this one, most frequent first."""
-        return self.keywords.near_spellings(word, limit)
 
     def row_of(self, id_: str) -> int | None:
         """The row of a document; ``None``: there is none of that id."""

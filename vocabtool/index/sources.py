@@ -9,6 +9,7 @@ folder that it was named in, so that it is found from anywhere.
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from glob import escape, has_magic
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
@@ -16,8 +17,8 @@ from typing import Any, Final, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.opening import find
-from vocabtool.documents.reading import Format, OnDuplicate, OnError
+from vocabtool.documents.files import find
+from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.system.checksums import checksum, compare
 from vocabtool.system.whole_file import whole_file
@@ -29,14 +30,23 @@ RowSources = NDArray[np.uint32]  # shape (rows,)
 
 
 class Reading(NamedTuple):
-    """How FILEs are read: the arguments of :func:`vocabtool.documents.reading.batches`."""
+    """How FILEs are read, as it is kept: :class:`ReadOptions` as a list of values."""
 
     field: str | None
     format: Format | None
     id_field: str | None
     keep: tuple[str, ...]
     on_error: OnError
-    on_duplicate: OnDuplicate
+    on_duplicate: OnDuplicate | None
+
+    @classmethod
+    def of(cls, options: ReadOptions) -> Reading:
+        """The options to be kept."""
+        return cls(**asdict(options))
+
+    def options(self) -> ReadOptions:
+        """The options that were kept."""
+        return ReadOptions(**self._asdict())
 
 
 class Source(NamedTuple):

@@ -48,10 +48,10 @@ class Held:
 
         self._snapshot = snapshot
         self._hashes: Hashes = snapshot.hashes
-        ids: pa.ChunkedArray = snapshot.documents_store.column(ID)
+        ids: pa.ChunkedArray = snapshot.documents.column(ID)
         self._ids = ids.cast(pa.large_string()).combine_chunks()
         rows = snapshot.live_rows()
-        keys = [_keys(block) for block in snapshot.documents_store.all_ids()]
+        keys = [_keys(block) for block in snapshot.documents.all_ids()]
         self._by_id = _Lookup(np.concatenate([np.zeros(0, np.int64), *keys])[rows], rows)
         encoded = rows[encoded_rows[rows]]
         self._by_text = _Lookup(self._hashes[encoded, 0], encoded)
@@ -75,7 +75,7 @@ class Held:
 
     def vectors(self, rows: Rows) -> Vectors:
         """The vectors of some rows, prepared: float32, shape (n, dim)."""
-        return self._snapshot.vectors.take(rows)
+        return self._snapshot.vectors.raw.take(rows)
 
     def _equal(self, rows: Rows, hashes: Hashes, columns: slice) -> NDArray[np.bool_]:
         equal = rows >= 0

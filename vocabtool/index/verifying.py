@@ -61,7 +61,7 @@ def verified(
     for name, crc32c in manifest.model_files.items():
         compare(path / name, crc32c)
     tell("documents", 0.3)
-    snapshot.documents_store.verify()
+    snapshot.documents.verify()
     tell("keywords", 0.5)
     tantivy_files.check_files(keywords, manifest.keywords)
     _compare_legs(keywords, snapshot)
@@ -109,7 +109,7 @@ class _Ids:
         import pyarrow as pa
 
         self._ids: pa.ChunkedArray = pa.chunked_array(
-            list(snapshot.documents_store.all_ids()), pa.string()
+            list(snapshot.documents.all_ids()), pa.string()
         )
 
     def at(self, row: int) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.documents.reading import OnError, Skipped
-from vocabtool.embedding.utf8 import as_utf8
+from vocabtool.embedding.columns import as_utf8
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index import coding, deletions, folder, sources
@@ -29,11 +29,11 @@ from vocabtool.index.document_rows import DocumentRows, Items, document_rows
 from vocabtool.index.manifest import Load, Manifest
 from vocabtool.index.row_hashes import hashes_of
 from vocabtool.index.vectors.metric import prepared
-from vocabtool.keywords.cutting import Cutter
-from vocabtool.keywords.tantivy_engine import TantivyReader
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.calibration import Calibration
 from vocabtool.system.ranked import Rows
-from vocabtool.system.telling import counted
+from vocabtool.system.telling import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -388,7 +388,7 @@ def _unequal(vectors: int, documents: Items, taken: int) -> str:
     """Numbers that differ; an iterator may have more documents than were taken of it."""
     more = " or more" if taken > vectors else ""
     count = f"{len(documents):,}" if isinstance(documents, Sized) else f"{taken:,}{more}"
-    return f"{counted(vectors, 'vector', 'vectors')} for {count} documents"
+    return f"{plural(vectors, 'vector', 'vectors')} for {count} documents"
 
 
 def _refuse_repeated(ids: list[str], existing: dict[str, int]) -> None:

@@ -14,6 +14,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+import unicodedataplus
+
 # Small letters only: capitals have met case folding before.
 _LATIN: Final = str.maketrans(
     dict(zip("łøđðıȷħŧŋĸƒƀɓƈɖɗɛɠǥɨƙƚɲƞɔɵƥʈƭʉʋƴƶ", "loddijhtnqfbbcddeggiklnnoopttuvyz", strict=True))
@@ -26,8 +28,6 @@ def case_folded(text: str) -> str:
     """NFKC and case folding, format characters left out."""
     if text.isascii():
         return text.lower()
-    import unicodedataplus
-
     visible = "".join(character for character in text if not _is_format(character))
     return str(unicodedataplus.normalize("NFKC", visible)).casefold()
 
@@ -36,8 +36,6 @@ def without_marks(text: str) -> str:
     """A case-folded text without accents and points, plain Latin letters, composed (NFKC)."""
     if text.isascii():
         return text
-    import unicodedataplus
-
     apart = unicodedataplus.normalize("NFKD", text)
     bare = "".join(character for character in apart if not _is_addition(character))
     return str(unicodedataplus.normalize("NFKC", bare.translate(_LATIN)))
@@ -45,15 +43,11 @@ def without_marks(text: str) -> str:
 
 @cache
 def _is_format(character: str) -> bool:
-    import unicodedataplus
-
     return bool(unicodedataplus.category(character) == "Cf")
 
 
 @cache
 def _is_addition(character: str) -> bool:
-    import unicodedataplus
-
     if unicodedataplus.category(character) not in {"Mn", "Me"} or character in _VOICING:
         return False
     return unicodedataplus.script(character) in {"Inherited", "Hebrew"}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from vocabtool.keywords.cutting import Cutter, QueryWord
+from vocabtool.keywords.cutter import Cutter, QueryWord
 from vocabtool.keywords.tokens import Span
 
 __all__ = ["Span", "highlights"]

@@ -17,9 +17,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vocabtool.keywords.shapes import shape_of
+from vocabtool.keywords.tokens import shape_of
 
-LETTERS, DIGITS, CHARACTERS = 1, 2, 5  # at least
+MIN_LETTERS, MIN_DIGITS, MIN_CHARACTERS = 1, 2, 5
 
 _MONTH: Final = (
     "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -49,9 +49,9 @@ _NO_CODES: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_LONGEST: Final = 200  # characters: what is longer is no code that anybody types
+_MAX_LENGTH: Final = 200  # characters: what is longer is no code that anybody types
 
-# Over shapes (``shapes.py``).
+# Over shapes (``tokens.py``).
 _NAME: Final = re.compile(r"_*+a[a0f]*+(?:(?:_++|(?:\.|::|->)_*+)a[a0f]++)+_*+|__a[a0f]*+__")
 _STEP: Final = re.compile(r"[a_][a0f_]++(?:[-.][a0f_]++)*+")  # of a path
 _ENDING: Final = re.compile(r"\.a+$")
@@ -67,7 +67,7 @@ def is_identifier(word: str) -> bool:
 
 def is_name(word: str) -> bool:
     """Whether it looks like a name in a program: ``os.path``, ``snake_case``, ``camelCase``."""
-    if len(word) > _LONGEST:
+    if len(word) > _MAX_LENGTH:
         return False
     shape = shape_of(word)
     return bool(_CAMEL_CASE.fullmatch(word) or _NAME.fullmatch(shape) or _is_path(shape))
@@ -83,6 +83,10 @@ def is_code_like(word: str) -> bool:
     """Whether a word as it is written looks like a code: ``SKU-48007-H``, ``0x80070005``."""
     letters = sum(map(str.isalpha, word))
     digits = sum(map(str.isdigit, word))
-    if letters < LETTERS or digits < DIGITS or not CHARACTERS <= len(word) <= _LONGEST:
+    if (
+        letters < MIN_LETTERS
+        or digits < MIN_DIGITS
+        or not MIN_CHARACTERS <= len(word) <= _MAX_LENGTH
+    ):
         return False
     return _NO_CODES.fullmatch(word) is None

@@ -1,6 +1,6 @@
 """What a keyword engine is asked: clauses of terms, each with the weight that it counts.
 
-How a text becomes terms is in ``cutting.py``, what weighs how much is the search's business.
+How a text becomes terms is in ``cutter.py``, what weighs how much is the search's business.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from vocabtool.keywords.cutting import Cutter
+from vocabtool.keywords.cutter import Cutter
 
 
 def allowed_distance(word: str) -> int:

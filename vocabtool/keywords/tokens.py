@@ -17,22 +17,41 @@ hold together:
 Everything else cuts: brackets, quotes and apostrophes, commas, semicolons, ``? ! = * < > |``, and
 joiners that join nothing, such as the full stop of a sentence. So ``foo.bar()`` is ``foo.bar``, and
 ``didn't`` is ``didn`` and ``t``, as in the setting that was measured (``[a-z0-9]+``); both pieces
-are stop words.
+are stop words. Of scripts without blanks a run is a token of its own, never joined to others.
 
-Of scripts without blanks a run is a token of its own, never joined to others.
+Patterns match over *shapes*, texts with one ASCII letter for each character:
 
-The *humps* of a run in mixed case are the words that its capitals part: ``parse``, ``HTTP`` and
-``Header`` of ``parseHTTPHeader``. Single characters are none, and one hump alone is no part
-(``mRNA``, ``iPhone``, ``SNPs``).
+| shape  | stands for                                                            |
+|--------|-----------------------------------------------------------------------|
+| ``a``  | letters and marks of scripts that write blanks, letter-like numbers   |
+| ``0``  | digits and other numbers                                              |
+| ``c``  | letters and marks of scripts without blanks (Han, kana, Thai, ...)    |
+| ``f``  | invisible format characters: soft hyphen, joiners                     |
+| itself | what may join the parts of an identifier: ``. : / \\ - _ @ # & + $ >`` |
+| blank  | everything else: cuts                                                 |
+
+Categories and scripts are those of ``unicodedataplus``, whatever Python's own tables are.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from vocabtool.keywords.shapes import shape_of
+import unicodedataplus
+
+from vocabtool.keywords.folding import case_folded, without_marks
+
+MAX_TERM: Final = 1_000  # characters; longer ones are found by their beginning
+
+JOINERS: Final = frozenset(r".:/\-_@#&+$>")
+WITHOUT_BLANKS: Final = frozenset(
+    ("Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Thai", "Lao", "Khmer", "Myanmar")
+)
+_HYPHEN: Final = "\u2010"  # what NFKC makes of the hyphen that does not break
+_LONG_KANA: Final = "\u30fc"  # lengthens a vowel in either kana, so its script is "Common"
 
 # Over shapes. A run begins with a visible character. No repetition is tried twice at one place, or
 # from within, so matching is linear.
@@ -41,8 +60,46 @@ _JOINER: Final = r"(?:_++|://|(?:::|->|\.)_*+|:?\\{1,2}+|\+{1,2}+|[:/\-@#&$])"
 _LEAD: Final = r"(?:(?<!_)_++(?=[a0])|(?<!\.)\.(?=a)|[/\\$](?=a)|[#@](?=[a0]))?+"
 _TRAIL: Final = r"(?:(?<=[af])(?:\+{1,2}+|#)(?![a0])|_++)?+"
 _TOKEN: Final = re.compile(rf"{_LEAD}{_RUN}(?:{_JOINER}{_RUN})*+{_TRAIL}|c[cf]*+")
-_HUMP: Final = re.compile(r"[A-Z]+[0-9]*s?(?![a-z])|[A-Z]?[a-z]+[0-9]*")
 _RUNS: Final = re.compile(rf"{_RUN}|c[cf]*+")
+_HUMP: Final = re.compile(r"[A-Z]+[0-9]*s?(?![a-z])|[A-Z]?[a-z]+[0-9]*")  # over texts
+
+# How surfaces are cut, ever finer: at ``: @ # & + $`` (``file.py:12``), at ``/ \\ :: ->`` too, then
+# at hyphens (``foo.bar-like``) or full stops.
+_CUTS: Final = (
+    re.compile(r"(?:[^:@#&+$]|(?<!:)::(?!:))+"),
+    re.compile(r"(?:[^:@#&+$/\\\->]|-(?!>))+"),
+    re.compile(r"[^:@#&+$/\\\->]+"),
+    re.compile(r"(?:[^:@#&+$/\\\->.]|-(?!>))+"),
+)
+_ONE_KIND: Final = re.compile(r"[a0f]++([.\-_/\\@#&$])[a0f]++(?:\1[a0f]++)*+")  # holds no other
+_JOINS: Final = re.compile(r"[.\-_/\\@:#&+$]")  # an arrow holds a hyphen
+_AT_EDGES: Final = "./\\-"
+_AROUND: Final = _AT_EDGES + "_#@$+"
+
+
+class _Shapes(dict[int, str]):
+    """A table for ``str.translate`` that learns each character when it first meets it."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        plain = unicodedataplus.normalize("NFKC", character)
+        category = unicodedataplus.category(character)
+        if plain == _HYPHEN:
+            shape = "-"
+        elif plain in JOINERS:
+            shape = plain
+        elif category[0] == "N":
+            shape = "0"
+        elif category[0] in "LM":
+            is_kana = plain[0] == _LONG_KANA
+            shape = "c" if is_kana or unicodedataplus.script(plain[0]) in WITHOUT_BLANKS else "a"
+        else:
+            shape = "f" if category == "Cf" else " "
+        self[code] = shape
+        return shape
+
+
+_SHAPES: Final = _Shapes()
 
 
 class Span(NamedTuple):
@@ -52,27 +109,32 @@ class Span(NamedTuple):
     end: int
 
 
-class Token(NamedTuple):
-    """``whole``: with what joins; ``runs``: its words, at least one."""
+@dataclass(frozen=True, slots=True)
+class Token:
+    """``whole``: with what joins; ``runs``: its words, at least one; of a compound there is more
+    to it than one word.
+    """
 
     whole: Span
     runs: tuple[Span, ...]
+    is_compound: bool
 
-    @property
-    def is_compound(self) -> bool:
-        """Whether there is more to it than one word."""
-        return self.runs != (self.whole,)
+
+def shape_of(text: str) -> str:
+    """The shape of a text, as long as the text."""
+    return text.translate(_SHAPES)
 
 
 def tokens(text: str) -> Iterator[Token]:
     """Every token of a text, in order."""
     shape = shape_of(text)
     for found in _TOKEN.finditer(shape):
-        whole = _span(found)
+        whole = Span(*found.span())
         if found[0].isalnum():  # nothing joins: one run, and most are
-            yield Token(whole, (whole,))
+            yield Token(whole, (whole,), False)
         else:
-            yield Token(whole, tuple(map(_span, _RUNS.finditer(shape, *whole))))
+            runs = tuple(Span(*run.span()) for run in _RUNS.finditer(shape, *whole))
+            yield Token(whole, runs, runs != (whole,))
 
 
 def is_without_blanks(run: str) -> bool:
@@ -82,16 +144,44 @@ def is_without_blanks(run: str) -> bool:
 
 def runs_of(text: str) -> list[str]:
     """Every run of a text, in order."""
-    return [text[run.start : run.end] for run in map(_span, _RUNS.finditer(shape_of(text)))]
+    return [text[slice(*run.span())] for run in _RUNS.finditer(shape_of(text))]
 
 
 def humps(run: str) -> list[Span]:
-    """The humps of a run, none where fewer than two have two characters or more; ASCII only."""
+    """The words that capitals part in an ASCII run in mixed case: of ``parseHTTPHeader`` three.
+
+    Single characters are none, and one hump alone is no part (``mRNA``, ``iPhone``, ``SNPs``).
+    """
     if run[1:].islower() or run.isupper() or not run.isascii():
         return []
-    found = [hump for hump in map(_span, _HUMP.finditer(run)) if hump.end - hump.start > 1]
-    return found if len(found) > 1 else []
+    found = [Span(*hump.span()) for hump in _HUMP.finditer(run)]
+    longer = [hump for hump in found if hump.end - hump.start > 1]
+    return longer if len(longer) > 1 else []
 
 
-def _span(found: re.Match[str]) -> Span:
-    return Span(*found.span())
+def surfaces_of(token: str) -> tuple[str, ...]:
+    """The exact surface of a compound token, folded, and those of the compound segments in it.
+
+    ``/usr/lib/python3.11/os.py`` is itself, ``python3.11`` and ``os.py``; ``john.doe@example.com``
+    is itself, ``john.doe`` and ``example.com``. Segments that are plain words are found by these.
+    """
+    shape = shape_of(token)
+    if _ONE_KIND.fullmatch(shape):
+        return (_folded(token),)
+    places = [_stripped(shape, 0, len(shape), _AROUND)]
+    for cut in _CUTS:
+        for found in cut.finditer(shape):
+            places.append(_stripped(shape, *found.span(), _AT_EDGES))  # ``__init__`` keeps its own
+    inner = (token[start:end] for start, end in places if _JOINS.search(shape, start, end))
+    return tuple(dict.fromkeys(map(_folded, (token, *inner))))
+
+
+def _stripped(shape: str, start: int, end: int, characters: str) -> tuple[int, int]:
+    inner = shape[start:end]
+    return end - len(inner.lstrip(characters)), start + len(inner.rstrip(characters))
+
+
+def _folded(segment: str) -> str:
+    """Case-folded and without accents, blanks that folding made left out."""
+    folded = without_marks(case_folded(segment[:MAX_TERM])).replace(_HYPHEN, "-")
+    return (folded if folded.isascii() else "".join(folded.split()))[:MAX_TERM]

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from vocabtool.evaluation.comparing import MEASURES, REFERENCE, SPLITS
+from vocabtool.evaluation.compare import MEASURES, REFERENCE, SPLITS
 
 if TYPE_CHECKING:
-    from vocabtool.evaluation.calibrating import Calibrated, Point
-    from vocabtool.evaluation.comparing import Evaluation, Scored
-    from vocabtool.evaluation.known_items import SelfCheck
-    from vocabtool.evaluation.tuning import Gain, Tuned
+    from vocabtool.evaluation.calibrate import Loss, WeightEstimate
+    from vocabtool.evaluation.compare import Evaluation, FusionScore
+    from vocabtool.evaluation.self_check import SelfCheck
+    from vocabtool.evaluation.tune import Gain, TunedWeight
 
 BAR: Final = 30  # characters of the longest bar of a curve
-BESIDE: Final = "compared with queries made of documents"
 
 
 def of_evaluation(found: Evaluation) -> Iterator[str]:
@@ -30,7 +29,7 @@ def of_evaluation(found: Evaluation) -> Iterator[str]:
     yield from _notes(found.notes)
 
 
-def _scores(split: str, rows: list[Scored]) -> Iterator[str]:
+def _scores(split: str, rows: list[FusionScore]) -> Iterator[str]:
     head = "  ".join(f"{measure:>10}" for measure in MEASURES)
     yield f"{split} ({rows[0].queries:,})"
     yield f"  {'':<13}{head}"
@@ -57,14 +56,9 @@ def of_self_check(found: SelfCheck) -> Iterator[str]:
     yield from _notes(found.notes)
 
 
-def of_calibration(found: Calibrated) -> Iterator[str]:
+def of_calibration(found: WeightEstimate) -> Iterator[str]:
     """The weight, how it came about, and that it is an estimate."""
-    shift = f", {found.shift:+.3f} by {found.queries:,} queries" if found.queries else ""
-    yield f"a = {found.a:.3f} (a0 = {found.a0:.3f} by the documents{shift})"
-    if found.queries:
-        yield f"  {found.keyword_shift:+.3f} by how much of a query a document holds, {BESIDE}"
-    if found.vector_shift is not None:
-        yield f"  {found.vector_shift:+.3f} by how near a document is to a query, {BESIDE}"
+    yield f"a = {found.a:.3f} by the documents"
     yield "keywords weigh at least so much, more where the model does not know words of the query"
     yield f"from {found.sample:,} documents, seed {found.seed}"
     yield ""
@@ -74,12 +68,12 @@ def of_calibration(found: Calibrated) -> Iterator[str]:
     yield "title: a title or first sentence is asked; hard: some words of another one, if there is"
     yield "one; of sentences that read like language, where a document has any"
     yield f"  {'query':<8}{'leg':<10}{'first':>8}{'in ten':>8}"
-    for each in found.found:
+    for each in found.rates:
         yield f"  {each.kind:<8}{each.leg:<10}{each.first:>8.1%}{each.first_ten:>8.1%}"
     yield from _notes(found.notes)
 
 
-def of_tuning(found: Tuned) -> Iterator[str]:
+def of_tuning(found: TunedWeight) -> Iterator[str]:
     """The weight, and what it is worth on queries that did not choose it."""
     yield f"a = {found.a:.2f}, the best for {found.queries:,} judged queries"
     yield f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} as shipped, untuned"
@@ -91,7 +85,7 @@ def of_tuning(found: Tuned) -> Iterator[str]:
     yield from _notes(found.notes)
 
 
-def _curve(curve: Iterable[Point]) -> Iterator[str]:
+def _curve(curve: Iterable[Loss]) -> Iterator[str]:
     return _bars([(point.a, point.loss) for point in curve])
 
 

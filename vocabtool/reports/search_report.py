@@ -6,10 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from vocabtool.reports.text_tables import aligned
-from vocabtool.search.explaining import DEEP
-from vocabtool.search.hits import Asked, AskedWord, Explanation, Hit, Hits, MatchedWord, Place
-from vocabtool.search.weighing import is_word
-from vocabtool.system.telling import counted
+from vocabtool.search.explanation import DEEP
+from vocabtool.search.hits import (
+    Explanation,
+    Hit,
+    Hits,
+    LegPlace,
+    MatchedWord,
+    QuerySummary,
+    WordSummary,
+)
+from vocabtool.search.query import is_word
+from vocabtool.system.telling import plural
 from vocabtool.vocabulary import encode, printable
 
 WIDTH: Final = 160  # characters of a text that are shown
@@ -49,7 +57,7 @@ def _query(found: Hits) -> Iterator[str]:
     yield ""
 
 
-def _weight(asked: Asked) -> str:
+def _weight(asked: QuerySummary) -> str:
     """The weight, and how it came about: by the formula, or because one leg gave nothing."""
     told = f"{asked.weight:.2f}"
     if asked.a is None or asked.weight is None:
@@ -63,7 +71,7 @@ def _weight(asked: Asked) -> str:
     return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
 
 
-def _facts(word: AskedWord, fusion: str, *, codes_first: bool) -> Iterator[str]:
+def _facts(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[str]:
     if not word.counts:
         yield "not searched for: a stop word"
         return
@@ -74,7 +82,7 @@ def _facts(word: AskedWord, fusion: str, *, codes_first: bool) -> Iterator[str]:
     if word.identifier:
         yield "a code: documents that hold it come first" if codes_first else "a code"
     if word.pieces is not None:
-        yield counted(word.pieces, "piece", "pieces")
+        yield plural(word.pieces, "piece", "pieces")
     if word.document_frequency is not None:
         yield _frequency(word.document_frequency, word.part_frequency)
     if word.weight is not None and word.weight != 1:
@@ -90,7 +98,7 @@ def _frequency(whole: int, of_parts: int | None) -> str:
     return f"whole in {whole:,} {documents}, its rarest part in {of_parts:,}"
 
 
-def _says_nothing(word: AskedWord) -> bool:
+def _says_nothing(word: WordSummary) -> bool:
     return not word.identifier and not is_word(word.surface)
 
 
@@ -129,7 +137,7 @@ def _matched(word: MatchedWord) -> str:
     return f"{'' if word.whole else 'parts of '}{_shown(word.surface)} {word.score:.2f}"
 
 
-def _place(place: Place) -> str:
+def _place(place: LegPlace) -> str:
     rank = "past the end of the list" if place.rank is None else f"number {place.rank:,}"
     return rank if place.score is None else f"{rank} ({place.score:.3f})"
 

@@ -1,1 +1,5 @@
-"""Search: two legs asked, fused by what the model of the vectors does not know, and explained."""
+"""A query becomes ranked hits that explain themselves.
+
+Here: what words weigh, both legs asked, fusions, explanations. Not here: how the index stores and
+finds (``index/``, ``keywords/``), metrics (``evaluation/``). Begin with ``search.py``.
+"""

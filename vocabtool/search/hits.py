@@ -1,16 +1,17 @@
-"""What a search answers: documents in order, and why. How it is found is in ``searching.py``."""
+"""What a search answers: documents in order, and why. How they are found is in ``search.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, NamedTuple, overload
 
-from vocabtool.keywords.highlights import Span
+from vocabtool.keywords.tokens import Span
 
 
-class AskedWord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class WordSummary:
     """A word of the query.
 
     ``start``, ``end``: where it stands in the query, in characters.
@@ -36,7 +37,8 @@ class AskedWord(NamedTuple):
     weight: float | None = None
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class QuerySummary:
     """The query as it was understood.
 
     ``a``: weight of the keyword leg as chosen; ``m``: share of the query's idf mass in words that
@@ -45,14 +47,15 @@ class Asked(NamedTuple):
     """
 
     text: str
-    words: tuple[AskedWord, ...]
+    words: tuple[WordSummary, ...]
     fusion: str
     a: float | None
     m: float | None
     weight: float | None
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LegPlace:
     """Where a document stands in one leg.
 
     ``rank``: from 1, documents of equal score share one; ``None`` past the end of the leg's list.
@@ -63,7 +66,8 @@ class Place(NamedTuple):
     score: float | None
 
 
-class MatchedWord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MatchedWord:
     """A word of the query that a document holds, and how much of its BM25 score that gives.
 
     ``whole``: as it is written; of an identifier, or of a run without blanks, it may hold some
@@ -84,8 +88,8 @@ class Explanation:
     words stand, from ``start`` to before ``end``, in characters.
     """
 
-    dense: Place
-    keyword: Place
+    dense: LegPlace
+    keyword: LegPlace
     words: tuple[MatchedWord, ...]
     rank_without_keywords: int | None
     highlights: tuple[Span, ...]
@@ -117,19 +121,19 @@ class Hit:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        told: dict[str, Any] = {"id": self.id, "score": self.score, "tier": self.tier}
-        told |= {"similarity": self.similarity, "bm25": self.bm25}
-        told |= {"text": self.text, "fields": _plain(self.fields)}
+        facts: dict[str, Any] = {"id": self.id, "score": self.score, "tier": self.tier}
+        facts |= {"similarity": self.similarity, "bm25": self.bm25}
+        facts |= {"text": self.text, "fields": _as_json(self.fields)}
         why = self.explanation
         if why is not None:
-            told["explanation"] = {
-                "dense": why.dense._asdict(),
-                "keyword": why.keyword._asdict(),
-                "words": [word._asdict() for word in why.words],
+            facts["explanation"] = {
+                "dense": asdict(why.dense),
+                "keyword": asdict(why.keyword),
+                "words": [asdict(word) for word in why.words],
                 "rank_without_keywords": why.rank_without_keywords,
                 "highlights": [list(span) for span in why.highlights],
             }
-        return told
+        return facts
 
 
 class Suggestion(NamedTuple):
@@ -148,7 +152,7 @@ class Hits(Sequence[Hit]):
     """
 
     hits: tuple[Hit, ...]
-    query: Asked
+    query: QuerySummary
     notes: tuple[str, ...] = ()
     guesses: bool = False
     suggestions: tuple[Suggestion, ...] = ()
@@ -170,9 +174,8 @@ class Hits(Sequence[Hit]):
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        words = [word._asdict() for word in self.query.words]
         return {
-            "query": self.query._asdict() | {"words": words},
+            "query": {**asdict(self.query), "words": [asdict(word) for word in self.query.words]},
             "hits": [hit.to_dict() for hit in self.hits],
             "notes": list(self.notes),
             "guesses": self.guesses,
@@ -182,12 +185,12 @@ class Hits(Sequence[Hit]):
         }
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """A field's value as JSON has it: dates and the like as texts, NaN and infinity as null."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_as_json(each) for each in value]
     if isinstance(value, float) and not isfinite(value):
         return None
     if value is None or isinstance(value, bool | int | float | str):

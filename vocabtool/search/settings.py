@@ -7,22 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from vocabtool.keywords.identifiers import is_identifier
-
 Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"]
-EmptyHands = Literal["nothing", "nearest", "spelling"]
+NoResults = Literal["nothing", "nearest", "spelling"]
 Phrases = Literal["required", "preferred"]
 Predicate = Callable[[str], bool]
 
 FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
-EMPTY_HANDS: Final[tuple[EmptyHands, ...]] = get_args(EmptyHands)
+NO_RESULTS: Final[tuple[NoResults, ...]] = get_args(NoResults)
 PHRASES: Final[tuple[Phrases, ...]] = get_args(Phrases)
 
-A_OF_WORDS: Final = 0.5  # the best fixed weights in ../shared/retrieval.md
+A_OF_WORDS: Final = 0.5  # the best fixed weights on public collections
 A_OF_PIECES: Final = 0.4
 
 DEPTH: Final = 100
-SMALL: Final = 2_000  # rows: of no more, all are candidates, as a list's end costs nDCG
+MAX_SMALL: Final = 2_000  # rows: of no more, all are candidates, as a list's end costs nDCG
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +51,12 @@ class Settings:
     depth: int | None = None
     guarantee: bool = True
     identifier: Predicate | str | None = None
-    empty: EmptyHands = "nothing"
+    empty: NoResults = "nothing"
     phrases: Phrases = "required"
 
     def __post_init__(self) -> None:
         _one_of("fusion", self.fusion, FUSIONS)
-        _one_of("empty", self.empty, EMPTY_HANDS)
+        _one_of("empty", self.empty, NO_RESULTS)
         _one_of("phrases", self.phrases, PHRASES)
         _at_least("k_rrf", self.k_rrf, 1)
         _at_least("boost", self.boost, 0)
@@ -73,6 +71,8 @@ class Settings:
     def is_identifier(self) -> Predicate:
         """Which words count as identifiers."""
         if self.identifier is None:
+            from vocabtool.keywords.identifiers import is_identifier
+
             return is_identifier
         if isinstance(self.identifier, str):
             fits = _compiled(self.identifier).fullmatch
@@ -80,16 +80,16 @@ class Settings:
         return self.identifier
 
     def weight(self, subword: bool) -> float:
-        """``a``, or what it is unless told."""
+        """``a``, or the default."""
         if self.a is not None:
             return self.a
         return A_OF_PIECES if subword else A_OF_WORDS
 
     def limit(self, documents: int) -> int:
-        """``depth``, or what it is unless told, in a corpus of so many rows."""
+        """``depth``, or the default for an index of so many rows."""
         if self.depth is not None:
             return self.depth
-        return max(documents, 1) if documents <= SMALL else DEPTH
+        return max(documents, 1) if documents <= MAX_SMALL else DEPTH
 
 
 def _one_of(name: str, got: str, choices: tuple[str, ...]) -> None:

@@ -1,1 +1,4 @@
-"""Operators of streams: a file per idea, each a start made of other starts; see ``streams.py``."""
+"""``Stream``: documents and what is made of them, shaped by operators that are lazy.
+
+How documents are read is not known here. Begin with ``stream.py``.
+"""

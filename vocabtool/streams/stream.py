@@ -5,8 +5,7 @@
 >>> list(stream)
 [['a', 'b'], ['d', 'e', 'f']]
 
-How each operator works is in ``shaping/``, a file per idea; where documents come from is in
-``documents.py``.
+What each operator does is in ``operators.py``; where documents come from is in ``sources.py``.
 """
 
 from __future__ import annotations
@@ -17,29 +16,30 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, cast, get_args, overload
 
-from vocabtool.documents.items import Indexable, is_indexable
-from vocabtool.documents.reading import Document
-from vocabtool.streams import arrow_out, ray_out, sizes, tensorflow_out
-from vocabtool.streams.arrow_out import Fields, Layout
-from vocabtool.streams.batching import Batches, BatchesByLength, text_length
-from vocabtool.streams.caching import InFolder, InMemory
-from vocabtool.streams.interleaving import Interleave
-from vocabtool.streams.mapping import Filter, FlatMap, Map, Prefetch
-from vocabtool.streams.mixing import NEARLY_NONE, Mix, Share
-from vocabtool.streams.reading import Reading
-from vocabtool.streams.shards import ShuffleShards
-from vocabtool.streams.shuffling import Shuffle
-from vocabtool.streams.sizes import Size, Sized
-from vocabtool.streams.slicing import Repeat, Skip, Take
-from vocabtool.streams.starting import Items, Once, Start
-from vocabtool.system.parallel import Workers
+from vocabtool.documents.batch import Document, ReadLog, Skipped
+from vocabtool.documents.objects import Indexable, is_indexable
+from vocabtool.documents.options import ReadOptions
+from vocabtool.streams import operators, sources
+from vocabtool.streams.arrow_out import Fields, InFolder, InMemory, Layout, record_batches
+from vocabtool.streams.frameworks import Encodes, ray_dataset, tf_dataset
+from vocabtool.streams.operators import (
+    NEARLY_NONE,
+    FromStart,
+    Once,
+    Share,
+    Shuffle,
+    Start,
+)
+from vocabtool.streams.sources import DocumentSource, Size, Sized
+from vocabtool.system.parallel import Workers, prefetch
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import ray.data
     import tensorflow as tf
 
-    from vocabtool.documents.reading import Format, OnError, Skipped, Sources
+    from vocabtool.documents.options import Format, OnError
+    from vocabtool.documents.sources import Sources
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -65,12 +65,12 @@ class Stream(Generic[T]):
 
     ``start``: gives a pass without the first so many elements, which :meth:`skip` asks for.
     ``size``: how much there is, as far as that is known without reading.
-    ``reading``: the sources, where the elements are just their documents.
+    ``documents``: the sources, where the elements are just their documents.
     """
 
     start: Start[T]
-    size: Sized = sizes.unknown
-    reading: Reading | None = None
+    size: Sized = sources.unknown
+    documents: DocumentSource | None = None
 
     @overload
     @classmethod
@@ -90,10 +90,11 @@ class Stream(Generic[T]):
         if isinstance(items, str | bytes):
             raise TypeError("wanted several texts, got one: put it in a list")
         if is_indexable(items):
-            return cls(Items(items), partial(sizes.of_items, items.__len__))
+            size = partial(sources.of_items, items.__len__)
+            return cls(partial(operators.items, items), size)
         if not isinstance(items, Iterable):
             raise TypeError(f"wanted what can be iterated or indexed, got {type(items).__name__}")
-        start: Start[T] = Items(items)
+        start: Start[T] = partial(operators.items, items)
         return cls(Once(start) if iter(items) is items else start)
 
     def __iter__(self) -> Iterator[T]:
@@ -119,20 +120,21 @@ class Stream(Generic[T]):
             raise ValueError(f"workers: wanted 0 or more, got {workers}")
         if kind not in get_args(Workers):
             raise ValueError(f"kind: wanted one of {get_args(Workers)}, got {kind!r}")
-        return Stream(Map(self.start, fn, workers, ordered, kind), self.size)
+        return Stream(partial(operators.mapped, self.start, fn, workers, ordered, kind), self.size)
 
     def flat_map(self, fn: Callable[[T], Iterable[R]]) -> Stream[R]:
         """What ``fn`` makes of each element, one after the other; errors as those of map."""
-        return Stream(FlatMap(self.start, fn))
+        return Stream(FromStart(partial(operators.flat_mapped, self.start, fn)))
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
         """The elements of which ``fn`` is true, in their order; errors as those of map."""
-        return Stream(Filter(self.start, fn))
+        return Stream(FromStart(partial(operators.filtered, self.start, fn)))
 
     def take(self, most: int) -> Stream[T]:
         """The first ``most`` elements; none after them is read."""
         _check("take", most, 0)
-        return Stream(Take(self.start, most), partial(sizes.part, self.size, 0, most))
+        start = partial(operators.taken, self.start, most)
+        return Stream(start, partial(sources.part, self.size, 0, most))
 
     def skip(self, left_out: int) -> Stream[T]:
         """The elements after the first ``left_out``.
@@ -143,16 +145,18 @@ class Stream(Generic[T]):
         elements is known); the others read what is skipped.
         """
         _check("skip", left_out, 0)
-        return Stream(Skip(self.start, left_out), partial(sizes.part, self.size, left_out, None))
+        start = partial(operators.skipped, self.start, left_out)
+        return Stream(start, partial(sources.part, self.size, left_out, None))
 
     def repeat(self, times: int | None = None) -> Stream[T]:
         """One pass after the other: ``times``, or for ever (until a pass finds nothing)."""
         if times is not None:
             _check("repeat", times, 0)
-        start = Repeat(self.start, times, partial(sizes.exact_rows, self.size))
-        return Stream(
-            start, sizes.unknown if times is None else partial(sizes.times, self.size, times)
-        )
+        rows = partial(sources.exact_rows, self.size)
+        start = partial(operators.repeated, self.start, times, rows)
+        if times is None:
+            return Stream(start)
+        return Stream(start, partial(sources.times, self.size, times))
 
     def shuffle(self, buffer: int, *, seed: int, reshuffle: bool = False) -> Stream[T]:
         """In random order, by a buffer of so many elements.
@@ -164,7 +168,7 @@ class Stream(Generic[T]):
         another one, the first pass always the same.
         """
         _check("shuffle: buffer", buffer, 1)
-        return Stream(Shuffle(self.start, buffer, seed, reshuffle), self.size)
+        return Stream(FromStart(Shuffle(self.start, buffer, seed, reshuffle)), self.size)
 
     def shuffle_shards(
         self: Stream[Document], *, seed: int, buffer: int = 10_000, at_once: int = 4
@@ -180,16 +184,17 @@ class Stream(Generic[T]):
         ``seed`` gives the same order in every pass.
         Raises ``ValueError`` unless this is a stream that :func:`stream` made of such sources.
         """
-        if self.reading is None:
+        if self.documents is None:
             raise ValueError("shuffle_shards comes first, right after vocabtool.stream(...)")
         _check("shuffle_shards: buffer", buffer, 1)
         _check("shuffle_shards: at_once", at_once, 1)
-        return Stream(ShuffleShards(self.reading, seed, buffer, at_once), self.size)
+        shuffled = partial(self.documents.shuffled_shards, seed, buffer, at_once)
+        return Stream(FromStart(shuffled), self.size)
 
     def prefetch(self, count: int) -> Stream[T]:
         """The same, read ahead by a thread: at most ``count`` elements beyond those given out."""
         _check("prefetch", count, 1)
-        return Stream(Prefetch(self.start, count), self.size)
+        return Stream(partial(_prefetched, self.start, count), self.size)
 
     def cache(self, folder: str | Path | None = None, *, key: str = "") -> Stream[T]:
         """The same, read once: after the first whole pass out of memory, or out of a folder.
@@ -209,10 +214,16 @@ class Stream(Generic[T]):
     def batch(self, size: int) -> Stream[list[T]]:
         """Lists of ``size`` elements in their order; only the last may be shorter."""
         _check("batch", size, 1)
-        return Stream(Batches(self.start, size), partial(sizes.lists, self.size, size))
+        return Stream(
+            partial(operators.lists, self.start, size), partial(sources.in_lists, self.size, size)
+        )
 
     def batch_by_length(
-        self, tokens: int, *, length: Callable[[T], int] = text_length, buffer: int = 10_000
+        self,
+        tokens: int,
+        *,
+        length: Callable[[T], int] = operators.text_length,
+        buffer: int = 10_000,
     ) -> Stream[list[T]]:
         """Lists of about one length, for encoders that pay for padding.
 
@@ -223,7 +234,8 @@ class Stream(Generic[T]):
         """
         _check("batch_by_length: tokens", tokens, 1)
         _check("batch_by_length: buffer", buffer, 1)
-        return Stream(BatchesByLength(self.start, tokens, length, buffer))
+        lists = partial(operators.lists_by_length, self.start, tokens, length, buffer)
+        return Stream(FromStart(lists))
 
     def to_arrow(
         self: Stream[Document], *, batch_size: int = 1024, fields: Fields = None
@@ -241,7 +253,7 @@ class Stream(Generic[T]):
 
         _check("to_arrow: batch_size", batch_size, 1)
         layout = Layout.of(fields)
-        batches = arrow_out.record_batches(self.start, batch_size, layout)
+        batches = record_batches(self.start, batch_size, layout)
         return pa.RecordBatchReader.from_batches(layout.schema, batches)
 
     def to_tf_dataset(
@@ -249,7 +261,7 @@ class Stream(Generic[T]):
         batch_size: int | None = None,
         *,
         fields: Mapping[str, str] | None = None,
-        encoder: tensorflow_out.Encodes | None = None,
+        encoder: Encodes | None = None,
         drop_remainder: bool = False,
     ) -> tf.data.Dataset:
         """The documents as a ``tf.data.Dataset`` of dictionaries, in order, read as it is iterated.
@@ -268,10 +280,8 @@ class Stream(Generic[T]):
         goes wrong while it is read (a missing field names its document) is a TensorFlow error that
         holds the message.
         """
-        count = sizes.exact_rows(self.size)
-        return tensorflow_out.to_dataset(
-            self.start, batch_size, fields or {}, encoder, drop_remainder, count
-        )
+        count = sources.exact_rows(self.size)
+        return tf_dataset(self.start, batch_size, fields or {}, encoder, drop_remainder, count)
 
     def to_ray(
         self: Stream[Document], *, batch_size: int = 1024, fields: Fields = None
@@ -285,7 +295,7 @@ class Stream(Generic[T]):
         Raises ``ValueError`` where the stream cannot be pickled (of a generator, say).
         """
         _check("to_ray: batch_size", batch_size, 1)
-        return ray_out.to_dataset(self.start, batch_size, Layout.of(fields))
+        return ray_dataset(self.start, batch_size, Layout.of(fields))
 
 
 def stream(
@@ -297,15 +307,17 @@ def stream(
     on_error: OnError = "raise",
     skipped: Skipped | None = None,
 ) -> Stream[Document]:
-    """The documents of files, globs, iterables, queues: see ``documents/reading.py``.
+    """The documents of files, globs, iterables, queues: see
+    :func:`vocabtool.documents.batches` and :class:`vocabtool.documents.ReadOptions`.
 
     Each pass reads the sources again; those that can be read only once (standard input, an
     iterator, a queue) raise :class:`VocabtoolError` in a second pass.
     """
-    reading = Reading(sources, field, format, id_field, on_error, skipped)
-    if reading.only_once():
-        return Stream(Once(reading))
-    return Stream(reading, partial(sizes.of_reading, reading), reading)
+    options = ReadOptions(field=field, format=format, id_field=id_field, on_error=on_error)
+    source = DocumentSource(sources, options, None if skipped is None else ReadLog(skipped))
+    if source.only_once():
+        return Stream(Once(source))
+    return Stream(source, source.size, source)
 
 
 def interleave(
@@ -319,7 +331,9 @@ def interleave(
     """
     _check("cycle_length", cycle_length, 1)
     _check("block_length", block_length, 1)
-    return Stream(Interleave(Stream.of(streams).start, cycle_length, block_length))
+    start = Stream.of(streams).start
+    turns = partial(operators.interleaved, start, cycle_length, block_length)
+    return Stream(FromStart(turns))
 
 
 def mix(
@@ -342,12 +356,17 @@ def mix(
     mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
     if weights == "size":
         for number, each in enumerate(mixed, 1):
-            if each.size is sizes.unknown:
+            if each.size is sources.unknown:
                 raise ValueError(NO_SIZE.format(number))
     sized = tuple(each.size for each in mixed)
     shares = partial(_shares, sized, _numbers(weights, len(mixed)))
-    start = Mix(tuple(each.start for each in mixed), shares, seed)
-    return Stream(start, partial(sizes.all_of, sized))
+    starts = tuple(each.start for each in mixed)
+    start = FromStart(partial(operators.drawn, starts, shares, seed))
+    return Stream(start, partial(sources.all_of, sized))
+
+
+def _prefetched(source: Start[T], count: int, first: int) -> Iterator[T]:
+    return prefetch(source(first), count)
 
 
 def _numbers(weights: Weights | Sequence[float], streams: int) -> tuple[float, ...] | None:

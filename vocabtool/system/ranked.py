@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
+Mask = NDArray[np.bool_]  # shape (rows,): which rows of an index are meant
 
 
 class Ranked(NamedTuple):
@@ -44,6 +45,23 @@ class Ranked(NamedTuple):
         if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)
         return cls(rows[:limit], scores[:limit])
+
+
+def are_among(rows: Rows, others: Rows) -> Mask:
+    """Which of ``rows`` are among ``others``: ``np.isin``, sooner for short lists."""
+    if not len(others):
+        return np.zeros(len(rows), np.bool_)
+    ascending = np.sort(others)
+    at = ascending.searchsorted(rows)
+    at[at == len(others)] = 0
+    return np.equal(ascending[at], rows)
+
+
+def mask_of(rows: Rows) -> Mask:
+    """Marks these rows; as long as the highest wants, further ones are not marked either."""
+    mask = np.zeros(int(rows.max(initial=-1)) + 1, np.bool_)
+    mask[rows] = True
+    return mask
 
 
 class Near(NamedTuple):

@@ -83,7 +83,7 @@ def _rewritten(opened: graph_files.Opened, change: Callable[[Proto], object] | N
 
 def _parse(opened: graph_files.Opened) -> Proto:
     """The SavedModel as TensorFlow's protobuf, with only the graph that is run."""
-    from google.protobuf import message, text_format
+    from google.protobuf import message
     from tensorflow.core.protobuf import saved_model_pb2
 
     if opened.frozen:
@@ -91,13 +91,9 @@ def _parse(opened: graph_files.Opened) -> Proto:
             "a frozen graph, which says not where its texts go in; wanted a SavedModel to run"
         )
     saved = saved_model_pb2.SavedModel()
-    data = opened.file.read_bytes()
     try:
-        if opened.format == "SavedModel":
-            saved.ParseFromString(data)
-        else:
-            text_format.Parse(data, saved)
-    except (message.DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
+        saved.ParseFromString(opened.file.read_bytes())
+    except message.DecodeError as error:
         raise InvalidFile(f"TensorFlow does not read it: {reason_of(error)}") from error
     number = serving([list(graph.meta_info_def.tags) for graph in saved.meta_graphs])
     del saved.meta_graphs[number + 1 :]

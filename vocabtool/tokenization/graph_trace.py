@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.graph import Body, Node, Reference
-from vocabtool.formats.saved_model.linking import Linker
+from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS, Tensor
 from vocabtool.vocabulary import printable
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from vocabtool.formats.saved_model.graph import Body, Node, Reference
-from vocabtool.formats.saved_model.linking import Linker
+from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.tokenization.graph_trace import (
     BRANCHES,
     MAX_OPS,

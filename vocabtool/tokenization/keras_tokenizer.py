@@ -13,7 +13,7 @@ from pathlib import Path
 from vocabtool.errors import reading
 from vocabtool.formats import json_text, keras_tokenizer
 from vocabtool.formats.keras_tokenizer import Settings
-from vocabtool.formats.readers import source_of
+from vocabtool.formats.reader import Source
 from vocabtool.tokenization.lookup import RuleTokenizer, TableLexicon
 from vocabtool.tokenization.named_rules import LowerEveryScript
 from vocabtool.tokenization.rule import Rule
@@ -28,7 +28,7 @@ def tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
     Raises :class:`InvalidFile` for settings that cut no text, or not as is read here.
     """
     with reading(str(file)):
-        if json_text.recognise(source_of(file)) is not None:
+        if json_text.recognise(Source.open(file)) is not None:
             return None
         document = json_text.document_of(file)
         if keras_tokenizer.recognise(document) is not None:

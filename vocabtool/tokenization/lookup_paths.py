@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from vocabtool.errors import InvalidFile, NoVocabulary, VocabtoolError, reading
 from vocabtool.formats.model import Model
-from vocabtool.formats.saved_model import graph_files, graph_tokenizers, tensors
-from vocabtool.formats.saved_model.linking import Linker
+from vocabtool.formats.saved_model import graph_files, tensors, tokenizers
+from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import serving
 from vocabtool.formats.saved_model.model import read_model, read_tables
 from vocabtool.formats.saved_model.tensors import DT_BOOL, INTEGERS
@@ -116,7 +116,7 @@ class LookupPath(NamedTuple):
         """As the flatbuffer of FastWordpieceTokenizeWithOffsets says, which may cut texts, too."""
         site = self.sites[0]
         with reading(self.vocabulary.name):
-            buffer = graph_tokenizers.buffer_of(self.linker, site.body, site.node)
+            buffer = tokenizers.buffer_of(self.linker, site.body, site.node)
             wordpiece, end_to_end = read_fast_wordpiece(buffer)
         if wordpiece.max_bytes_per_word < 1:
             raise InvalidFile(f"words of at most {wordpiece.max_bytes_per_word} bytes")
@@ -156,16 +156,9 @@ class LookupPath(NamedTuple):
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
     """Open a model: what it holds, and each way in which it looks words up, largest first."""
     opened = graph_files.open_graphs(model)
-    found = read_model(
-        opened.graphs,
-        opened.path,
-        opened.format,
-        beside=opened.file.parent,
-        frozen=opened.frozen,
-        small=True,
-    )
+    found = read_model(opened).model(opened.path, small=True)
     linker = Linker(opened.graphs[serving([graph.tags for graph in opened.graphs])])
-    tables = read_tables(linker, beside=opened.file.parent, frozen=opened.frozen)
+    tables = read_tables(linker, opened)
     paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
     for path in _find(linker, tables, found):
         key = (path.vocabulary.name, path.rule, path.sites[0].kind)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.saved_model import graph_tokenizers
+from vocabtool.formats.saved_model import tokenizers
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, TABLE_OP, Body, Node, Reference
-from vocabtool.formats.saved_model.linking import Linker
-from vocabtool.formats.saved_model.lookups import FINDS, WORDPIECES
+from vocabtool.formats.saved_model.linker import Linker
+from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
 from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.vocabulary import Vocabulary
 
@@ -97,6 +97,6 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
 def _tokenizer(linker: Linker, body: Body, node: Node) -> Vocabulary | None:
     """A tokenizer's own vocabulary; one that cannot be read is ``inspect``'s to tell of."""
     try:
-        return graph_tokenizers.read_tokenizer(linker, body, node, {})
+        return tokenizers.read_tokenizer(linker, body, node, {})
     except (VocabtoolError, KeyError):
         return None

@@ -15,9 +15,9 @@ from itertools import accumulate
 from typing import Final
 
 from vocabtool.formats import flatbuffer
-from vocabtool.formats.saved_model.text_tokenizers import END_TO_END, read_wordpiece
+from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
 
-MAX_BYTES: Final = 4  # fields of the flatbuffer, as in formats/saved_model/text_tokenizers.py
+MAX_BYTES: Final = 4  # fields of the flatbuffer, as in saved_model/tokenizers.py
 INDICATOR: Final = 5
 UNKNOWN_TOKEN: Final = 6
 UNKNOWN_ID: Final = 7

@@ -105,11 +105,11 @@ class Words:
             if rule is None or exact:
                 raise VocabtoolError(f"{model.name}: {LIST}")
             return _by_rule(model, rule)
-        from vocabtool.formats import detect
-        from vocabtool.formats.extraction import choose as choose_vocabulary
+        from vocabtool.formats import registry
+        from vocabtool.formats.extraction import extract
 
         if exact:
-            if not detect.has_graphs(model):
+            if not registry.has_graphs(model):
                 raise VocabtoolError(
                     f"{model}: it holds words, and no graph that could be run. {NAME_RULE}"
                 )
@@ -117,9 +117,8 @@ class Words:
 
             return exact_words(InstrumentedModel.load(model, trust=trust), model, name)
         if rule is not None:
-            found = detect.open_model(model, small=name is not None)
-            return _by_rule(choose_vocabulary(found, name), rule)
-        if not detect.has_graphs(model):
+            return _by_rule(extract(model, name), rule)
+        if not registry.has_graphs(model):
             return _from_file(model, name)
         return _recovered(model, name)
 
@@ -195,12 +194,11 @@ def _from_file(model: str | Path, name: str | None) -> Words:
 
     Of several vocabularies the first that says how, unless ``name`` tells which is meant.
     """
-    from vocabtool.formats import detect
-    from vocabtool.formats.extraction import choose as choose_vocabulary
+    from vocabtool.formats import extraction
     from vocabtool.formats.saved_model import graph_files
 
-    found = detect.open_model(model, small=name is not None)
-    chosen = choose_vocabulary(found, name)
+    found = extraction.inspect(model, small=name is not None)
+    chosen = extraction.choose(found, name)
     path = graph_files.path_of(model)
     others = [other for other in found.vocabularies if other is not chosen and name is None]
     for vocabulary in (chosen, *others):
@@ -266,10 +264,9 @@ def tokenizer_of(file: Path) -> Words:
             f"{file}: no such file; wanted a tokenizer.json or a SentencePiece .model, or a folder "
             "with one"
         )
-    from vocabtool.formats import detect
-    from vocabtool.formats.extraction import choose as choose_vocabulary
+    from vocabtool.formats.extraction import extract
 
-    vocabulary = choose_vocabulary(detect.open_model(file), None)
+    vocabulary = extract(file)
     tokenizer = _own_tokenizer(vocabulary, file)
     if tokenizer is None:
         raise VocabtoolError(

@@ -14,13 +14,13 @@ from vocabtool.errors import NotFound, UnsupportedFormat, reading, refuse_pointe
 from vocabtool.formats import text_file
 from vocabtool.formats.model import PassedOver
 from vocabtool.formats.named_files import named_file, refuse_link
-from vocabtool.formats.saved_model.graph_tokenizers import vocabulary
+from vocabtool.formats.saved_model.tokenizers import vocabulary
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
-MAX_FILE: Final = 1 << 30
+MAX_FILE: Final = 1 << 30  # bytes
 MAX_ASSETS: Final = 10_000
-HEAD: Final = 1 << 16
-LEAST_LINES: Final = 10
+HEAD: Final = 1 << 16  # bytes by which a file is told
+MIN_LINES: Final = 10
 WHOLE: Final = "whole file"
 
 
@@ -76,26 +76,19 @@ def read_file(path: Path, file: str) -> bytes:
 
 
 def read_unlinked(path: Path) -> Vocabulary | PassedOver:
-    """What an asset that no table reads is, as :func:`unlinked` says. Raises as it does, and as
-    :func:`read_file`.
-    """
-    name = printable(os.fsencode(path.name))
-    place = Place(f"assets/{name}", WHOLE)
-    head = _head(path, place.file)
-    data = read_file(path, place.file) if _may_hold_words(head) else b""
-    with reading(place.file):
-        return unlinked(name, place, data)
-
-
-def _may_hold_words(head: bytes) -> bool:
-    """Whether a file is worth reading: a SentencePiece model, or text."""
+    """What an asset that no table reads is. Raises as :func:`unlinked` and :func:`read_file`."""
     from vocabtool.formats import sentencepiece
 
-    return sentencepiece.recognise(head) or _is_text(head)
-
-
-def _is_text(head: bytes) -> bool:
-    return bool(head) and b"\0" not in head and is_utf8(head, cut=len(head) == HEAD)
+    name = printable(os.fsencode(path.name))
+    place = Place(f"assets/{name}", WHOLE)
+    with reading(place.file):
+        refuse_link(path)
+        with path.open("rb") as opened:
+            head = opened.read(HEAD)
+    is_worth_reading = sentencepiece.recognise(head) or _is_text(head)
+    data = read_file(path, place.file) if is_worth_reading else b""
+    with reading(place.file):
+        return unlinked(name, place, data)
 
 
 def unlinked(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
@@ -111,16 +104,12 @@ def unlinked(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
     if not _is_text(head):
         return PassedOver(name, 0, place, "a file that is not text and no table reads")
     entries = text_file.read_lines(data)
-    if len(entries) < LEAST_LINES:
-        why = f"a file of fewer than {LEAST_LINES} lines that no table reads"
+    if len(entries) < MIN_LINES:
+        why = f"a file of fewer than {MIN_LINES} lines that no table reads"
         return PassedOver(name, len(entries), place, why)
     lines = place if place.place != WHOLE else Place(place.file, "whole lines")
-    note = "no table reads this file"
-    return Vocabulary(name, "asset", entries, places=(lines,), notes=(note,))
+    return Vocabulary(name, "asset", entries, places=(lines,), notes=("no table reads this file",))
 
 
-def _head(path: Path, file: str) -> bytes:
-    with reading(file):
-        refuse_link(path)
-        with path.open("rb") as opened:
-            return opened.read(HEAD)
+def _is_text(head: bytes) -> bool:
+    return bool(head) and b"\0" not in head and is_utf8(head, cut=len(head) == HEAD)

@@ -39,8 +39,8 @@ from vocabtool.formats.saved_model.leveldb_table import (
     shown,
     uint32,
 )
-from vocabtool.formats.saved_model.wire_arrays import INTEGER_BYTES, varint_run
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span, fields, messages, signed, varint
+from vocabtool.formats.wire_arrays import MAX_INTEGER_BYTES, varint_run
 from vocabtool.system.byte_strings import ByteStrings
 
 # By number in tensorflow/core/framework/types.proto.
@@ -338,7 +338,7 @@ def _offsets(data: bytes, entry: TensorEntry) -> tuple[NDArray[np.int32], int, i
 
 def _lengths(data: bytes, pos: int, count: int) -> tuple[NDArray[np.int64], int]:
     """Read ``count`` lengths from ``pos`` on, and how many bytes they take."""
-    lengths, size = varint_run(data[pos : pos + INTEGER_BYTES * count], count)
+    lengths, size = varint_run(data[pos : pos + MAX_INTEGER_BYTES * count], count)
     if lengths.min() < 0 or lengths.max() > len(data):
         raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
     return lengths, size

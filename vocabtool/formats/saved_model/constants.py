@@ -1,4 +1,4 @@
-"""String constants that fill no table: a vocabulary without a link, or a list of something else.
+"""Lists of strings that fill no table: constants of the graph, and variables of the checkpoint.
 
 A constant is followed forward, through copies, calls and captures, to the ops that use it. One
 that only saves, restores, asserts, parses examples or starts a variable is not a vocabulary.
@@ -8,145 +8,157 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from vocabtool.errors import InvalidFile
-from vocabtool.formats.model import PassedOver
-from vocabtool.formats.saved_model import tensors, wire_arrays
+from vocabtool.formats import wire_arrays
+from vocabtool.formats.model import TOO_FEW, PassedOver
+from vocabtool.formats.saved_model import tensors
+from vocabtool.formats.saved_model.findings import Findings
 from vocabtool.formats.saved_model.graph import STRING_TYPE, Body, Node
-from vocabtool.formats.saved_model.linking import COPIES, Linker
-from vocabtool.formats.saved_model.tensors import DT_STRING, Tensor
+from vocabtool.formats.saved_model.linker import COPIES, Linker
+from vocabtool.formats.saved_model.table_contents import CHECKPOINT_INDEX, KEYS, VALUES
+from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
-MAX_USES: Final = 500
+if TYPE_CHECKING:
+    from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
+MAX_USES: Final = 500  # followed, of one constant
+MIN_STRINGS: Final = 2  # one alone is no list
+
+ASSIGNMENTS: Final = frozenset((b"Assign", b"AssignVariableOp", b"InitializeVariable"))
+# What the strings are that an op takes, if no vocabulary.
 NOT_VOCABULARY: Final[dict[bytes, str]] = {
-    **dict.fromkeys(
-        (b"Save", b"SaveV2", b"SaveSlices", b"Restore", b"RestoreV2", b"RestoreSlice"),
-        "names for saving and restoring",
-    ),
-    **dict.fromkeys(
-        (b"MergeV2Checkpoints", b"ShardedFilename", b"ShardedFilespec"), "names of checkpoints"
-    ),
-    **dict.fromkeys((b"Assert", b"Print", b"PrintV2", b"StringFormat"), "messages"),
-    **dict.fromkeys(
-        (
-            b"ParseExample",
-            b"ParseExampleV2",
-            b"ParseExampleDataset",
-            b"ParseExampleDatasetV2",
-            b"ParseSingleExample",
-            b"ParseSequenceExample",
-            b"ParseSequenceExampleV2",
-            b"ParseSingleSequenceExample",
-            b"DecodeCSV",
-            b"DecodeProtoV2",
+    op: strings
+    for strings, ops in {
+        "names for saving and restoring": (
+            b"Save SaveV2 SaveSlices Restore RestoreV2 RestoreSlice".split()
         ),
-        "feature names of an example parser",
-    ),
-    **dict.fromkeys((b"LookupTableFind", b"LookupTableFindV2"), "words that are looked up"),
-    **dict.fromkeys(
-        (b"RegexReplace", b"RegexFullMatch", b"RegexSplitWithOffsets"), "regular expressions"
-    ),
-    **dict.fromkeys(
-        (b"Assign", b"AssignVariableOp", b"InitializeVariable"),
-        "initial value of a variable, whose value is in the checkpoint",
-    ),
+        "names of checkpoints": b"MergeV2Checkpoints ShardedFilename ShardedFilespec".split(),
+        "messages": b"Assert Print PrintV2 StringFormat".split(),
+        "feature names of an example parser": (
+            b"ParseExample ParseExampleV2 ParseExampleDataset ParseExampleDatasetV2 "
+            b"ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 "
+            b"ParseSingleSequenceExample DecodeCSV DecodeProtoV2".split()
+        ),
+        "words that are looked up": b"LookupTableFind LookupTableFindV2".split(),
+        "regular expressions": b"RegexReplace RegexFullMatch RegexSplitWithOffsets".split(),
+        "initial value of a variable, whose value is in the checkpoint": ASSIGNMENTS,
+    }.items()
+    for op in ops
 }
 IN_ROWS: Final = "strings in rows and columns: a vocabulary is one list"
-ASSIGNMENTS: Final = frozenset((b"Assign", b"AssignVariableOp", b"InitializeVariable"))
-
-
-def string_constants(linker: Linker) -> Iterator[tuple[Body, Node, Tensor]]:
-    """Every constant of the graph that is a list of strings; scalars are no lists."""
-    for body in linker.graph.bodies:
-        for node in body.marked(STRING_TYPE):
-            tensor = node.tensor_of(b"value") if node.op == b"Const" else None
-            if tensor is not None and tensor.dtype == DT_STRING and tensor.shape:
-                yield body, node, tensor
+VARIABLE_ATTRIBUTE: Final = b"/.ATTRIBUTES/VARIABLE_VALUE"
+# Strings that TensorFlow and Keras save for themselves.
+BOOKKEEPING: Final = (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"/.ATTRIBUTES/OBJECT_CONFIG_JSON")
 
 
 def read_constants(
     linker: Linker,
-    filled: set[tuple[bytes, bytes]],
+    filling: set[tuple[bytes, bytes]],
+    findings: Findings,
     *,
-    least: int,
     variables_read: bool,
-    warnings: list[str],
-) -> Iterator[Vocabulary | PassedOver]:
-    """Yield each list of strings that is not in ``filled``: as a vocabulary, or passed over.
+) -> None:
+    """Find each list of strings in the graph: a vocabulary, or passed over.
 
-    ``least``: how many strings a vocabulary has at least. ``variables_read``: whether the values
-    of string variables are known, so that initial values need not stand in for them.
+    ``filling``: the constants that fill tables, which are left out. ``variables_read``: whether
+    the values of string variables are known, so that initial values need not stand in for them.
     """
-    for body, node, tensor in string_constants(linker):
-        if (body.name, node.name) in filled:
-            continue
-        place = linker.graph.place(body, node.name)
-        try:
-            size = tensor.elements
-            why, use = _uses(linker, body, node.name, variables_read)
-            if why is None and in_rows(tensor.shape):
-                why = IN_ROWS
-            if why is None and size < least:
-                why = f"fewer than {least} strings that no table uses"
-            if why is not None:
-                yield PassedOver(printable(node.name), size, place, why)
+    for body in linker.graph.bodies:
+        for node in body.marked(STRING_TYPE):
+            tensor = node.tensor_of(b"value") if node.op == b"Const" else None
+            if tensor is None or tensor.dtype != DT_STRING or not tensor.shape:
+                continue  # a scalar is no list
+            if (body.name, node.name) in filling:
                 continue
-            yield _vocabulary(node, tensors.strings(tensor), place, use)
-        except InvalidFile as error:
-            warnings.append(f"constant {place.place}: {error}")
+            place = linker.graph.place(body, node.name)
+            with findings.warning(f"constant {place.place}"):
+                size = tensor.elements
+                use, why_not = _use(linker, body, node.name, variables_read)
+                if why_not is None and _in_rows(tensor.shape):
+                    why_not = IN_ROWS
+                if why_not is None and size < MIN_STRINGS:
+                    why_not = TOO_FEW
+                if why_not is None:
+                    findings.add(_constant(node, tensors.strings(tensor), place, use))
+                else:
+                    findings.add(PassedOver(printable(node.name), size, place, why_not))
 
 
-def in_rows(shape: tuple[int, ...]) -> bool:
-    """Whether strings lie in two dimensions and more."""
+def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
+    """Find each string variable of one dimension or more."""
+    for key, entry in checkpoint.entries.items():
+        if entry.dtype != DT_STRING or key.endswith((KEYS, VALUES)) or key.startswith(b"\0"):
+            continue
+        name = printable(key.removesuffix(VARIABLE_ATTRIBUTE))
+        place = Place(CHECKPOINT_INDEX, printable(key))
+        if key.endswith(BOOKKEEPING) or not entry.shape:
+            why_not = "a single string, kept by TensorFlow"
+            findings.add(PassedOver(name, entry.elements, place, why_not))
+        elif _in_rows(entry.shape):
+            findings.add(PassedOver(name, entry.elements, place, IN_ROWS))
+        else:
+            with findings.warning(f"variable {name}"):
+                entries = checkpoint.strings(key)
+                unwrapped = unwrap(entries)
+                stored = entries if unwrapped is None else unwrapped
+                findings.add(Vocabulary(name, "variable", stored, places=(place,)))
+
+
+def _in_rows(shape: tuple[int, ...]) -> bool:
     return sum(length > 1 for length in shape) > 1
 
 
-def _vocabulary(node: Node, entries: ByteStrings, place: Place, use: bytes) -> Vocabulary:
+def _constant(node: Node, entries: ByteStrings, place: Place, use: bytes | None) -> Vocabulary:
     notes = [f"used by {printable(use)}" if use else "nothing in the graph uses it"]
-    wrapped = unwrap(entries)
-    if wrapped is not None:
+    unwrapped = unwrap(entries)
+    if unwrapped is not None:
         notes.append("each entry was wrapped in a small message")
     return Vocabulary(
         name=printable(node.name),
         kind="constant",
-        stored=entries if wrapped is None else wrapped,
+        stored=entries if unwrapped is None else unwrapped,
         places=(place,),
         notes=tuple(notes),
     )
 
 
-def _uses(
+def _use(
     linker: Linker, body: Body, name: bytes, variables_read: bool
-) -> tuple[str | None, bytes]:
-    """Why a constant is no vocabulary (``None``: it may be one), and an op that uses it."""
-    why: str | None = None
-    steps = deque([(body, name)])
+) -> tuple[bytes | None, str | None]:
+    """An op that may use a constant as a vocabulary, or else why it is none; or neither."""
+    why_not = None
+    for op in _using_ops(linker, body, name):
+        if op not in NOT_VOCABULARY or (op in ASSIGNMENTS and not variables_read):
+            return op, None
+        why_not = NOT_VOCABULARY[op]
+    return None, why_not
+
+
+def _using_ops(linker: Linker, body: Body, name: bytes) -> Iterator[bytes]:
+    """The ops that take a constant, behind copies, calls, captures and returns."""
+    waiting = deque([(body, name)])
     if body is linker.graph.main:
-        steps.extend(linker.captors.get(name, ()))
+        waiting.extend(linker.captors.get(name, ()))
     seen: set[tuple[bytes, bytes]] = set()
-    while steps and len(seen) < MAX_USES:
-        here, output = steps.popleft()
+    while waiting and len(seen) < MAX_USES:
+        here, output = waiting.popleft()
         if (here.name, output) in seen:
             continue
         seen.add((here.name, output))
         if any(returned.name == output for returned in here.returns):
-            steps.extend((caller, node.name) for caller, node in linker.callers(here.name))
+            waiting.extend((caller, node.name) for caller, node in linker.callers(here.name))
         for node, position in here.consumers(output):
-            called = list(_passed_to(linker, node, position))
             if node.op in COPIES:
-                steps.append((here, node.name))
-            elif called:
-                steps.extend(called)
-            elif node.op in NOT_VOCABULARY and (variables_read or node.op not in ASSIGNMENTS):
-                why = NOT_VOCABULARY[node.op]
+                waiting.append((here, node.name))
+            elif called := list(_passed_to(linker, node, position)):
+                waiting.extend(called)
             else:
-                return None, node.op
-    return why, b""
+                yield node.op
 
 
 def _passed_to(linker: Linker, node: Node, position: int) -> Iterator[tuple[Body, bytes]]:

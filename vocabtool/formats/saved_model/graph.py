@@ -2,8 +2,7 @@
 
 Layouts: tensorflow/core/framework/{graph,function,node_def,attr_value,op_def}.proto. Opening a body
 reads the framing of its nodes; which nodes matter is then found by searching the bytes of the
-small ones for an op's or a node's name. Weights are never touched. What nodes mean for a
-vocabulary is in ``linking.py``.
+small ones for an op's or a node's name. Weights are never touched.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.tensors import Tensor
 from vocabtool.formats.wire import LEN, Buffer, Span
 
-SMALL: Final = 1 << 12  # nodes of up to this many bytes are searched together; the others are few
-SEARCHES: Final = 64  # asked more often than this, a body is indexed by name
+SMALL_NODE: Final = 1 << 12  # bytes; nodes up to this size are searched together, others are few
+MAX_SEARCHES: Final = 64  # asked more often than this, a body is indexed by name
 MAX_NODES: Final = 400_000
 MAX_INPUTS: Final = 100_000  # of one node
 MAX_FUNCTIONS: Final = 100_000
@@ -185,7 +184,7 @@ class Body:
             behind = start + length
             if behind > end:
                 raise InvalidFile(f"a node runs {behind - end:,} bytes past the end", offset=pos)
-            if length > SMALL:
+            if length > SMALL_NODE:
                 self._add_run(run, pos)
                 self._large.append(len(self._starts))
                 run = behind
@@ -210,7 +209,7 @@ class Body:
             yield Node.parse(self.buffer, span)
 
     def has_ops(self) -> bool:
-        """Whether its first node is one; records of other protobufs have no op."""
+        """Whether its first node has an op; records of other protobufs have none."""
         return len(self) > 0 and self._node(0).op != b""
 
     def holding(self, needle: bytes) -> Iterator[Node]:
@@ -228,18 +227,13 @@ class Body:
                 else:
                     at += 1
                 at = run.find(needle, at)
-        yield from self.large
+        yield from map(self._node, self._large)
 
     def marked(self, mark: bytes) -> tuple[Node, ...]:
         """What :meth:`holding` yields for one of the few marks that readers ask for in turn."""
         if mark not in self._marked:
             self._marked[mark] = tuple(self.holding(mark))
         return self._marked[mark]
-
-    @property
-    def large(self) -> Iterator[Node]:
-        """The nodes too large to search: weights and vocabularies."""
-        return map(self._node, self._large)
 
     def _node(self, record: int) -> Node:
         node = self._parsed.get(record)
@@ -248,14 +242,9 @@ class Body:
             node = self._parsed[record] = Node.parse(self.buffer, span)
         return node
 
-    def _name(self, record: int) -> bytes:
-        span = (self._starts[record], self._ends[record])
-        start, end = next(wire.messages(self.buffer, span, 1), (0, 0))
-        return bytes(self.buffer[start:end])
-
     def node(self, name: bytes) -> Node | None:
         """The node called ``name``, if there is one."""
-        if self._searches < SEARCHES:
+        if self._searches < MAX_SEARCHES:
             self._searches += 1
             needle = b"\n" + wire.varint_of(len(name)) + name
             return next((node for node in self.holding(needle) if node.name == name), None)
@@ -264,7 +253,7 @@ class Body:
 
     def consumers(self, name: bytes) -> list[tuple[Node, int]]:
         """Each node that takes an output of ``name``, with the position among its inputs."""
-        if self._searches < SEARCHES:
+        if self._searches < MAX_SEARCHES:
             self._searches += 1
             return [
                 (node, position)
@@ -276,7 +265,11 @@ class Body:
 
     @cached_property
     def _records(self) -> dict[bytes, int]:
-        return {self._name(record): record for record in reversed(range(len(self)))}
+        records: dict[bytes, int] = {}
+        for record, span in enumerate(zip(self._starts, self._ends, strict=True)):
+            start, end = next(wire.messages(self.buffer, span, 1), (0, 0))
+            records.setdefault(bytes(self.buffer[start:end]), record)
+        return records
 
     @cached_property
     def _consumers(self) -> dict[bytes, list[tuple[int, int]]]:

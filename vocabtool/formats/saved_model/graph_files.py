@@ -1,15 +1,16 @@
-"""The file that holds a model's graphs: a SavedModel's, in either form, or a frozen graph's.
+"""The file that holds a model's graphs: a SavedModel's, or a frozen graph's.
 
 It is found for a folder or a hub handle, told by content and opened; what is in the graphs is for
-``saved_model.py``. What is no such file is said to be what it is: an archive, a pointer of Git LFS.
+``model.py``. What is no such file is said to be what it is: an archive, a pointer of Git LFS.
 """
 
 from __future__ import annotations
 
 import mmap
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final
 
 from vocabtool.errors import (
     GIT_LFS,
@@ -20,6 +21,7 @@ from vocabtool.errors import (
     reading,
 )
 from vocabtool.formats import wire
+from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
 from vocabtool.formats.wire import LEN, Buffer
 from vocabtool.vocabulary import is_utf8, printable
@@ -41,8 +43,13 @@ CONTROLS: Final = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 # How a SavedModel, or a GraphDef, in text format begins, behind blanks and comments.
 TEXT_PROTO: Final = re.compile(
     rb"(?:\s|#[^\n]*\n)*"
-    rb"(?:saved_model_schema_version|meta_graphs|node|library|versions?)\s*(?:[:{<]|$)"
+    rb"(?:(saved_model_schema_version|meta_graphs)|node|library|versions?)\s*(?:[:{<]|$)"
 )
+TEXT_REFUSED: Final = """\
+a {message} in protobuf's text format, which is not read. Convert it with TensorFlow:
+  import pathlib; from google.protobuf import text_format; from {module} import {message}
+  pathlib.Path({target!r}).write_bytes(text_format.Parse(pathlib.Path({source!r}).read_bytes(), \
+{message}()).SerializeToString())"""
 
 CHUNKED: Final = ".cpb"
 RIEGELI: Final = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
@@ -74,7 +81,8 @@ REFUSED: Final[tuple[tuple[bytes, str, str], ...]] = (
 NOBODYS: Final = (GIT_LFS[0], RIEGELI)  # the others may be what a reader knows
 
 
-class Opened(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Opened:
     """A model's graphs, opened and not yet looked through.
 
     ``path``: as it was given, or found for a hub handle; ``file``: the graphs' file.
@@ -89,6 +97,11 @@ class Opened(NamedTuple):
     def frozen(self) -> bool:
         """Whether it is a bare graph, without checkpoint and metadata."""
         return self.format == FROZEN
+
+    @property
+    def folder(self) -> Path:
+        """Where ``assets/`` and ``variables/`` are."""
+        return self.file.parent
 
 
 def open_graphs(model: str | Path) -> Opened:
@@ -156,26 +169,24 @@ def read_graphs(path: Path, file: Path) -> Opened:
             head = opened.read(HEAD)
             _refuse(file, head)
             if _is_text(head):
-                return Opened(path, file, _read_text(file, opened, head), "SavedModel (text)")
+                raise _text_refused(file, head)
             buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
             return Opened(path, file, *_read_binary(file, buffer, head))
 
 
-def begins_as_graphs(file: Path) -> bool:
-    """Whether a file, told by its first bytes, holds graphs; rare ones begin otherwise.
+def why_no_graphs(source: Source) -> str | None:
+    """``None`` where a file, told by its first bytes, holds graphs; rare ones begin otherwise.
 
-    What is refused here, and what is no file, counts as one: :func:`read_graphs` says why.
+    What is refused here counts as one: :func:`read_graphs` says why.
     """
-    with reading(str(file)):
-        if not file.is_file():
-            return True
-        with file.open("rb") as opened:
-            head = opened.read(HEAD)
-    if not head or file.suffix == CHUNKED or head.startswith(NOBODYS):
-        return True
+    head = source.head[:HEAD]
+    if not head or source.file.suffix == CHUNKED or head.startswith(NOBODYS):
+        return None
     if _is_text(head):
-        return TEXT_PROTO.match(head) is not None
-    return head.startswith((SCHEMA_VERSION, META_GRAPH)) or _begins_with_node(head)
+        begins = TEXT_PROTO.match(head) is not None
+    else:
+        begins = head.startswith((SCHEMA_VERSION, META_GRAPH)) or _begins_with_node(head)
+    return None if begins else "does not begin as a graph"
 
 
 def _refuse(file: Path, head: bytes) -> None:
@@ -196,15 +207,19 @@ def _is_text(head: bytes) -> bool:
     return not CONTROLS.search(head) and is_utf8(head, cut=len(head) == HEAD)
 
 
-def _read_text(file: Path, opened: BinaryIO, head: bytes) -> tuple[MetaGraph, ...]:
-    from vocabtool.formats.saved_model import text_format
-
-    if not TEXT_PROTO.match(head):
-        raise UnknownFormat(
+def _text_refused(file: Path, head: bytes) -> UnknownFormat | UnsupportedFormat:
+    """What to say of a text: how to convert a model in text format, or that it is none."""
+    match = TEXT_PROTO.match(head)
+    if match is None:
+        return UnknownFormat(
             f"{file}: a text file, not a model; it begins '{printable(head[:40])}'. "
             "Wanted a SavedModel, a frozen graph or a file of a vocabulary"
         )
-    return read_saved_model(text_format.to_binary(opened), file.name)
+    message, module = "SavedModel", "tensorflow.core.protobuf.saved_model_pb2"
+    if match[1] is None:
+        message, module = "GraphDef", "tensorflow.core.framework.graph_pb2"
+    paths = {"target": str(file.with_suffix(".pb")), "source": str(file)}
+    return UnsupportedFormat(TEXT_REFUSED.format(message=message, module=module, **paths))
 
 
 def _read_binary(file: Path, buffer: Buffer, head: bytes) -> tuple[tuple[MetaGraph, ...], str]:

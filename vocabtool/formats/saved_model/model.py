@@ -7,25 +7,30 @@ that one damaged part does not hide the rest; only a broken ``saved_model.pb`` i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from vocabtool.errors import NotFound, VocabtoolError, reading
-from vocabtool.formats.model import LEAST, Model, PassedOver, distinct
+from vocabtool.errors import NotFound, reading
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.saved_model.assets import AssetFolder, read_file, read_unlinked
-from vocabtool.formats.saved_model.constants import read_constants
-from vocabtool.formats.saved_model.fills import Fill, read_fills
-from vocabtool.formats.saved_model.graph_tokenizers import read_tokenizers
-from vocabtool.formats.saved_model.linking import Linker, Table
-from vocabtool.formats.saved_model.meta_graph import MetaGraph
-from vocabtool.formats.saved_model.saved_tables import (
+from vocabtool.formats.saved_model.constants import read_constants, read_variables
+from vocabtool.formats.saved_model.findings import Findings
+from vocabtool.formats.saved_model.graph_files import (
+    Opened,
+    graphs_file_in,
+    no_model_in,
+    read_graphs,
+    why_no_graphs,
+)
+from vocabtool.formats.saved_model.linker import Linker, Table
+from vocabtool.formats.saved_model.table_contents import (
+    TableContents,
     needs_checkpoint,
-    read_saved_tables,
-    read_variables,
+    read_contents,
+    read_saved_contents,
 )
 from vocabtool.formats.saved_model.tables import TableDescriber
+from vocabtool.formats.saved_model.tokenizers import read_tokenizers
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
@@ -34,164 +39,122 @@ if TYPE_CHECKING:
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
 KERAS_METADATA: Final = "keras_metadata.pb"
-LEAST_OF_ALL: Final = 2
 
 
-@dataclass
-class _Findings:
-    vocabularies: list[Vocabulary] = field(default_factory=list)
-    passed_over: list[PassedOver] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+def read_model(opened: Opened) -> ReadResult:
+    """Everything that the parts of a model hold, lists of few strings too.
 
-    def add(self, found: Iterable[Vocabulary | PassedOver]) -> None:
-        for item in found:
-            if isinstance(item, Vocabulary):
-                self.vocabularies.append(item)
-            else:
-                self.passed_over.append(item)
-
-
-def read_model(
-    graphs: tuple[MetaGraph, ...], path: Path, kind: str, *, beside: Path, frozen: bool, small: bool
-) -> Model:
-    """Everything that the parts of a model hold.
-
-    ``path``: what to call the model, and ``kind``: its format.
-    ``beside``: the folder of the graph's file, where ``assets/`` and ``variables/`` are.
-    ``frozen``: the graph stands for itself: of what lies beside, only assets that it names are
-    read.
-    ``small``: take constants of fewer than ten strings for vocabularies too.
+    Of what lies beside a frozen graph, only assets that it names are read.
     """
-    found = _Findings()
-    assets = AssetFolder(beside)
-    folder = None if frozen else beside
-    layers = _keras_layers(folder, found)
-    for graph in graphs:
+    findings = Findings()
+    assets = AssetFolder(opened.folder)
+    layers = _keras_layers(opened, findings)
+    for graph in opened.graphs:
         linker = Linker(graph)
-        checkpoint = _checkpoint(linker, folder, found)
-        _read_graph(linker, checkpoint, assets, layers, found, LEAST_OF_ALL if small else LEAST)
-    if folder is not None:
-        found.vocabularies += _configured(layers)
-        _read_unlinked_assets(assets, found)
-    vocabularies = distinct(found.vocabularies)
-    warnings = tuple(dict.fromkeys(found.warnings))
-    return Model(str(path), kind, vocabularies, tuple(dict.fromkeys(found.passed_over)), warnings)
+        checkpoint = _checkpoint(linker, opened, findings)
+        describer = TableDescriber(linker, layers, findings)
+        contents = _table_contents(linker, checkpoint, assets, findings)
+        if checkpoint is not None:
+            read_variables(checkpoint, findings)
+        for _, vocabulary in _tables(describer, contents, findings):
+            findings.add(vocabulary)
+        read_tokenizers(linker, findings)
+        filling = {constant for content in contents for constant in content.constants}
+        read_constants(linker, filling, findings, variables_read=checkpoint is not None)
+    if not opened.frozen:
+        _add_configured(layers, findings)
+        with findings.warning():
+            for path in list(assets.unread()):
+                with findings.warning():
+                    findings.add(read_unlinked(path))
+    return ReadResult(tuple(findings.found), tuple(findings.warnings), opened.format)
 
 
-def _read_graph(
-    linker: Linker,
-    checkpoint: Checkpoint | None,
-    assets: AssetFolder,
-    layers: tuple[LookupLayer, ...],
-    found: _Findings,
-    least: int,
-) -> None:
-    describer = TableDescriber(linker, layers, found.warnings)
-    fills = _fills(linker, checkpoint, assets, found)
-    if checkpoint is not None:
-        found.add(read_variables(checkpoint, found.warnings))
-    filled = {constant for fill in fills for constant in fill.constants}
-    found.add(vocabulary for _, vocabulary in _described(describer, fills, found))
-    found.vocabularies += read_tokenizers(linker, found.warnings)
-    found.add(
-        read_constants(
-            linker,
-            filled,
-            least=least,
-            variables_read=checkpoint is not None,
-            warnings=found.warnings,
-        )
-    )
-
-
-def _fills(
-    linker: Linker, checkpoint: Checkpoint | None, assets: AssetFolder, found: _Findings
-) -> list[Fill]:
-    """What fills the tables of one graph, from constants, files and the checkpoint."""
-    fills = list(read_fills(linker, assets.read, found.warnings))
-    if checkpoint is not None:
-        for item in read_saved_tables(checkpoint, linker, found.warnings):
-            if isinstance(item, Fill):
-                fills.append(item)
-            else:
-                found.passed_over.append(item)
-    return fills
-
-
-def _described(
-    describer: TableDescriber, fills: Iterable[Fill], found: _Findings
-) -> Iterator[tuple[Table, Vocabulary]]:
-    for fill in fills:
-        for content in fill.contents:
-            try:
-                yield fill.table, describer.vocabulary(fill.table, content)
-            except VocabtoolError as error:
-                found.warnings.append(f"table {describer.label(fill.table)}: {error}")
-
-
-def read_tables(linker: Linker, *, beside: Path, frozen: bool) -> dict[bytes, Vocabulary]:
+def read_tables(linker: Linker, opened: Opened) -> dict[bytes, Vocabulary]:
     """The vocabulary of each table of one graph, by the table's key, as :func:`read_model` has it.
 
     What cannot be read is left out: :func:`read_model` says so.
     """
-    found = _Findings()
-    folder = None if frozen else beside
-    layers = _keras_layers(folder, found)
-    fills = _fills(linker, _checkpoint(linker, folder, found), AssetFolder(beside), found)
-    describer = TableDescriber(linker, layers, found.warnings)
-    return {table.key: vocabulary for table, vocabulary in _described(describer, fills, found)}
+    unsaid = Findings()
+    checkpoint = _checkpoint(linker, opened, unsaid)
+    describer = TableDescriber(linker, _keras_layers(opened, unsaid), unsaid)
+    contents = _table_contents(linker, checkpoint, AssetFolder(opened.folder), unsaid)
+    return {table.key: vocabulary for table, vocabulary in _tables(describer, contents, unsaid)}
 
 
-def _checkpoint(linker: Linker, folder: Path | None, found: _Findings) -> Checkpoint | None:
+def _table_contents(
+    linker: Linker, checkpoint: Checkpoint | None, assets: AssetFolder, findings: Findings
+) -> list[TableContents]:
+    """What fills the tables of one graph, from constants, files and the checkpoint."""
+    contents = list(read_contents(linker, assets, findings))
+    if checkpoint is not None:
+        contents += read_saved_contents(checkpoint, linker, findings)
+    return contents
+
+
+def _tables(
+    describer: TableDescriber, contents: list[TableContents], findings: Findings
+) -> Iterator[tuple[Table, Vocabulary]]:
+    for content in contents:
+        with findings.warning(f"table {describer.label(content.table)}"):
+            yield content.table, describer.vocabulary(content)
+
+
+def _checkpoint(linker: Linker, opened: Opened, findings: Findings) -> Checkpoint | None:
     """The checkpoint, opened only where the graph keeps words in it."""
     if not needs_checkpoint(linker):
         return None
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
-    try:
-        if folder is None:
+    with findings.warning("words in variables or growing tables are not read"):
+        if opened.frozen:
             raise NotFound("a frozen graph has no checkpoint")
-        return Checkpoint.open(folder / "variables" / "variables")
-    except VocabtoolError as error:
-        found.warnings.append(f"words in variables or growing tables are not read: {error}")
-        return None
+        return Checkpoint.open(opened.folder / "variables" / "variables")
+    return None
 
 
-def _keras_layers(folder: Path | None, found: _Findings) -> tuple[LookupLayer, ...]:
-    path = folder / KERAS_METADATA if folder else None
-    if path is None or not os.path.lexists(path):
+def _keras_layers(opened: Opened, findings: Findings) -> tuple[LookupLayer, ...]:
+    path = opened.folder / KERAS_METADATA
+    if opened.frozen or not os.path.lexists(path):
         return ()
     from vocabtool.formats.saved_model import keras_metadata
 
-    try:
-        with reading(KERAS_METADATA):
-            return keras_metadata.read(read_file(path, KERAS_METADATA))
-    except VocabtoolError as error:
-        found.warnings.append(str(error))
-        return ()
+    with findings.warning(), reading(KERAS_METADATA):
+        return keras_metadata.read(read_file(path, KERAS_METADATA))
+    return ()
 
 
-def _configured(layers: tuple[LookupLayer, ...]) -> Iterator[Vocabulary]:
-    """The lists that layers were given when they were made; adapted ones are not in the file."""
+def _add_configured(layers: tuple[LookupLayer, ...], findings: Findings) -> None:
+    """Add the lists that layers were made with; adapted ones are not in the file."""
     for layer in layers:
         if layer.vocabulary:
-            yield Vocabulary(
-                name=layer.name,
-                kind="config",
-                stored=ByteStrings.of(layer.vocabulary),
-                entry_type=layer.entry_type,
-                places=(Place(KERAS_METADATA, layer.path),),
+            findings.add(
+                Vocabulary(
+                    name=layer.name,
+                    kind="config",
+                    stored=ByteStrings.of(layer.vocabulary),
+                    entry_type=layer.entry_type,
+                    places=(Place(KERAS_METADATA, layer.path),),
+                )
             )
 
 
-def _read_unlinked_assets(assets: AssetFolder, found: _Findings) -> None:
-    try:
-        paths = list(assets.unread())
-    except VocabtoolError as error:
-        found.warnings.append(str(error))
-        return
-    for path in paths:
-        try:
-            found.add([read_unlinked(path)])
-        except VocabtoolError as error:
-            found.warnings.append(str(error))
+def _why_no_folder(source: Source) -> str | None:
+    folder = source.file.is_dir() and graphs_file_in(source.file) is not None
+    return None if folder else "no folder with a saved_model.pb"
+
+
+def _read(source: Source) -> ReadResult:
+    """Read a folder that holds a file of graphs, or such a file."""
+    file = graphs_file_in(source.file) if source.file.is_dir() else source.file
+    if file is None:
+        raise no_model_in(source.file)
+    opened = read_graphs(source.file, file)
+    with reading(str(opened.file)):
+        return read_model(opened)
+
+
+GRAPH_FOLDER: Final = Reader("SavedModel", _why_no_folder, _read)
+GRAPH_FILE: Final = Reader("graph", why_no_graphs, _read)
+# Graphs whose first bytes tell nothing: asked last of all readers, and tried on whatever is left.
+OTHER_GRAPH: Final = Reader("graph that begins otherwise", lambda _: None, _read)

@@ -1,22 +1,25 @@
-"""From the content of a lookup table to a vocabulary: id order, name, unknown words, Keras' extras.
+"""From what fills a table to a vocabulary: id order, name, unknown words, Keras' extras.
 
-Content comes from ``fills.py`` or ``saved_tables.py``; what lookups say comes from ``lookups.py``.
+The contents say nothing of words that a table does not hold; the ops around its lookup do: a
+default value, a hash beside it (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of Keras), a
+comparison with Keras' mask token, a WordPiece op. How a text becomes words is not asked here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.saved_model.fills import Content
-from vocabtool.formats.saved_model.linking import Linker, Table
-from vocabtool.formats.saved_model.lookups import Wordpiece, read_lookups, read_wordpieces
-from vocabtool.formats.saved_model.object_graph import ObjectGraph
+from vocabtool.formats.saved_model.findings import Findings
+from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
+from vocabtool.formats.saved_model.linker import COPIES, Linker, Table
+from vocabtool.formats.saved_model.meta_graph import ObjectGraph
+from vocabtool.formats.saved_model.table_contents import TableContents, scalar
 from vocabtool.vocabulary import (
     Place,
     Special,
@@ -30,43 +33,89 @@ from vocabtool.vocabulary import (
 if TYPE_CHECKING:
     from vocabtool.formats.keras_layers import LookupLayer
 
+FINDS: Final = frozenset((b"LookupTableFind", b"LookupTableFindV2"))
+WORDPIECES: Final = frozenset((b"WordpieceTokenizeWithOffsets",))
+HASHES: Final = frozenset(
+    (b"StringToHashBucketFast", b"StringToHashBucketStrong", b"StringToHashBucket")
+)
+REMAINDERS: Final = frozenset((b"FloorMod", b"Mod"))
+ADDITIONS: Final = frozenset((b"Add", b"AddV2"))
+SELECTIONS: Final = frozenset((b"Select", b"SelectV2"))
+MAX_CHOICES: Final = 8
+
 # Names that TensorFlow makes up; they say nothing to a person.
-DULL: Final = re.compile(r"(Const|keys|values|hash_table|MutableHashTable|table)(_\d+)?")
+MADE_UP_NAME: Final = re.compile(r"(Const|keys|values|hash_table|MutableHashTable|table)(_\d+)?")
 MAX_SPECIALS: Final = 1_000
 KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Unknown words are hashed to ``first .. first+size-1``; no ``first``: the table's size."""
+
+    first: int | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The id of Keras' mask token, which the layer compares with before it looks up."""
+
+    id: int
+    entry: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """``default``: what the table answers for a key that it does not hold. ``scope``: the op's."""
+
+    default: int | bytes | None
+    buckets: Buckets | None
+    mask: Mask | None
+    scope: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Wordpiece:
+    """The table holds WordPiece's pieces. ``unknown``: the piece for unknown words, if any."""
+
+    suffix_indicator: bytes
+    unknown: bytes | None
 
 
 class TableDescriber:
     """Makes vocabularies of the tables of one MetaGraphDef."""
 
-    def __init__(
-        self, linker: Linker, layers: tuple[LookupLayer, ...], warnings: list[str]
-    ) -> None:
+    def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
         self._objects = linker.graph.objects
-        self._layers = dict(_layers_by_table(linker.graph.objects, layers))
-        self._lookups = read_lookups(linker, warnings)
+        self._layers = dict(_layers_by_table(self._objects, layers))
+        self._lookups = read_lookups(linker, findings)
         self._wordpieces = read_wordpieces(linker)
         self._object_ids = _object_ids(linker)
 
-    def vocabulary(self, table: Table, content: Content) -> Vocabulary:
+    def vocabulary(self, contents: TableContents) -> Vocabulary:
         """The entries in id order with all that the model says of them.
 
         Raises :class:`InvalidFile` when there are more or fewer ids than entries.
         """
-        if content.ids is not None and len(content.ids) != len(content.entries):
-            raise InvalidFile(f"{len(content.entries):,} entries but {len(content.ids):,} ids")
-        entries, first_id, ids = in_id_order(content.entries, content.ids)
-        place = f"{content.place.place}, fills {self.label(table)}"
-        wordpiece = self._wordpieces.get(table.key)
+        table, ids = contents.table, contents.ids
+        if ids is not None and len(ids) != len(contents.entries):
+            raise InvalidFile(f"{len(contents.entries):,} entries but {len(ids):,} ids")
+        entries, first_id, sorted_ids = in_id_order(contents.entries, ids)
+        place = f"{contents.place.place}, fills {self.label(table)}"
+        notes = contents.caveats
+        if (wordpiece := self._wordpieces.get(table.key)) is not None:
+            indicator = printable(wordpiece.suffix_indicator)
+            notes += (f"WordPiece: {indicator} marks a continuation",)
         plain = Vocabulary(
-            name=self._name(table, content),
+            name=self._name(contents),
             kind="table",
             stored=entries,
             first_id=first_id,
-            ids=ids,
-            places=(Place(content.place.file, place),),
-            entry_type=content.entry_type,
-            notes=content.notes + _piece_notes(wordpiece),
+            ids=sorted_ids,
+            places=(Place(contents.place.file, place),),
+            entry_type=contents.entry_type,
+            notes=notes,
         )
         unknown = self._unknown(table, plain)
         return replace(plain, unknown=unknown, specials=self._specials(table, plain, unknown))
@@ -89,19 +138,22 @@ class TableDescriber:
         object_id = self._object_id(table)
         return self._layers.get(object_id) if object_id is not None else None
 
-    def _name(self, table: Table, content: Content) -> str:
-        path = self._path(table)
+    def _name(self, contents: TableContents) -> str:
+        table = contents.table
         layer = self._layer(table)
         if layer is not None:
             return layer.name
         lookup = self._lookups.get(table.key)
         if lookup is not None and self._is_keras(table):
-            return _layer_name(printable(lookup.scope))
-        if path:
+            # The layer among ``model/layer/.../hash_table_Lookup/LookupTableFindV2``.
+            scope = printable(lookup.scope)
+            parts = scope.split("/")[:-2] or [scope]
+            return parts[1] if len(parts) > 1 else parts[0]
+        if path := self._path(table):
             return path
-        if DULL.fullmatch(content.name.rpartition("/")[2]):
+        if MADE_UP_NAME.fullmatch(contents.name.rpartition("/")[2]):
             return _scope_name(printable(table.node.name))
-        return content.name
+        return contents.name
 
     def _unknown(self, table: Table, vocabulary: Vocabulary) -> Unknown | None:
         wordpiece = self._wordpieces.get(table.key)
@@ -174,22 +226,129 @@ def _object_ids(linker: Linker) -> dict[bytes, int]:
     return found
 
 
-def _piece_notes(wordpiece: Wordpiece | None) -> tuple[str, ...]:
-    if wordpiece is None:
-        return ()
-    return (f"WordPiece: {printable(wordpiece.suffix_indicator)} marks a continuation",)
-
-
 def _scope_name(node: str) -> str:
     """The innermost scope of a node with a name of its own."""
     scope, _, last = node.rpartition("/")
-    while scope and DULL.fullmatch(last):
+    while scope and MADE_UP_NAME.fullmatch(last):
         node = scope
         scope, _, last = node.rpartition("/")
     return node
 
 
-def _layer_name(scope: str) -> str:
-    """The layer among ``model/layer/.../hash_table_Lookup/LookupTableFindV2``."""
-    parts = scope.split("/")[:-2] or [scope]
-    return parts[1] if len(parts) > 1 else parts[0]
+def read_lookups(linker: Linker, findings: Findings) -> dict[bytes, Lookup]:
+    """The first lookup of each table that says what an unknown word becomes, by table key."""
+    lookups: dict[bytes, Lookup] = {}
+    for body, node, table in _users(linker, TABLE_OP, FINDS, 0):
+        known = lookups.get(table.key)
+        if known is None or known.default is None:
+            with findings.warning(f"the unknown id of table {printable(table.node.name)}"):
+                lookups[table.key] = _read_lookup(linker, body, node)
+    return lookups
+
+
+def read_wordpieces(linker: Linker) -> dict[bytes, Wordpiece]:
+    """The tables whose handle goes to a WordPiece op, by table key."""
+    return {
+        table.key: Wordpiece(
+            node.bytes_of(b"suffix_indicator"),
+            node.bytes_of(b"unknown_token") if node.integer_of(b"use_unknown_token") else None,
+        )
+        for _, node, table in _users(linker, PIECE_OP, WORDPIECES, 1)
+    }
+
+
+def _users(
+    linker: Linker, mark: bytes, ops: frozenset[bytes], handle: int
+) -> Iterator[tuple[Body, Node, Table]]:
+    """Each node with one of ``ops``, and the table at its input ``handle``."""
+    for body in linker.graph.bodies:
+        for node in body.marked(mark):
+            if node.op in ops:
+                table = linker.table(body, node.data_input(handle))
+                if table is not None:
+                    yield body, node, table
+
+
+def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
+    """Follow the ids that a lookup finds through the choices that other ids may replace them by.
+
+    TensorFlow's buckets: ``Select(NotEqual(found, default), found, hash + size)``; Keras' the other
+    way round; Keras' mask: ``Select(Equal(key, token), id, found)``.
+    """
+    buckets: Buckets | None = None
+    mask: Mask | None = None
+    for choice, position in _choices(body, find.name):
+        instead = choice.data_input(3 - position)
+        buckets = buckets or _buckets(linker, body, instead)
+        mask = mask or _mask(linker, body, choice.data_input(0), instead)
+    default = scalar(linker.origin(body, find.data_input(2)))
+    return Lookup(default, buckets, mask, find.name)
+
+
+def _choices(body: Body, found: bytes) -> Iterator[tuple[Node, int]]:
+    """The selections that hand on what was found, with its position among their inputs."""
+    for _ in range(MAX_CHOICES):
+        taker = next(
+            (
+                (node, position)
+                for node, position in body.consumers(found)
+                if node.op in COPIES or (node.op in SELECTIONS and position in (1, 2))
+            ),
+            None,
+        )
+        if taker is None:
+            return
+        if taker[0].op in SELECTIONS:
+            yield taker
+        found = taker[0].name
+
+
+def _source(body: Body, reference: Reference) -> Node | None:
+    """The node behind a reference in the same body, behind copies."""
+    node = body.node(reference.name)
+    for _ in range(MAX_CHOICES):
+        if node is None or node.op not in COPIES:
+            return node
+        node = body.node(node.data_input(0).name)
+    return node
+
+
+def _buckets(linker: Linker, body: Body, instead: Reference) -> Buckets | None:
+    made = _source(body, instead)
+    if made is None:
+        return None
+    count = _hash_size(linker, body, made)
+    if count is not None:
+        return Buckets(0, count)
+    for position in (0, 1) if made.op in ADDITIONS else ():
+        hashing = _source(body, made.data_input(position))
+        count = _hash_size(linker, body, hashing) if hashing else None
+        if count is not None:  # Keras adds a constant, TensorFlow the table's size
+            first = scalar(linker.origin(body, made.data_input(1 - position)))
+            return Buckets(first if isinstance(first, int) else None, count)
+    return None
+
+
+def _hash_size(linker: Linker, body: Body, node: Node) -> int | None:
+    """How many different values a hash, or the remainder of a division, can have."""
+    count: int | bytes | None = None
+    if node.op in HASHES:
+        count = node.integer_of(b"num_buckets")
+    elif node.op in REMAINDERS:
+        count = scalar(linker.origin(body, node.data_input(1)))
+    return count if isinstance(count, int) and count > 0 else None
+
+
+def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Mask | None:
+    """The token that the condition compares the key with, and the id that it gets."""
+    compared = _source(body, condition)
+    chosen = scalar(linker.origin(body, instead))
+    if compared is None or compared.op != b"Equal" or chosen is None:
+        return None
+    for position in (1, 0):
+        token = scalar(linker.origin(body, compared.data_input(position)))
+        if isinstance(chosen, int) and token is not None:
+            return Mask(chosen, token if isinstance(token, bytes) else b"%d" % token)
+        if isinstance(chosen, bytes) and isinstance(token, int):  # an inverse table
+            return Mask(token, chosen)
+    return None

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import wire
-from vocabtool.formats.saved_model import wire_arrays
+from vocabtool.formats import wire, wire_arrays
 from vocabtool.formats.wire import LEN, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
 
@@ -32,9 +31,7 @@ INTEGERS: Final = {DT_INT32: "<i4", DT_INT64: "<i8"}
 # 1.6 GB for 2^26 elements.
 MAX_REPEATED: Final = 1 << 16
 MAX_GROWTH: Final = 64
-
 MAX_REPEATED_BYTES: Final = 64 << 20
-
 MAX_RANK: Final = 254  # TensorFlow's own limit
 MAX_ELEMENTS: Final = (1 << 63) - 1
 MAX_RUNS: Final = 1000  # every writer puts all values together; finding each run has its price
@@ -113,7 +110,7 @@ def strings(tensor: Tensor) -> ByteStrings:
     if content is not None:
         return wire_arrays.length_list(data[slice(*content)], tensor.elements)
     found = values[0] if len(values) == 1 else ByteStrings.of(v for run in values for v in run)
-    repeated = _repeated(tensor, len(found))
+    repeated = _positions(tensor, len(found))
     if repeated is None:
         return found
     if not len(found):
@@ -133,30 +130,28 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
     single = array("q")
     for number, wire_type, start, end in wire.fields(tensor.buffer, *tensor.span):
         if number == 4 and wire_type == LEN and end > start:
-            return _integers_of(tensor, bytes(tensor.buffer[start:end]))
+            return _raw_integers(tensor, bytes(tensor.buffer[start:end]))
         if number == values_field and wire_type == LEN:
-            packed.append(_varints(tensor, bytes(tensor.buffer[start:end])))
+            packed.append(_packed_integers(tensor, bytes(tensor.buffer[start:end])))
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):
             raise InvalidFile("integers scattered over many fields", offset=tensor.span[0])
     found = packed[0] if len(packed) == 1 else np.concatenate([np.array(single, np.int64), *packed])
-    repeated = _repeated(tensor, len(found))
+    repeated = _positions(tensor, len(found))
     if repeated is None:
         return found
     return found[repeated] if len(found) else np.zeros(len(repeated), np.int64)
 
 
-def _varints(tensor: Tensor, packed: bytes) -> NDArray[np.int64]:
+def _packed_integers(tensor: Tensor, packed: bytes) -> NDArray[np.int64]:
     count = int((np.frombuffer(packed, np.uint8) < 128).sum())
     if count > tensor.elements:
-        raise InvalidFile(
-            f"{count:,} values for a shape of {tensor.elements:,} elements", offset=tensor.span[0]
-        )
+        raise _too_many(tensor, count)
     return wire_arrays.varint_run(packed, count)[0]
 
 
-def _integers_of(tensor: Tensor, content: bytes) -> NDArray[np.int64]:
+def _raw_integers(tensor: Tensor, content: bytes) -> NDArray[np.int64]:
     dtype = np.dtype(INTEGERS[tensor.dtype])
     if len(content) != tensor.elements * dtype.itemsize:
         raise InvalidFile(
@@ -182,15 +177,13 @@ def raw_bytes(tensor: Tensor) -> bytes:
     return bytes(wire.last_bytes(tensor.buffer, tensor.span, 4))
 
 
-def _repeated(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
-    """Indices that repeat the last value up to the declared size; ``None``: nothing to repeat."""
+def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
+    """Which value each element has, the last one repeated; ``None``: each its own."""
     wanted = tensor.elements
     if present == wanted:
         return None
     if present > wanted:
-        raise InvalidFile(
-            f"{present:,} values for a shape of {wanted:,} elements", offset=tensor.span[0]
-        )
+        raise _too_many(tensor, present)
     if wanted > max(MAX_REPEATED, MAX_GROWTH * present):
         raise InvalidFile(
             f"a shape of {wanted:,} elements, of which {present:,} are present: "
@@ -198,3 +191,8 @@ def _repeated(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
             offset=tensor.span[0],
         )
     return np.minimum(np.arange(wanted), max(present - 1, 0))
+
+
+def _too_many(tensor: Tensor, present: int) -> InvalidFile:
+    what = f"{present:,} values for a shape of {tensor.elements:,} elements"
+    return InvalidFile(what, offset=tensor.span[0])

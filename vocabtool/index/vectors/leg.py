@@ -37,7 +37,7 @@ class VectorLeg:
     ) -> None:
         if (codes is None) != (facts is None):
             raise ValueError("codes and their facts come together")
-        self._raw, self._metric = raw, metric
+        self.raw, self._metric = raw, metric
         self._codes, self._facts = codes, facts
         self._coded = codes.rows if codes else 0
         self._tail = ExactSearch(raw, self._coded, raw.count, metric, kept_bytes)
@@ -69,20 +69,18 @@ class VectorLeg:
             return Near(found, self._scored_but(found, query, rows))
         if allowed is not None and self._few(self._codes, limit, int(np.count_nonzero(allowed))):
             left = np.flatnonzero(allowed)
-            found = among_rows(self._raw, left, query, limit, self._metric)
+            found = among_rows(self.raw, left, query, limit, self._metric)
             return Near(found, self._scored(query, rows))
         return self._by_codes(self._codes, query, rows, limit, allowed)
 
     def _query(self, vector: Vectors) -> Vectors:
-        if np.shape(vector) != (self._raw.dim,):
-            raise ValueError(
-                f"wanted a vector of {self._raw.dim:,} numbers, got {np.shape(vector)}"
-            )
+        if np.shape(vector) != (self.raw.dim,):
+            raise ValueError(f"wanted a vector of {self.raw.dim:,} numbers, got {np.shape(vector)}")
         return prepared_query(vector, self._metric)
 
     def _allowed(self, among: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
         """A mask as long as the rows, ``None`` where it allows all of them."""
-        count = self._raw.count
+        count = self.raw.count
         if among is None or (len(among) >= count and among[:count].all()):
             return None
         if len(among) >= count:
@@ -95,18 +93,18 @@ class VectorLeg:
     def _few(self, codes: FastScan, limit: int, left: int) -> bool:
         """Whether so few rows are left that it is cheaper to compare all of them."""
         share = min(1.0, self._probes(left) / codes.lists)
-        return exactly(left, self._raw.dim) <= by_codes(
-            codes.rows * share, min(left, self._candidates(limit)), self._raw.dim
+        return exactly(left, self.raw.dim) <= by_codes(
+            codes.rows * share, min(left, self._candidates(limit)), self.raw.dim
         )
 
     def _scored(self, query: Vectors, rows: Rows) -> Scores:
-        return scored(self._raw, rows, query, self._metric)
+        return scored(self.raw, rows, query, self._metric)
 
     def _scored_but(self, found: Ranked, query: Vectors, rows: Rows) -> Scores:
         """The same; what was found is not read again."""
         if not len(rows):
             return np.empty(0, np.float32)
-        known = np.full(self._raw.count, np.nan, np.float32)
+        known = np.full(self.raw.count, np.nan, np.float32)
         known[found.rows] = found.scores
         scores: Scores = known[rows]
         others = np.flatnonzero(np.isnan(scores))
@@ -127,7 +125,7 @@ class VectorLeg:
         others = scores[len(candidates) :]
         there = np.flatnonzero(~np.isnan(scores[: len(candidates)]))  # all, but in damaged files
         found = first(candidates[there], scores[there], limit)
-        if self._coded < self._raw.count:
+        if self._coded < self.raw.count:
             found = merged([found, self._tail.search(query, limit, allowed)], limit)
         return Near(found, others)
 

@@ -17,7 +17,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from vocabtool.comparison.diff import Diff
-from vocabtool.comparison.gains import Gain
+from vocabtool.comparison.folding import Gain
 from vocabtool.reports.comparison.plain_words import remarks
 from vocabtool.reports.comparison.rows import PARTS, Row, rows
 from vocabtool.vocabulary import is_utf8

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.comparison.diff import Diff, Side
-from vocabtool.comparison.gains import FoldOrAll
+from vocabtool.comparison.folding import FoldOrAll
 from vocabtool.comparison.ranks import Order
 from vocabtool.tokenization.options import tokenizer_file
 

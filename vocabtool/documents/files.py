@@ -1,0 +1,249 @@
+"""From names to open files: globs, formats told by a file's suffix, compression undone.
+
+What is in the files is read elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from glob import glob, has_magic
+from pathlib import Path
+from threading import Lock
+from typing import BinaryIO, Final, NamedTuple, Protocol, cast
+
+import pyarrow as pa
+
+from vocabtool.documents.options import Format
+from vocabtool.errors import GIT_LFS, InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
+
+STDIN: Final = "-"
+SUFFIXES: Final[dict[str, Format]] = {
+    ".txt": "lines",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".tfrecord": "tfrecord",
+    ".tfrecords": "tfrecord",
+}
+SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
+CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
+HEAD: Final = 256  # bytes in which UTF-16 of any length has a zero, its line ends at least
+MAX_READ: Final = 1 << 31  # bytes that Arrow may ask a stream for, as a record batch
+JSON: Final = ".json"
+JSON_IS_NOT_LINES: Final = (
+    ".json alone does not tell: --input-format (format=) jsonl reads one object a line, lines each "
+    "line as a text; an array is not read, write each of its objects on a line of its own"
+)
+MAX_ENDINGS: Final = 8  # endings in a message
+NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
+
+
+class Readable(Protocol):
+    """What readers of streams need."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes, none only at the end."""
+
+    def tell(self) -> int:
+        """How many bytes of the file itself, compressed or not, are read."""
+
+
+class ArrowStream:
+    """What Arrow reads from: the bytes at hand, a file that it must not close, and ``last``.
+
+    Once closed it is at its end: Arrow, which may read in a thread of its own, does not touch the
+    file any more.
+    """
+
+    def __init__(self, held: bytes, file: Readable, last: bytes = b"") -> None:
+        self._held = held
+        self._file = file
+        self._last = last
+        self._lock = Lock()
+        self.closed = False
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes. Raises :class:`InvalidFile`: more than any part of a file has."""
+        if size > MAX_READ:
+            raise InvalidFile(f"a part of {size:,} bytes; wanted {MAX_READ:,} at most")
+        with self._lock:
+            if self.closed:
+                return b""
+            held, self._held = self._held[:size], self._held[size:]
+            if data := held or self._file.read(size):
+                return data
+            last, self._last = self._last[:size], self._last[size:]
+            return last
+
+    def close(self) -> None:
+        """Wait for a read under way; the file stays open."""
+        with self._lock:
+            self.closed = True
+
+
+class Kind(NamedTuple):
+    """How a file is to be read; ``codec``: what undoes its compression, if it is compressed."""
+
+    format: Format
+    codec: str | None
+
+
+def find(name: str) -> list[str]:
+    """The files that a path, folder or glob names, sorted. Raises :class:`NotFound`: none.
+
+    Of a folder those files, at any depth, that neither are hidden nor lie in a hidden folder, and
+    whose suffix is that of a format.
+    """
+    if name != STDIN and Path(name).is_dir():
+        return _below(name)
+    if name == STDIN or not has_magic(name) or Path(name).exists():
+        return [name]
+    found = sorted(file for file in glob(name, recursive=True) if not Path(file).is_dir())  # noqa: PTH207 - keeps ./ as it was given
+    if not found:
+        raise NotFound(f"{name}: no file matches")
+    return found
+
+
+def left_out(folder: str, own: Path | None = None) -> str | None:
+    """Which files of a folder :func:`find` leaves out, counted by their endings; ``None``: none.
+
+    ``own``: a folder of which nothing counts, as we write there.
+    """
+    endings = Counter(
+        "".join(_suffixes(file)[-2 if file.endswith((*CODECS,)) else -1 :]) or "without an ending"
+        for where, file in _seen(folder)
+        if not _is_known(file) and not (own and Path(where).resolve().is_relative_to(own))
+    )
+    if not endings:
+        return None
+    shown = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(MAX_ENDINGS))
+    more = f" and {len(endings) - MAX_ENDINGS} other endings" if len(endings) > MAX_ENDINGS else ""
+    files = "file is" if endings.total() == 1 else "files are"
+    return (
+        f"{folder}: {endings.total():,} {files} not read: {shown}{more}. A glob in quotes, as "
+        f"'{folder.rstrip('/')}/**/*.md', reads such files as lines"
+    )
+
+
+def _below(folder: str) -> list[str]:
+    found = [str(Path(where) / name) for where, name in _seen(folder) if _is_known(name)]
+    if not found:
+        known, others = " ".join(SUFFIXES), left_out(folder)
+        raise NotFound(
+            f"{folder}: a folder without a file of documents. Their names end in {known}"
+            + (f"\n{others}" if others else "")
+        )
+    return sorted(found)
+
+
+def _seen(folder: str) -> Iterator[tuple[str, str]]:
+    """The files that are not hidden: the folder of each, and its name."""
+    for where, folders, files in os.walk(folder, onerror=_fail):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from ((where, name) for name in files if not name.startswith("."))
+
+
+def _fail(error: OSError) -> None:
+    """What is in a folder that cannot be read must not be missing unsaid."""
+    raise error
+
+
+def _is_known(name: str) -> bool:
+    suffixes = _suffixes(name)
+    if suffixes and suffixes[-1] in CODECS:
+        suffixes.pop()
+    return bool(suffixes) and suffixes[-1] in SUFFIXES
+
+
+def _suffixes(name: str) -> list[str]:
+    """The suffixes of a name, without the number of a shard."""
+    return [SHARD.sub("", suffix.lower()) for suffix in Path(name).suffixes]
+
+
+def kind_of(name: str, wanted: Format | None) -> Kind:
+    """The format by the suffix, unless one is ``wanted``, and the compression by the last suffix.
+
+    Raises :class:`UnsupportedFormat` for archives and compression that is not read, and for
+    ``.json``, which may be one object a line or one value that spans many.
+    """
+    suffixes = _suffixes(name)
+    last = suffixes.pop() if suffixes else ""
+    if last in NOT_READ:
+        raise UnsupportedFormat(f"{last} is not read; {', '.join(CODECS)} and plain files are")
+    if last in CODECS:
+        codec, last = CODECS[last], suffixes.pop() if suffixes else ""
+    else:
+        codec = None
+    if last == JSON and wanted is None:
+        raise UnsupportedFormat(JSON_IS_NOT_LINES)
+    kind = Kind(wanted or SUFFIXES.get(last, "lines"), codec)
+    if kind.format == "parquet" and (codec or name == STDIN):
+        raise UnsupportedFormat("Parquet is read from a plain file, not from a stream. Unpack it.")
+    return kind
+
+
+@contextmanager
+def opened(name: str, codec: str | None) -> Iterator[Readable]:
+    """A file open for reading, its compression undone; standard input for ``-``.
+
+    Raises :class:`NotFound`, and :class:`InvalidFile` for a pointer of Git LFS.
+    """
+    if name == STDIN:
+        yield cast(Readable, sys.stdin.buffer)
+        return
+    if not Path(name).exists():
+        raise NotFound(f"{name}: no such file")
+    with Path(name).open("rb") as file:
+        refuse_pointer(file.peek(len(GIT_LFS[0])))
+        if codec is None:
+            yield file
+        else:
+            yield _Unpacked(file, codec)
+
+
+def refuse_utf16(head: bytes) -> None:
+    """Raise :class:`InvalidFile` where text begins as UTF-16 does: its mark, and zeros soon."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:HEAD]:
+        raise InvalidFile("UTF-16; wanted UTF-8: iconv -f UTF-16 -t UTF-8 makes it of this file")
+
+
+class _Unpacked:
+    """A compressed file as what was compressed."""
+
+    def __init__(self, file: BinaryIO, codec: str) -> None:
+        self._file = file
+        self._stream = pa.CompressedInputStream(file, codec)
+        self._codec = codec
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def read(self, size: int, /) -> bytes:
+        with arrow_errors(f"not {self._codec}, or damaged"):
+            piece: bytes = self._stream.read(size)
+            return piece
+
+
+@contextmanager
+def arrow_errors(what: str) -> Iterator[None]:
+    """What Arrow says of a file's content, as :class:`InvalidFile`; what the system says, as is."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise InvalidFile(f"{what}: {error}") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise InvalidFile(f"{what}: {error}") from error

@@ -1,0 +1,272 @@
+"""Who makes the shards: threads of this process, several processes here, or actors of Ray.
+
+A shard is begun when the one before it is on the disk: what a kill costs is one shard a worker,
+whatever runs ahead is only read. Ray schedules for itself: shards are the rows of a Ray dataset,
+and what is read and written lies where every node sees it under the same path.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.reading import ReadLog, Skip, Sources, batches
+from vocabtool.embedding.plan import Plan
+from vocabtool.embedding.shard_files import Counts, Shard
+from vocabtool.embedding.shard_maker import (
+    SLAB_ROWS,
+    OnSlab,
+    PreparedSlab,
+    ShardMaker,
+    ShardResult,
+    Slab,
+    Work,
+    cut_slabs,
+)
+from vocabtool.errors import UnsupportedFormat, VocabtoolError
+from vocabtool.system.parallel import closed_after, parallel_map, prefetch
+
+AHEAD: Final = 16  # slabs that are read before they are asked for
+READ_BYTES: Final = 1 << 20  # of text, read at a time: encoding begins early
+RAY_READING_CPUS: Final = 0.5  # not what an actor takes: Ray would read in the actor itself
+LAST: Final = -1  # in place of a shard's number: what was left out on the way
+
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The documents of a run, and how they are read.
+
+    ``done``: shards that are there, by number: how many documents each holds. It can be pickled
+    where the sources can (names of files, above all): a worker elsewhere may read.
+    """
+
+    sources: Sources
+    options: ReadOptions
+    plan: Plan
+    done: Mapping[int, int]
+
+    def slabs(self, log: ReadLog) -> Iterator[Slab]:
+        """The slabs of shards that are not done; ``log`` counts what is left out.
+
+        Raises :class:`VocabtoolError` at the end where a shard that is done is none of these
+        documents: a stream under an old name, or a file that was changed and given its old time.
+        """
+        plan, found = self.plan, Counter[int]()
+        rows = min(plan.shard_rows, SLAB_ROWS)
+        read = batches(self.sources, self.options, log=log, size=READ_BYTES, rows=rows)
+        for slab in cut_slabs(read, plan.keep, plan.shard_rows, plan.batch_size):
+            if slab.shard in self.done:
+                found[slab.shard] += slab.table.num_rows
+            else:
+                yield slab
+        for number, documents in self.done.items():
+            if found[number] != documents:
+                raise VocabtoolError(
+                    f"shard {number} holds {documents:,} documents, and now there are "
+                    f"{found[number]:,} for it: the documents changed; start over with --force"
+                )
+
+
+def run_threads(
+    reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab
+) -> Iterator[ShardResult]:
+    """Make the missing shards in order, in this process: reading, encoding and writing overlap."""
+    with closing(ShardMaker(work)) as maker:
+        prepared = prefetch(map(maker.prepare, reading.slabs(log)), AHEAD)
+        with closed_after(prepared) as slabs:
+            for first in slabs:
+                yield maker.make(first.slab.shard, _one_shard(first, slabs), on_slab)
+
+
+def _one_shard(first: PreparedSlab, others: Iterator[PreparedSlab]) -> Iterator[PreparedSlab]:
+    """The slabs of the first one's shard, up to the one that fills it."""
+    part: PreparedSlab | None = first
+    while part is not None:
+        yield part
+        part = None if part.slab.full else next(others, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A shard to be made, whole. ``slabs``: an Arrow stream, a record batch each.
+
+    Packed because Arrow pickles, with each slab, all that was read together with it.
+    """
+
+    number: int
+    slabs: bytes
+
+
+def tasks(reading: Reading, log: ReadLog) -> Iterator[Task]:
+    """The missing shards."""
+    slabs = reading.slabs(log)
+    for first in slabs:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, first.table.schema) as writer:
+            for slab in chain([first], () if first.full else slabs):
+                (rows,) = slab.table.to_batches()
+                writer.write_batch(rows)
+                if slab.full:
+                    break
+        yield Task(first.shard, sink.getvalue().to_pybytes())
+
+
+class TaskMaker:
+    """Makes whole shards in another process, where it opens the encoder once."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def __call__(self, task: Task) -> ShardResult:
+        def slabs() -> Iterator[PreparedSlab]:
+            with pa.ipc.open_stream(task.slabs) as reader:
+                for rows in reader:
+                    table = pa.Table.from_batches([rows])
+                    yield self._maker.prepare(Slab(task.number, table, False))
+
+        with closed_after(prefetch(slabs(), AHEAD)) as prepared:
+            return self._maker.make(task.number, prepared)
+
+    @cached_property
+    def _maker(self) -> ShardMaker:
+        return ShardMaker(self._work)
+
+    def __reduce__(self) -> tuple[type[TaskMaker], tuple[Work]]:
+        return TaskMaker, (self._work,)
+
+
+def run_processes(
+    reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab, workers: int
+) -> Iterator[ShardResult]:
+    """Make the missing shards in several processes; they come as they are made.
+
+    Each holds one shard of texts in memory, and one more is ready for each.
+    """
+    results = parallel_map(
+        TaskMaker(work), tasks(reading, log), workers=workers, ordered=False, kind="processes"
+    )
+    with closed_after(results):
+        for result in results:
+            on_slab(result.shard.counts, result.hits)
+            yield result
+
+
+def run_ray(
+    reading: Reading,
+    work: Work,
+    log: ReadLog,
+    on_slab: OnSlab,
+    workers: int,
+    address: str | None = None,
+) -> Iterator[ShardResult]:
+    """Make the missing shards by ``workers`` actors of Ray; they come as they are made.
+
+    ``address``: of a cluster; else one is started on this machine for as long as it lasts.
+    Raises :class:`UnsupportedFormat` where Ray is not installed, :class:`VocabtoolError` where it
+    fails, and what failed in a worker as it was raised there.
+    """
+    with _ray_cluster(address, workers) as ray, _ray_failures(ray), _ray_settings(ray):
+        shards = (
+            ray.data.from_items([0])
+            .map_batches(partial(_read, reading), batch_size=None, num_cpus=RAY_READING_CPUS)
+            .map_batches(
+                Actor, fn_constructor_args=(work,), batch_size=1, concurrency=workers, num_cpus=1
+            )
+        )
+        for row in shards.iter_rows():
+            record = json.loads(row["record"])
+            if row["number"] == LAST:
+                log.skipped.count = record["skipped"]["count"]
+                log.skipped.first = [Skip(*skip) for skip in record["skipped"]["first"]]
+                log.repeated.count = record["repeated"]["count"]
+                continue
+            counts = Counts(**record["shard"].pop("counts"))
+            result = ShardResult(Shard(**record["shard"], counts=counts), record["hits"])
+            on_slab(counts, result.hits)
+            yield result
+
+
+def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
+    """Rows of shards, one at a time; the last row is what was left out."""
+    log = ReadLog()
+    for task in tasks(reading, log):
+        yield _row(task.number, task.slabs, b"")
+    yield _row(LAST, b"", json.dumps(asdict(log)).encode())
+
+
+class Actor:
+    """Makes the shards that it is given, a row each; holds the encoder."""
+
+    def __init__(self, work: Work) -> None:
+        self._make = TaskMaker(work)
+
+    def __call__(self, row: Columns) -> Columns:
+        """A row about the shard; a row about no shard is passed on."""
+        number, record = int(row["number"][0]), bytes(row["record"][0])
+        if number != LAST:
+            result = self._make(Task(number, bytes(row["slabs"][0])))
+            record = json.dumps(asdict(result)).encode()
+        return _row(number, b"", record)
+
+
+def _row(number: int, slabs: bytes, record: bytes) -> Columns:
+    columns = {"slabs": np.array([slabs], object), "record": np.array([record], object)}
+    return {"number": np.array([number], np.int64), **columns}
+
+
+@contextmanager
+def _ray_cluster(address: str | None, workers: int) -> Iterator[Any]:
+    """Ray, connected; what was started here is stopped again."""
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise UnsupportedFormat(
+            f"the runner ray needs Ray, which cannot be imported ({error}): pip install '.[ray]'"
+        ) from error
+    if ray.is_initialized():
+        yield ray
+        return
+    arguments: dict[str, Any] = {"address": address} if address else {"num_cpus": workers + 1}
+    ray.init(**arguments, include_dashboard=False, log_to_driver=False)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _ray_failures(ray: Any) -> Iterator[None]:
+    """What Ray raises, without the traceback that it puts into the message."""
+    try:
+        yield
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, VocabtoolError | OSError | MemoryError):
+            raise error.cause from None
+        raise VocabtoolError(f"a worker of Ray failed: {error.cause!r}") from error
+    except ray.exceptions.RayError as error:
+        raise VocabtoolError(f"Ray failed: {error}") from error
+
+
+@contextmanager
+def _ray_settings(ray: Any) -> Iterator[None]:
+    """Pass on each shard as soon as it is read, to whichever actor is free."""
+    context = ray.data.DataContext.get_current()
+    before = context.target_max_block_size, context.enable_progress_bars
+    context.target_max_block_size, context.enable_progress_bars = 1, False
+    try:
+        yield
+    finally:
+        context.target_max_block_size, context.enable_progress_bars = before

@@ -1,0 +1,300 @@
+"""One shard made of its documents: what every runner has done, in a thread, a process or an actor.
+
+Documents are cut into shards, and these into slabs that are encoded together. Where a slab begins
+and ends depends on the documents alone, not on how they were read: so the same texts are in one
+batch of the encoder whenever and wherever a shard is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from vocabtool.documents.batch import Batch, bounds
+from vocabtool.embedding.columns import (
+    ID,
+    REPLACE,
+    TEXT,
+    UNKNOWN,
+    VECTOR,
+    Vectors,
+    as_utf8,
+    shard_schema,
+    vector_array,
+)
+from vocabtool.embedding.plan import Plan
+from vocabtool.embedding.shard_files import Counts, Rows, Shard, write_shard
+from vocabtool.embedding.vector_cache import VectorCache
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.errors import OperatorFailed, VocabtoolError
+from vocabtool.system.parallel import closed_after, parallel_map
+from vocabtool.tokenization.lookup import WordLookup, without_blanks
+from vocabtool.tokenization.text_arrays import as_strings, dictionary_encode
+
+SLAB_ROWS: Final = 1024  # or one batch of the encoder, where that is larger
+SLAB_BYTES: Final = 4 << 20  # of text, or a single longer one
+SHARD_BYTES: Final = 256 << 20  # of text: then a shard ends, however few rows it has
+AHEAD: Final = 4  # slabs that are encoded while a row group is written
+BLANKS: Final = " \t\n\v\f\r"
+
+OnSlab = Callable[[Counts, int], None]
+"""Called for each slab that is written: what it holds, and how many vectors the cache held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """Documents that follow each other in one shard.
+
+    ``shard``: its number. ``table``: columns ``id``, ``text`` and the kept fields, ``string``,
+    perhaps not UTF-8, each of one chunk. ``full``: whether the shard ends with it, so that nobody
+    waits for the next document; the last shard may end otherwise.
+    """
+
+    shard: int
+    table: pa.Table
+    full: bool
+
+    @property
+    def texts(self) -> pa.StringArray:
+        """Its texts."""
+        return self.table.column(TEXT).chunk(0)
+
+
+def cut_slabs(
+    batches: Iterable[Batch], keep: Sequence[str], shard_rows: int, batch_size: int
+) -> Iterator[Slab]:
+    """The documents of ``batches`` in order, as slabs.
+
+    ``shard_rows``: rows of a shard; ``batch_size``: texts that the encoder gets at once.
+    """
+    slab_rows = batch_size * max(1, SLAB_ROWS // batch_size)
+    shard = rows = size = 0  # the shard at hand, and what is in it
+    names = [ID, TEXT, *keep]
+    rest = pa.table([pa.array([], pa.string()) for _ in names], names=names)
+    for batch in chain(batches, (None,)):
+        if batch is not None:
+            columns = [batch.id_array(), batch.texts, *(batch.columns[name] for name in keep)]
+            table = pa.table(columns, names=names)
+            rest = pa.concat_tables([rest, table]).combine_chunks() if len(rest) else table
+        start = 0
+        ends = bounds(rest.column(TEXT).chunk(0)) if len(rest) else np.zeros(1, np.int32)
+        while start < len(rest):
+            most = start + min(slab_rows, shard_rows - rows)
+            full = int(np.searchsorted(ends, int(ends[start]) + SLAB_BYTES, "right")) - 1
+            end = min(most, max(full, start + 1), len(rest))
+            if end == len(rest) != most and batch is not None:
+                break  # the slab goes on with the next batch
+            rows += end - start
+            size += int(ends[end]) - int(ends[start])
+            is_full = rows == shard_rows or size >= SHARD_BYTES
+            yield Slab(shard, rest.slice(start, end - start).combine_chunks(), is_full)
+            if is_full:
+                shard, rows, size = shard + 1, 0, 0
+            start = end
+        rest = rest.slice(start)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What a model does not know of n texts.
+
+    ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
+    of first appearance, as they are looked up, perhaps not UTF-8.
+    ``tokens``, ``tokens_unknown``: how many words the texts have, and how many of them are unknown.
+    """
+
+    words: pa.ListArray
+    tokens: int
+    tokens_unknown: int
+
+
+def unknown_words(words: WordLookup) -> Unknown:
+    """The unknown words of texts that are looked up already."""
+    words = without_blanks(words)
+    texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
+    codes, distinct = words.codes, words.distinct
+    if not words.unique:
+        encoded = dictionary_encode(distinct)
+        codes, distinct = encoded.indices.to_numpy()[codes], as_strings(encoded.dictionary)
+    missing = ~words.known[words.codes]
+    texts, codes = texts[missing], codes[missing].astype(np.int64)
+    # The first of each word in each text.
+    span = int(codes.max(initial=0)) + 1
+    first = np.sort(np.unique(texts * span + codes, return_index=True)[1])
+    offsets = np.searchsorted(texts[first], np.arange(len(words.offsets))).astype(np.int32)
+    values = distinct.take(pa.array(codes[first]))
+    lists = pa.ListArray.from_arrays(pa.array(offsets), values)
+    return Unknown(lists, len(words.codes), int(np.count_nonzero(missing)))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker must know; it can be pickled where the encoder can.
+
+    ``threads``: slabs of one shard that are encoded at a time.
+    """
+
+    folder: Path
+    plan: Plan
+    encoder: Encoder
+    cache: Path | None
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSlab:
+    """A slab, and its unknown words, which are looked up while it waits to be encoded."""
+
+    slab: Slab
+    unknown: Future[Unknown] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardResult:
+    """A shard that was made, and how many of its vectors the cache held."""
+
+    shard: Shard
+    hits: int
+
+
+class ShardMaker:
+    """Makes shards of one run, one after the other."""
+
+    def __init__(self, work: Work) -> None:
+        encoder, plan = work.encoder, work.plan
+        if encoder.fingerprint != plan.encoder:
+            raise VocabtoolError("the model changed while it was being run: run again with --force")
+        self._work, self._encoder, self._plan = work, encoder, plan
+        self._schema = shard_schema(
+            plan.dim, plan.dtype, plan.keep, words=encoder.words is not None, text=plan.text
+        )
+        self._cache = None
+        if work.cache is not None:
+            self._cache = VectorCache(work.cache, encoder.fingerprint, encoder.dim)
+        self._words = None if plan.exact else encoder.words
+        self._lookups = ThreadPoolExecutor(1)
+
+    def close(self) -> None:
+        """Give back what is open."""
+        self._lookups.shutdown(cancel_futures=True)
+        if self._cache is not None:
+            self._cache.close()
+
+    def prepare(self, slab: Slab) -> PreparedSlab:
+        """Begin to look the words up; any thread may call it."""
+        if self._words is None:
+            return PreparedSlab(slab, None)
+        look_up = self._words.look_up
+        return PreparedSlab(slab, self._lookups.submit(lambda: unknown_words(look_up(slab.texts))))
+
+    def make(
+        self, number: int, slabs: Iterable[PreparedSlab], on_slab: OnSlab | None = None
+    ) -> ShardResult:
+        """Encode and write the slabs of one shard: some are encoded while others are written."""
+        hits = 0
+
+        def counted() -> Iterator[Rows]:
+            nonlocal hits
+            threads = self._work.threads
+            encoded = parallel_map(self._encode, slabs, workers=threads, ahead=threads + AHEAD)
+            with closed_after(encoded):
+                for rows in encoded:
+                    yield rows
+                    hits += rows.hits
+                    if on_slab is not None:
+                        on_slab(rows.counts, rows.hits)
+
+        with closed_after(counted()) as rows:
+            shard = write_shard(
+                self._work.folder, number, self._plan.fingerprint, self._schema, rows
+            )
+        return ShardResult(shard, hits)
+
+    def _encode(self, prepared: PreparedSlab) -> Rows:
+        """The rows of a slab. Raises :class:`VocabtoolError` where the encoder fails."""
+        slab, texts, hits = prepared.slab, prepared.slab.texts, 0
+        unknown: Unknown | None = None
+        with _failures(slab):
+            if self._plan.exact:
+                vectors, unknown = self._encode_exactly(texts)
+            elif self._cache is not None:
+                cached, hits = self._cache.vectors(
+                    texts, lambda new: np.concatenate(self._encode_batches(new))
+                )
+                vectors = [cached]
+            else:
+                vectors = self._encode_batches(texts)
+        if prepared.unknown is not None:
+            unknown = prepared.unknown.result()
+        table, replaced = self._table(slab.table, vectors, unknown)
+        lengths = pc.binary_length(pc.ascii_trim(texts, BLANKS)).to_numpy()
+        counts = Counts(
+            documents=len(texts),
+            empty=len(texts) - int(np.count_nonzero(lengths)),
+            zero=sum(int(np.count_nonzero(~part.any(axis=1))) for part in vectors),
+            not_utf8=replaced,
+            tokens=unknown.tokens if unknown else 0,
+            tokens_unknown=unknown.tokens_unknown if unknown else 0,
+        )
+        return Rows(table, counts, hits)
+
+    def _batches(self, texts: pa.StringArray) -> Iterator[pa.StringArray]:
+        size = self._plan.batch_size
+        return (texts.slice(start, size) for start in range(0, len(texts), size))
+
+    def _encode_batches(self, texts: pa.StringArray) -> list[Vectors]:
+        """The vectors batch by batch: they are stored as they come, without a copy."""
+        return [self._encoder.encode(batch) for batch in self._batches(texts)]
+
+    def _encode_exactly(self, texts: pa.StringArray) -> tuple[list[Vectors], Unknown]:
+        encoded = [self._encoder.encode_with_words(batch) for batch in self._batches(texts)]
+        parts = [unknown_words(each.words) for each in encoded]
+        unknown = Unknown(
+            pa.concat_arrays([each.words for each in parts]),
+            sum(each.tokens for each in parts),
+            sum(each.tokens_unknown for each in parts),
+        )
+        return [each.vectors for each in encoded], unknown
+
+    def _table(
+        self, documents: pa.Table, vectors: list[Vectors], unknown: Unknown | None
+    ) -> tuple[pa.Table, int]:
+        """The rows as the schema has them, and in how many of them bytes were replaced."""
+        replaced: NDArray[np.bool_] = np.zeros(documents.num_rows, np.bool_)
+        columns: list[pa.Array | pa.ChunkedArray] = []
+        for field in self._schema:
+            if field.name == VECTOR:
+                dtype = self._plan.dtype
+                columns.append(pa.chunked_array([vector_array(part, dtype) for part in vectors]))
+            elif field.name == UNKNOWN and unknown is not None:
+                words, _ = as_utf8(unknown.words.values)
+                columns.append(pa.ListArray.from_arrays(unknown.words.offsets, words))
+            else:
+                column, strange = as_utf8(documents.column(field.name).chunk(0))
+                columns.append(column)
+                replaced |= strange
+        return pa.Table.from_arrays(columns, schema=self._schema), int(np.count_nonzero(replaced))
+
+
+@contextmanager
+def _failures(slab: Slab) -> Iterator[None]:
+    """What a model raises, with the documents that it was called with."""
+    try:
+        yield
+    except (VocabtoolError, OSError, MemoryError):
+        raise
+    except Exception as error:  # a callable may raise anything: its user wants to know where
+        ids = slab.table.column(ID).chunk(0).view("binary")
+        first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
+        place = f"{first} to {last}"
+        raise OperatorFailed(place, f"the model raised {type(error).__name__}: {error}") from error

@@ -1,0 +1,426 @@
+"""Vectors from a TensorFlow SavedModel or a module of TensorFlow Hub, of TF1 or TF2.
+
+What it gives is what TensorFlow gives for the same batch, bit for bit. Which function and output
+that is: ``saved_model_outputs.py``; what it is fed: ``saved_model_inputs.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+
+from vocabtool.encoders.encoder import Encoded, Encoder, Texts, Vectors, check_max_batch
+from vocabtool.encoders.options import EncoderOptions
+from vocabtool.encoders.saved_model_inputs import Call, IdInput, TextInput, fixed_size
+from vocabtool.encoders.saved_model_outputs import Source, choose_source
+from vocabtool.errors import (
+    InvalidFile,
+    NotFound,
+    NoVocabulary,
+    UnsupportedFormat,
+    VocabtoolError,
+    reading,
+)
+from vocabtool.formats import hub_cache
+from vocabtool.formats.saved_model import graph_files
+from vocabtool.system.native_import import imported
+from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
+from vocabtool.tokenization.exact_words import ExactTokenizer
+from vocabtool.tokenization.instrumented_model import InstrumentedModel
+from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.model_functions import Entry, sizes
+from vocabtool.tokenization.options import RULE_NAMES
+from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
+from vocabtool.tokenization.words import Words, exact_words
+
+MAX_BATCH: Final = 256
+PROBES: Final = (b"a", b"42", b"")  # one of which a model takes, to see how long its vectors are
+TOLERANCE: Final = 1e-6  # as much may a vector change with what stands beside its text
+CONTENT: Final = ("variables", "assets", "assets.extra")
+EXACT: Final = "With --exact-words (exact_words=True) the model itself tells them"
+
+
+class TensorFlowEncoder(Encoder):
+    """The vectors that a SavedModel makes of texts.
+
+    Threads may call it together; with exact words they wait for each other.
+    """
+
+    kind = "tensorflow"
+
+    def __init__(self, model: str | Path, folder: Path, options: EncoderOptions) -> None:
+        """Use :meth:`open`."""
+        opened = graph_files.open_graphs(folder)  # what is no model is refused at once
+        import_tensorflow()
+        self._model, self._folder, self.options = model, folder, options
+        self.exact = options.exact_words
+        self._tap: InstrumentedModel | None = None
+        with reading(str(opened.path)):
+            self._loaded, self._source = self._load(opened)
+            self._input = self._choose_input()
+            wanted, size = options.max_batch or MAX_BATCH, self._input.size
+            self.max_batch = wanted if size is None or size == 1 else size
+            self._exact_words = self._tap and exact_words(self._tap, folder, options.name)
+            self.dim = self._source.output.dim or self._probe_dim()
+            if isinstance(self._input, IdInput):
+                self._input.by_length = self._is_changed_by_padding(self._input)
+            self.fingerprint = self._digest(opened.file)
+        if options.rule is not None:
+            _ = self._words_and_note  # a rule that is none is refused now, not at the first word
+
+    @classmethod
+    def open(
+        cls,
+        model: str | Path,
+        *,
+        signature: str | None = None,
+        output: str | None = None,
+        name: str | None = None,
+        rule: str | None = None,
+        exact_words: bool = False,
+        trust: bool = False,
+        max_batch: int = MAX_BATCH,
+    ) -> TensorFlowEncoder:
+        """Open a SavedModel's folder or a handle of TensorFlow Hub, which is fetched if need be.
+
+        The arguments are those of :class:`EncoderOptions`.
+        Raises :class:`NotFound`, :class:`UnsupportedFormat` where TensorFlow is missing or does
+        not load it, where trust is needed, and where no function gives one vector for each text or
+        several do, :class:`VocabtoolError` where its words are wanted and not known.
+        """
+        options = EncoderOptions(
+            kind=cls.kind,
+            signature=signature,
+            output=output,
+            name=name,
+            rule=rule,
+            exact_words=exact_words,
+            trust=trust,
+            max_batch=check_max_batch(max_batch),
+        )
+        if isinstance(model, str) and hub_cache.is_handle(model):
+            import_tensorflow()  # without it nothing is fetched
+        folder = _find_model(model)
+        # Named by its address a model may be in another folder on another machine.
+        is_handle = isinstance(model, str) and Path(model).absolute() != folder
+        return cls(model if is_handle else folder, folder, options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Opened again where it is unpickled."""
+        return _open_again, (self._model, self.options, self.fingerprint)
+
+    @cached_property
+    def words(self) -> Words | None:
+        """How the model cuts texts: as asked for, or as recovered from its graph."""
+        return self._words_and_note[0]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The function and output, what becomes of numbers and texts, what words cost."""
+        notes = [str(self._source), *self._input.notes]
+        if self._source.output.dtype != "float32":
+            notes.append(f"its numbers are {self._source.output.dtype} and become float32")
+        if self._tap is not None:
+            notes.append(_cost_of_exact_words(self._tap))
+        words, note = self._words_and_note
+        notes += [note] if note is not None else []
+        return (*notes, *(words.notes if words is not None else ()))
+
+    def encode(self, texts: Texts) -> Vectors:
+        """The vector of each text: float32, shape (n, dim).
+
+        They are run in batches of ``max_batch``, each as TensorFlow is given it.
+        Raises :class:`UnsupportedFormat` with the text that the model fails at, or whose vector
+        is not finite.
+        """
+        given = _as_byte_list(texts)
+        return self._concatenate(
+            [self._check(self._run(batch), batch) for batch in self._batches(given)]
+        )
+
+    def encode_with_words(self, texts: Texts) -> Encoded:
+        """The vectors, and the words that the model itself looks up, out of one run.
+
+        Vectors are those of :meth:`encode` to the bit, unless the notes say that texts are run in
+        another way for it: then within 1e-6.
+        Raises what :meth:`encode` raises, and :class:`VocabtoolError` where exact words were not
+        asked for.
+        """
+        if not self.exact:
+            raise VocabtoolError("opened without exact words: give exact_words=True")
+        if isinstance(self._input, IdInput):
+            array = texts_array(texts)
+            judged = self._input.words.look_up(array)
+            batches = [self._run_judged(self._input, part) for part in self._parts(judged)]
+            return Encoded(self._check(self._concatenate(batches), as_bytes(array)), judged)
+        if self._tap is None or self._exact_words is None:
+            raise TypeError("a model that takes texts is loaded with its tap")
+        judge = cast(ExactTokenizer, self._exact_words.tokenizer)
+        given = _as_byte_list(texts)
+        if not given:
+            return Encoded(self._concatenate([]), judge.look_up(texts_array([])))
+        ran = self._tap.run_batches(self._batches(given), self._source.output.read)
+        return Encoded(self._check(ran.rows, given), judge.look_up_traces(ran.traces))
+
+    # Opening it.
+
+    def _load(self, opened: graph_files.Opened) -> tuple[Any, Source]:
+        """Load a model, with its tap where exact words are wanted and it takes texts.
+
+        What it returns first must live as long as its functions are called.
+        """
+        options = self.options
+        sources: list[Source] = []
+
+        def choose(loaded: Any) -> Entry:
+            sources[:] = [choose_source(loaded, options.signature, options.output)]
+            function = sources[0].function
+            return Entry.of(function, function.text_shape or ())
+
+        if options.exact_words:
+            tap = InstrumentedModel.load(opened.path, trust=options.trust, choose=choose)
+            shape = sources[0].function.text_shape
+            if shape is not None:
+                if options.rule is not None:
+                    raise VocabtoolError("exact words are the model's own: name no rule")
+                if fixed_size(shape) not in (None, 1):
+                    raise UnsupportedFormat(
+                        f"it takes {shape[0]} texts at a time and no fewer; exact words need a "
+                        "model that takes one, or any number. Open it without exact words"
+                    )
+                self._tap = tap
+                return None, sources[0]
+        loaded = load_checked(opened, trust=options.trust)
+        choose(loaded)
+        return loaded, sources[0]
+
+    def _choose_input(self) -> TextInput | IdInput:
+        function = self._source.function
+        shape = function.text_shape
+        if shape is not None:
+            return TextInput(Entry.of(function, shape))
+        if self.options.rule is None:
+            raise UnsupportedFormat(
+                f"{function} takes ids, {function.wants}, and only the caller can say how texts "
+                f"become words: give --rule ({', '.join(RULE_NAMES)}) and, "
+                "where the model holds several vocabularies, --name"
+            )
+        words = Words.of(self._folder, name=self.options.name, rule=self.options.rule)
+        (spec,) = function.inputs
+        rows, length = sizes(spec.shape)
+        return IdInput((rows, length), spec.dtype, words)
+
+    @cached_property
+    def _words_and_note(self) -> tuple[Words | None, str | None]:
+        """The words, or why there are none."""
+        if isinstance(self._input, IdInput):
+            return self._input.words, None
+        if self._exact_words is not None:
+            return self._exact_words, None
+        name, rule = self.options.name, self.options.rule
+        try:
+            return Words.of(self._folder, name=name, rule=rule), None
+        except VocabtoolError as error:
+            if rule is not None:
+                raise
+            why = str(error).splitlines()[0]
+            # A model that looks nothing up cannot tell either.
+            advice = "" if isinstance(error, NoVocabulary) else f". {EXACT}"
+            return None, f"its words are not recovered: {why}{advice}"
+
+    def _probe_dim(self) -> int:
+        """How many numbers a vector has, of a text that is run: the graph does not say."""
+        failed: VocabtoolError | None = None
+        for probe in PROBES:
+            try:
+                return int(self._run([probe]).shape[1])
+            except UnsupportedFormat as error:
+                failed = failed or error
+        raise failed or UnsupportedFormat("it takes no text")
+
+    def _is_changed_by_padding(self, ids: IdInput) -> bool:
+        """Whether a row of ids gets another vector where it is filled up.
+
+        Raises :class:`UnsupportedFormat` where the model does not take the vocabulary's last id.
+        """
+        vocabulary = ids.words.vocabulary
+        last = max(vocabulary.last_id, 0)
+        word = max(vocabulary.first_id, 0) if last == ids.pad else last
+        try:
+            short = self._run_row(ids, [word] * 2)
+            long = self._run_row(ids, [word] * 2 + [ids.pad] * 2)
+        except import_tensorflow().errors.OpError as error:
+            raise UnsupportedFormat(
+                f"the model fails at the id {word} of {vocabulary.name}, {vocabulary.id_range}: "
+                f"{reason_of(error)}. --name takes another vocabulary"
+            ) from error
+        return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
+
+    def _run_row(self, ids: IdInput, row: list[int]) -> Vectors:
+        """The vector of a row of ids, in as many rows of that length as the model takes."""
+        rows, length = ids.shape
+        length = length if length > 0 else len(row)
+        filled = [(row + [ids.pad] * length)[:length]] * max(rows, 1)
+        return self._source.output.read(self._call(ids.tensor(filled)), len(filled))
+
+    def _digest(self, graph: Path) -> str:
+        """Hexadecimal sha256 of graph, variables and assets, and of what else decides vectors.
+
+        Each file goes in with its name and its size, so that no two models have one digest.
+        """
+        parts = [str(self._source.function), self._source.output.name]
+        if isinstance(self._input, IdInput):
+            words = self._input.words
+            parts += [words.fingerprint, words.vocabulary.fingerprint]
+            parts += [str(self._input.pad), str(self._input.unknown)]
+        digest = hashlib.sha256(b"vocabtool tensorflow encoder 1\n")
+        digest.update(repr(tuple(parts)).encode())
+        files = [graph]
+        for content in CONTENT:
+            for parent, folders, names in os.walk(graph.parent / content):
+                folders.sort()
+                files += [Path(parent, name) for name in sorted(names)]
+        for file in files:
+            name = os.fsencode(file.relative_to(graph.parent).as_posix())
+            with file.open("rb") as opened:
+                size = os.fstat(opened.fileno()).st_size
+                digest.update(b"\n%d %d\n" % (len(name), size) + name)
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+        return digest.hexdigest()
+
+    # Running it.
+
+    def _batches(self, texts: Sequence[bytes]) -> list[Sequence[bytes]]:
+        size = self.max_batch
+        return [texts[start : start + size] for start in range(0, len(texts), size)]
+
+    def _parts(self, judged: WordLookup) -> Iterable[WordLookup]:
+        """The words of ``max_batch`` texts at a time."""
+        texts = len(judged.offsets) - 1
+        for start in range(0, texts, self.max_batch):
+            offsets = judged.offsets[start : min(start + self.max_batch, texts) + 1]
+            codes = judged.codes[offsets[0] : offsets[-1]]
+            yield judged._replace(codes=codes, offsets=offsets - offsets[0])
+
+    def _call(self, tensor: Any) -> Any:
+        """Call the function; what a tap reports of it is thrown away."""
+        if self._tap is None:
+            return self._source.function.call(tensor)
+        return self._tap.call_untraced(lambda: self._source.function.call(tensor))
+
+    def _run(self, texts: Sequence[bytes]) -> Vectors:
+        """The vectors of texts. Raises :class:`UnsupportedFormat` with the one that it fails at."""
+        tensorflow = import_tensorflow()
+        try:
+            return self._collect(self._input.calls(texts), len(texts))
+        except (tensorflow.errors.OpError, UnicodeDecodeError) as error:
+            # The second is how Python meets a message of TensorFlow's that is not UTF-8.
+            if len(texts) > 1:  # in one half it may fail again, and so at one text
+                middle = len(texts) // 2
+                self._run(texts[:middle])
+                self._run(texts[middle:])
+            whom = f"the text {texts[0][:80]!r}" if len(texts) == 1 else f"{len(texts)} texts"
+            raise UnsupportedFormat(f"the model fails at {whom}: {reason_of(error)}") from error
+
+    def _run_judged(self, ids: IdInput, judged: WordLookup) -> Vectors:
+        texts = len(judged.offsets) - 1
+        try:
+            return self._collect(ids.calls_of_judged(judged), texts)
+        except import_tensorflow().errors.OpError as error:
+            raise UnsupportedFormat(
+                f"the model fails at {texts} texts: {reason_of(error)}"
+            ) from error
+
+    def _collect(self, calls: Iterable[Call], texts: int) -> Vectors:
+        """The answers to calls that hold each of the texts once."""
+        vectors = np.empty((texts, 0), np.float32)
+        for call in calls:
+            rows = self._source.output.read(self._call(call.tensor), call.rows)
+            if call.rows == texts and isinstance(call.texts, slice):  # all in one call
+                return rows
+            if not vectors.size:
+                vectors = np.empty((texts, rows.shape[1]), np.float32)
+            vectors[call.texts] = rows[: len(vectors[call.texts])]
+        return vectors
+
+    def _concatenate(self, batches: Sequence[Vectors]) -> Vectors:
+        if len(batches) == 1:
+            return batches[0]
+        return np.concatenate(batches) if batches else np.empty((0, self.dim), np.float32)
+
+    def _check(self, vectors: Vectors, texts: Sequence[bytes]) -> Vectors:
+        """Raises :class:`UnsupportedFormat` for vectors of another length, or not finite."""
+        if vectors.shape[1] != self.dim:
+            raise UnsupportedFormat(
+                f"the model gives vectors of {vectors.shape[1]:,} numbers; before, {self.dim:,}"
+            )
+        is_finite = np.isfinite(vectors)
+        if not is_finite.all():
+            first = int(np.flatnonzero(~is_finite.all(axis=1))[0])
+            number = vectors[first][~is_finite[first]][0]
+            raise UnsupportedFormat(
+                f"the model gives a vector with {number} for the text {texts[first][:80]!r}; "
+                "leave such texts out, or choose another --output"
+            )
+        return vectors
+
+
+def _cost_of_exact_words(tap: InstrumentedModel) -> str:
+    if tap.runs_together:
+        return "exact words: read from the run that makes the vectors, n texts are run for n"
+    return "exact words: n texts are run one by one, for this model allows nothing else"
+
+
+def _as_byte_list(texts: Texts) -> Sequence[bytes]:
+    if isinstance(texts, list | tuple):
+        if set(map(type, texts)) <= {bytes}:  # in a tenth of the time
+            return texts
+        return [text_bytes(text) for text in texts]
+    return as_bytes(texts_array(texts))
+
+
+def _open_again(model: str | Path, options: EncoderOptions, fingerprint: str) -> TensorFlowEncoder:
+    """Open what was pickled. Raises :class:`InvalidFile` where the model is another by now."""
+    opened = TensorFlowEncoder(model, _find_model(model), options)
+    if opened.fingerprint != fingerprint:
+        raise InvalidFile(
+            "the model's files have changed since the encoder was opened", file=f"{model}"
+        )
+    return opened
+
+
+def _find_model(model: str | Path) -> Path:
+    """The folder or file of a model; a hub handle that is not in the cache yet is fetched.
+
+    Raises :class:`NotFound` where it is nowhere, and cannot be fetched.
+    """
+    if isinstance(model, str) and hub_cache.is_handle(model):
+        try:
+            return hub_cache.find(model)
+        except NotFound as missing:
+            return _fetch(model, missing)
+    path = graph_files.path_of(model)
+    if path.suffix == ".keras" and path.is_file():
+        raise UnsupportedFormat(
+            f"{path}: a Keras archive; export it as a SavedModel with `model.export(FOLDER)`"
+        )
+    return path.absolute()
+
+
+def _fetch(handle: str, missing: NotFound) -> Path:
+    """Let TensorFlow Hub fetch a module, as it does it itself."""
+    try:
+        hub = imported("tensorflow_hub")
+    except ImportError as error:
+        what = f"{missing}\ntensorflow_hub, which fetches it, cannot be imported ({error})"
+        raise NotFound(f"{what}: pip install '.[tensorflow]'") from error
+    try:
+        return Path(hub.resolve(handle))
+    except Exception as error:  # of the network, of archives, of TensorFlow's own files: any kind
+        raise NotFound(f"{missing}\nIt could not be fetched now: {error}") from error

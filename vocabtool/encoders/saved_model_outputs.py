@@ -1,0 +1,214 @@
+"""Which function of a loaded SavedModel, and which of its outputs, gives a vector for each text.
+
+It is found by types and shapes alone, or named by the caller; what is no vector is listed with the
+reason. How texts become the function's input is in ``saved_model_inputs.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import UnsupportedFormat
+from vocabtool.tokenization.checked_model import import_tensorflow
+from vocabtool.tokenization.model_functions import (
+    MODEL_CALLS,
+    SERVING,
+    ModelFunction,
+    functions_of,
+    methods_of,
+    sizes,
+)
+
+# The signature of a module of TensorFlow 1's hub, and there the output that stands for all.
+DEFAULT: Final = "default"
+FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output of a function. ``leaf``: which of its answer's leaves; ``spec``: TensorFlow's.
+
+    ``per_text``: whether the function takes a single text only, so that one row is all there is.
+    """
+
+    name: str
+    leaf: int
+    spec: Any
+    per_text: bool
+
+    def __str__(self) -> str:
+        return f"{self.name!r} of shape {getattr(self.spec, 'shape', '')}"
+
+    @property
+    def dtype(self) -> str:
+        """The name of its numbers' type, or of its own where it is no dense tensor."""
+        return str(self.spec.dtype.name) if is_dense(self.spec) else type(self.spec).__name__
+
+    @property
+    def dim(self) -> int | None:
+        """How many numbers a vector has; ``None`` where the graph does not say."""
+        size = sizes(self.spec.shape)[-1] if self.spec.shape.rank else -1
+        return size if size > 0 else None
+
+    @property
+    def why_not(self) -> str | None:
+        """Why it is no vector for each text; ``None`` where it may be one."""
+        if not is_dense(self.spec):
+            return "no dense tensor: rows of different lengths are no vectors"
+        if self.dtype not in FLOATS:
+            return "no floating-point numbers"
+        rank = self.spec.shape.rank
+        if rank is None or rank == 2 or (rank == 1 and self.per_text):
+            return None
+        return "one number for each text" if rank < 2 else "several vectors for each text"
+
+    def read(self, answer: Any, texts: int) -> Vectors:
+        """The vectors in an answer to so many texts: float32, shape (texts, dim).
+
+        Raises :class:`UnsupportedFormat` for another shape.
+        """
+        array = import_tensorflow().nest.flatten(answer)[self.leaf].numpy()
+        if self.per_text and array.ndim == 1:
+            array = array[None]
+        if array.ndim != 2 or len(array) != texts:
+            raise UnsupportedFormat(
+                f"output {self.name!r} has the shape {array.shape} for {texts:,} texts; "
+                f"wanted a vector for each, ({texts}, dim)"
+            )
+        with np.errstate(over="ignore"):  # what is too large is refused as what is not finite
+            vectors: Vectors = array.astype(np.float32, copy=False)
+        return vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model's vectors come from."""
+
+    function: ModelFunction
+    output: Output
+
+    def __str__(self) -> str:
+        return f"{self.function}, output {self.output}"
+
+
+def choose_source(loaded: Any, signature: str | None, output: str | None) -> Source:
+    """The function and the output to take; texts as input go before ids.
+
+    ``serving_default`` or ``default`` before other signatures, a single one of these before the
+    model called. Raises :class:`UnsupportedFormat`, with all that the model has, where there is
+    none of the names given, none that gives vectors, or several.
+    """
+    functions = list(functions_of(loaded))
+    if signature is not None:
+        functions = _find_function(loaded, functions, signature)
+    for takes in (_takes_texts, takes_ids):
+        sources = [
+            Source(function, each)
+            for function in filter(takes, functions)
+            for each in outputs_of(function)
+            if each.why_not is None and output in (None, each.name)
+        ]
+        if sources:
+            own = _of_one_function(sources)
+            default = [source for source in own if source.output.name == DEFAULT]
+            if len(own) > 1 and not default:
+                raise UnsupportedFormat(
+                    "several outputs are vectors; say which with --output:"
+                    f"{_list_functions([own[0].function])}"
+                )
+            return (default or own)[0]
+    what = "a vector" if output is None else f"an output {output!r} that is a vector"
+    raise UnsupportedFormat(
+        f"no function of the model takes one text, or one row of ids, and gives {what} for each. "
+        f"It has:{_list_functions(functions)}"
+    )
+
+
+def outputs_of(function: ModelFunction) -> list[Output]:
+    """The outputs of a function, in the order of the leaves of its answer."""
+    flatten = import_tensorflow().nest.flatten
+    structure = function.concrete.structured_outputs
+    if isinstance(structure, dict):  # flattened in the order of its names
+        parts = {name: flatten(part) for name, part in sorted(structure.items())}
+        named = [
+            (name if len(leaves) == 1 else f"{name}_{i}", leaf)
+            for name, leaves in parts.items()
+            for i, leaf in enumerate(leaves)
+        ]
+    else:
+        named = [(str(i), leaf) for i, leaf in enumerate(flatten(structure))]
+    per_text = _takes_one(function)
+    return [Output(name, i, leaf, per_text) for i, (name, leaf) in enumerate(named)]
+
+
+def takes_ids(function: ModelFunction) -> bool:
+    """Whether the only input is of token ids, a row of them for each text."""
+    if len(function.inputs) != 1 or not is_dense(function.inputs[0]):
+        return False
+    (spec,) = function.inputs
+    return spec.dtype.name in ("int32", "int64") and bool(spec.shape.rank == 2)
+
+
+def is_dense(spec: Any) -> bool:
+    """Whether an input or output is a dense tensor; a graph of TF1 gives its tensors themselves."""
+    tensorflow = import_tensorflow()
+    return isinstance(spec, tensorflow.TensorSpec | tensorflow.Tensor)
+
+
+def _takes_texts(function: ModelFunction) -> bool:
+    return function.text_shape is not None
+
+
+def _takes_one(function: ModelFunction) -> bool:
+    """Whether a call is for a single text."""
+    shape = function.text_shape
+    if shape is None:
+        shape = sizes(function.inputs[0].shape) if takes_ids(function) else (-1,)
+    return shape[:1] in ((), (1,))
+
+
+def _find_function(
+    loaded: Any, functions: Sequence[ModelFunction], name: str
+) -> list[ModelFunction]:
+    """The functions that a caller means: a signature, or a method of the model."""
+    found = [function for function in functions if function.name == name]
+    if not found and name.isidentifier():
+        found = sorted(methods_of(loaded, name), key=lambda each: each.in_training)
+    if not found:
+        raise UnsupportedFormat(f"no signature {name!r}. There are:{_list_functions(functions)}")
+    return found
+
+
+def _of_one_function(sources: Sequence[Source]) -> list[Source]:
+    """Those of the function to take. Raises :class:`UnsupportedFormat` where that is not clear."""
+    functions = [source.function for source in sources]
+    signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
+    only = signatures if len(signatures) == 1 else []
+    names = {f.name for f in functions}
+    first = next((n for n in (SERVING, DEFAULT, *only, *MODEL_CALLS) if n in names), None)
+    if first is None and len(signatures) > 1:
+        raise UnsupportedFormat(
+            "several signatures give vectors; say which with --signature:"
+            f"{_list_functions(functions)}"
+        )
+    candidates = [f for f in functions if first in (None, f.name)]
+    function = min(candidates, key=lambda f: (f.in_training, _takes_one(f)))
+    return [source for source in sources if source.function is function]
+
+
+def _list_functions(functions: Sequence[ModelFunction]) -> str:
+    """Every function with what it wants and gives, a line each."""
+    lines = (f"\n  - {line}" for function in functions for line in _describe(function))
+    return "".join(dict.fromkeys(lines)) or " no function"
+
+
+def _describe(function: ModelFunction) -> Iterator[str]:
+    yield f"{function} wants {function.wants}"
+    for output in outputs_of(function):
+        why = f": {output.why_not}" if output.why_not else ""
+        yield f"{function} gives {output}, {output.dtype}{why}"

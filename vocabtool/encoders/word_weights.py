@@ -1,0 +1,304 @@
+"""Means of word vectors: how much each word weighs, and a component that is taken out.
+
+    mean   = 1/|s| sum over the known words w of s of weight(w) v(w)
+    vector = (mean - c (c . mean)) made one long
+
+|s| counts known words, repeated ones again. The weights and the component c are fitted on a sample
+of the corpus, in one pass, and kept in a JSON file: the same sample gives the same bytes.
+
+``idf``  ln((1 + N) / (1 + n(w))) + 1, where n(w) of N documents hold the word. Source: smoothed idf
+         of scikit-learn's TfidfTransformer; Manning, Raghavan, Schütze: Introduction to
+         Information Retrieval, 6.2.1.
+``sif``  a / (a + p(w)), a = 0.001, p(w) the word's share of all known words. Source: Arora, Liang,
+         Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR 2017, as the mean.
+``none`` 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.encoders.choices import WEIGHTINGS, Weighting
+from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.formats import json_parsing
+from vocabtool.system.whole_file import whole_file
+from vocabtool.tokenization.text_arrays import texts_array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Vectors = NDArray[np.float32]
+
+SIF_A: Final = 1e-3
+FORMAT: Final = "vocabtool fitted weights 1"
+UNIT_TOLERANCE: Final = 1e-3  # of the length of a component in a file
+MAX_TEXTS: Final = 100_000  # of a sample; more change weights and component by next to nothing
+MAX_WORDS: Final = 1 << 26  # of a sample, 4 bytes each
+BATCH_ROWS: Final = 1_024
+SEGMENT_WORDS: Final = 64  # summed in float32: longer texts are sums of such sums in float64
+NOTHING_LEFT: Final = 1e-5  # of a mean without its component: what remains is rounding
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRows:
+    """The known words of n texts, k altogether, as rows of a matrix of word vectors.
+
+    ``rows``: int32, shape (k,); ``offsets``: int64, shape (n + 1,); those of text ``i`` are
+    ``rows[offsets[i]:offsets[i + 1]]``, in the order of its words.
+    """
+
+    rows: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Makes vectors of the known words of texts.
+
+    ``matrix``: float32, shape (words, dim), only rows that are asked for are read;
+    ``weights``: float32, shape (words,), ``None``: all weigh the same;
+    ``component``: float32, shape (dim,), unit length, or ``None``.
+    """
+
+    matrix: Vectors
+    weights: NDArray[np.float32] | None = None
+    component: NDArray[np.float32] | None = None
+
+    def unit(self, known: KnownRows) -> Vectors:
+        """Vectors of unit length, shape (n, dim); zero where nothing is known, or nothing left."""
+        sums = self.sums(known)
+        least: NDArray[np.float64] | float = 0.0
+        if self.component is not None:
+            least = NOTHING_LEFT * _norms(sums)
+            component = self.component.astype(np.float64)
+            along = (sums * component).sum(axis=1)
+            sums = sums - along[:, None] * component
+        norms = _norms(sums)
+        if not np.isfinite(norms).all():
+            raise VocabtoolError(
+                "the mean of a text's word vectors is not finite: a vector in the file holds "
+                "infinity or NaN, or numbers too large to add up in float32"
+            )
+        scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > least)
+        return (sums * scale[:, None]).astype(np.float32, copy=False)
+
+    def means(self, known: KnownRows) -> NDArray[np.float64]:
+        """Weighted means as they are, shape (n, dim); zero where nothing is known."""
+        counts = np.maximum(np.diff(known.offsets), 1)
+        means: NDArray[np.float64] = self.sums(known) / counts[:, None].astype(np.float64)
+        return means
+
+    def sums(self, known: KnownRows) -> NDArray[np.floating]:
+        """Weighted sums, shape (n, dim); of float64 where a text is longer than a segment."""
+        parts = -(-np.diff(known.offsets) // SEGMENT_WORDS)
+        if parts.max(initial=0) <= 1:
+            return self._product(known.rows, known.offsets)
+        parts = np.maximum(parts, 1)
+        first = np.cumsum(parts) - parts
+        within = np.arange(int(parts.sum())) - np.repeat(first, parts)
+        starts = np.repeat(known.offsets[:-1], parts) + SEGMENT_WORDS * within
+        sums = self._product(known.rows, np.append(starts, known.offsets[-1]))
+        total: NDArray[np.float64] = np.add.reduceat(sums, first, axis=0, dtype=np.float64)
+        return total
+
+    def _product(self, rows: NDArray[np.int32], offsets: NDArray[np.int64]) -> Vectors:
+        """One row of a sparse matrix for each text, times the matrix."""
+        from scipy.sparse import csr_array
+
+        weights = np.ones(len(rows), np.float32) if self.weights is None else self.weights[rows]
+        shape = (len(offsets) - 1, len(self.matrix))
+        sparse = csr_array((weights, rows, offsets.astype(np.int32)), shape=shape)
+        product: Vectors = sparse @ self.matrix
+        return product
+
+
+@dataclass(frozen=True, eq=False)
+class FittedWeights:
+    """Weights of words and a component, fitted on a sample.
+
+    ``documents``, ``words``: how many the sample has; words count where the vectors hold them.
+    ``positions``: int64, shape (k,), ascending: the rows of the words that the sample holds.
+    ``counts``: int64, shape (k,): for idf in how many documents each is, else how often it stands.
+    ``component``: float32, shape (dim,), unit length, or ``None``.
+    ``vectors``, ``rule``: fingerprints of what they were fitted with.
+    """
+
+    weights: Weighting
+    documents: int
+    words: int
+    positions: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    component: NDArray[np.float32] | None
+    vectors: str
+    rule: str
+
+    def means(self, matrix: Vectors) -> Means:
+        """What makes vectors with these weights.
+
+        Raises :class:`InvalidFile` where they are no weights of a matrix of this shape.
+        """
+        count, dim = matrix.shape
+        last = int(self.positions[-1])
+        if last >= count or (self.component is not None and self.component.shape != (dim,)):
+            raise InvalidFile(
+                f"fitted weights do not fit a matrix of shape ({count:,}, {dim:,}): row {last:,}, "
+                f"{0 if self.component is None else len(self.component):,} numbers of a component"
+            )
+        if self.weights == "none":
+            return Means(matrix, None, self.component)
+        counts = np.zeros(count, np.int64)
+        counts[self.positions] = self.counts
+        if self.weights == "idf":
+            weights = np.log((1 + self.documents) / (1 + counts)) + 1
+        else:
+            weights = SIF_A / (SIF_A + counts / self.words)
+        return Means(matrix, weights.astype(np.float32), self.component)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hexadecimal sha256 of all of it."""
+        return hashlib.sha256(self._to_json()).hexdigest()
+
+    def write(self, path: str | Path) -> None:
+        """Write one JSON file, wholly or not at all. Raises :class:`NotFound`."""
+        with reading(str(path)), whole_file(path) as file:
+            file.write(self._to_json())
+
+    @classmethod
+    def read(cls, path: str | Path) -> FittedWeights:
+        """Read what :meth:`write` wrote. Raises :class:`NotFound` or :class:`InvalidFile`."""
+        with reading(str(path)):
+            return _decode(json_parsing.parse(Path(path).read_bytes()))
+
+    def _to_json(self) -> bytes:
+        record = {
+            "format": FORMAT,
+            "weights": self.weights,
+            "documents": self.documents,
+            "words": self.words,
+            "positions": self.positions.tolist(),
+            "counts": self.counts.tolist(),
+            "component": None if self.component is None else self.component.tolist(),
+            "vectors": self.vectors,
+            "rule": self.rule,
+        }
+        return json.dumps(record, indent=None, separators=(",", ":")).encode() + b"\n"
+
+
+def _decode(record: Any) -> FittedWeights:
+    if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
+        raise InvalidFile(f"not a file of fitted weights: wanted an object of format {FORMAT!r}")
+    component = record.get("component")
+    try:
+        record["positions"] = np.array(record["positions"], np.int64)
+        record["counts"] = np.array(record["counts"], np.int64)
+        if component is not None:
+            record["component"] = np.array(component, np.float32)
+        fitted = FittedWeights(**record)
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise InvalidFile(f"fitted weights: {error}") from error
+    positions, counts, component = fitted.positions, fitted.counts, fitted.component
+    if fitted.weights not in WEIGHTINGS:
+        raise InvalidFile(f"weights {fitted.weights!r}, wanted one of {', '.join(WEIGHTINGS)}")
+    sizes = (fitted.documents, fitted.words)
+    if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
+        raise InvalidFile("documents and words are no whole numbers from 1 on")
+    if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
+        raise InvalidFile("vectors and rule are no fingerprints")
+    if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
+        raise InvalidFile(f"{positions.size:,} positions and {counts.size:,} counts")
+    if positions[0] < 0 or (np.diff(positions) <= 0).any():
+        raise InvalidFile("positions are not ascending from 0 on")
+    most = fitted.documents if fitted.weights == "idf" else fitted.words
+    if counts.min() < 1 or counts.max() > most:
+        raise InvalidFile(f"counts from {counts.min():,} to {counts.max():,}, wanted 1 to {most:,}")
+    if component is not None and (
+        component.ndim != 1 or not abs(float(component @ component) - 1) <= UNIT_TOLERANCE
+    ):
+        raise InvalidFile("component is not a vector of unit length")
+    return fitted
+
+
+def fit_weights(
+    texts: Iterable[str | bytes],
+    look_up: Callable[[pa.StringArray], KnownRows],
+    matrix: Vectors,
+    *,
+    weights: Weighting,
+    remove_component: bool,
+    vectors: str,
+    rule: str,
+    most: int = MAX_TEXTS,
+) -> FittedWeights:
+    """Fit on the first ``most`` texts, or on fewer where they hold :data:`MAX_WORDS` words.
+
+    ``look_up``: gives the known words of texts; ``vectors``, ``rule``: fingerprints.
+    Raises :class:`VocabtoolError` where no text holds a known word.
+    """
+    sample = list(_sample(islice(texts, most), look_up))
+    rows = np.concatenate([np.zeros(0, np.int32), *(part.rows for part in sample)])
+    if not len(rows):
+        raise VocabtoolError(
+            "no text of the sample holds a word that the vectors have, so there is nothing "
+            "to fit: look at the rule by which texts become words, or give other texts"
+        )
+    if weights == "idf":
+        counts = np.zeros(len(matrix), np.int64)
+        for part in sample:  # in how many texts each row is
+            text = np.repeat(np.arange(len(part.offsets) - 1), np.diff(part.offsets))
+            distinct = np.unique(text * len(matrix) + part.rows)
+            counts += np.bincount(distinct % len(matrix), minlength=len(matrix))
+    else:
+        counts = np.bincount(rows, minlength=len(matrix)).astype(np.int64)
+    positions = np.flatnonzero(counts)
+    documents = sum(len(part.offsets) - 1 for part in sample)
+    fitted = FittedWeights(
+        weights, documents, len(rows), positions, counts[positions], None, vectors, rule
+    )
+    if not remove_component:
+        return fitted
+    means = fitted.means(matrix)
+    return replace(fitted, component=first_component(map(means.means, sample)))
+
+
+def _sample(
+    texts: Iterator[str | bytes], look_up: Callable[[pa.StringArray], KnownRows]
+) -> Iterator[KnownRows]:
+    words = 0
+    while words < MAX_WORDS and (batch := list(islice(texts, BATCH_ROWS))):
+        known = look_up(texts_array(batch))
+        words += len(known.rows)
+        yield known
+
+
+def first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
+    """The first right singular vector of all rows, not centred: float32, shape (dim,).
+
+    Of its two signs the one whose entry of largest size, the first where several are, is positive.
+    Raises :class:`VocabtoolError` where the rows are not finite, or all zero.
+    """
+    gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))
+    if not np.isfinite(gram).all() or not gram.any():
+        raise VocabtoolError(
+            "the mean vectors of the sample are zero, infinite or NaN: they have no component"
+        )
+    component = np.linalg.eigh(gram)[1][:, -1]
+    largest = component[np.argmax(np.abs(component))]
+    signed: NDArray[np.float32] = (component * np.sign(largest)).astype(np.float32)
+    return signed
+
+
+def _norms(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
+    norms: NDArray[np.float64] = np.sqrt(
+        np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64, casting="same_kind")
+    )
+    return norms

@@ -1,0 +1,253 @@
+"""Files of queries, their vectors and relevance judgements, in the layouts of test collections.
+
+Queries; the content tells which layout it is:
+
+    {"_id": "1", "text": "..."}       BEIR: one JSON object a line (``id`` will do, too)
+    <top> <num> ... <title> ...       TREC: topics, their title is the query
+    1<TAB>what makes wings lift       TREC's deep learning track, MS MARCO
+    what makes wings lift             one query a line; its id is the line's number, from 1
+
+Judgements; the number of columns tells:
+
+    query-id<TAB>corpus-id<TAB>score  BEIR: three columns, named in the first line or not
+    301 0 FBIS3-10082 1               TREC: topic, iteration (ignored), document, judgement
+
+Vectors of queries: ``.npy`` (a matrix) or ``.npz`` (its ``queries``, or its only array).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.evaluation.metrics import RELEVANT, Judged
+
+if TYPE_CHECKING:
+    from vocabtool.index.index import Index
+
+MAX_LINE: Final = 1 << 20  # bytes
+MAX_RELEVANCE: Final = 1 << 31
+BEIR_COLUMNS: Final = 3
+TREC_COLUMNS: Final = 4
+TOPIC: Final = "<top>"
+TAG: Final = re.compile(r"<(/?top|num|title|desc|narr)>", re.IGNORECASE)
+LABEL: Final = re.compile(r"\s*(?:number|topic)\s*:", re.IGNORECASE)  # between a tag and its text
+
+Qrels = dict[str, dict[str, int]]  # judgement by document id, by query id
+
+
+class Line(NamedTuple):
+    """``text``: without its end; ``offset``: the byte of the file where it begins."""
+
+    text: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A question as a person would type it."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQueries:
+    """The queries for which somebody found a relevant document: they can tell rankings apart.
+
+    ``at``: which of the ``count`` queries given these are. ``notes``: what was left out.
+    """
+
+    queries: list[JudgedQuery]
+    judged: list[Judged]
+    at: list[int]
+    count: int
+    notes: list[str]
+
+    def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
+        """Of these out of those of all queries, or by the index's encoder; ``None``: neither.
+
+        Raises ``ValueError`` for a number of vectors that is not that of the queries.
+        """
+        if vectors is None:
+            encoder = index.encoder
+            return None if encoder is None else encoder.encode([each.text for each in self.queries])
+        if len(vectors) != self.count:
+            raise ValueError(f"{len(vectors):,} vectors for {self.count:,} queries")
+        return np.asarray(vectors[self.at], np.float32)
+
+
+def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
+    """The queries with a relevant document. Raises :class:`VocabtoolError` where there is none."""
+    at = [
+        place
+        for place, query in enumerate(queries)
+        if max(qrels.get(query.id, {}).values(), default=0) >= RELEVANT
+    ]
+    if not at:
+        raise VocabtoolError(
+            f"none of {len(queries):,} queries has a relevant document among the judgements of "
+            f"{len(qrels):,} queries. Are both files of one collection?"
+        )
+    notes = []
+    if len(at) < len(queries):
+        left_out = len(queries) - len(at)
+        notes.append(f"{left_out:,} queries without a relevant document are left out")
+    if without_text := len(qrels.keys() - {query.id for query in queries}):
+        notes.append(f"{without_text:,} judged queries have no text")
+    chosen = [queries[place] for place in at]
+    return JudgedQueries(chosen, [qrels[query.id] for query in chosen], at, len(queries), notes)
+
+
+def read_queries(path: str | Path) -> list[JudgedQuery]:
+    """The queries of a file, in its order.
+
+    Raises :class:`InvalidFile` for a line that is none, an id that stands twice, a file without a
+    query; :class:`NotFound`.
+    """
+    with reading(str(path)):
+        lines = list(_lines(path))
+        queries: dict[str, JudgedQuery] = {}
+        for name, text, offset in _parse_queries(lines):
+            if name in queries:
+                raise InvalidFile(f"the query {name!r} stands twice", offset=offset)
+            queries[name] = JudgedQuery(name, text)
+        if not queries:
+            raise InvalidFile("no query in it")
+    return list(queries.values())
+
+
+def _parse_queries(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
+    """Id and text of each query, and the byte where it begins."""
+    first = lines[0].text.lstrip() if lines else ""
+    if first.startswith("{"):
+        yield from map(_parse_json, lines)
+    elif first.lower().startswith(TOPIC):
+        yield from _parse_topics(lines)
+    elif all(line.text.count("\t") == 1 for line in lines):
+        for line in lines:
+            name, _, query = line.text.partition("\t")
+            yield name.strip(), query.strip(), line.offset
+    else:
+        for number, line in enumerate(lines, 1):
+            yield str(number), line.text.strip(), line.offset
+
+
+def _parse_json(line: Line) -> tuple[str, str, int]:
+    try:
+        row = json.loads(line.text)
+    except (ValueError, RecursionError) as error:  # RecursionError: brackets without end
+        raise InvalidFile(f"not a JSON object: {error}", offset=line.offset) from error
+    name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
+    if not isinstance(name, str | int) or not isinstance(row.get("text"), str):
+        raise InvalidFile('wanted {"_id": ..., "text": "..."}', offset=line.offset)
+    return str(name), row["text"], line.offset
+
+
+def _parse_topics(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
+    parts: dict[str, str] = {}
+    inside, start = "", 0
+    for line in lines:
+        before, *tagged = TAG.split(line.text)
+        parts[inside] = f"{parts.get(inside, '')} {before}"
+        for tag, text in zip(tagged[::2], tagged[1::2], strict=True):
+            inside = tag.lower()
+            if inside == "top":
+                parts, start = {}, line.offset
+            elif inside == "/top":
+                number, title = (
+                    LABEL.sub("", parts.get(part, "")).strip() for part in ("num", "title")
+                )
+                if not number or not title:
+                    raise InvalidFile("a topic without <num> or <title>", offset=start)
+                yield number, " ".join(title.split()), start
+            parts[inside] = text
+    if inside != "/top":
+        raise InvalidFile("a topic without </top>", offset=start)
+
+
+def read_qrels(path: str | Path) -> Qrels:
+    """What was judged for each query.
+
+    Raises :class:`InvalidFile` for a line that is no judgement, for one that another contradicts,
+    and for a file without any; :class:`NotFound`.
+    """
+    qrels: Qrels = {}
+    with reading(str(path)):
+        for number, line in enumerate(_lines(path)):
+            columns = line.text.split("\t")  # ids in the layout of BEIR may hold blanks
+            if len(columns) != BEIR_COLUMNS:
+                columns = line.text.split()
+            relevance = _parse_relevance(columns[-1])
+            if not number and len(columns) == BEIR_COLUMNS and relevance is None:
+                continue  # the names of the columns
+            if len(columns) not in (BEIR_COLUMNS, TREC_COLUMNS) or relevance is None:
+                beir, trec = "query, document, judgement", "query, iteration, document, judgement"
+                wanted = f"{beir} (BEIR) or {trec} (TREC), a whole number last"
+                raise InvalidFile(f"wanted {wanted}", offset=line.offset)
+            query, document = columns[0].strip(), columns[-2].strip()
+            if qrels.setdefault(query, {}).setdefault(document, relevance) != relevance:
+                what = f"the document {document!r} is judged twice for the query {query!r}"
+                raise InvalidFile(f"{what}, and differently", offset=line.offset)
+        if not qrels:
+            raise InvalidFile("no judgement in it")
+    return qrels
+
+
+def _parse_relevance(text: str) -> int | None:
+    """A whole number; some collections write ``1.0``."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() and abs(number) < MAX_RELEVANCE else None
+
+
+def read_query_vectors(path: str | Path) -> NDArray[Any]:
+    """A matrix of floating point numbers, a row for each query in the order of their file.
+
+    Nothing is unpickled. Raises :class:`InvalidFile` for what is no such file, :class:`NotFound`.
+    """
+    with reading(str(path)), Path(path).open("rb") as file:
+        try:
+            matrix = np.load(file, allow_pickle=False)
+            if not isinstance(matrix, np.ndarray):
+                with matrix:
+                    names = matrix.files
+                    if "queries" not in names and len(names) != 1:
+                        there = ", ".join(names) or "none"
+                        raise ValueError(f"wanted an array 'queries', got {there}")
+                    matrix = matrix["queries" if "queries" in names else names[0]]
+        except (ValueError, EOFError, BadZipFile) as error:  # what numpy raises for damaged files
+            raise InvalidFile(f"not a .npy or .npz file of vectors: {error}") from error
+        if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
+            got = f"{matrix.dtype}, shape {matrix.shape}"
+            raise InvalidFile(f"wanted a matrix of floating point numbers, got {got}")
+        found: NDArray[Any] = matrix
+        return found
+
+
+def _lines(path: str | Path) -> Iterator[Line]:
+    """The lines of a file that are not blank, each of a megabyte at most."""
+    with Path(path).open("rb") as file:
+        offset = 0
+        while raw := file.readline(MAX_LINE + 1):
+            if len(raw) > MAX_LINE:
+                raise InvalidFile(f"a line of more than {MAX_LINE:,} bytes", offset=offset)
+            if raw.strip():
+                try:
+                    text = raw.decode("utf-8" if offset else "utf-8-sig").rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    raise InvalidFile("not UTF-8", offset=offset + error.start) from error
+                yield Line(text, offset)
+            offset += len(raw)

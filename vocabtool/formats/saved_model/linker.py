@@ -1,0 +1,223 @@
+"""Where a tensor comes from: from an op's input back through calls, captures and copies.
+
+This is how a constant is joined to the table that it fills: never by name, never by size. The
+handles of tables are followed the same way, so that a lookup finds its table in another function.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from vocabtool.errors import InvalidFile
+from vocabtool.formats.saved_model.graph import MAX_SEARCHES, Body, Node, Reference
+from vocabtool.formats.saved_model.meta_graph import MetaGraph
+
+MAX_STEPS: Final = 2_000  # of one trail
+MAX_ALL_STEPS: Final = 1_000_000  # of all trails of a model together
+
+# Ops that hand their first input on unchanged, as far as a vocabulary is concerned.
+COPIES: Final = frozenset(
+    b"Identity Cast StopGradient Reshape ExpandDims Squeeze Snapshot "
+    b"Switch Merge Enter Exit".split()
+)
+TABLES: Final = frozenset(
+    b"HashTable HashTableV2 AnonymousHashTable "
+    b"MutableHashTable MutableHashTableV2 AnonymousMutableHashTable "
+    b"MutableHashTableOfTensors MutableHashTableOfTensorsV2 AnonymousMutableHashTableOfTensors "
+    b"MutableDenseHashTable MutableDenseHashTableV2 AnonymousMutableDenseHashTable".split()
+)
+
+
+class Origin(NamedTuple):
+    """The end of a trail: a node (``reference``: which output of it), or a saved object."""
+
+    body: Body
+    node: Node | None = None
+    reference: Reference | None = None
+    object_id: int | None = None
+
+    @property
+    def op(self) -> bytes:
+        """The op of the node, ``b""`` for a saved object."""
+        return self.node.op if self.node else b""
+
+
+class Table(NamedTuple):
+    """A lookup table: ``key`` is equal for every handle to the same table."""
+
+    key: bytes
+    body: Body
+    node: Node
+    object_id: int | None = None
+
+
+Call = tuple[Body, Node]
+
+
+class _Step(NamedTuple):
+    """A reference to follow, and the calls that led into its body, the outermost first."""
+
+    body: Body
+    reference: Reference
+    calls: tuple[Call, ...] = ()
+
+
+class Linker:
+    """Follows references through one MetaGraphDef."""
+
+    def __init__(self, graph: MetaGraph) -> None:
+        self.graph = graph
+        self._callers: dict[bytes, list[Call]] = {}
+        self._origins: dict[tuple[bytes, Reference], Origin | None] = {}
+        self._steps = 0
+        self._tables: dict[tuple[bytes, bytes, int], Table | None] = {}
+
+    def origin(self, body: Body, reference: Reference) -> Origin | None:
+        """Where a reference in ``body`` comes from; ``None`` where the trail is lost.
+
+        A function's argument is followed to what the function captured, to the call that led
+        here, or else to whoever calls it. Raises :class:`InvalidFile` when the trails of one
+        model together have no end.
+        """
+        key = (body.name, reference)
+        if key not in self._origins:
+            self._origins[key] = self._trace(_Step(body, reference))
+        return self._origins[key]
+
+    def _trace(self, first: _Step) -> Origin | None:
+        """Go back, the nearest steps first, until one ends at an origin."""
+        waiting = deque([first])
+        seen: set[tuple[bytes, Reference]] = set()
+        while waiting and len(seen) < MAX_STEPS:
+            step = waiting.popleft()
+            if (step.body.name, step.reference) in seen:
+                continue
+            seen.add((step.body.name, step.reference))
+            self._steps += 1
+            if self._steps > MAX_ALL_STEPS:
+                raise InvalidFile(f"references lead on for more than {MAX_ALL_STEPS:,} steps")
+            behind = self._behind(step)
+            if isinstance(behind, Origin):
+                return behind
+            waiting.extend(behind)
+        return None
+
+    def _behind(self, step: _Step) -> Origin | Iterable[_Step]:
+        """The origin that a step has reached, or the steps that go on from it."""
+        body, reference, calls = step
+        node = body.node(reference.name)
+        if node is None:
+            return self._behind_argument(step) if reference.name else ()
+        if node.op in COPIES and node.data_inputs:
+            return (_Step(body, node.data_inputs[0], calls),)
+        # Of what a call runs its output is known; of a branch or a loop, nothing is assumed.
+        is_call = node.op.endswith(b"PartitionedCall")
+        called = self.graph.functions.get(node.function() if is_call else node.op)
+        if called is not None and reference.output < len(called.returns):
+            return (_Step(called, called.returns[reference.output], (*calls, (body, node))),)
+        return Origin(body, node, reference)
+
+    def _behind_argument(self, step: _Step) -> Origin | Iterable[_Step]:
+        """What a function captured as an argument, or else what is passed in."""
+        captured = None if step.calls else self._captured(step.body, step.reference.name)
+        if captured is None:
+            return self._passed_in(step)
+        objects = self.graph.objects
+        if objects.kind(captured) != "constant":
+            return Origin(step.body, object_id=captured)
+        return (_Step(self.graph.main, Reference(objects.constant(captured), b"", 0)),)
+
+    def _passed_in(self, step: _Step) -> Iterator[_Step]:
+        """The input of the call that led here, or of every call; both are matched from the end."""
+        body, argument = step.body, step.reference.name
+        if argument not in body.arguments:
+            return
+        from_end = len(body.arguments) - body.arguments.index(argument)
+        for caller, node in step.calls[-1:] or self.callers(body.name):
+            if from_end <= len(node.data_inputs):
+                yield _Step(caller, node.data_inputs[-from_end], step.calls[:-1])
+
+    def _captured(self, body: Body, argument: bytes) -> int | None:
+        """The id of the object that a function captured as its argument; captures come last."""
+        captures = self.graph.objects.captures.get(body.name, ())
+        if argument not in body.arguments:
+            return None
+        position = body.arguments.index(argument) - (len(body.arguments) - len(captures))
+        return captures[position] if position >= 0 else None
+
+    def captured(self, body: Body, argument: bytes) -> bool:
+        """Whether an argument of a function is what it captured when it was made."""
+        return self._captured(body, argument) is not None
+
+    def callers(self, function: bytes) -> list[Call]:
+        """Every node that names ``function`` in an attribute, or has it as its op."""
+        if function not in self._callers and len(self._callers) < MAX_SEARCHES:
+            self._callers[function] = [
+                (body, node)
+                for body in self.graph.bodies
+                for node in body.holding(function)
+                if function in node.called()
+            ]
+        found = self._callers.get(function)
+        return self._all_callers.get(function, []) if found is None else found
+
+    @cached_property
+    def _all_callers(self) -> dict[bytes, list[Call]]:
+        index: dict[bytes, list[Call]] = {}
+        for body in self.graph.bodies:
+            for node in body:
+                for name in node.called() & self.graph.functions.keys():
+                    index.setdefault(name, []).append((body, node))
+        return index
+
+    @cached_property
+    def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
+        """By constant of the main graph: the functions that captured it, as which argument."""
+        objects = self.graph.objects
+        found: dict[bytes, list[tuple[Body, bytes]]] = {}
+        for name, captures in objects.captures.items():
+            body = self.graph.functions.get(name)
+            arguments = body.arguments if body else ()
+            for object_id, argument in zip(reversed(captures), reversed(arguments), strict=False):
+                if body is not None and objects.kind(object_id) == "constant":
+                    found.setdefault(objects.constant(object_id), []).append((body, argument))
+        return found
+
+    def table(self, body: Body, handle: Reference) -> Table | None:
+        """The table behind a handle."""
+        key = (body.name, handle.name, handle.output)
+        if key not in self._tables:
+            self._tables[key] = None  # a creator may lead back to itself
+            origin = self.origin(body, handle)
+            if origin is not None and origin.object_id is not None:
+                self._tables[key] = self.table_of_object(origin.object_id)
+            elif origin is not None:
+                self._tables[key] = _table(origin.body, origin.node)
+        return self._tables[key]
+
+    def table_of_object(self, object_id: int) -> Table | None:
+        """The table that a saved resource stands for: the one that its creator makes."""
+        creator = self.graph.functions.get(self.graph.objects.creator(object_id))
+        if creator is None or not creator.returns:
+            return None
+        made = self.table(creator, creator.returns[0])
+        return made._replace(object_id=object_id) if made else None
+
+    def table_of_node(self, name: bytes) -> Table | None:
+        """The table that a node of the main graph makes."""
+        return _table(self.graph.main, self.graph.main.node(name))
+
+
+def _table(body: Body, node: Node | None) -> Table | None:
+    """The table that a node makes; its key is what TensorFlow shares it by: a name or its place."""
+    if node is None or node.op not in TABLES:
+        return None
+    shared = node.bytes_of(b"shared_name")
+    if shared:
+        return Table(b"shared " + shared, body, node)
+    if node.integer_of(b"use_node_name_sharing"):
+        return Table(b"node " + node.name, body, node)
+    return Table(b"node " + body.name + b"/" + node.name, body, node)

@@ -1,0 +1,358 @@
+"""What fills each lookup table of a graph: constants, ranges, asset files and the checkpoint.
+
+Each op that fills a table is joined to what it fills it with through ``linker.py``; words may be
+the keys or the values. Tables that grow are saved in the checkpoint, in hash order, those of
+DenseHashTable with every empty bucket; which table a saved tensor belongs to, its key says. Names,
+unknown words and Keras' additions are in ``tables.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.errors import InvalidFile
+from vocabtool.formats import text_file
+from vocabtool.formats.model import PassedOver
+from vocabtool.formats.saved_model import tensors
+from vocabtool.formats.saved_model.findings import Findings
+from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP, Body, Node
+from vocabtool.formats.saved_model.linker import TABLES, Linker, Origin, Table
+from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS
+from vocabtool.system.byte_strings import CHUNK, ByteStrings
+from vocabtool.vocabulary import EntryType, Place, printable
+
+if TYPE_CHECKING:
+    from vocabtool.formats.saved_model.assets import AssetFolder
+    from vocabtool.formats.saved_model.checkpoint import Checkpoint
+
+IMPORTS: Final = frozenset(
+    b"LookupTableImport LookupTableImportV2 InitializeTable InitializeTableV2".split()
+)
+FROM_FILE: Final = frozenset((b"InitializeTableFromTextFile", b"InitializeTableFromTextFileV2"))
+FROM_DATASET: Final = b"InitializeTableFromDataset"
+RESTORE: Final = b"RestoreV2"
+GROWING: Final = b"Mutable"
+DENSE: Final = b"DenseHashTable"
+VARIABLES: Final = frozenset((b"VarHandleOp", b"VariableV2", b"Variable"))
+
+MAX_INTEGERS: Final = 4_000_000  # written in decimal they take 20 times their place in a file
+MAX_RANGE: Final = 1 << 40
+INT64: Final = range(-(1 << 63), 1 << 63)
+
+CHECKPOINT_INDEX: Final = "variables/variables.index"
+KEYS: Final = b"-keys"
+VALUES: Final = b"-values"
+TABLE_ATTRIBUTE: Final = b"/.ATTRIBUTES/table"
+
+Numbers = NDArray[np.int64] | range
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The keys or the values of a table. ``values``: ``None`` for neither strings nor integers.
+
+    ``computed``: they are not known, because the model computes them.
+    """
+
+    name: str
+    place: Place
+    values: ByteStrings | Numbers | None = None
+    computed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableContents:
+    """The words of a table. ``ids``: one per entry, in any order; ``None``: positions.
+
+    ``name``, ``place``: those of the column of words. ``caveats``: what to say of the ids.
+    ``constants``: the nodes that hold the columns, as (body, node) names.
+    """
+
+    table: Table
+    entries: ByteStrings
+    ids: Numbers | None
+    name: str
+    place: Place
+    entry_type: EntryType = "text"
+    caveats: tuple[str, ...] = ()
+    constants: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def scalar(origin: Origin | None) -> int | bytes | None:
+    """The value of a constant with one string or integer; ``None`` for anything else."""
+    if origin is None or origin.node is None or origin.op != b"Const":
+        return None
+    tensor = origin.node.tensor_of(b"value")
+    if tensor is None or tensor.elements != 1:
+        return None
+    if tensor.dtype == DT_STRING:
+        return tensors.strings(tensor)[0]
+    return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
+
+
+def read_contents(
+    linker: Linker, assets: AssetFolder, findings: Findings
+) -> Iterator[TableContents]:
+    """Yield what each op that fills a table fills it with.
+
+    Ops in functions that nothing calls are passed over where their table is not to be found.
+    """
+    for body in linker.graph.bodies:
+        for node in body.marked(TABLE_OP):
+            if node.op in IMPORTS or node.op in FROM_FILE or node.op == FROM_DATASET:
+                with findings.warning(f"table filled by {printable(node.name)}"):
+                    contents = _contents_of(linker, assets, body, node)
+                    if contents is not None:
+                        yield contents
+
+
+def _contents_of(
+    linker: Linker, assets: AssetFolder, body: Body, node: Node
+) -> TableContents | None:
+    """What one op fills its table with; ``None`` where that is in the checkpoint."""
+    table = linker.table(body, node.data_input(0))
+    if table is None:
+        if not body.name or linker.callers(body.name):
+            raise InvalidFile("which table it fills is not to be found: words not read")
+        return None
+    if GROWING in table.node.op:
+        return None
+    if node.op == FROM_DATASET:
+        raise InvalidFile("a dataset fills it while the model loads: its words are not read")
+    origins = [linker.origin(body, node.data_input(position)) for position in (1, 2)]
+    if origins[0] is None or origins[0].op == RESTORE:
+        return None
+    if node.op in FROM_FILE:
+        return _joined_columns(table, *_file_columns(linker, assets, node, table, origins[0]))
+    columns = (_column(linker, origin) for origin in origins)
+    constants = (
+        (origin.body.name, origin.node.name)
+        for origin in origins
+        if origin is not None and origin.node is not None
+    )
+    return replace(_joined_columns(table, *columns), constants=tuple(constants))
+
+
+def _joined_columns(table: Table, keys: Column, values: Column) -> TableContents:
+    """The strings, whichever column they are, else the integer keys."""
+    words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
+    entry_type: EntryType = "text"
+    if isinstance(words.values, ByteStrings):
+        entries, caveats = words.values, _caveats(other)
+    else:
+        words, other, entry_type, caveats = keys, values, "integer", ()
+        if not isinstance(keys.values, np.ndarray):
+            raise InvalidFile(f"{keys.name or 'nothing known'} fills it: its words are not read")
+        if len(keys.values) > MAX_INTEGERS:
+            raise InvalidFile(f"more than {MAX_INTEGERS:,} integers as keys: they are not read")
+        entries = _in_decimal(keys.values)
+    ids = None if isinstance(other.values, ByteStrings) else other.values
+    if isinstance(ids, range):
+        ids = ids[: len(entries)]
+        if ids and not (ids[0] in INT64 and ids[-1] in INT64):
+            raise InvalidFile(f"ids from {ids[0]} to {ids[-1]} are no 64-bit integers")
+    return TableContents(
+        table=table,
+        entries=entries,
+        ids=ids,
+        name=words.name,
+        place=words.place,
+        entry_type=entry_type,
+        caveats=caveats,
+    )
+
+
+def _caveats(ids: Column) -> tuple[str, ...]:
+    if isinstance(ids.values, ByteStrings):
+        return ("the table maps these to other strings; ids are positions",)
+    if ids.values is None:
+        what = "the model computes the ids" if ids.computed else "the table's values are no ids"
+        return (f"{what}; positions stand in for them",)
+    return ()
+
+
+def _in_decimal(numbers: NDArray[np.int64]) -> ByteStrings:
+    return ByteStrings.of(
+        b"%d" % number
+        for at in range(0, len(numbers), CHUNK)
+        for number in numbers[at : at + CHUNK].tolist()
+    )
+
+
+def _column(linker: Linker, origin: Origin | None) -> Column:
+    """The column that begins at an origin: a constant, a range, or what an op computes."""
+    node = origin.node if origin else None
+    if origin is None or node is None:
+        return Column("", Place("", ""), computed=True)
+    place, name = linker.graph.place(origin.body, node.name), printable(node.name)
+    if node.op == b"Range":
+        start, delta = (scalar(linker.origin(origin.body, node.data_input(i))) for i in (0, 2))
+        if isinstance(start, int) and isinstance(delta, int) and delta:
+            return Column(name, place, range(start, start + MAX_RANGE * delta, delta))
+        return Column(name, place, computed=True)
+    if node.op != b"Const":
+        return Column(f"{printable(node.op)} {name}", place, computed=True)
+    tensor = node.tensor_of(b"value")
+    if tensor is not None and tensor.dtype == DT_STRING:
+        return Column(name, place, tensors.strings(tensor))
+    if tensor is not None and tensor.dtype in INTEGERS:
+        return Column(name, place, tensors.integers(tensor))
+    return Column(f"{name}, neither strings nor integers,", place)
+
+
+def _file_columns(
+    linker: Linker, assets: AssetFolder, node: Node, table: Table, origin: Origin
+) -> tuple[Column, Column]:
+    filename = _asset_name(linker, origin)
+    data = assets.read(filename)
+    indices = node.integer_of(b"key_index"), node.integer_of(b"value_index")
+    pair = text_file.read_columns(
+        data,
+        *indices,
+        node.bytes_of(b"delimiter") or b"\t",
+        vocab_size=node.integer_of(b"vocab_size", -1),
+        offset=node.integer_of(b"offset"),
+    )
+    columns = []
+    for values, index, role in zip(pair, indices, (b"key", b"value"), strict=True):
+        where = "whole lines" if index == text_file.WHOLE_LINE else f"column {index}"
+        name, place = printable(filename), Place(f"assets/{printable(filename)}", where)
+        if isinstance(values, ByteStrings) and table.node.integer_of(role + b"_dtype") in INTEGERS:
+            columns.append(Column(name, place, text_file.integers(values)))
+        else:
+            columns.append(Column(name, place, values))
+    return columns[0], columns[1]
+
+
+def _asset_name(linker: Linker, origin: Origin) -> bytes:
+    """The file that fills a table: as an object or a node of the graph names it."""
+    graph = linker.graph
+    if origin.object_id is not None and graph.objects.kind(origin.object_id) == "asset":
+        position = graph.objects.asset(origin.object_id)
+        if position < len(graph.assets):
+            return graph.assets[position].filename
+    named = graph.asset_of(origin.node.name) if origin.node else None
+    if named is None:
+        # Only the base name: the rest is a path of the machine that trained the model.
+        value = scalar(origin)
+        named = value if isinstance(value, bytes) else b""
+        named = named.replace(b"\\", b"/").rpartition(b"/")[2]
+    if not named:
+        raise InvalidFile("a file fills it, and the model does not say which")
+    return named
+
+
+def needs_checkpoint(linker: Linker) -> bool:
+    """Whether the graph has a table or a variable whose words only the checkpoint holds."""
+    return any(
+        node.op in TABLES and GROWING in node.op
+        for body in linker.graph.bodies
+        for node in body.marked(TABLE_OP)
+    ) or any(
+        node.op in VARIABLES
+        for body in linker.graph.bodies
+        for node in body.marked(STRING_TYPE)
+        if node.integer_of(b"dtype") == DT_STRING
+    )
+
+
+def read_saved_contents(
+    checkpoint: Checkpoint, linker: Linker, findings: Findings
+) -> Iterator[TableContents]:
+    """Yield what each table in the checkpoint holds; an empty one is passed over."""
+    for key in checkpoint.entries:
+        name = key.removesuffix(KEYS)
+        if not key.endswith(KEYS) or name + VALUES not in checkpoint.entries:
+            continue
+        shown = printable(name.removesuffix(TABLE_ATTRIBUTE)).replace("/", ".")
+        place = Place(CHECKPOINT_INDEX, printable(key))
+        with findings.warning(f"table {shown}"):
+            table = _saved_table(linker, name)
+            if table is None:
+                raise InvalidFile("no table of the graph belongs to these keys: words not read")
+            if checkpoint.entries[key].elements == 0:
+                findings.add(PassedOver(shown, 0, place, "an empty table"))
+                continue
+            keys, values = (_saved_column(checkpoint, name + side) for side in (KEYS, VALUES))
+            if DENSE in table.node.op:
+                keys, values = _used_buckets(linker, table, keys, values)
+            yield _saved_contents(table, keys, values, shown, place)
+
+
+def _saved_table(linker: Linker, name: bytes) -> Table | None:
+    """The table that a key belongs to: by its path of objects (TF2) or its node's name (TF1)."""
+    if not name.endswith(TABLE_ATTRIBUTE):
+        return linker.table_of_node(name)
+    path = name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
+    # TensorFlow writes ``/`` in the name of an object as ``.S``, and ``.`` as ``..``.
+    names = (re.sub(rb"\.(.)", lambda m: b"/" if m[1] == b"S" else m[1], part) for part in path)
+    object_id = linker.graph.objects.walk(names)
+    return linker.table_of_object(object_id) if object_id is not None else None
+
+
+SavedColumn = ByteStrings | NDArray[np.int64] | None
+
+
+def _saved_column(checkpoint: Checkpoint, key: bytes) -> SavedColumn:
+    dtype = checkpoint.entries[key].dtype
+    if dtype == DT_STRING:
+        return checkpoint.strings(key)
+    return checkpoint.integers(key) if dtype in INTEGERS else None
+
+
+def _used_buckets(
+    linker: Linker, table: Table, keys: SavedColumn, values: SavedColumn
+) -> tuple[SavedColumn, SavedColumn]:
+    """Drop the rows of a DenseHashTable that hold its empty or its deleted key."""
+    used = np.ones(0 if keys is None else len(keys), np.bool_)
+    for position in (0, 1):
+        marker = scalar(linker.origin(table.body, table.node.data_input(position)))
+        if isinstance(keys, ByteStrings) and isinstance(marker, bytes):
+            used &= ~keys.equal_to(marker)
+        elif isinstance(keys, np.ndarray) and isinstance(marker, int):
+            used &= keys != marker
+        else:
+            raise InvalidFile("the key of its empty buckets is not a constant: words not read")
+    rows = np.flatnonzero(used)
+    return _rows(keys, rows), _rows(values, rows)
+
+
+def _rows(column: SavedColumn, rows: NDArray[np.int64]) -> SavedColumn:
+    if isinstance(column, ByteStrings):
+        return column.take(rows)
+    return column[rows] if column is not None else None
+
+
+def _saved_contents(
+    table: Table, keys: SavedColumn, values: SavedColumn, name: str, place: Place
+) -> TableContents:
+    entry_type: EntryType = "text"
+    caveats: tuple[str, ...] = ()
+    ids: NDArray[np.int64] | None
+    if isinstance(keys, ByteStrings) and isinstance(values, np.ndarray):
+        entries, ids = keys, values
+    elif isinstance(keys, ByteStrings):
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+        entries, ids = keys.take(order), None
+        caveats = ("the table's values are no ids; entries are in byte order",)
+    elif isinstance(values, ByteStrings):
+        entries, ids = values, keys
+    elif keys is None:
+        raise InvalidFile("its keys are neither strings nor integers: words not read")
+    else:
+        entries, ids, entry_type = _in_decimal(keys), values, "integer"
+    return TableContents(
+        table=table,
+        entries=entries,
+        ids=ids,
+        name=name,
+        place=place,
+        entry_type=entry_type,
+        caveats=caveats,
+    )
