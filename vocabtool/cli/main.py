@@ -114,7 +114,7 @@ def _run() -> int:
 def _tell_repair(error: Exception) -> None:
     """A hint how to repair an index, where one of its files is damaged."""
     if isinstance(error, InvalidFile) and error.file is not None:
-        from vocabtool.index.mending import advice
+        from vocabtool.index.folder import advice
 
         hint = advice(error.file)
         if hint is not None:

@@ -42,7 +42,7 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
 @QUIET
 def compact_command(folder: str, quiet: bool) -> None:
     """Write the index in DIR anew: without deleted documents, and with codes of what is left."""
-    from vocabtool.index.compacting import compact
+    from vocabtool.index.maintenance import compact
 
     with step_progress(quiet) as progress:
         removed, left = compact(Path(folder), progress)

@@ -33,8 +33,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.formats import hf_tokenizer, json_text
-from vocabtool.formats.json_parsing import parse
+from vocabtool.formats import hf_tokenizer, json_file
+from vocabtool.formats.json_file import parse
 from vocabtool.formats.markers import ALPHABET
 from vocabtool.tokenization import hf_description as description
 from vocabtool.tokenization.hf_description import Chunking, Json
@@ -446,7 +446,7 @@ def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
     """
     with reading(str(file)):
         data = file.read_bytes()
-        if not json_text.BEGINS.match(data):
+        if not json_file.BEGINS.match(data):
             return None
         document = parse(data)
         if hf_tokenizer.recognise(document) is not None:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from vocabtool.errors import reading
-from vocabtool.formats import json_text, keras_tokenizer
+from vocabtool.formats import json_file, keras_tokenizer
 from vocabtool.formats.keras_tokenizer import Settings
 from vocabtool.formats.reader import Source
 from vocabtool.tokenization.lookup import RuleTokenizer, TableLexicon
@@ -28,9 +28,9 @@ def tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
     Raises :class:`InvalidFile` for settings that cut no text, or not as is read here.
     """
     with reading(str(file)):
-        if json_text.recognise(Source.open(file)) is not None:
+        if json_file.recognise(Source.open(file)) is not None:
             return None
-        document = json_text.document_of(file)
+        document = json_file.read(file)
         if keras_tokenizer.recognise(document) is not None:
             return None
         settings = keras_tokenizer.settings_of(document)

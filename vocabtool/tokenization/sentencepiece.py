@@ -168,7 +168,7 @@ class SentencePieceTokenizer(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _processor(model: bytes) -> Any:
-    model_proto.read(model)
+    model_proto.read_pieces(model)
     for charsmap in charsmaps(model):
         _check_charsmap(charsmap)
     try:

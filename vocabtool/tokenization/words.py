@@ -223,7 +223,7 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     from vocabtool.tokenization import hf_tokenizer, keras_tokenizer
 
     model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
-    if vocabulary.kind == "sentencepiece" and sentencepiece.recognise(model[:HEAD]):
+    if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
         return SentencePieceTokenizer(Rule(()), SentencePieces(model), vocabulary)
     files = [path]
     if path.is_dir():  # the files of the folder in which the vocabulary was found

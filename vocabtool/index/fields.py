@@ -1,8 +1,8 @@
 """Fields of documents: which kind their values are of, and how they are written as text.
 
-An index keeps every value as the text it came as; the kind of a field says how the text is read.
-It is that of the first commit which has the field, and stays, but that whole numbers may become
-numbers: a value of another kind is refused, or left out.
+Values come as texts, and the kind of a field says how they are read. It is that of the first commit
+which has the field, and stays, but that whole numbers may become numbers: a value of another kind
+is refused, or left out.
 
     null      nothing but nulls so far
     integer   whole numbers of 64 bits
@@ -13,23 +13,20 @@ numbers: a value of another kind is refused, or left out.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from math import isnan
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, assert_never
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as of
 
 from vocabtool.documents.batch import strings
 from vocabtool.documents.columns import as_strings
 from vocabtool.documents.objects import as_string
-from vocabtool.errors import InvalidFile
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Kind = Literal["null", "integer", "number", "boolean", "string"]
 
@@ -46,6 +43,9 @@ MOST: Final = (1 << 63) - 1
 BOOLEAN: Final = "true|false"
 INTEGER: Final = "-?(0|[1-9][0-9]{0,18})"
 NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+
+
+Value = bytes | int | float | None
 
 
 class FieldColumn(NamedTuple):
@@ -69,9 +69,6 @@ def fitted(column: FieldColumn, kind: Kind) -> tuple[FieldColumn, list[int]]:
 
     Whole numbers become numbers where others come; all is text where the kind is.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if kind == "null" or union(kind, column.kind) in (kind, "number"):
         return column, []
     pattern = BOOLEAN if kind == "boolean" else NUMBER
@@ -105,8 +102,6 @@ def _plain(value: object) -> object:
 
 def _written(values: Sequence[object], kind: Kind, name: str) -> pa.StringArray:
     """As texts; whole numbers and plain words all at once, as that is quick."""
-    import pyarrow as pa
-
     try:
         if kind == "integer":
             return pa.array(values, pa.int64()).cast(pa.string())
@@ -148,25 +143,12 @@ def _spelled(texts: pa.StringArray) -> Kind:
     return "number" if _all_like(there, NUMBER) else "string"
 
 
-def elements(text: str) -> list[Any] | None:
-    """What a list holds that is written as its JSON text; ``None``: the text is no list."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, list) else None
-
-
 def _all_like(texts: pa.StringArray, pattern: str) -> bool:
-    import pyarrow.compute as pc
-
     return bool(pc.all(pc.match_substring_regex(texts, f"^(?:{pattern})$")).as_py())
 
 
 def _fit(texts: pa.StringArray) -> bool:
     """Whether whole numbers are of 64 bits."""
-    import pyarrow as pa
-
     try:
         texts.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -176,9 +158,6 @@ def _fit(texts: pa.StringArray) -> bool:
 
 def of_column(column: pa.Array, name: str) -> FieldColumn:
     """A typed column of Arrow; times become ISO 8601. Raises :class:`InvalidFile`: too deep."""
-    import pyarrow as pa
-    import pyarrow.types as of
-
     kind = column.type
     if of.is_dictionary(kind):
         return of_column(column.dictionary_decode(), name)
@@ -196,47 +175,30 @@ def of_column(column: pa.Array, name: str) -> FieldColumn:
 
 def _numbers(column: pa.Array) -> pa.Array:
     """Null where one is not a number."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as of
-
     if of.is_decimal(column.type):
         return column
     wide = column.cast(pa.float32()) if of.is_float16(column.type) else column
     return pc.if_else(pc.is_nan(wide), None, wide)
 
 
-def as_column(texts: pa.StringArray, kind: Kind) -> pa.Array:
-    """Texts read as values of a kind: ``int64``, ``double``, ``bool`` or ``string``.
+def values_of(column: FieldColumn, kind: Kind) -> list[Value]:
+    """The values of a column as a database keeps them, read as values of a kind.
 
-    Raises ``pyarrow.ArrowInvalid`` for a text that is no such value.
+    Strings are given as bytes, which may be no UTF-8.
     """
-    import pyarrow as pa
-
-    match kind:
-        case "integer":
-            return texts.cast(pa.int64())
-        case "number":
-            return texts.cast(pa.float64())
-        case "boolean":
-            return texts.cast(pa.bool_())
-        case "string" | "null":
-            return texts
-        case _:
-            assert_never(kind)
-
-
-def value_of(text: str, kind: Kind, file: Path) -> Any:
-    """One text read as a value of a kind; a whole number stays one among other numbers.
-
-    Raises :class:`InvalidFile`, which names the file, for a text that is no such value.
-    """
+    texts: list[bytes | None] = column.texts.view(pa.binary()).to_pylist()
     if kind in ("string", "null"):
-        return text
-    if kind == "boolean" and text in ("true", "false"):
-        return text == "true"
-    try:
-        return int(text) if kind == "integer" or re.fullmatch(INTEGER, text) else float(text)
-    except ValueError as error:
-        what = f"a field of the kind {kind} holds {text[:50]!r}"
-        raise InvalidFile(what, file=str(file)) from error
+        return [*texts]
+    if kind == "integer":
+        whole: list[Value] = column.texts.cast(pa.int64()).to_pylist()
+        return whole
+    return [None if text is None else value_of(text.decode(), kind) for text in texts]
+
+
+def value_of(text: str, kind: Kind) -> Value:
+    """One text read as a value of a kind; a whole number stays one among other numbers."""
+    if kind == "boolean":
+        return int(text == "true")
+    if re.fullmatch(INTEGER, text) and LEAST <= int(text) <= MOST:
+        return int(text)
+    return float(text)

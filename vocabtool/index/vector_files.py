@@ -1,9 +1,11 @@
-"""What is made of all vectors at the end of a commit: when the codes of the approximate search are
-built, when new rows are added to them, and when it is measured how near chance brings vectors.
+"""The files of vectors in a generation: raw ones, and the codes of the approximate search.
 
+    vectors.bin    a fixed number of bytes a row: rows are added at the end, and never changed
     codebook-000007.bin, codes-000007.bin    built by commit 7; codes are appended, never changed
 
-How they are made is the business of ``vectors/``.
+When codes are built, when new rows are added to them, and when it is measured how near chance
+brings vectors, is decided here at the end of a commit; how, in ``vectors/``. Bytes behind the
+committed length are left by a writer that was killed.
 """
 
 from __future__ import annotations
@@ -14,10 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from vocabtool.index.configuration import Configuration
-from vocabtool.index.manifest import Chance, Manifest
-from vocabtool.index.vector_file import NAME as VECTORS
-from vocabtool.index.vector_file import Written
+from vocabtool.errors import InvalidFile, reading
+from vocabtool.index.folder import VECTORS
+from vocabtool.index.manifest import Chance, Manifest, Written
 from vocabtool.index.vectors.building import build, encode
 from vocabtool.index.vectors.chance import by_chance
 from vocabtool.index.vectors.codebook import Codebook
@@ -27,13 +28,13 @@ from vocabtool.system.checksums import checksum, compare
 
 # Rows without a code are compared one by one. As many of them are worth what codes cost:
 TAIL: Final = 0.01  # of all rows
-LEAST_TAIL: Final = 4096
+MIN_TAIL: Final = 4096
 OUTGROWN: Final = 4  # codes trained on so many times fewer rows are built anew
 
 Progress = Callable[[str, float], None]
 
 
-def coded(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
+def with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     """The manifest with codes of its rows, as far as they are worth it; the next commit's."""
     manifest = _measured(folder, manifest)
     if manifest.rows <= manifest.configuration.exact_below:
@@ -41,7 +42,7 @@ def coded(folder: Path, manifest: Manifest, progress: Progress | None) -> Manife
     facts = manifest.codes
     if facts is None or manifest.rows >= OUTGROWN * facts.coded:
         return _built(folder, manifest, progress)
-    if manifest.rows - manifest.coded >= max(LEAST_TAIL, int(TAIL * manifest.rows)):
+    if manifest.rows - manifest.coded >= max(MIN_TAIL, int(TAIL * manifest.rows)):
         return _appended(folder, manifest, progress)
     return manifest
 
@@ -50,13 +51,13 @@ def _measured(folder: Path, manifest: Manifest) -> Manifest:
     """With what chance reaches, measured anew where the rows have doubled."""
     if not manifest.rows or (manifest.chance and manifest.rows < 2 * manifest.chance.rows):
         return manifest
-    found = by_chance(_raw(folder, manifest), manifest.configuration.metric)
+    found = by_chance(raw_vectors(folder, manifest), manifest.configuration.metric)
     if found is None:
         return manifest
-    return replace(manifest, chance=Chance(found, manifest.rows))
+    return replace(manifest, chance=Chance(similarity=found, rows=manifest.rows))
 
 
-def opened(folder: Path, manifest: Manifest) -> FastScan | None:
+def open_codes(folder: Path, manifest: Manifest) -> FastScan | None:
     """The codes of a commit, every byte compared with its checksum; ``None``: it has none.
 
     Raises :class:`InvalidFile`, which names the file.
@@ -64,7 +65,7 @@ def opened(folder: Path, manifest: Manifest) -> FastScan | None:
     facts = manifest.codes
     if facts is None:
         return None
-    check(folder, manifest)
+    check_codes(folder, manifest)
     return FastScan.open(
         _files(folder, manifest),
         dim=facts.dim,
@@ -74,7 +75,7 @@ def opened(folder: Path, manifest: Manifest) -> FastScan | None:
     )
 
 
-def check(folder: Path, manifest: Manifest) -> None:
+def check_codes(folder: Path, manifest: Manifest) -> None:
     """Compare every byte of the codes. Raises :class:`InvalidFile`, which names the file."""
     for name, written in manifest.code_files.items():
         compare(folder / name, written.crc32c, written.size)
@@ -85,16 +86,17 @@ def _files(folder: Path, manifest: Manifest) -> CodeFiles:
     return CodeFiles(*(folder / name for name in names))
 
 
-def _raw(folder: Path, manifest: Manifest) -> RawVectors:
-    held: Configuration = manifest.configuration
+def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
+    """The vectors of a commit. Raises :class:`InvalidFile` where the file is shorter."""
+    held = manifest.configuration
     return RawVectors.open(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
 def _built(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     held = manifest.configuration
-    begun = replace(manifest, code_commit=manifest.commit + 1)
+    begun = replace(manifest, code_commit=manifest.commit)
     facts = build(
-        _raw(folder, manifest),
+        raw_vectors(folder, manifest),
         _files(folder, begun),
         metric=held.metric,
         recall=held.recall,
@@ -107,7 +109,7 @@ def _built(folder: Path, manifest: Manifest, progress: Progress | None) -> Manif
 def _appended(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     files, facts = _files(folder, manifest), manifest.codes
     assert facts is not None  # noqa: S101 - there is something to append to
-    check(folder, manifest)  # nothing damaged under a new checksum
+    check_codes(folder, manifest)  # nothing damaged under a new checksum
     codebook = Codebook.load(
         files.codebook,
         dim=facts.dim,
@@ -115,7 +117,7 @@ def _appended(folder: Path, manifest: Manifest, progress: Progress | None) -> Ma
         metric=manifest.configuration.metric,
     )
     encode(
-        _raw(folder, manifest),
+        raw_vectors(folder, manifest),
         files,
         codebook,
         start=manifest.coded,
@@ -130,7 +132,7 @@ def _finished(folder: Path, manifest: Manifest) -> Manifest:
     for file in _files(folder, manifest):
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
-        written[file.name] = Written(file.stat().st_size, checksum(file))
+        written[file.name] = Written(size=file.stat().st_size, crc32c=checksum(file))
     return replace(manifest, code_files=written)
 
 
@@ -138,3 +140,37 @@ def _shown(progress: Progress | None, what: str) -> Callable[[int, int], None] |
     if progress is None:
         return None
     return lambda done, of: progress(what, done / max(of, 1))
+
+
+class AppendedFile:
+    """A file, to be appended to. ``written``: how much of it is there."""
+
+    def __init__(self, path: Path, written: Written) -> None:
+        """Open it where it was committed: what lies behind is cut off.
+
+        Raises :class:`InvalidFile` where it is shorter.
+        """
+        with reading(str(path)):
+            if written.size and (found := path.stat().st_size) < written.size:
+                raise InvalidFile(f"cut off: {found:,} bytes, wanted {written.size:,}")
+            self._file = path.open("r+b" if path.exists() else "x+b")
+            self._file.truncate(written.size)
+            self._file.seek(written.size)
+        self.written = written
+
+    def append(self, data: bytes) -> None:
+        """Add rows."""
+        import google_crc32c
+
+        self._file.write(data)
+        crc = google_crc32c.extend(self.written.crc32c, data)
+        self.written = Written(size=self.written.size + len(data), crc32c=crc)
+
+    def flush(self) -> None:
+        """Put everything onto the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()

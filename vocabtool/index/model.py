@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from vocabtool.encoders.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
@@ -25,22 +27,25 @@ from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.vocabulary_files import read, save
-from vocabtool.index.configuration import (
-    OPTIONS,
-    TOKENIZER,
-    VOCABULARY,
-    WEIGHTS,
-    Configuration,
-)
+from vocabtool.index.manifest import Manifest
 from vocabtool.search.known_words import KnownWords
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.checksums import checksum
 from vocabtool.system.whole_file import whole_file
 from vocabtool.tokenization.options import tokenizer_file
 from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.vocabulary import Vocabulary, encode
+
+RULE: Final = "keras"  # for a vocabulary without a rule: lower-case, without ASCII's punctuation
+TOKENIZER: Final = re.compile("tokenizer-[0-9a-f]{64}")
+# What an encoder may be opened with again unasked: nothing that lets a model do more.
+OPTIONS: Final = frozenset(
+    ("kind", "signature", "output", "name", "rule", "weights", "remove_component", "fingerprint")
+)
 
 
-class Opened(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OpenedModel:
     """An encoder, by which name and with which options it was opened; or words alone.
 
     ``rule``: where the vocabulary and it tell the words, without the model. ``tokenizer``: the
@@ -50,7 +55,7 @@ class Opened(NamedTuple):
     encoder: Encoder | None
     words: Words | None
     model: str | None = None
-    options: Mapping[str, str | bool] = {}
+    options: Mapping[str, str | bool] = field(default_factory=dict)
     rule: str | None = None
     tokenizer: bytes | None = None
 
@@ -59,17 +64,43 @@ class Opened(NamedTuple):
         """What was fitted on the corpus; ``None``: nothing."""
         return self.encoder.fitted if isinstance(self.encoder, StaticEncoder) else None
 
+    def save(self, folder: Path) -> dict[str, int]:
+        """Write what the model is known by; the CRC-32C of each file, by its name."""
+        found: dict[str, int] = {}
+        if self.words is not None:
+            vocabulary = self.words.vocabulary
+            part = folder / f".vocabtool-{vocabulary.fingerprint:.16}.tmp"
+            save(vocabulary, part, "parquet")
+            name = f"vocabulary-{vocabulary.fingerprint:.16}-{{:08x}}.parquet"
+            found |= _named_by_content(part, name)
+        if self.weights is not None:
+            part = folder / f".vocabtool-{self.weights.fingerprint:.16}.tmp"
+            self.weights.write(part)
+            found |= _named_by_content(
+                part, f"weights-{self.weights.fingerprint:.16}-{{:08x}}.json"
+            )
+        file = _kept_tokenizer(folder, self.rule or self.options.get("rule"))
+        if file is not None and self.tokenizer is not None:
+            with whole_file(file) as written:
+                written.write(self.tokenizer)
+            found[file.name] = checksum(file)
+        return found
 
-def opened(
-    model: Model | None, options: Mapping[str, Any], sample: Iterable[str | bytes] | None
-) -> Opened:
+
+def _named_by_content(part: Path, name: str) -> dict[str, int]:
+    crc = checksum(part)
+    part.replace(part.with_name(name.format(crc)))
+    return {name.format(crc): crc}
+
+
+def open_model(
+    model: Model, options: Mapping[str, Any], sample: Iterable[str | bytes] | None
+) -> OpenedModel:
     """The encoder that an index is created for.
 
     ``sample``: texts that the weights of word vectors are fitted on. Raises :class:`VocabtoolError`
     where they are not fitted and there is no sample.
     """
-    if model is None:
-        return Opened(None, None)
     encoder = open_encoder(model, **options)
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
         if sample is None:
@@ -80,12 +111,26 @@ def opened(
             )
         encoder = encoder.fit(sample)
     kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
-    kept["kind"] = encoder.kind
     rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
-    return with_tokenizer(Opened(encoder, encoder.words, _name(model), kept, rule))
+    return _with_tokenizer(OpenedModel(encoder, encoder.words, _name(model), kept, rule))
 
 
-def with_tokenizer(opened: Opened) -> Opened:
+def vocabulary_alone(
+    vocabulary: Vocabulary | Iterable[str] | None, rule: str | None
+) -> OpenedModel:
+    """What an index of vectors of one's own is created for. ``ValueError``: a rule for nothing."""
+    if vocabulary is None:
+        if rule is not None:
+            raise ValueError(f"rule {rule!r}: is that of a vocabulary: give one, or a model")
+        return OpenedModel(None, None)
+    if not isinstance(vocabulary, Vocabulary):
+        entries = ByteStrings.of(encode(word) for word in vocabulary)
+        vocabulary = Vocabulary("words", "list", entries)
+    rule = rule or RULE
+    return _with_tokenizer(OpenedModel(None, Words.of(vocabulary, rule=rule), rule=rule))
+
+
+def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
     """The same, where its rule names a tokenizer with that file and the name it is kept by."""
     told = opened.rule or opened.options.get("rule")
     file = tokenizer_file(told) if isinstance(told, str) else None
@@ -95,10 +140,10 @@ def with_tokenizer(opened: Opened) -> Opened:
         tokenizer = file.read_bytes()
     rule = f"tokenizer:tokenizer-{hashlib.sha256(tokenizer).hexdigest()}"
     options = {name: rule if name == "rule" else each for name, each in opened.options.items()}
-    return opened._replace(rule=opened.rule and rule, options=options, tokenizer=tokenizer)
+    return replace(opened, rule=opened.rule and rule, options=options, tokenizer=tokenizer)
 
 
-def kept_tokenizer(folder: Path, rule: str | bool | None) -> Path | None:
+def _kept_tokenizer(folder: Path, rule: str | bool | None) -> Path | None:
     """The file beside an index that its rule names; ``None`` for any other rule."""
     file = tokenizer_file(rule) if isinstance(rule, str) else None
     return folder / str(file) if file is not None and TOKENIZER.fullmatch(str(file)) else None
@@ -125,32 +170,19 @@ def _parted(model: str) -> tuple[str, str]:
     return "", model
 
 
-def keep(folder: Path, opened: Opened, names: Iterable[str]) -> dict[str, int]:
-    """Write beside an index what its model is known by; the CRC-32C of each file, by its name."""
-    if opened.words is not None:
-        vocabulary = opened.words.vocabulary
-        save(vocabulary, folder / VOCABULARY.format(vocabulary.fingerprint), "parquet")
-    if opened.weights is not None:
-        opened.weights.write(folder / WEIGHTS.format(opened.weights.fingerprint))
-    file = kept_tokenizer(folder, opened.rule or opened.options.get("rule"))
-    if file is not None and opened.tokenizer is not None:
-        with whole_file(file) as written:
-            written.write(opened.tokenizer)
-    return {name: checksum(folder / name) for name in sorted(names)}
-
-
-class Belonging:
+class IndexModel:
     """The model of one index. ``given``: what the caller names it by now, with its options."""
 
     def __init__(
         self,
         folder: Path,
-        configuration: Configuration,
+        manifest: Manifest,
         given: Model | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._folder = folder
-        self._configuration = configuration
+        self._files = manifest.model_files
+        self._configuration = manifest.configuration
         self._given = given
         self._options = options or {}
 
@@ -163,19 +195,17 @@ class Belonging:
         held = self._configuration
         if held.encoder is None:
             return None
-        encoder = self._found()
+        weights = self._file("weights-")
+        fitted = FittedWeights.read(weights) if weights is not None else None
+        encoder = self._opened(fitted)
         made_with = None if self._given is None else held.model
-        if isinstance(encoder, StaticEncoder) and encoder.needs_fit and held.weights is not None:
-            fitted = FittedWeights.read(self._folder / WEIGHTS.format(held.weights))
-            found = encoder.vectors_fingerprint
-            if found != fitted.vectors:
+        if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
+            if (found := encoder.vectors_fingerprint) != fitted.vectors:
                 part = "file of word vectors"
                 raise OtherModel(str(self._folder), part, fitted.vectors, found, made_with)
             encoder = encoder.with_weights(fitted)
-        if encoder.fingerprint != held.encoder:
-            raise OtherModel(
-                str(self._folder), "encoder", held.encoder, encoder.fingerprint, made_with
-            )
+        if (found := encoder.fingerprint) != held.encoder:
+            raise OtherModel(str(self._folder), "encoder", held.encoder, found, made_with)
         return encoder
 
     @cached_property
@@ -184,20 +214,23 @@ class Belonging:
         words = self._words()
         if words is None:
             return None
-        if words.fingerprint != self._configuration.words:
-            wanted = self._configuration.words or "none"
-            raise OtherModel(str(self._folder), "word rule", wanted, words.fingerprint)
-        if words.vocabulary.fingerprint != self._configuration.vocabulary:
-            wanted = self._configuration.vocabulary or "none"
-            found = words.vocabulary.fingerprint
-            raise OtherModel(str(self._folder), "vocabulary", wanted, found)
+        held = self._configuration
+        for part, wanted, found in (
+            ("word rule", held.words, words.fingerprint),
+            ("vocabulary", held.vocabulary, words.vocabulary.fingerprint),
+        ):
+            if found != wanted:
+                raise OtherModel(str(self._folder), part, wanted or "none", found)
         return KnownWords(words)
 
     def vocabulary(self) -> Vocabulary | None:
         """The entries that the model knows; ``None`` where nothing tells."""
-        if self._configuration.vocabulary is None:
-            return None
-        return read(self._folder / VOCABULARY.format(self._configuration.vocabulary))
+        file = self._file("vocabulary-")
+        return None if file is None else read(file)
+
+    def _file(self, start: str) -> Path | None:
+        names = (name for name in self._files if name.startswith(start))
+        return next((self._folder / name for name in names), None)
 
     def _words(self) -> Words | None:
         if self._configuration.words is None:
@@ -205,25 +238,31 @@ class Belonging:
         rule, is_open = self._configuration.rule, vars(self).get("encoder") is not None
         if rule is not None and not is_open:  # searched by keywords, the model may be missing
             vocabulary = self.vocabulary()
-            return None if vocabulary is None else Words.of(vocabulary, rule=self._found_rule(rule))
+            return None if vocabulary is None else Words.of(vocabulary, rule=self._rule(rule))
         return None if self.encoder is None else self.encoder.words
 
-    def _found(self) -> Encoder:
-        given = self._own_model() if self._given is None else self._given
-        if is_encoder(given):  # it has its options already
-            return open_encoder(given, **self._options)
-        options = dict(self._configuration.options)
-        if self._given is None and self._configuration.rule is not None:
-            options["rule"] = self._configuration.rule  # not guessed again
-        elif self._given is not None and _name(self._given) != self._configuration.model:
-            options.pop("kind", None)
+    def _opened(self, fitted: FittedWeights | None) -> Encoder:
+        held = self._configuration
+        if self._given is not None and is_encoder(self._given):  # it has its options already
+            return open_encoder(self._given, **self._options)
+        options: dict[str, Any] = dict(held.options)
         if isinstance(rule := options.get("rule"), str):
-            options["rule"] = self._found_rule(rule)
-        return open_encoder(given, **{**options, **self._options})
+            options["rule"] = self._rule(rule)
+        options |= self._options
+        if self._given is not None:
+            return open_encoder(self._given, **options)
+        model = self._own_model()
+        if held.kind == "static":  # all that opening would find out is known
+            known = {"rule": self._rule(str(held.rule)), "fitted": fitted}
+            try:
+                return open_encoder(model, **{"kind": held.kind, **known, **options})
+            except VocabtoolError:
+                pass  # other word vectors, perhaps: their fingerprint tells
+        return open_encoder(model, **options)
 
-    def _found_rule(self, rule: str) -> str:
+    def _rule(self, rule: str) -> str:
         """The rule with the tokenizer that lies beside the index, where it has one."""
-        file = kept_tokenizer(self._folder, rule)
+        file = _kept_tokenizer(self._folder, rule)
         return rule if file is None else f"tokenizer:{file}"
 
     def _own_model(self) -> str:
