@@ -23,7 +23,7 @@ from vocabtool.index.fields import Kind, union, values_of
 from vocabtool.index.folder import KEYWORDS, VECTORS
 from vocabtool.index.manifest import Manifest, Written
 from vocabtool.index.vector_files import AppendedFile, with_codes
-from vocabtool.index.vectors.metric import as_stored
+from vocabtool.index.vectors.raw import as_stored
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TantivyWriter

@@ -38,7 +38,7 @@ from vocabtool.index.model import IndexModel
 from vocabtool.index.options import OnExisting
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.sources import Part, in_scope, made_of, named
-from vocabtool.index.vectors.metric import as_stored, prepared
+from vocabtool.index.vectors.raw import as_stored, prepared
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranked import Rows

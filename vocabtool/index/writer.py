@@ -25,7 +25,7 @@ from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.manifest import Load, Manifest
 from vocabtool.index.model import IndexModel
 from vocabtool.index.options import OnExisting
-from vocabtool.index.vectors.metric import prepared
+from vocabtool.index.vectors.raw import prepared
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.calibration import Calibration
 from vocabtool.system.ranked import Rows
