@@ -9,6 +9,7 @@ import pytest
 
 from tests.builders import saved_model_bytes as b
 from vocabtool.errors import NotFound
+from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.tokenization.trust import dangerous_ops
 
 CONST = b.const(b"path", b.scalar_tensor(b"/etc/passwd"))

@@ -17,8 +17,8 @@ from vocabtool.formats.reader import Source
 from vocabtool.tokenization.lookup import RuleTokenizer, TableLexicon
 from vocabtool.tokenization.named_rules import LowerEveryScript
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.strings import Characters, DropEmpty, RegexReplace, SplitOn
-from vocabtool.tokenization.text_arrays import Step
+from vocabtool.tokenization.steps import Step
+from vocabtool.tokenization.string_steps import Characters, DropEmpty, RegexReplace, SplitOn
 from vocabtool.vocabulary import Vocabulary
 
 

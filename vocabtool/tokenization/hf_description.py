@@ -2,18 +2,21 @@
 
 Keys and defaults as huggingface/tokenizers writes them (tokenizers/src/normalizers,
 tokenizers/src/pre_tokenizers, tokenizers/src/models). Only the file is looked at here, for people
-and for what may be told beforehand; cutting is left to the library (``hf_tokenizers.py``).
+and for what may be told beforehand; cutting is left to the library (``hf_tokenizer.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from vocabtool.tokenization.hf_tokenizer_chunks import Way
 from vocabtool.vocabulary import printable
 
 Json = dict[str, Any]
+Chunking = Literal["behind", "before"]
+"""Cut texts behind each ASCII blank, for tokenizers whose first cut takes all white space out; or
+before a blank that stands alone between printable ASCII characters, for those that keep a blank
+with the word behind it."""
 
 META: Final = "▁"
 BYTE_LEVEL: Final = "ByteLevel"
@@ -81,7 +84,7 @@ def is_mark_before_all(document: Json) -> bool:
     )
 
 
-def chunk_way(document: Json) -> Way | None:
+def chunking(document: Json) -> Chunking | None:
     """How texts may be cut before a tokenizer gets them, with the same words; ``None``: not.
 
     Its normalizers must not look beyond a blank. Then texts may be cut behind blanks where the

@@ -7,40 +7,32 @@ model's pieces is read in ``formats/sentencepiece.py``.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading, refuse_pointer
+from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import sentencepiece as model_proto
 from vocabtool.formats import wire
 from vocabtool.formats.saved_model.double_array import FAR, VALUE
 from vocabtool.formats.wire import LEN, VARINT
+from vocabtool.tokenization.lookup import SpelledWord, WordLookup, look_up_spelled
+from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.text_arrays import as_bytes, starts_of
+from vocabtool.tokenization.wordpiece import Piece
+from vocabtool.vocabulary import Vocabulary
 
 SPACE: Final = "▁".encode()
 NORMALIZERS: Final = (3, 5)  # normalizer_spec and denormalizer_spec of ModelProto
 CHARSMAP: Final = 2  # of NormalizerSpec
 SPACE_BEHIND: Final = 24  # treat_whitespace_as_suffix of TrainerSpec
-
-MOST_BYTES: Final = 1 << 28
-
-Piece = tuple[bytes, int]
-
-
-class Word(NamedTuple):
-    """What stands between blanks in the normalized text, or blanks that are pieces of their own.
-
-    ``known``: no piece is the unknown one.
-    """
-
-    text: bytes
-    pieces: tuple[Piece, ...]
-    known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +57,20 @@ class SentencePieces:
 
     def pieces(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
         """The pieces of each text as the op gives them, an unknown one as it is in the text."""
-        before, behind = self._ends()
+        processor = _processor(self.model)
+        before = self._mark(self.add_bos, processor.bos_id())
+        behind = self._mark(self.add_eos, processor.eos_id())
         each = ((*before, *pieces, *behind) for pieces in self._cut(texts))
         return [pieces[::-1] if self.reverse else pieces for pieces in each]
 
-    def words(self, texts: Sequence[bytes]) -> list[tuple[Word, ...]]:
+    def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
         """The words of each text in their order, without the marks at its ends.
 
         Their pieces, one after the other, are those that the library makes of the text.
         """
-        behind = _space_behind(self.model)
+        behind = _is_space_behind(self.model)
         return [
-            tuple(self._word(word) for word in grouped(pieces, behind) if word)
+            tuple(self._word(word) for word in group_by_word(pieces, behind) if word)
             for pieces in self._cut(texts)
         ]
 
@@ -94,46 +88,29 @@ class SentencePieces:
         for pieces, ids in zip(spelled, numbered, strict=True):
             yield tuple((p.encode(), i) for p, i in zip(pieces, ids, strict=True))
 
-    def _ends(self) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-        processor = _processor(self.model)
-        wanted = ((self.add_bos, processor.bos_id()), (self.add_eos, processor.eos_id()))
-        if any(asked and mark < 0 for asked, mark in wanted):
+    def _mark(self, wanted: bool, number: int) -> tuple[Piece, ...]:
+        if not wanted:
+            return ()
+        if number < 0:
             raise InvalidFile(
                 "the SentencePiece model has no mark for the beginning or the end of a text, "
                 "but they are asked for"
             )
-        before, behind = (
-            ((processor.id_to_piece(mark).encode(), mark),) if asked else ()
-            for asked, mark in wanted
-        )
-        return before, behind
+        return ((_processor(self.model).id_to_piece(number).encode(), number),)
 
-    def _word(self, pieces: tuple[Piece, ...]) -> Word:
+    def _word(self, pieces: tuple[Piece, ...]) -> SpelledWord:
+        """``<0x41>`` stands for a byte."""
         processor = _processor(self.model)
-        parts = (_byte(piece) if processor.is_byte(i) else piece for piece, i in pieces)
+        parts = (
+            bytes.fromhex(piece[3:5].decode()) if processor.is_byte(number) else piece
+            for piece, number in pieces
+        )
         unknown = processor.unk_id()
-        return Word(readable(b"".join(parts)), pieces, all(i != unknown for _, i in pieces))
+        known = all(number != unknown for _, number in pieces)
+        return SpelledWord(readable_word(b"".join(parts)), pieces, known)
 
 
-def read_model(file: Path) -> bytes:
-    """A model file. Raises :class:`NotFound`, or :class:`InvalidFile` where it is none."""
-    with reading(str(file)):
-        if not file.is_file():
-            raise NotFound(f"{file}: no such file; wanted a SentencePiece .model")
-        if file.stat().st_size > MOST_BYTES:
-            raise InvalidFile(f"more than {MOST_BYTES:,} bytes: not a SentencePiece model")
-        model = file.read_bytes()
-        refuse_pointer(model)
-        model_proto.read_pieces(model)
-    return model
-
-
-def _byte(piece: bytes) -> bytes:
-    """The byte that ``<0x41>`` stands for."""
-    return bytes.fromhex(piece[3:5].decode())
-
-
-def readable(spelled: bytes) -> bytes:
+def readable_word(spelled: bytes) -> bytes:
     """The word that pieces spell, without the blank that parts it from the next.
 
     Where there are only blanks, these.
@@ -142,7 +119,7 @@ def readable(spelled: bytes) -> bytes:
     return text.strip(b" ") or text
 
 
-def grouped(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:
+def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:
     """The pieces of each word: the space before a word, or behind it, is in one of them."""
     word: list[Piece] = []
     for piece in pieces:
@@ -154,6 +131,39 @@ def grouped(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[P
             yield tuple(word)
             word = []
     yield tuple(word)
+
+
+class SentencePieceTokenizer(NamedTuple):
+    """``rule``: what happens to a text before the pieces are cut."""
+
+    rule: Rule
+    model: SentencePieces
+    vocabulary: Vocabulary
+
+    def look_up(self, texts: pa.StringArray) -> WordLookup:
+        """Cut texts into pieces, and those into words."""
+        tokens = self.rule.tokens(texts)
+        words = self.model.words(as_bytes(tokens.values))
+        offsets = starts_of(list(map(len, words)))[tokens.offsets]
+        flat = chain.from_iterable(words)
+        return look_up_spelled(flat, offsets, self.vocabulary, self.model.unknown_id)
+
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """As the word alone is cut."""
+        (words,) = self.model.words([word])
+        return tuple(piece for each in words for piece, _ in each.pieces)
+
+    def describe(self) -> tuple[str, ...]:
+        """The rule's steps, then the model."""
+        before = self.rule.describe() if self.rule.steps else ()
+        return (*before, "cut into pieces by SentencePiece, which make up words")
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the rule and the SentencePiece model."""
+        model = hashlib.sha256(self.model.model).hexdigest()
+        facts = f"vocabtool sentencepiece 1\n{self.rule.fingerprint}\n{model}\n"
+        return hashlib.sha256(facts.encode()).hexdigest()
 
 
 @lru_cache(maxsize=4)
@@ -187,8 +197,9 @@ def charsmaps(model: bytes) -> Iterator[bytes]:
 def _check_charsmap(charsmap: bytes) -> None:
     """Raise :class:`InvalidFile` where a lookup could leave the table.
 
-    Layout: the length of the trie in bytes (uint32), the trie (``formats/double_array.py``), then
-    strings that end in NUL, to which the trie's values point.
+    Layout: the length of the trie in bytes (uint32), the trie
+    (``formats/saved_model/double_array.py``), then strings that end in NUL, to which the trie's
+    values point.
     """
     size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) > 4 else 0
     strings = charsmap[4 + size :]
@@ -204,7 +215,7 @@ def _check_charsmap(charsmap: bytes) -> None:
 
 
 @lru_cache(maxsize=4)
-def _space_behind(model: bytes) -> bool:
+def _is_space_behind(model: bytes) -> bool:
     """Whether the model puts the space behind a word."""
     found = False
     for number, wire_type, start, end in wire.fields(model, 0, len(model)):
