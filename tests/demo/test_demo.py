@@ -112,7 +112,8 @@ def test_its_commands_do_what_it_says(demo: Demo) -> None:
         *("extract", "oov", "index", "eval"),
     ]
     oov = json.loads(told(demo.code, *shlex.split(commands[1])[1:], "--format", "json"))
-    counted = f"{oov['tokens_unknown']:,} of {oov['tokens']:,} words in the texts"
+    tokens = oov["tokens"]
+    counted = f"{tokens['unknown']:,} of {tokens['all']:,} words in the texts"
     assert counted in demo.output
     search = told(demo.code, *shlex.split(commands[4])[1:])
     document = re.search(r"made of (\S+)", demo.output)
