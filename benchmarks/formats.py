@@ -247,7 +247,7 @@ def diff(work: Path, runs: int) -> Iterator[str]:
 
 def compare(*files: str) -> None:
     """``vocabtool diff`` with every figure, and the first 20 entries of each list."""
-    from vocabtool.cli.diff_command import diff_command
+    from vocabtool.cli.diff import diff_command
 
     options = ["--format", "json", "--limit", "20"]
     diff_command.main([*files, *options], standalone_mode=False)

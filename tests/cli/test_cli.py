@@ -13,17 +13,15 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
-from vocabtool.cli import model_commands
 from vocabtool.formats import vocabulary_files
 from vocabtool.formats.extraction import split_name
-from vocabtool.formats.vocabulary_files import json_file
 from vocabtool.system.byte_strings import ByteStrings
 
 if TYPE_CHECKING:
@@ -316,16 +314,17 @@ def test_no_way_to_speak(model: Path) -> None:
     assert closed.stderr == b"vocabtool: error: there is no standard output\n"
 
 
-def test_json_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more than a chunk of entries is made into Python objects at a time, base64 as well."""
-    monkeypatch.setattr(json_file, "CHUNK", 2)
+    monkeypatch.setattr(vocabulary_files, "CHUNK", 2)
     words = [b"\xff%d" % number for number in range(5)]
     vocabulary = vocabtool.Vocabulary("words", "table", ByteStrings.of(words))
     file = Pieces()
-    json_file.write(vocabulary, file)
+    vocabulary_files.write(vocabulary, file, "json")
     assert max(piece.count(b"\\xff") for piece in file.pieces) == 2
     assert max(piece.count(b"=") for piece in file.pieces) <= 2
-    assert json_file.read(file.getvalue()) == vocabulary
+    (tmp_path / "words.json").write_bytes(file.getvalue())
+    assert vocabtool.read(tmp_path / "words.json") == vocabulary
 
 
 class Pieces(BytesIO):
@@ -391,11 +390,6 @@ def test_parquet_is_not_for_terminals(model: Path) -> None:
     os.close(outer)
     assert done.returncode == 2
     assert b"parquet is not for a terminal" in done.stderr
-
-
-def test_formats_are_those_that_are_written() -> None:
-    """The choices of --format are the formats of vocabulary_files."""
-    assert get_args(vocabulary_files.FileFormat) == model_commands.EXTRACT_FORMATS
 
 
 def test_module() -> None:

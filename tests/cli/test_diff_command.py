@@ -6,16 +6,11 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import get_args
 
 import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.test_text_commands import on_terminal, run
-from vocabtool.cli import command_streams, diff_command
-from vocabtool.comparison.options import FOLDS
-from vocabtool.documents import reading as documents
-from vocabtool.reports.comparison.rows import HELD_BY, Only
 
 ONE = "the\nof\nParis\n287.9\ncat\nlove\n"
 TWO = "of\nthe\nparis\ndog\n"
@@ -227,14 +222,6 @@ def test_bad_input(arguments: list[str], message: str, here: Path) -> None:
     assert (done.returncode, done.stdout) == (3, b"")
     assert message in done.stderr.decode()
     assert b"Traceback" not in done.stderr
-
-
-def test_choices_are_those_of_the_library() -> None:
-    """What is repeated for a quick ``--help`` is what the library knows."""
-    assert diff_command.FOLDS == FOLDS
-    assert tuple(HELD_BY) == get_args(Only) == diff_command.ONLY
-    assert get_args(documents.Format) == command_streams.SOURCE_FORMATS
-    assert get_args(documents.OnError) == command_streams.ERRORS
 
 
 def test_what_the_files_say_of_themselves_is_told(here: Path, tmp_path: Path) -> None:

@@ -9,21 +9,16 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import ROOT
 from tests.counted_letters import write_corpus
-from vocabtool.cli import embed_command, source_options
-from vocabtool.documents.reading import OnDuplicate
-from vocabtool.embedding.columns import Dtype
-from vocabtool.embedding.embed import SHARD_ROWS, Runner
-from vocabtool.embedding.inputs import Check
 from vocabtool.embedding.report import EmbedReport, Progress
 from vocabtool.embedding.shard_files import Counts
-from vocabtool.encoders.choices import EncoderKind, Weighting
+from vocabtool.reports import embedding
 
 MODEL = "python:tests.counted_letters:encode"
 
@@ -40,17 +35,6 @@ def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.jsonl"
     write_corpus(path, 100)
     return path
-
-
-def test_choices_are_those_of_the_library() -> None:
-    """What --help names is what there is."""
-    assert get_args(EncoderKind) == source_options.KINDS
-    assert get_args(Weighting) == source_options.WEIGHTINGS
-    assert get_args(OnDuplicate) == source_options.DUPLICATES
-    assert get_args(Dtype) == embed_command.DTYPES
-    assert get_args(Check) == embed_command.CHECKS
-    assert get_args(Runner) == embed_command.RUNNERS
-    assert embed_command.SHARD_ROWS == SHARD_ROWS
 
 
 def test_the_report(corpus: Path, tmp_path: Path) -> None:
@@ -73,7 +57,7 @@ def test_the_report(corpus: Path, tmp_path: Path) -> None:
 def test_one_is_no_plural() -> None:
     """One of each, then several."""
     one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
-    assert [*embed_command.in_lines(one)] == [
+    assert [*embedding.embed_lines(one)] == [
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
         "  gone on     1 shard was there already",
@@ -87,7 +71,7 @@ def test_one_is_no_plural() -> None:
         "  unknown     1 of 1 word (100.00%)",
     ]
     two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
-    assert [*embed_command.in_lines(two)] == [
+    assert [*embedding.embed_lines(two)] == [
         "out: 4,000 documents in 2 shards",
         "  done now    4,000 documents in 2.0 s, 2,000 a second",
         "  gone on     2 shards were there already",
@@ -210,17 +194,17 @@ def test_progress_in_words() -> None:
     """Rate, what is left, what is unknown, what was cached."""
     counts = Counts(documents=1200, tokens=1000, tokens_unknown=41)
     halfway = Progress(counts, 300, 10.0, read=50, to_do=800)
-    assert embed_command.in_words(halfway) == (
+    assert embedding.progress_line(halfway) == (
         "1,200 documents, 120/s, 2 min left, 4.1% of words unknown, 25% from the cache"
     )
     # Gone on with: 400 of 800 bytes were done before, and told in 2 seconds; then 100 in 8.
     resumed = Progress(counts, 0, 10.0, read=500, to_do=800, passed=2.0, passed_read=400)
-    assert embed_command.in_words(resumed).startswith("1,200 documents, 120/s, 24 s left")
+    assert embedding.progress_line(resumed).startswith("1,200 documents, 120/s, 24 s left")
     first = Progress(counts, 0, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
     assert first.remaining is None
-    assert embed_command.in_words(Progress(Counts(1), 0, 1.0, 0, None)) == "1 document, 1/s"
+    assert embedding.progress_line(Progress(Counts(1), 0, 1.0, 0, None)) == "1 document, 1/s"
     stream = Progress(Counts(documents=5), 0, 0.5, read=0, to_do=None)
-    assert embed_command.in_words(stream) == "5 documents, 10/s"
+    assert embedding.progress_line(stream) == "5 documents, 10/s"
 
 
 def test_a_folder_of_files(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,12 +25,9 @@ import pytest
 
 from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
-from vocabtool.cli import command_streams, text_commands
-from vocabtool.documents import reading as documents
-from vocabtool.reports import oov as oov_report_files
-from vocabtool.tokenization import mask, named_rules
+from vocabtool.cli.oov import COUNT_BYTES
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.strings import Lower, SplitWhitespace
+from vocabtool.tokenization.string_steps import Lower, SplitWhitespace
 
 COMMAND = [sys.executable, "-c", "from vocabtool.cli.main import main; main()"]
 # What a shell starts in the background has SIGINT ignored, and so has all that it starts.
@@ -301,7 +298,7 @@ def test_the_same_bytes_for_any_threads(output: str, here: Path, tmp_path: Path)
     corpus = tmp_path / "corpus.txt"
     lines = [f"the w{number % 997} Word{number * 7 % 1013} x\n" for number in range(400_000)]
     corpus.write_text("".join(lines))  # more than one batch
-    assert corpus.stat().st_size > text_commands.SIZE
+    assert corpus.stat().st_size > COUNT_BYTES
     found = set()
     for number in ("1", "2", "4", "4"):
         page = tmp_path / f"{number}.html"
@@ -660,19 +657,6 @@ def test_exact_words_without_tensorflow(here: Path, tmp_path: Path) -> None:
         assert run(*command, cwd=here, environ=environ).returncode == 0  # recovered: no need of it
 
 
-def test_choices_are_those_of_the_parts() -> None:
-    """What --help offers is what the parts take."""
-    from vocabtool.documents import Format
-
-    assert set(text_commands.REPORT_FORMATS) == {*get_args(oov_report_files.ReportFormat)} - {
-        "html"
-    }
-    assert get_args(Format) == command_streams.SOURCE_FORMATS
-    assert get_args(mask.Mode) == text_commands.MASKS
-    assert get_args(documents.OnError) == command_streams.ERRORS
-    assert {*text_commands.RULES.split(", ")} == {*named_rules.RULE_NAMES}
-
-
 def test_help(here: Path) -> None:
     """--help of both commands names every option."""
     words = run("words", "--help", cwd=here).stdout.decode()
@@ -725,7 +709,7 @@ def test_a_killed_report_leaves_nothing(here: Path, tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stderr=pipe, cwd=here, env=environ) as process:
         assert process.stdin is not None
-        while fed < 3 * text_commands.SIZE:  # it has counted some when it has taken so much
+        while fed < 3 * COUNT_BYTES:  # it has counted some when it has taken so much
             fed += process.stdin.write(b"the cat xapian\n" * 4096)
         process.kill()
     assert process.returncode == -signal.SIGKILL

@@ -14,17 +14,21 @@ from typing import NoReturn, TextIO
 import click
 
 import vocabtool
-from vocabtool.cli import (
-    demo_command,
-    diff_command,
-    embed_command,
-    evaluation_commands,
-    index_command,
-    model_commands,
-    search_command,
-    text_commands,
-    upkeep_commands,
+from vocabtool.cli.demo import demo_command
+from vocabtool.cli.diff import diff_command
+from vocabtool.cli.embed import embed_command
+from vocabtool.cli.evaluate import calibrate_command, eval_command
+from vocabtool.cli.index import index_command, update_command
+from vocabtool.cli.inspect import extract_command, inspect_command
+from vocabtool.cli.maintain import (
+    compact_command,
+    delete_command,
+    upgrade_command,
+    verify_command,
 )
+from vocabtool.cli.oov import oov_command
+from vocabtool.cli.search import search_command
+from vocabtool.cli.words import words_command
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.system.telling import tell
 
@@ -50,21 +54,22 @@ def cli() -> None:
 
 
 for command in (
-    model_commands.inspect_command,
-    model_commands.extract_command,
-    text_commands.words_command,
-    text_commands.oov_command,
-    diff_command.diff_command,
-    embed_command.embed_command,
-    index_command.index_command,
-    index_command.update_command,
-    search_command.search_command,
-    evaluation_commands.eval_command,
-    evaluation_commands.calibrate_command,
-    upkeep_commands.delete_command,
-    upkeep_commands.compact_command,
-    upkeep_commands.verify_command,
-    demo_command.demo_command,
+    inspect_command,
+    extract_command,
+    words_command,
+    oov_command,
+    diff_command,
+    embed_command,
+    index_command,
+    update_command,
+    search_command,
+    eval_command,
+    calibrate_command,
+    delete_command,
+    compact_command,
+    upgrade_command,
+    verify_command,
+    demo_command,
 ):
     cli.add_command(command)
 
@@ -104,7 +109,7 @@ def _run() -> int:
         return 0
     except (VocabtoolError, OSError) as error:
         tell(f"error: {error}")
-        _tell_what_helps(error)
+        _tell_repair(error)
         return 3
     except MemoryError:
         tell("error: the model needs more memory than there is")
@@ -112,11 +117,11 @@ def _run() -> int:
     return result if isinstance(result, int) else 0
 
 
-def _tell_what_helps(error: Exception) -> None:
-    """Against damage of an index."""
+def _tell_repair(error: Exception) -> None:
+    """A hint how to repair an index, where one of its files is damaged."""
     if isinstance(error, InvalidFile) and error.file is not None:
-        from vocabtool.index.mending import advice
+        from vocabtool.index.folder import advice
 
-        told = advice(error.file)
-        if told is not None:
-            tell(told)
+        hint = advice(error.file)
+        if hint is not None:
+            tell(hint)

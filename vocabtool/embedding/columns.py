@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.documents.batch import bounds
+from vocabtool.embedding.options import Dtype
 from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import is_utf8
 
-Dtype = Literal["float32", "float16"]
 Vectors = NDArray[np.float32]
 
 ID: Final = "id"

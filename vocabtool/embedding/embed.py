@@ -7,15 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal, Unpack
+from typing import Final, Unpack
 
 from vocabtool.documents.files import STDIN
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, left_out
-from vocabtool.embedding.columns import RESERVED, Dtype
+from vocabtool.embedding.columns import RESERVED
 from vocabtool.embedding.folder import Folder, open_folder
 from vocabtool.embedding.inputs import (
-    Check,
     Input,
     can_be_read_again,
     changes,
@@ -24,6 +23,7 @@ from vocabtool.embedding.inputs import (
     files_outside,
     sample,
 )
+from vocabtool.embedding.options import SHARD_ROWS, Check, Dtype, Runner
 from vocabtool.embedding.plan import Plan
 from vocabtool.embedding.report import EmbedReport, Progress
 from vocabtool.embedding.runners import Reading, run_processes, run_ray, run_threads
@@ -39,9 +39,6 @@ from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import encode, printable
 
-Runner = Literal["local", "ray"]
-
-SHARD_ROWS: Final = 65_536
 THREADS: Final[dict[EncoderKind, int]] = {
     "tensorflow": 3,  # while one batch is cut into words, another is multiplied
     "static": 2,

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from vocabtool.documents.files import STDIN, find
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, names_of
+from vocabtool.embedding.options import Check
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.tokenization.text_arrays import as_bytes
-
-Check = Literal["stat", "content"]
 
 SAMPLE_ROWS: Final = 20_000  # documents that weights of word vectors are fitted on
 SAMPLE_BYTES: Final = 1 << 20  # read at a time for it

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
-from vocabtool.system.telling import counted
+from vocabtool.system.telling import plural
 from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:
@@ -44,29 +44,29 @@ def as_json(index: Index, report: LoadReport, took: Took) -> dict[str, Any]:
 
 def lines(index: Index, report: LoadReport, took: Took) -> Iterator[str]:
     """For a person to read."""
-    documents = counted(len(index), "document", "documents")
+    documents = plural(len(index), "document", "documents")
     yield f"{printable(encode(str(index.path)))}: {documents}"
     yield f"  done now    {_done(report, took)}"
     if report.read > report.resumed > 0:
-        were = counted(report.resumed, "document was", "documents were")
+        were = plural(report.resumed, "document was", "documents were")
         yield f"  gone on     {were} in already"
     if report.skipped:
-        rows = counted(report.skipped, "row that is no document", "rows that are no documents")
+        rows = plural(report.skipped, "row that is no document", "rows that are no documents")
         yield f"  skipped     {rows}"
     if report.left_out:
-        values = counted(report.left_out, "value that is", "values that are")
+        values = plural(report.left_out, "value that is", "values that are")
         yield f"  left out    {values} not of the field's kind; their documents were added"
     if report.dropped:
-        dropped = counted(report.dropped, "document", "documents")
+        dropped = plural(report.dropped, "document", "documents")
         yield f"  dropped     {dropped} of an id that was there"
     if report.zero:
-        vectors = counted(report.zero, "vector", "vectors")
+        vectors = plural(report.zero, "vector", "vectors")
         yield f"  zero        {vectors}: found by keywords alone"
     if report.not_utf8:
-        texts = counted(report.not_utf8, "document", "documents")
+        texts = plural(report.not_utf8, "document", "documents")
         yield f"  not UTF-8   {texts}, kept with U+FFFD: perhaps another encoding, or no text"
     yield f"  vectors     {_vectors(index)}"
-    words = counted(index.manifest.words, "running word", "running words")
+    words = plural(index.manifest.words, "running word", "running words")
     yield f"  keywords    {index.configuration.language}, {words}"
     yield f"  weight      of the keyword leg: {_weight(index)}"
 

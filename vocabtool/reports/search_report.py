@@ -17,7 +17,7 @@ from vocabtool.search.hits import (
     WordSummary,
 )
 from vocabtool.search.query import is_word
-from vocabtool.system.telling import counted
+from vocabtool.system.telling import plural
 from vocabtool.vocabulary import encode, printable
 
 WIDTH: Final = 160  # characters of a text that are shown
@@ -82,7 +82,7 @@ def _facts(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[str
     if word.identifier:
         yield "a code: documents that hold it come first" if codes_first else "a code"
     if word.pieces is not None:
-        yield counted(word.pieces, "piece", "pieces")
+        yield plural(word.pieces, "piece", "pieces")
     if word.document_frequency is not None:
         yield _frequency(word.document_frequency, word.part_frequency)
     if word.weight is not None and word.weight != 1:

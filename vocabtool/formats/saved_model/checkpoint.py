@@ -28,7 +28,7 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats.named_files import refuse_link
+from vocabtool.formats.files import refuse_link
 from vocabtool.formats.saved_model.leveldb_table import (
     MAX_TABLE,
     Pair,
@@ -39,7 +39,16 @@ from vocabtool.formats.saved_model.leveldb_table import (
     shown,
     uint32,
 )
-from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span, fields, messages, signed, varint
+from vocabtool.formats.wire import (
+    FIXED32,
+    LEN,
+    VARINT,
+    fields,
+    last_integer,
+    messages,
+    signed,
+    varint,
+)
 from vocabtool.formats.wire_arrays import MAX_INTEGER_BYTES, varint_run
 from vocabtool.system.byte_strings import ByteStrings
 
@@ -51,7 +60,7 @@ MAX_TENSORS: Final = 1 << 18  # which take 100 MB; real checkpoints have a few t
 MAX_RANK: Final = 254  # TensorShape::MaxDimensions
 MAX_ELEMENTS: Final = (1 << 63) - 1
 MAX_TENSOR: Final = 256 << 20  # bytes, so that positions fit in int32
-LENGTHS: Final = 1 << 16  # lengths of strings decoded at a time, so that arrays stay small
+BATCH_LENGTHS: Final = 1 << 16  # of strings, decoded at a time, so that arrays stay small
 
 CHECKSUM: Final = 4
 BUNDLE_VERSION: Final = 1
@@ -102,7 +111,10 @@ class Checkpoint:
         """
         path = Path(f"{prefix}.index")
         with reading(str(path)):
-            values = pairs(_read(path, 0, _index_size(path)))
+            size = _file_size(path)
+            if size > MAX_TABLE:
+                raise UnsupportedFormat(f"{size:,} bytes; an index is read up to {MAX_TABLE:,}")
+            values = pairs(_read(path, 0, size))
             return cls(prefix, _num_shards(values), _entries(values))
 
     def strings(self, key: bytes) -> ByteStrings:
@@ -168,13 +180,6 @@ def _file_size(path: Path) -> int:
     return path.stat().st_size
 
 
-def _index_size(path: Path) -> int:
-    size = _file_size(path)
-    if size > MAX_TABLE:
-        raise UnsupportedFormat(f"{size:,} bytes; an index is read up to {MAX_TABLE:,}")
-    return size
-
-
 def _read(path: Path, offset: int, size: int) -> bytes:
     """Return ``size`` bytes from ``offset`` on; of the others only the first few are looked at."""
     total = _file_size(path)
@@ -191,40 +196,25 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 
 
 def _num_shards(values: Iterator[Pair]) -> int:
-    """Take the first value, which describes the checkpoint, and the number of data files in it."""
+    """Take the first value, a ``BundleHeaderProto``, and the number of data files in it."""
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
     with located("the header", None):
-        return _header(value)
-
-
-def _header(value: bytes) -> int:
-    """Check a ``BundleHeaderProto`` and return the number of data files."""
-    message = (0, len(value))
-    num_shards, endianness = _numbers(value, message, 1, 2)
-    if endianness != 0:
-        raise UnsupportedFormat(
-            "the checkpoint was written on a big-endian machine, which is not read; "
-            "save the model again on a little-endian one"
-        )
-    for version in messages(value, message, 3):
-        (min_consumer,) = _numbers(value, version, 2)
-        if min_consumer > BUNDLE_VERSION:
+        message = (0, len(value))
+        if last_integer(value, message, 2) != 0:  # the endianness
             raise UnsupportedFormat(
-                f"the checkpoint is for readers of version {min_consumer} or later; "
-                f"vocabtool reads version {BUNDLE_VERSION}"
+                "the checkpoint was written on a big-endian machine, which is not read; "
+                "save the model again on a little-endian one"
             )
-    return num_shards
-
-
-def _numbers(value: bytes, message: Span, *wanted: int) -> list[int]:
-    """Read varint fields of one message, 0 where absent, in the order ``wanted``."""
-    numbers = dict.fromkeys(wanted, 0)
-    for number, wire_type, start, end in fields(value, *message):
-        if number in numbers and wire_type == VARINT:
-            numbers[number] = signed(varint(value, start, end)[0])
-    return list(numbers.values())
+        for version in messages(value, message, 3):
+            min_consumer = last_integer(value, version, 2)
+            if min_consumer > BUNDLE_VERSION:
+                raise UnsupportedFormat(
+                    f"the checkpoint is for readers of version {min_consumer} or later; "
+                    f"vocabtool reads version {BUNDLE_VERSION}"
+                )
+        return last_integer(value, message, 1)
 
 
 def _entries(values: Iterable[Pair]) -> dict[bytes, TensorEntry]:
@@ -249,7 +239,12 @@ def _tensor_entry(value: bytes) -> TensorEntry:
         if wire_type == VARINT and number in numbers:
             numbers[number] = signed(varint(value, start, end)[0])
         elif wire_type == LEN and number == 2:
-            _add_dimensions(value, (start, end), shape)
+            for dimension in messages(value, (start, end), 2):
+                size = last_integer(value, dimension, 1)
+                if size < 0 or len(shape) == MAX_RANK:
+                    place, most = f"dimension {len(shape)}", f"{MAX_RANK} dimensions"
+                    raise InvalidFile(f"{place} is {size}; wanted 0 or more, in {most}")
+                shape.append(size)
         elif wire_type == FIXED32 and number == 6:
             checksum = uint32(value, start)
         elif wire_type == LEN and number == 7:
@@ -258,17 +253,6 @@ def _tensor_entry(value: bytes) -> TensorEntry:
         raise InvalidFile("a shape of more than 2**63 - 1 elements")
     dtype, shard, offset, size = numbers.values()
     return TensorEntry(dtype, tuple(shape), shard, offset, size, checksum, partitioned)
-
-
-def _add_dimensions(value: bytes, message: Span, shape: list[int]) -> None:
-    """Append the sizes in one ``TensorShapeProto`` to ``shape``."""
-    for dimension in messages(value, message, 2):
-        (size,) = _numbers(value, dimension, 1)
-        if size < 0 or len(shape) == MAX_RANK:
-            raise InvalidFile(
-                f"dimension {len(shape)} is {size}; wanted 0 or more, in {MAX_RANK} dimensions"
-            )
-        shape.append(size)
 
 
 def _check_apart(entries: Iterable[TensorEntry]) -> None:
@@ -321,10 +305,13 @@ def _offsets(data: bytes, entry: TensorEntry) -> tuple[NDArray[np.int32], int, i
     """
     offsets = np.zeros(entry.elements + 1, np.int32)
     pos = total = crc = 0
-    for done in range(0, entry.elements, LENGTHS):
-        stop = min(done + LENGTHS, entry.elements)
+    for done in range(0, entry.elements, BATCH_LENGTHS):
+        stop = min(done + BATCH_LENGTHS, entry.elements)
         with located("the string lengths", entry.offset + pos):
-            lengths, size = _lengths(data, pos, stop - done)
+            batch = data[pos : pos + MAX_INTEGER_BYTES * (stop - done)]
+            lengths, size = varint_run(batch, stop - done)
+            if lengths.min() < 0 or lengths.max() > len(data):
+                raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
         total += int(lengths.sum())
         if total > len(data):
             raise InvalidFile("the strings are larger than their tensor", offset=entry.offset)
@@ -334,11 +321,3 @@ def _offsets(data: bytes, entry: TensorEntry) -> tuple[NDArray[np.int32], int, i
         pos += size
     offsets += pos + CHECKSUM
     return offsets, pos, crc
-
-
-def _lengths(data: bytes, pos: int, count: int) -> tuple[NDArray[np.int64], int]:
-    """Read ``count`` lengths from ``pos`` on, and how many bytes they take."""
-    lengths, size = varint_run(data[pos : pos + MAX_INTEGER_BYTES * count], count)
-    if lengths.min() < 0 or lengths.max() > len(data):
-        raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
-    return lengths, size

@@ -31,6 +31,7 @@ PIECE_OP: Final = b"piece"  # SentencepieceOp, WordpieceTokenizeWithOffsets, ...
 PHRASE_OP: Final = b"PhraseTokenize"
 STRING_TYPE: Final = b"\x12\x02\x30\x07"  # an attribute with the value DT_STRING
 
+ABSENT: Final[Span] = (0, 0)  # of an attribute
 GRAPH_NODE: Final = 1  # field number of the repeated NodeDef in a GraphDef
 FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
 
@@ -96,8 +97,7 @@ class Node(NamedTuple):
 
     def bytes_of(self, key: bytes) -> bytes:
         """The value of a string attribute, ``b""`` where there is none."""
-        span = self.attributes.get(key)
-        return bytes(wire.last_bytes(self.buffer, span, 2)) if span else b""
+        return bytes(wire.last_bytes(self.buffer, self.attributes.get(key, ABSENT), 2))
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
         """The value of an int, bool or type attribute."""
@@ -119,10 +119,8 @@ class Node(NamedTuple):
 
     def tensor_of(self, key: bytes) -> Tensor | None:
         """The declaration of a tensor attribute."""
-        span = self.attributes.get(key)
-        for tensor in wire.messages(self.buffer, span, 8) if span else ():
-            return tensors.header(self.buffer, tensor)
-        return None
+        span = next(wire.messages(self.buffer, self.attributes.get(key, ABSENT), 8), None)
+        return tensors.header(self.buffer, span) if span else None
 
     def function(self) -> bytes:
         """The function that a call runs: its attribute ``f``."""
@@ -136,14 +134,11 @@ class Node(NamedTuple):
 
     def functions_of(self, key: bytes) -> Iterator[bytes]:
         """The functions that an attribute names: one, or the branches of a ``Case``."""
-        span = self.attributes.get(key)
-        for function in wire.messages(self.buffer, span, 10) if span else ():
+        for function in wire.messages(self.buffer, self.attributes.get(key, ABSENT), 10):
             yield bytes(wire.last_bytes(self.buffer, function, 1))
 
     def _fields_of(self, key: bytes) -> Iterator[tuple[int, int, int, int]]:
-        span = self.attributes.get(key)
-        if span is not None:
-            yield from wire.fields(self.buffer, *span)
+        return wire.fields(self.buffer, *self.attributes.get(key, ABSENT))
 
 
 class Body:
@@ -302,7 +297,7 @@ def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
 
 def _read_function(buffer: Buffer, span: Span) -> Body:
     body = Body(buffer, FUNCTION_NODE)
-    outputs: list[bytes] = []
+    outputs: tuple[bytes, ...] = ()
     returned: dict[bytes, Reference] = {}
     pos, end = span
     while pos < end:
@@ -310,7 +305,15 @@ def _read_function(buffer: Buffer, span: Span) -> Body:
         if behind == pos:
             number, wire_type, start, behind = next(wire.fields(buffer, pos, end))
             if number == 1 and wire_type == LEN:
-                outputs = _read_signature(body, (start, behind))
+                signature = (start, behind)
+                body.name = bytes(wire.last_bytes(buffer, signature, 1))
+                body.arguments, outputs = (
+                    tuple(
+                        bytes(wire.last_bytes(buffer, argument, 1))
+                        for argument in wire.messages(buffer, signature, field)
+                    )
+                    for field in (2, 3)
+                )
             elif number == 4 and wire_type == LEN:
                 key = bytes(wire.last_bytes(buffer, (start, behind), 1))
                 value = bytes(wire.last_bytes(buffer, (start, behind), 2))
@@ -318,13 +321,3 @@ def _read_function(buffer: Buffer, span: Span) -> Body:
         pos = behind
     body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
     return body
-
-
-def _read_signature(body: Body, span: Span) -> list[bytes]:
-    """Set the body's name and arguments from an OpDef; return the names of its outputs."""
-    buffer = body.buffer
-    body.name = bytes(wire.last_bytes(buffer, span, 1))
-    body.arguments = tuple(
-        bytes(wire.last_bytes(buffer, argument, 1)) for argument in wire.messages(buffer, span, 2)
-    )
-    return [bytes(wire.last_bytes(buffer, output, 1)) for output in wire.messages(buffer, span, 3)]

@@ -63,28 +63,20 @@ class Tensor(NamedTuple):
 def header(buffer: Buffer, span: Span) -> Tensor:
     """Read dtype and shape; stops before the values where they come last, as TensorFlow writes."""
     dtype = 0
-    shape: tuple[int, ...] | None = None
+    shape: list[int] | None = None
     for number, wire_type, start, end in wire.fields(buffer, *span):
         if number == 1 and wire_type == wire.VARINT:
             dtype, _ = wire.varint(buffer, start, end)
         elif number == 2 and wire_type == LEN:
-            shape = _shape(buffer, (start, end))
+            shape = []
+            for dim in wire.messages(buffer, (start, end), 2):
+                shape.append(wire.last_integer(buffer, dim, 1))
+                if len(shape) > MAX_RANK:
+                    what = f"a tensor of more than {MAX_RANK} dimensions"
+                    raise InvalidFile(what, offset=dim[0])
         elif dtype and shape is not None:
             break
-    return Tensor(buffer, span, dtype, shape or ())
-
-
-def _shape(buffer: Buffer, span: Span) -> tuple[int, ...]:
-    sizes = []
-    for dim in wire.messages(buffer, span, 2):
-        size = 0
-        for number, wire_type, start, end in wire.fields(buffer, *dim):
-            if number == 1 and wire_type == wire.VARINT:
-                size = wire.signed(wire.varint(buffer, start, end)[0])
-        sizes.append(size)
-        if len(sizes) > MAX_RANK:
-            raise InvalidFile(f"a tensor of more than {MAX_RANK} dimensions", offset=dim[0])
-    return tuple(sizes)
+    return Tensor(buffer, span, dtype, tuple(shape or ()))
 
 
 def strings(tensor: Tensor) -> ByteStrings:

@@ -1,0 +1,227 @@
+"""The command that compares vocabularies: ``diff``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import click
+
+from vocabtool.cli.options import (
+    FIELD,
+    HTML,
+    OUTPUT,
+    RULES,
+    check_rule,
+    gather,
+    input_format,
+    on_error,
+)
+from vocabtool.cli.output import (
+    check_ending,
+    check_files,
+    open_output,
+    refuse_nothing,
+    tell_notes,
+    tell_skipped,
+    watch,
+    width,
+)
+from vocabtool.comparison.options import FOLDS, Only
+from vocabtool.system.telling import tell
+
+if TYPE_CHECKING:
+    from vocabtool.comparison.diff import Diff
+    from vocabtool.comparison.pairwise import Pairs
+
+DiffFormat = Literal["text", "json", "csv", "parquet"]
+WHOLE: Final = (".json", ".html")  # endings of files that hold the whole comparison
+BATCH_BYTES: Final = 4 << 20  # of text counted together
+
+HELP = """A and B are models or files of words, whatever `vocabtool extract` takes; FILE#NAME is one
+of several vocabularies in FILE, as inspect prints its name. Entries are compared byte for byte
+unless --fold says otherwise. More than two give a table of all pairs."""
+
+
+def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+    """``case,nfkc`` as names."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in FOLDS:
+            raise click.BadParameter(f"wanted some of {', '.join(FOLDS)}, got {name!r}")
+    return names
+
+
+@click.command("diff", epilog=HELP)
+@click.argument("vocabularies", nargs=-1, required=True, metavar="A B [C]...")
+@click.option(
+    "--fold",
+    callback=_folds,
+    default="",
+    metavar="FOLDS",
+    help=f"Compare entries without these: some of {','.join(FOLDS)}. [default: none; what each "
+    "would change is told in any case]",
+)
+@click.option(
+    "--corpus",
+    multiple=True,
+    metavar="FILE",
+    help="Weigh the difference by the words of these documents, as oov reads them; repeatable.",
+)
+@gather(
+    "read",
+    FIELD,
+    input_format("Of the corpus. "),
+    on_error("a row of the corpus that is no document."),
+)
+@click.option(
+    "--rule",
+    callback=check_rule,
+    help=f"How the corpus becomes words, the same for A and B: {RULES}. [default: keras]",
+)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(get_args(DiffFormat)),
+    help="Tables, or complete lists tab-separated where no terminal is (text); all of it (json); "
+    "complete lists (csv, parquet). [default: by the ending of -o, else text]",
+)
+@OUTPUT
+@HTML
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    metavar="N",
+    help="How many entries of each list, those with the lowest ids. [default: all; in tables and "
+    "pages a few]",
+)
+@click.option(
+    "--only",
+    type=click.Choice(get_args(Only)),
+    help="Just the complete list of what only A holds, only B, or both: text, csv, parquet. "
+    "[default: all three]",
+)
+def diff_command(
+    vocabularies: tuple[str, ...],
+    fold: tuple[str, ...],
+    corpus: tuple[str, ...],
+    read: dict[str, Any],
+    rule: str | None,
+    output: DiffFormat | None,
+    file: str,
+    html: str | None,
+    limit: int | None,
+    only: Only | None,
+) -> None:
+    """Compare the vocabularies of A and B: what both hold, and what one of them only."""
+    if len(vocabularies) < 2:
+        raise click.UsageError("wanted two vocabularies or more, got one")
+    if not corpus and (rule or read["field"] or read["format"]):
+        raise click.UsageError("--rule, --field and --input-format are for --corpus")
+    if output is None:
+        check_ending(file)
+    check_files(file, html, output)
+    if only is not None:
+        _check_only(vocabularies, file, html, output)
+    if corpus and len(vocabularies) > 2:
+        raise click.UsageError("--corpus weighs two vocabularies, not more")
+    from vocabtool.system.allocation import keep_what_is_freed
+
+    keep_what_is_freed()
+    if len(vocabularies) > 2:
+        from vocabtool.comparison.pairwise import pairwise
+
+        pairs = pairwise(vocabularies, fold=fold)
+        tell_notes(pairs.notes)
+        _write_pairs(pairs, file, html, output)
+        return
+    comparison = _compare(vocabularies, fold, corpus, rule, read)
+    _write(comparison, file, html, output, limit, only)
+    if not (file == "-" and output in (None, "text") and only is None and width() is not None):
+        _tell_figures(comparison)
+
+
+def _check_only(
+    names: tuple[str, ...], file: str, html: str | None, output: DiffFormat | None
+) -> None:
+    """``--only`` restricts lists of entries, and nothing else holds just these."""
+    whole = output == "json" or (output is None and Path(file).suffix.lower() in WHOLE)
+    if whole or html is not None:
+        raise click.UsageError("--only is for text, csv and parquet: not for JSON and pages")
+    if len(names) > 2:
+        raise click.UsageError("--only wants two vocabularies, not more")
+
+
+def _compare(
+    names: tuple[str, ...],
+    fold: tuple[str, ...],
+    corpus: tuple[str, ...],
+    rule: str | None,
+    read: dict[str, Any],
+) -> Diff:
+    """The comparison; notes are told as soon as they are known."""
+    from vocabtool.comparison import diff
+    from vocabtool.comparison.folding import parse_folds
+
+    one, other = (diff.read(name) for name in names)
+    a, b, notes = one.vocabulary, other.vocabulary, one.notes + other.notes
+    comparison = diff.compare(a, b, parse_folds(fold), (names[0], names[1]), notes)
+    tell_notes(notes)
+    if not corpus:
+        return comparison
+    from vocabtool.documents.reading import ReadLog, ReadOptions, batches, left_out
+
+    log = ReadLog()
+    documents = watch(batches(corpus, ReadOptions(**read), log=log, size=BATCH_BYTES))
+    comparison = diff.weigh(comparison, a, b, (each.texts for each in documents), rule, corpus)
+    tell_skipped(log.skipped)
+    refuse_nothing(comparison.use.documents if comparison.use else 0, corpus)
+    left = left_out([*corpus])
+    tell_notes(left)
+    return replace(comparison, notes=notes + left)
+
+
+def _write(
+    comparison: Diff,
+    file: str,
+    html: str | None,
+    output: DiffFormat | None,
+    limit: int | None,
+    only: Only | None,
+) -> None:
+    from vocabtool.reports.comparison import save_diff, write
+
+    if html is not None:
+        save_diff(comparison, html, "html", most=limit)
+    if file != "-":
+        save_diff(comparison, file, output, most=limit, only=only)
+        return
+    with open_output(file) as out:
+        write(comparison, out, output or "text", width=width(), most=limit, only=only)
+
+
+def _write_pairs(pairs: Pairs, file: str, html: str | None, output: DiffFormat | None) -> None:
+    from vocabtool.reports.comparison.pairs import save_pairs, write
+
+    if html is not None:
+        save_pairs(pairs, html, "html")
+    if file != "-":
+        save_pairs(pairs, file, output)
+        return
+    with open_output(file) as out:
+        write(pairs, out, output or "text", width=width())
+
+
+def _tell_figures(comparison: Diff) -> None:
+    """The figures that lists do not hold."""
+    from vocabtool.reports.comparison.plain_words import knowing
+    from vocabtool.reports.oov.plain_words import percent
+
+    a, b = comparison.a.label, comparison.b.label
+    common, only_a, only_b = comparison.common, comparison.only_a, comparison.only_b
+    tell(f"{common:,} entries common, {only_a:,} only in {a}, {only_b:,} only in {b}")
+    use = comparison.use
+    if use is not None:
+        known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in knowing(use))
+        tell(f"of {use.tokens:,} tokens known to {known} (rule for both: {use.rule_name})")

@@ -1,0 +1,161 @@
+"""The command that makes vectors: ``embed``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from vocabtool.cli.options import DOCUMENTS, ENCODER, QUIET, format_option, gather
+from vocabtool.cli.output import (
+    SHOWN,
+    print_report,
+    progress_bar,
+    tell_left_out,
+    usage_errors,
+)
+from vocabtool.embedding.options import CHECKS, DTYPES, RUNNERS, SHARD_ROWS
+from vocabtool.system.telling import tell
+
+if TYPE_CHECKING:
+    from vocabtool.embedding.report import Progress
+
+MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
+vectors (GloVe, word2vec, fastText .vec, .npz), a folder of sentence-transformers (or
+sentence-transformers:NAME), or python:MODULE:NAME, a callable of your own. Run the same command
+again after a stop, and it goes on where it was: what is in DIR ends up the same to the byte."""
+
+RUN = gather(
+    "run",
+    click.option(
+        "--shard-rows",
+        type=click.IntRange(1),
+        default=SHARD_ROWS,
+        show_default=True,
+        help="Rows of a shard, which is what a stop can cost.",
+    ),
+    click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True),
+    click.option(
+        "--batch-size",
+        type=click.IntRange(1),
+        help="Texts encoded at once. [default: what the model wants]",
+    ),
+    click.option(
+        "--check",
+        type=click.Choice(CHECKS),
+        default="stat",
+        show_default=True,
+        help="How a changed FILE is noticed: by size and time, or by its content.",
+    ),
+    click.option("--force", is_flag=True, help="Start over, whatever run is in DIR."),
+    click.option(
+        "--cache",
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Keep vectors by model and text: no text is encoded twice, in later runs too.",
+    ),
+    click.option("--runner", type=click.Choice(RUNNERS), default="local", show_default=True),
+    click.option(
+        "--workers",
+        type=click.IntRange(1, 1024),
+        default=1,
+        show_default=True,
+        help="Processes, or Ray's actors, each with a model of its own.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, 64),
+        help="Batches that a worker encodes at a time. [default: by the kind of model]",
+    ),
+    click.option("--ray-address", help="Of a cluster. [default: Ray is started here]"),
+)
+
+
+@click.command("embed", epilog=MODEL_HELP)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--model", required=True, metavar="MODEL", help="What makes the vectors.")
+@click.option(
+    "--exact-words",
+    is_flag=True,
+    help="Take the unknown words from the running TensorFlow model, in the same pass.",
+)
+@ENCODER
+@click.option(
+    "-o",
+    "--folder",
+    required=True,
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Where the shards go.",
+)
+@RUN
+@DOCUMENTS
+@click.option("--no-text", is_flag=True, help="Do not store the texts.")
+@QUIET
+@format_option("Of the report at the end.")
+def embed_command(
+    files: tuple[str, ...],
+    model: str,
+    exact_words: bool,
+    encoder: dict[str, Any],
+    folder: str,
+    run: dict[str, Any],
+    read: dict[str, Any],
+    no_text: bool,
+    quiet: bool,
+    report_format: Literal["text", "json"],
+) -> None:
+    """Write a vector for each document of FILE... into shards of Parquet in DIR.
+
+    A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
+    perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, and - is standard input.
+    """
+    from vocabtool.embedding.embed import embed
+    from vocabtool.encoders.opening import open_encoder
+    from vocabtool.reports.embedding import embed_lines
+    from vocabtool.system.allocation import share_one_heap
+
+    share_one_heap()
+    if run["ray_address"] is not None and run["runner"] != "ray":
+        raise click.UsageError("--ray-address is for --runner ray")
+    opened = open_encoder(model, exact_words=exact_words, **encoder)
+    if not quiet:
+        for note in opened.notes:
+            tell(note)
+    with usage_errors(), _progress(quiet) as progress:
+        try:
+            report = embed(
+                list(files), opened, folder, text=not no_text, progress=progress, **run, **read
+            )
+        except KeyboardInterrupt:
+            tell("stopped; the same command goes on from the shards that are there")
+            raise
+    if quiet:
+        return
+    print_report(report.to_json() if report_format == "json" else None, embed_lines(report))
+    tell_left_out(report.first_skipped[:SHOWN])
+    for note in report.notes:
+        if note not in opened.notes:
+            tell(note)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """What to call as the work goes on; nothing where nobody is watching."""
+    from vocabtool.reports.embedding import progress_line
+
+    with progress_bar(quiet) as update:
+        if update is None:
+            yield None
+            return
+
+        def show(progress: Progress) -> None:
+            update(
+                description=progress_line(progress),
+                total=progress.to_do if progress.read else None,
+                completed=progress.read,
+            )
+
+        yield show

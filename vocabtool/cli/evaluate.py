@@ -1,0 +1,163 @@
+"""Commands that judge an index: ``eval`` and ``calibrate``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from vocabtool.cli.index import open_index
+from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
+from vocabtool.cli.output import print_report, usage_errors
+from vocabtool.evaluation.options import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+QUERIES = gather(
+    "queries",
+    click.option(
+        "--queries",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Queries: JSONL of _id and text (as BEIR has it), id TAB text, or TREC topics.",
+    ),
+    click.option(
+        "--qrels",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Judgements: query, document, relevance, as BEIR or TREC has them.",
+    ),
+    click.option(
+        "--vectors",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Vectors of the queries, .npy or .npz, where the index has no model.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True),
+)
+
+
+@click.command("eval")
+@DIR
+@QUERIES
+@INDEX_MODEL
+@click.option(
+    "--self-check",
+    is_flag=True,
+    help="Without judgements: search for documents by words that were taken from them.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=SELF_CHECK_SAMPLE,
+    show_default=True,
+    help="Documents that --self-check looks for.",
+)
+@format_option()
+def eval_command(
+    folder: str,
+    queries: dict[str, Any],
+    model: dict[str, Any],
+    self_check: bool,
+    sample: int,
+    report_format: Literal["text", "json"],
+) -> None:
+    """Judge how the index in DIR ranks: every fusion side by side.
+
+    With --queries and --qrels: nDCG@10, recall@100 and MRR@10, over all queries and split by
+    whether they hold a word that the model does not know. With --self-check: known documents.
+    """
+    from vocabtool.evaluation.compare import evaluate
+    from vocabtool.evaluation.self_check import self_check as check
+    from vocabtool.reports import evaluation_report as report
+
+    if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
+        raise click.UsageError("wanted --queries and --qrels, or --self-check")
+    with usage_errors():
+        index = open_index(folder, model)
+        if self_check:
+            checked = check(index, sample, queries["seed"])
+            data = checked.to_dict() if report_format == "json" else None
+            print_report(data, report.of_self_check(checked))
+            return
+        scored = evaluate(index, *_judged(queries), **_vectors_and_seed(queries))
+        print_report(
+            scored.to_dict() if report_format == "json" else None, report.of_evaluation(scored)
+        )
+
+
+@click.command("calibrate")
+@DIR
+@QUERIES
+@INDEX_MODEL
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    default=CALIBRATION_SAMPLE,
+    show_default=True,
+    help="Documents that queries are made of.",
+)
+@click.option("--dry-run", is_flag=True, help="Tell, and leave the index as it is.")
+@format_option()
+def calibrate_command(
+    folder: str,
+    queries: dict[str, Any],
+    model: dict[str, Any],
+    sample: int,
+    dry_run: bool,
+    report_format: Literal["text", "json"],
+) -> int:
+    """Find how much the keyword leg of the index in DIR weighs, and keep it there.
+
+    Without judgements: from the documents themselves, with queries made of them. With --queries and
+    --qrels it is tuned on judged queries by cross-validation.
+    """
+    from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
+    from vocabtool.evaluation.tune import tune
+    from vocabtool.reports import evaluation_report as report
+    from vocabtool.system.telling import tell
+
+    with usage_errors():
+        index = open_index(folder, model)
+        if queries["qrels"] is not None:
+            tuned = tune(index, *_judged(queries), **_vectors_and_seed(queries))
+            calibration, data, lines = tuned.calibration, tuned.to_dict(), report.of_tuning(tuned)
+        else:
+            if queries["vectors"] is not None:
+                raise click.UsageError("--vectors is for judged queries: give --qrels")
+            if queries["queries"] is not None:
+                raise click.UsageError(
+                    "--queries is for judged queries: give --qrels. Unjudged queries no longer "
+                    "shift the weight: leave them out"
+                )
+            found = calibrate(index, sample=sample, seed=queries["seed"])
+            if found is None:
+                tell(
+                    f"fewer than {MIN_SAMPLE} documents of three sentences and 15 words were "
+                    "found: nothing can be said"
+                )
+                return 1
+            calibration, data = found.calibration, found.to_dict()
+            lines = report.of_calibration(found)
+        if not dry_run:
+            index.store_calibration(calibration)
+        print_report(data if report_format == "json" else None, lines)
+    return 0
+
+
+def _judged(queries: dict[str, Any]) -> tuple[Any, Any]:
+    """Queries and their judgements."""
+    from vocabtool.evaluation.judgements import read_qrels, read_queries
+
+    if queries["queries"] is None or queries["qrels"] is None:
+        raise click.UsageError("--queries and --qrels go together")
+    return read_queries(queries["queries"]), read_qrels(queries["qrels"])
+
+
+def _vectors_and_seed(queries: dict[str, Any]) -> dict[str, Any]:
+    from vocabtool.evaluation.judgements import read_query_vectors
+
+    file = queries["vectors"]
+    vectors: NDArray[Any] | None = read_query_vectors(file) if file is not None else None
+    return {"vectors": vectors, "seed": queries["seed"]}

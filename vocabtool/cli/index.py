@@ -1,0 +1,509 @@
+"""The commands that make an index and keep it up to date with its files: ``index``, ``update``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import click
+from click.core import ParameterSource
+
+from vocabtool.cli.options import (
+    DIR,
+    DOCUMENTS,
+    ENCODER,
+    INDEX_MODEL,
+    QUIET,
+    format_option,
+    gather,
+)
+from vocabtool.cli.output import (
+    SHOWN,
+    print_report,
+    refuse_nothing,
+    step_progress,
+    tell_left_out,
+    tell_notes,
+    usage_errors,
+)
+from vocabtool.index.options import (
+    COMMIT_ROWS,
+    EXACT_BELOW,
+    METRICS,
+    ON_EXISTING,
+    RECALL,
+    STORED_TYPES,
+)
+from vocabtool.system.telling import plural, tell
+
+if TYPE_CHECKING:
+    from vocabtool.documents.reading import Document
+    from vocabtool.index.index import Index
+    from vocabtool.index.loading import LoadReport
+
+CALIBRATED_FROM: Final = 1_000  # documents
+MIN_MEMORY: Final = 16 << 20  # of which the keyword leg takes 15 MB
+UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+INDEX_HELP = """MODEL is what embed takes: a SavedModel or a TensorFlow Hub handle, a file of word
+vectors, a folder of sentence-transformers, python:MODULE:NAME. It may be left out where FILE is a
+folder that embed wrote; then DIR answers by keywords, and to vectors of your own. Run the same
+command again after a stop, and it goes on where it was."""
+
+
+def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """``512M`` or ``1G`` as bytes."""
+    if text is None:
+        return None
+    number, unit = text.upper().removesuffix("B"), ""
+    if number and number[-1] in UNITS:
+        number, unit = number[:-1], number[-1]
+    try:
+        size = int(float(number) * UNITS[unit])
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"wanted a size as 512M or 2G, got {text!r}") from error
+    if size < MIN_MEMORY:
+        raise click.BadParameter(
+            f"wanted at least 16M, as 512M or 2G (a number alone is bytes), got {text!r}"
+        )
+    return size
+
+
+SHAPE = gather(
+    "shape",
+    click.option(
+        "--metric",
+        type=click.Choice(METRICS),
+        default="cosine",
+        show_default=True,
+        help="What near means.",
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(STORED_TYPES),
+        default="float16",
+        show_default=True,
+        help="How vectors are stored.",
+    ),
+    click.option(
+        "--language",
+        default="english",
+        show_default=True,
+        help="Of stems and stop words; none: words as they are.",
+    ),
+    click.option(
+        "--recall",
+        type=click.FloatRange(0, 1, min_open=True),
+        default=RECALL,
+        show_default=True,
+        help="Share of the ten nearest that the approximate search must find.",
+    ),
+    click.option(
+        "--exact-below",
+        type=click.IntRange(0),
+        default=EXACT_BELOW,
+        show_default=True,
+        help="Up to so many documents every vector is compared.",
+    ),
+)
+FILLING = gather(
+    "filling",
+    click.option(
+        "--memory",
+        callback=_size,
+        metavar="SIZE",
+        help="Bytes that building may take, as 512M or 1G. [default: as it comes]",
+    ),
+    click.option(
+        "--commit-rows",
+        type=click.IntRange(1),
+        default=COMMIT_ROWS,
+        show_default=True,
+        help="Documents between commits, which is what a stop can cost.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, 64),
+        help="Batches encoded at a time. [default: by the kind of model]",
+    ),
+)
+CALIBRATE = click.option(
+    "--calibrate/--no-calibrate",
+    default=None,
+    help="Measure the keyword leg's weight. [default: of a new index, and where it doubled]",
+)
+
+
+@click.command("index", epilog=INDEX_HELP)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--model", metavar="MODEL", help="What makes the vectors.")
+@ENCODER
+@click.option(
+    "-o",
+    "--folder",
+    required=True,
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Where the index goes, or is: documents are added to it then.",
+)
+@click.option(
+    "--existing",
+    type=click.Choice(ON_EXISTING),
+    default="error",
+    show_default=True,
+    help="What becomes of a document whose id is in the index.",
+)
+@SHAPE
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Build an index beside the one in DIR, which it replaces in the end.",
+)
+@FILLING
+@CALIBRATE
+@DOCUMENTS
+@QUIET
+@format_option()
+def index_command(
+    files: tuple[str, ...],
+    model: str | None,
+    encoder: dict[str, Any],
+    folder: str,
+    existing: Literal["error", "skip", "update"],
+    shape: dict[str, Any],
+    force: bool,
+    filling: dict[str, Any],
+    calibrate: bool | None,
+    read: dict[str, Any],
+    quiet: bool,
+    report_format: Literal["text", "json"],
+) -> None:
+    """Make an index of the documents of FILE... in DIR, or add them to it.
+
+    A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
+    perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, - is standard input, and so is
+    a folder that embed wrote, whose vectors are taken. DIR remembers FILE and options: update
+    reads them again.
+    """
+    from vocabtool.encoders.options import EncoderOptions
+    from vocabtool.index.folder import removed_if_empty
+    from vocabtool.system.allocation import share_one_heap
+
+    share_one_heap()
+    _refuse_an_index(files)
+    began = time.monotonic()
+    options = EncoderOptions(**encoder).given()
+    with usage_errors(), _advice_after_a_stop():
+        build = Path(folder)
+        if force:
+            build = _build_folder(folder, files, model, (existing, shape, filling, read, encoder))
+        with removed_if_empty(build):
+            index = _open(build, folder, model, options, shape)
+            if index is None:
+                shape |= {"memory": filling["memory"]}
+                index = _create(build, folder, files, model, options, shape, read, quiet)
+            kinds, held = index.manifest.fields, len(index)
+            if existing == "update":
+                _refuse_lost_fields(files, kinds, read["keep"])
+            with step_progress(quiet) as progress:
+                report = index.load(
+                    list(files), on_existing=existing, progress=progress, **filling, **read
+                )
+                refuse_nothing(report.read, files)
+                seconds = _calibrate(index, held - report.resumed, calibrate, report, quiet)
+        if build != Path(folder):
+            index = index.put_in_place()
+    if not quiet:
+        _show(index, report, time.monotonic() - began, seconds, report_format)
+        _tell_missing(index, read["keep"])
+
+
+@click.command("update")
+@DIR
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--sync", is_flag=True, help="Delete documents that FILE... no longer hold.")
+@click.option("--force", is_flag=True, help="Let --sync delete more than a third of them.")
+@INDEX_MODEL
+@FILLING
+@CALIBRATE
+@QUIET
+@format_option()
+def update_command(
+    folder: str,
+    files: tuple[str, ...],
+    sync: bool,
+    force: bool,
+    model: dict[str, Any],
+    filling: dict[str, Any],
+    calibrate: bool | None,
+    quiet: bool,
+    report_format: Literal["text", "json"],
+) -> None:
+    """Read FILE... again and take over what changed; without FILE all that DIR was made of.
+
+    Every FILE is read with the options that index was given for it, a new one with those of the
+    last. Documents of new ids are added, changed ones are put in the place of what was there; only
+    where the text changed is it encoded. --sync looks at the documents that came from FILE...
+    alone, wants each FILE whole and readable, and deletes in the last commit.
+    """
+    from vocabtool.system.allocation import share_one_heap
+
+    share_one_heap()
+    _refuse_an_index(files)
+    if force and not sync:
+        raise click.UsageError("--force is for --sync")
+    began = time.monotonic()
+    with usage_errors(), _advice_after_a_stop():
+        index = open_index(folder, model)
+        held = len(index)
+        with step_progress(quiet) as progress:
+            report = index.update(
+                list(files) or None, sync=sync, force=force, progress=progress, **filling
+            )
+            if not sync:  # which may have removed the last document
+                refuse_nothing(report.read, files or [folder])
+            seconds = _calibrate(index, held, calibrate, report, quiet)
+    if not quiet:
+        _show(index, report, time.monotonic() - began, seconds, report_format)
+        _tell_missing(index, ())
+
+
+@contextmanager
+def _advice_after_a_stop() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell("stopped; the same command goes on from the last commit")
+        raise
+
+
+def _build_folder(folder: str, files: tuple[str, ...], model: str | None, options: Any) -> Path:
+    """Where an index is built while another is in the folder; of the same command the same place.
+
+    A stream cannot be gone on with: what was built of one is removed.
+    """
+    from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside
+    from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
+
+    path = Path(folder)
+    if not is_index(path):
+        return path
+    refuse_others(path, allow_index=True)
+    found = files_outside(list(files), path) or []
+    is_file = model is not None and Path(model).is_file()
+    facts = facts_of([*found, model] if model is not None and is_file else found, "stat")
+    build = build_folder(path, json.dumps([facts, model, options], default=str))
+    if not can_be_read_again(found):
+        remove_build(build)
+    return build
+
+
+def _refuse_an_index(files: Sequence[str]) -> None:
+    """An index holds files that would be read as documents."""
+    from vocabtool.errors import VocabtoolError
+    from vocabtool.index.folder import is_index
+
+    for name in files:
+        if is_index(Path(name)):
+            raise VocabtoolError(
+                f"{name}: is an index, no file of documents: name the files that it was made of"
+            )
+
+
+def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequence[str]) -> None:
+    """Documents are put in the place of others whole; what ``embed`` wrote brings its fields."""
+    from vocabtool.index.sources import shards_in
+
+    lost = [name for name in held if name not in keep]
+    if lost and shards_in(files) is None:
+        names = ", ".join(f"'{_printable(name)}'" for name in lost)
+        options = " ".join(f"--keep {_printable(name)}" for name in lost)
+        raise click.UsageError(
+            f"documents here have {plural(len(lost), 'field', 'fields')} that those put in their "
+            f"place would lack: {names}. Keep what is to stay: {options}"
+        )
+
+
+def _tell_missing(index: Index, keep: Sequence[str]) -> None:
+    """A kept field of which no document has a value."""
+    now = index.manifest.fields
+    for name in keep:
+        if now.get(name, "null") == "null":
+            tell(f"no document has a value in the field '{_printable(name)}'")
+
+
+def _printable(name: str) -> str:
+    """A name as a person may safely see it."""
+    from vocabtool.vocabulary import encode, printable
+
+    return printable(encode(name))
+
+
+def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
+    """An index, by the options of ``INDEX_MODEL``."""
+    from vocabtool.index.index import Index
+
+    return Index.open(folder, model["model"], **({"trust": True} if model["trust"] else {}))
+
+
+def _open(
+    build: Path, folder: str, model: str | None, options: dict[str, Any], shape: dict[str, Any]
+) -> Index | None:
+    """The index that is in a folder; ``None`` where one is to be created."""
+    from vocabtool.errors import InvalidFile, NotFound, OtherModel
+    from vocabtool.index.folder import is_index, remove_build
+    from vocabtool.index.index import Index
+
+    in_place = build == Path(folder)
+    if is_index(build):
+        try:
+            index = Index.open(build, model, **options)
+            if in_place:
+                _refuse_another_shape(index, shape)
+            elif model is not None:
+                index.encoder  # noqa: B018 - opened now, for what was built may be of another
+            return index
+        except (InvalidFile, NotFound, OtherModel):
+            if in_place:
+                raise
+    if not in_place:
+        remove_build(build)
+    return None
+
+
+def _create(
+    build: Path,
+    folder: str,
+    files: tuple[str, ...],
+    model: str | None,
+    options: dict[str, Any],
+    shape: dict[str, Any],
+    read: dict[str, Any],
+    quiet: bool,
+) -> Index:
+    """A new index, perhaps built beside the one of that folder."""
+    from vocabtool.documents import ReadOptions
+    from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside, sample
+    from vocabtool.index.index import Index
+    from vocabtool.index.loading import weights_in
+    from vocabtool.index.sources import shards_in
+
+    dim, texts = None, None
+    if model is None:
+        dim = _dim_of_shards(files)
+        if not quiet:
+            tell(
+                "no --model, so queries will be searched by their words only: start over with "
+                "--model and --force to search by vectors, too"
+            )
+    elif (shards := shards_in(list(files))) is not None:
+        options.setdefault("fitted", weights_in(shards))
+    elif can_be_read_again(found := files_outside(list(files), Path(folder))):
+        first = _first(found or [], read)
+        facts_of(found or (), "stat")  # the others are there, too
+        options_of_files = ReadOptions(field=read["field"], format=read["format"])
+        texts = sample(found or [], options_of_files)
+        if not quiet:
+            _tell_ids(first, read)
+    options = {name: value for name, value in options.items() if value is not None}
+    index = Index.create(build, model, dim=dim, sample=texts, **shape, **options)
+    if index.encoder is not None and not quiet:
+        for note in index.encoder.notes:
+            tell(note)
+    return index
+
+
+def _dim_of_shards(files: tuple[str, ...]) -> int:
+    from vocabtool.embedding.shards import Shards
+    from vocabtool.index.sources import shards_in
+
+    shards = shards_in(list(files))
+    if shards is None:
+        raise click.UsageError(
+            "--model is missing: it may be left out only where FILE is one folder that embed wrote"
+        )
+    return Shards.open(shards).dim
+
+
+def _first(files: Sequence[str], read: dict[str, Any]) -> Document | None:
+    """The first document, by which files that cannot be read are known before anything is made."""
+    from vocabtool.documents.reading import ReadLog, ReadOptions, documents
+
+    options = ReadOptions(**{**read, "keep": (), "on_duplicate": "error"})
+    return next(iter(documents(list(files), options, log=ReadLog())), None)
+
+
+def _tell_ids(first: Document | None, read: dict[str, Any]) -> None:
+    """Rows that bring ids are called by their places only where that is meant."""
+    if read["id_field"] is not None or first is None:
+        return
+    for name in ("id", "_id"):
+        if name in first.fields:
+            tell(f"documents are called FILE:LINE; they have a field {name!r}: --id-field {name}")
+
+
+def _refuse_another_shape(index: Index, shape: dict[str, Any]) -> None:
+    """An index stays what it was created as: an option that says otherwise is not passed over."""
+    context = click.get_current_context()
+    for name, wanted in shape.items():
+        held = getattr(index.configuration, name)
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT and wanted != held:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} {wanted}: {index.path} was made with {held}: "
+                "leave it out, name a new folder, or start over with --force"
+            )
+
+
+def _calibrate(
+    index: Index, before: int, wanted: bool | None, report: LoadReport, quiet: bool
+) -> float:
+    """Find out how much keywords weigh, where that is due or wanted; the seconds that it took.
+
+    ``before``: documents that the index held. It needs a model to ask, and text that tells.
+    """
+    if wanted is None:
+        wanted = report.added > 0 and _is_due(index, before)
+    if not wanted or index.configuration.encoder is None:
+        return 0.0
+    held = index.calibration
+    if held is not None and held.judged:
+        return 0.0  # tuned on judgements, which an estimate is not to replace
+    from vocabtool.evaluation.calibrate import calibrate
+
+    began = time.monotonic()
+    found = calibrate(index)
+    if found is not None:
+        index.store_calibration(found.calibration)
+        if not quiet:
+            tell(f"calibrated: the keyword leg weighs a = {found.a:.2f}, an estimate")
+    return time.monotonic() - began
+
+
+def _is_due(index: Index, before: int) -> bool:
+    """Whether the index is new, or holds twice as many documents as when it was calibrated.
+
+    One that was not calibrated when there was enough to tell was made with --no-calibrate.
+    """
+    held = index.calibration
+    known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
+    return len(index) >= max(CALIBRATED_FROM, 2 * known)
+
+
+def _show(
+    index: Index,
+    report: LoadReport,
+    seconds: float,
+    calibrating: float,
+    report_format: Literal["text", "json"],
+) -> None:
+    from vocabtool.reports.index_report import Took, as_json, lines
+
+    took = Took(seconds, calibrating)
+    data = as_json(index, report, took) if report_format == "json" else None
+    print_report(data, lines(index, report, took))
+    tell_notes(report.notes)
+    tell_left_out((*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]))

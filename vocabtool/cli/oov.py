@@ -1,0 +1,211 @@
+"""The command that counts unknown words: ``oov``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import click
+
+from vocabtool.cli.options import FIELD, HTML, OUTPUT, gather, input_format, on_error
+from vocabtool.cli.output import (
+    check_ending,
+    check_files,
+    open_output,
+    refuse_nothing,
+    tell_skipped,
+    watch,
+    width,
+)
+from vocabtool.cli.words import MODEL_HELP, WORDS_OPTIONS, open_words
+from vocabtool.system.telling import tell
+
+if TYPE_CHECKING:
+    from vocabtool.documents.reading import Batch
+    from vocabtool.oov.report import OovReport
+    from vocabtool.tokenization.words import Words
+
+COUNT_BYTES: Final = 2 << 20  # of text counted together: larger batches hold fewer distinct words
+
+Mask = Literal["known", "unknown"]
+ReportFormat = Literal["table", "json", "csv", "parquet"]
+
+
+def _share(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """``2%`` or ``0.02`` as a number from 0 to 1."""
+    if text is None:
+        return None
+    try:  # in decimals: 0.7 / 100 of floats is less than 7 / 1000, the rate it is compared with
+        share = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
+    except ArithmeticError:
+        share = -1.0
+    if not 0 <= share <= 1 or (share == 1 and not text.endswith("%")):
+        raise click.BadParameter(f"wanted a share such as 2% or 0.02, got {text!r}")
+    return share
+
+
+@click.command("oov", epilog=MODEL_HELP)
+@click.argument("model")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@WORDS_OPTIONS
+@gather("read", FIELD, input_format(), on_error("a row that is no document."))
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(get_args(ReportFormat)),
+    help="The report for people (table), all of it (json), or its unknown words in rows (csv, "
+    "parquet). [default: by the ending of -o, else table]",
+)
+@OUTPUT
+@HTML
+@click.option(
+    "--mask",
+    type=click.Choice(get_args(Mask)),
+    help="Print each document instead: with its known words left out (known), or with [UNK] in "
+    "place of those that the model does not know (unknown).",
+)
+@click.option(
+    "--fail-over",
+    metavar="SHARE",
+    callback=_share,
+    help="Exit with 1 where a greater share of the tokens is unknown: 2%, or 0.02.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    metavar="MB",
+    help="Memory for distinct words; past it the counts of rare words are estimated.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    help="How many batches are looked at together; with --exact-words one.",
+)
+def oov_command(
+    model: str,
+    files: tuple[str, ...],
+    options: dict[str, Any],
+    read: dict[str, Any],
+    output: ReportFormat | None,
+    file: str,
+    html: str | None,
+    mask: Mask | None,
+    fail_over: float | None,
+    budget: int,
+    threads: int,
+) -> int:
+    """Report which words of FILE... MODEL does not know.
+
+    A FILE holds one document a line, or is .jsonl, .csv, .tsv or .parquet, perhaps .gz or .zst;
+    a glob in quotes is a FILE too, and - is standard input.
+    """
+    from vocabtool.documents.reading import BATCH_BYTES, ReadLog, ReadOptions, batches, left_out
+    from vocabtool.oov.counter import OovCounter
+    from vocabtool.reports import words_report
+    from vocabtool.system.allocation import share_one_heap
+
+    if mask is None and output is None:
+        check_ending(file)
+    if mask is not None and (output or html or fail_over is not None):
+        raise click.UsageError("--mask prints lines: not with --format, --html or --fail-over")
+    check_files(file, html, output)
+    words = open_words(model, options)
+    if mask is not None or not _tells_the_rule(output, file):
+        tell(words_report.rule_line(words))
+    log, notes = ReadLog(), left_out([*files])
+    size = BATCH_BYTES if mask is not None else COUNT_BYTES
+    documents = watch(batches(files, ReadOptions(**read), log=log, size=size))
+    if mask is not None:
+        _print_masked(words, documents, mask, file, files)
+        tell_skipped(log.skipped)
+        for note in notes:
+            tell(note)
+        return 0
+    share_one_heap()
+    counter = OovCounter(words, budget=budget << 20)
+    counter.count((batch.texts for batch in documents), threads=1 if options["exact"] else threads)
+    report = counter.report(model=model, sources=files)
+    refuse_nothing(report.documents, files)
+    report = replace(report, notes=report.notes + notes)
+    _write(report, file, output, html)
+    if fail_over is not None or not _tells_the_rule(output, file):
+        _tell_share(report)
+    for note in report.notes:
+        tell(note)
+    tell_skipped(log.skipped)
+    return _exit_code(report, fail_over)
+
+
+def _tells_the_rule(output: ReportFormat | None, file: str) -> bool:
+    """Whether the report says how texts became words: as JSON, and as a table on a terminal."""
+    from vocabtool.reports.oov import ENDINGS
+
+    kind = output or ENDINGS.get(Path(file).suffix.lower(), "table")
+    return kind == "json" or (kind == "table" and (file != "-" or width() is not None))
+
+
+def _write(report: OovReport, file: str, output: ReportFormat | None, html: str | None) -> None:
+    from vocabtool.reports.oov import save_report, write
+
+    if html is not None:
+        save_report(report, html, "html")
+    if file != "-":
+        save_report(report, file, output)
+        return
+    with open_output(file) as out:
+        write(report, out, output or "table", width=width())
+
+
+def _tell_share(report: OovReport) -> None:
+    from vocabtool.reports.oov.plain_words import percent
+
+    unknown, tokens = report.tokens_unknown, report.tokens
+    be = "is" if unknown == 1 else "are"
+    tell(f"{unknown:,} of {tokens:,} tokens {be} unknown ({percent(report.token_rate)})")
+
+
+def _exit_code(report: OovReport, fail_over: float | None) -> int:
+    """1 where more is unknown than the caller allows, or nothing can be said."""
+    from vocabtool.reports.oov.plain_words import percent
+
+    if not report.tokens:
+        tell("no words were counted: nothing can be said of these documents")
+        return 0 if fail_over is None else 1
+    if fail_over is not None and report.token_rate > fail_over:
+        tell(f"that is more than {percent(fail_over)}")
+        return 1
+    return 0
+
+
+def _print_masked(
+    words: Words, batches: Iterator[Batch], mode: Mask, file: str, sources: tuple[str, ...]
+) -> None:
+    from vocabtool.tokenization import mask as masks
+    from vocabtool.tokenization.text_arrays import as_bytes
+    from vocabtool.vocabulary import decode, encode, printable
+
+    totals = masks.Totals()
+    lines = (decode(text) for batch in batches for text in as_bytes(batch.texts))
+    with open_output(file) as out:
+        shown = file == "-" and width() is not None  # a terminal obeys what it is shown
+        for masked in masks.mask(lines, words.look_up, mode, totals):
+            line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
+            out.write((printable(line).encode() if shown else line) + b"\n")
+        refuse_nothing(totals.lines, sources)
+    if totals.exact < totals.lines:
+        aligned, strange = totals.lines - totals.exact, totals.unaligned
+        was = "was" if aligned == 1 else "were"
+        are = "word, not found in its line, is"
+        if strange != 1:
+            are = "words, not found in their line, are"
+        tell(
+            f"{aligned:,} of {totals.lines:,} lines {was} aligned word by word from the left; "
+            f"{strange:,} unknown {are} printed as the model makes them"
+        )

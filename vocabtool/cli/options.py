@@ -1,0 +1,198 @@
+"""Options and arguments that several commands share, each written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, get_args
+
+import click
+
+from vocabtool.documents.options import Format, OnDuplicate, OnError
+from vocabtool.encoders.choices import KINDS, WEIGHTINGS
+
+Decorator = Callable[[Any], Any]
+
+RULES: Final = "whitespace, lower, keras, ptb, tokenizer:FILE, regex:PATTERN"
+REPORTS: Final = ("text", "json")
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several options as one decorator, in their order."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def gather(argument: str, *options: Decorator) -> Decorator:
+    """Options that the command gets as one argument: a dictionary of their values by name."""
+
+    def probe() -> None: ...
+
+    names = [option.name for option in together(*options)(probe).__click_params__]
+
+    def decorate(command: Any) -> Any:
+        @wraps(command)
+        def run(**given: Any) -> Any:
+            return command(**{argument: {name: given.pop(name) for name in names}}, **given)
+
+        return together(*options)(run)
+
+    return decorate
+
+
+def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
+    """Refuse a rule that there is not."""
+    if spec is not None:
+        from vocabtool.errors import VocabtoolError
+        from vocabtool.tokenization.named_rules import parse_rule
+        from vocabtool.tokenization.options import tokenizer_file
+
+        try:
+            if tokenizer_file(spec) is None:
+                parse_rule(spec)
+        except VocabtoolError as error:
+            raise click.BadParameter(str(error)) from error
+    return spec
+
+
+def split_model(model: str, name: str | None) -> tuple[str, str | None]:
+    """The path of MODEL, and which vocabulary is meant: by ``#NAME`` or by ``--name``."""
+    from vocabtool.formats.extraction import split_name
+
+    path, own = split_name(model)
+    if own is not None and name is not None:
+        raise click.UsageError("--name is the name of a vocabulary, and so is what follows #")
+    return path, name if own is None else own
+
+
+# Output.
+
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False),
+    default="-",
+    help="FILE to write; it appears when it is complete. [default: standard output]",
+)
+HTML = click.option("--html", type=click.Path(dir_okay=False), help="Also write a page with plots.")
+QUIET = click.option("--quiet", is_flag=True, help="No progress and no report.")
+
+
+def format_option(help_text: str | None = None) -> Decorator:
+    """``--format`` of a report that is text or JSON."""
+    return click.option(
+        "--format",
+        "report_format",
+        type=click.Choice(REPORTS),
+        default="text",
+        show_default=True,
+        help=help_text,
+    )
+
+
+# Models.
+
+NAME = click.option("--name", help="The vocabulary, as inspect prints its name.")
+TRUST = click.option(
+    "--trust",
+    is_flag=True,
+    help="Run a model even though it reads files, uses the network or runs Python.",
+)
+ENCODER = gather(
+    "encoder",
+    click.option(
+        "--encoder", "kind", type=click.Choice(KINDS), help="[default: MODEL's content tells]"
+    ),
+    click.option("--signature", help="Of a TensorFlow model: which function takes the texts."),
+    click.option("--output", "output", help="Of a TensorFlow model: which output is meant."),
+    NAME,
+    click.option(
+        "--fingerprint",
+        help="Of a Python callable: a text that changes when its vectors do. [default: its source]",
+    ),
+    click.option(
+        "--rule", callback=check_rule, help="How texts become words. [default: as the model does]"
+    ),
+    TRUST,
+    click.option(
+        "--weights",
+        type=click.Choice(WEIGHTINGS),
+        help="Of word vectors: how words weigh; fitted on the corpus. [default: idf]",
+    ),
+    click.option(
+        "--remove-component",
+        is_flag=True,
+        default=None,
+        help="Of word vectors: take out what all texts have in common.",
+    ),
+    click.option(
+        "--fitted",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Of word vectors: weights fitted before, the _weights.json of a DIR.",
+    ),
+)
+
+# Documents.
+
+FIELD = click.option(
+    "--field", help="Which field or column holds the text. [default: text, or the only]"
+)
+
+
+def input_format(of: str = "") -> Decorator:
+    """``--input-format``; ``of``: a sentence in front of its help."""
+    return click.option(
+        "--input-format",
+        "format",
+        type=click.Choice(get_args(Format)),
+        help=f"{of}[default: each file's ending tells; else lines of text]",
+    )
+
+
+def on_error(what: str) -> Decorator:
+    """``--on-error``; ``what``: of which it says what becomes."""
+    return click.option(
+        "--on-error",
+        type=click.Choice(get_args(OnError)),
+        default="raise",
+        show_default=True,
+        help=f"What becomes of {what}",
+    )
+
+
+DOCUMENTS = gather(
+    "read",
+    FIELD,
+    input_format(),
+    click.option("--id-field", help="Which field is the id. [default: FILE:LINE]"),
+    click.option(
+        "--keep", multiple=True, metavar="FIELD", help="Store this field too; may be repeated."
+    ),
+    on_error(
+        "a row that is no document, and in an index of a value that is not of its field's kind: "
+        "an error, or left out and counted."
+    ),
+    click.option(
+        "--on-duplicate",
+        type=click.Choice(get_args(OnDuplicate)),
+        default="error",
+        show_default=True,
+        help="What becomes of documents with the same id.",
+    ),
+)
+
+# Indexes.
+
+DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
+INDEX_MODEL = gather(
+    "model",
+    click.option("--model", help="What made the vectors. [default: as the index was made with]"),
+    TRUST,
+)

@@ -1,0 +1,171 @@
+"""What commands write: messages and progress on standard error, reports on standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import click
+
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.system.telling import tell
+
+if TYPE_CHECKING:
+    from vocabtool.documents.reading import Batch, Skip, Skipped
+
+REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
+SHOWN: Final = 3  # rows that were left out
+
+
+def check_files(file: str, html: str | None, output: str | None) -> None:
+    """Refuse what cannot be written before hours of reading, not after."""
+    if not file:
+        raise click.UsageError("-o wants the name of a file")
+    if html in ("", "-"):
+        raise click.UsageError("--html wants the name of a file")
+    if file == "-" and output == "parquet" and sys.stdout.isatty():
+        raise click.UsageError("parquet is not for a terminal; give a file with -o FILE")
+    for path in (file, html):
+        folder = Path(os.path.realpath(path)).parent if path and path != "-" else None
+        if folder is not None and not folder.is_dir():
+            raise NotFound(f"{folder}: no such folder to write in")
+
+
+def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
+    """Refuse a file whose ending promises what is not written; none, and ``.txt``, is text."""
+    others = [ending for ending in endings if ending != ".txt"]
+    if Path(file).suffix.lower() not in (*others, "", ".txt"):
+        wanted = ", ".join(others)
+        raise click.UsageError(f"-o wants a file that ends in {wanted} or .txt, or --format")
+
+
+def width() -> int | None:
+    """Columns of the terminal that standard output is; ``None`` where it is none."""
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
+@contextmanager
+def standard_output() -> Iterator[BinaryIO]:
+    """Standard output; a reader that stops early, as ``head`` does, is no failure."""
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
+
+
+@contextmanager
+def open_output(file: str) -> Iterator[BinaryIO]:
+    """A file that appears when it is whole, or standard output for ``-``."""
+    if file == "-":
+        with standard_output() as out:
+            yield out
+        return
+    from vocabtool.system.whole_file import whole_file
+
+    with whole_file(file) as opened:
+        yield opened
+
+
+def print_report(data: Mapping[str, Any] | None, lines: Iterable[str]) -> None:
+    """A report on standard output: as JSON where ``data`` is given, else line by line."""
+    with standard_output() as out:
+        if data is not None:
+            out.write(json.dumps(data, indent=1).encode() + b"\n")
+        else:
+            out.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn ``ValueError`` of the library into wrong usage."""
+    try:
+        yield
+    except ValueError as error:
+        if isinstance(error, VocabtoolError):
+            raise
+        raise click.UsageError(str(error)) from error
+
+
+@contextmanager
+def progress_bar(quiet: bool, *, bar: bool = True) -> Iterator[Callable[..., None] | None]:
+    """Called with ``description``, ``total`` and ``completed``; ``None`` where nobody watches."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (*([BarColumn()] * bar), TextColumn("{task.description}"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(SpinnerColumn(), *columns, console=console, transient=True) as progress:
+        yield partial(progress.update, progress.add_task("reading", total=None))
+
+
+@contextmanager
+def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
+    """Called with the step and the share of it that is done; ``None`` where nobody watches."""
+    with progress_bar(quiet) as update:
+        if update is None:
+            yield None
+            return
+
+        def show(step: str, share: float) -> None:
+            update(description=step, total=1 if share else None, completed=share)
+
+        yield show
+
+
+def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches, with progress on standard error when a person is watching."""
+    with progress_bar(False, bar=False) as update:
+        count = size = 0
+        for batch in batches:
+            yield batch
+            if update is not None:
+                count += len(batch)
+                size += batch.texts.nbytes
+                update(description=f"{count:,} documents, {size / 1e6:,.0f} MB")
+
+
+def refuse_nothing(documents: int, names: Iterable[str], what: str = "document") -> None:
+    """Nothing can be said of nothing: bad input for every command that reads documents or queries.
+
+    Raises :class:`NotFound`.
+    """
+    if not documents:
+        raise NotFound(f"{', '.join(names)}: no {what} in it")
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """Notes may hold names of strangers: they are made printable."""
+    from vocabtool.vocabulary import encode, printable
+
+    for note in notes:
+        tell(printable(encode(note)))
+
+
+def tell_skipped(skipped: Skipped) -> None:
+    """How many rows of documents were left out, and the first of them."""
+    if skipped.count:
+        tell(f"{skipped.count:,} {'row' if skipped.count == 1 else 'rows'} left out")
+        for skip in skipped.first[:SHOWN]:
+            tell(f"  {skip.place}: {skip.reason}")
+        if skipped.count > SHOWN:
+            tell("  ...")
+
+
+def tell_left_out(skips: Iterable[Skip]) -> None:
+    """The first rows, or values, that were left out."""
+    for skip in skips:
+        tell(f"left out: {skip.place}: {skip.reason}")

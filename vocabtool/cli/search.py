@@ -1,0 +1,174 @@
+"""The command that searches an index: ``search``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import click
+
+from vocabtool.cli.index import open_index
+from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
+from vocabtool.cli.output import refuse_nothing, standard_output, usage_errors
+from vocabtool.search.settings import FUSIONS, NO_RESULTS, PHRASES
+from vocabtool.system.telling import tell
+
+if TYPE_CHECKING:
+    from vocabtool.index.index import Index
+    from vocabtool.search.hits import Hits
+
+PURE: Final = ("dense", "keyword")  # fusions that ask one leg only
+STDIN: Final = "-"
+BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
+
+WHERE: Final = (
+    "As: year >= 2020 and lang = 'en'. tags contains 'x' means: of a list an element that equals "
+    "it, of a text a part of it."
+)
+SETTINGS = gather(
+    "settings",
+    click.option(
+        "--fusion",
+        type=click.Choice(FUSIONS),
+        default="coverage",
+        show_default=True,
+        help="How the two legs become one ranking.",
+    ),
+    click.option(
+        "-a",
+        "--weight",
+        "a",
+        type=click.FloatRange(0, 1),
+        help="Weight of the keyword leg. [default: as calibrated, else 0.5]",
+    ),
+    click.option(
+        "--boost",
+        metavar="X",
+        type=click.FloatRange(0),
+        default=0.5,
+        show_default=True,
+        help="An unknown word counts 1 + X times among the keywords.",
+    ),
+    click.option(
+        "--code-boost",
+        metavar="X",
+        type=click.FloatRange(0),
+        default=2.0,
+        show_default=True,
+        help="An identifier as a whole counts 1 + X times at least.",
+    ),
+    click.option("--k-rrf", type=click.IntRange(1), default=60, show_default=True),
+    click.option(
+        "--depth",
+        type=click.IntRange(1, 1_000_000),
+        default=None,
+        help="Documents that each leg gives. [default: 100, or all of 2,000 rows at most]",
+    ),
+    click.option(
+        "--guarantee/--no-guarantee",
+        default=True,
+        show_default=True,
+        help="Documents that hold an identifier of the query whole come first.",
+    ),
+    click.option(
+        "--identifier",
+        metavar="REGEX",
+        help="Which words are identifiers. [default: os.path, a_b, a::b, camelCase, CVE-2024-1234]",
+    ),
+    click.option(
+        "--phrases",
+        type=click.Choice(PHRASES),
+        default="required",
+        show_default=True,
+        help="Whether a document must hold what the query has in quotes.",
+    ),
+    click.option(
+        "--empty",
+        type=click.Choice(NO_RESULTS),
+        default="nothing",
+        show_default=True,
+        help="What to show where no word of the query is known or found.",
+    ),
+)
+
+
+@click.command("search", context_settings={"allow_extra_args": True})
+@DIR
+@click.argument("query", metavar="QUERY")
+@INDEX_MODEL
+@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Hits to show.")
+@click.option("--where", metavar="CONDITION", help=WHERE)
+@click.option("--explain", is_flag=True, help="Tell why: of words, and of each hit.")
+@SETTINGS
+@format_option("With json, an object a query.")
+def search_command(
+    folder: str,
+    query: str,
+    model: dict[str, Any],
+    k: int,
+    where: str | None,
+    explain: bool,
+    settings: dict[str, Any],
+    report_format: Literal["text", "json"],
+) -> None:
+    """Find the documents of the index in DIR that answer QUERY best.
+
+    Words that the model does not know weigh more among the keywords. QUERY - takes a query a line
+    from standard input.
+    """
+    more = click.get_current_context().args
+    if more:
+        whole = " ".join((query, *more))
+        raise click.UsageError(f"QUERY is one argument: put it in quotes, as {whole!r}")
+    with usage_errors():
+        index = open_index(folder, model)
+        if index.configuration.encoder is None and settings["fusion"] not in PURE:
+            tell(f"{folder}: made without a model, so queries are searched by their words only")
+        asked = {"k": k, "where": where, "explain": explain, **settings}
+        for hits in _answers(index, query, asked):
+            _show(hits, report_format, one_of_many=query == STDIN)
+
+
+def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
+    if query != STDIN:
+        _refuse_open_quote(query)
+        yield index.search(query, **asked)
+        return
+    # Whatever the locale, and a line that is not UTF-8 leaves the others be.
+    lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
+    from vocabtool.keywords.cutter import open_quote
+    from vocabtool.system.parallel import in_batches
+
+    count = 0
+    for batch in in_batches(lines, BATCH_QUERIES):
+        bad = (at for at, line in enumerate(batch) if open_quote(line) is not None)
+        end = next(bad, len(batch))  # what stands before it is answered
+        yield from index.search_many(batch[:end], **asked)
+        for line in batch[end:]:
+            _refuse_open_quote(line, f"line {count + end + 1:,}: ")
+        count += len(batch)
+    refuse_nothing(count, (STDIN,), "query")
+
+
+def _refuse_open_quote(query: str, place: str = "") -> None:
+    """Raise :class:`InvalidCondition`: what was meant to be a phrase is not known."""
+    from vocabtool.errors import InvalidCondition
+    from vocabtool.keywords.cutter import open_quote
+
+    position = open_quote(query)
+    if position is not None:
+        what = f"{place}the quote at character {position + 1} is never closed"
+        raise InvalidCondition(f"{what}: close it, or leave it out", query, position)
+
+
+def _show(hits: Hits, report_format: Literal["text", "json"], *, one_of_many: bool) -> None:
+    from vocabtool.reports.search_report import lines
+
+    with standard_output() as out:
+        if report_format == "json":
+            out.write(json.dumps(hits.to_dict()).encode() + b"\n")
+            return
+        text = "".join(f"{line}\n" for line in lines(hits, one_of_many=one_of_many))
+        out.write(text.encode("utf-8", "replace"))
