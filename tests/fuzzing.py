@@ -8,6 +8,7 @@ how that went as JSON; only vocabtool's own errors may come out.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import random
 import re
@@ -16,11 +17,12 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import vocabtool
-from vocabtool.reports.inspection import to_json, to_text
+from vocabtool.cli.main import cli
 
 ADDRESS_SPACE = 4 << 30  # far above what is measured; only keeps a runaway from the machine
 
@@ -37,14 +39,22 @@ def damages(data: bytes, every: int, flips: int, seed: str) -> Iterator[bytes]:
         yield bytes(changed)
 
 
+def show(model: Path, formats: Sequence[str] = ("json",)) -> None:
+    """Show all of a model as the command line does; raises what it raises."""
+    for format_ in formats:
+        out = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace")
+        with redirect_stdout(out), redirect_stderr(out):
+            command = ["inspect", "--all", "--format", format_, str(model)]
+            cli.main(command, standalone_mode=False)
+
+
 def read(model: Path) -> bool:
     """Whether the model could be read; anything but our own error is let through."""
     try:
         found = vocabtool.inspect(model, small=True)
-        to_json(found, passed_over=True)
-        to_text(found, passed_over=True)
         for vocabulary in found.vocabularies:
             vocabulary.id_array()
+        show(model)
     except vocabtool.VocabtoolError:
         return False
     return True

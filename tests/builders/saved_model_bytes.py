@@ -97,3 +97,10 @@ def table_nodes(words: Sequence[bytes], name: bytes = b"words") -> tuple[bytes, 
         const(b"default", scalar_tensor(-1)),
         node(b"find", b"LookupTableFindV2", b"hash_table", b"x", b"default"),
     )
+
+
+def tokenizer(op: bytes, buffer: bytes) -> bytes:
+    """A SavedModel with one op of TensorFlow Text, and the buffer that it takes as its model."""
+    tensor = number(1, UINT8) + field(2, shape(len(buffer))) + field(4, buffer)
+    model = node(b"model", b"Const", dtype=number(6, UINT8), value=field(8, tensor))
+    return saved_model(graph(model, node(b"cutter/op", op, b"texts", b"model")))

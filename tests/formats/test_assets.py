@@ -8,9 +8,7 @@ import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
-from vocabtool import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat
-from vocabtool.formats.saved_model import assets
-from vocabtool.formats.saved_model.assets import AssetFolder, read_unlinked
+from vocabtool import InvalidFile, NotFound, UnknownFormat
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n"
 LINES = b"".join(b"word%d\n" % number for number in range(12))
@@ -137,16 +135,19 @@ def test_a_folder_that_may_not_be_listed(folder: Path, monkeypatch: pytest.Monke
     assert only_warning(folder) == "assets: Permission denied"
 
 
-def test_a_file_larger_than_the_cap(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("content", [LINES, PIECE * 3])
+@pytest.mark.parametrize("table", [False, True])
+def test_a_file_larger_than_the_cap(
+    content: bytes, table: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is too large is refused before it is read, whatever it looks like."""
-    monkeypatch.setattr(assets, "MAX_FILE", 20)
     monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("it was read"))
-    for content in (LINES, PIECE * 3):
-        (folder / "assets" / "a").write_bytes(content)
-        with pytest.raises(UnsupportedFormat, match=r"assets/a: larger than 20 bytes"):
-            read_unlinked(folder / "assets" / "a")
-        with pytest.raises(UnsupportedFormat, match=r"assets/a: larger than 20 bytes"):
-            AssetFolder(folder).read(b"a")
+    if table:
+        (folder / "saved_model.pb").write_bytes(b.saved_model(table_from(b"a")))
+    with (folder / "assets" / "a").open("wb") as file:
+        file.write(content * 10_000)
+        file.truncate((1 << 30) + 1)  # a hole, which takes no disk
+    assert "assets/a: larger than 1,073,741,824 bytes" in only_warning(folder)
 
 
 def test_a_frozen_graph_reads_assets_beside_it(tmp_path: Path) -> None:

@@ -1,26 +1,27 @@
-"""Checkpoints written byte by byte by a small writer in this file; no TensorFlow."""
+"""Checkpoints written byte by byte by a small writer in this file, and read as part of a model."""
 
 from __future__ import annotations
 
 import itertools
 import random
+import re
 import struct
 import sys
+import tempfile
 import tracemalloc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from unittest import mock
+from typing import Any
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.formats.saved_model import checkpoint, leveldb_table
-from vocabtool.formats.saved_model.checkpoint import Checkpoint, TensorEntry
+import vocabtool
+from tests.builders import saved_model_bytes as b
 
 MAGIC = bytes.fromhex("57fb808b247547db")
 INT32, STRING, INT64 = 3, 7, 9
@@ -38,19 +39,11 @@ GOLDEN_INDEX = bytes.fromhex(
 GOLDEN_DATA = bytes.fromhex("03000000 ffffffff 030003 7820eb22 746865 ff0a00")
 
 
-def varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 127:
-        encoded.append(value & 127 | 128)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+varint = b.varint
 
 
 def field(number: int, value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value & (1 << 64) - 1)
-    return varint(number << 3 | 2) + varint(len(value)) + value
+    return b.number(number, value) if isinstance(value, int) else b.field(number, value)
 
 
 def masked(data: bytes, crc: int = 0) -> int:
@@ -141,172 +134,196 @@ def index_of(*pairs: bytes, header: bytes = HEADER) -> bytes:
     return table([header + b"".join(pairs) + ONE_RESTART])
 
 
-def write(folder: Path, index: bytes, *shards: bytes) -> Path:
-    prefix = folder / "variables"
-    Path(f"{prefix}.index").write_bytes(index)
+# A graph with a string variable and a table that grows, and so with words in its checkpoint.
+GRAPH = b.graph(
+    b.node(b"v", b"VarHandleOp", dtype=b.number(6, b.STRING)),
+    b.node(b"table", b"MutableHashTableV2"),
+)
+OPENING = "words in variables or growing tables are not read: "
+
+
+def inspected(folder: Path, index: bytes | None, *shards: bytes) -> vocabtool.Model:
+    """A model with such a checkpoint; without an index only what lies in ``folder`` already."""
+    (folder / "variables").mkdir(exist_ok=True)
+    (folder / "saved_model.pb").write_bytes(b.saved_model(GRAPH))
+    prefix = folder / "variables" / "variables"
+    if index is not None:
+        Path(f"{prefix}.index").write_bytes(index)
     for number, shard in enumerate(shards):
         Path(f"{prefix}.data-{number:05d}-of-{len(shards):05d}").write_bytes(shard)
-    return prefix
+    return vocabtool.inspect(folder)
 
 
-def write_strings(folder: Path, strings: Sequence[bytes], shape: Sequence[int]) -> Path:
+def words(folder: Path, index: bytes, *shards: bytes) -> dict[str, list[bytes]]:
+    """The strings of each variable."""
+    model = inspected(folder, index, *shards)
+    assert model.warnings == ()
+    return {vocabulary.name: list(vocabulary.stored) for vocabulary in model.vocabularies}
+
+
+def warning(folder: Path, index: bytes | None, *shards: bytes) -> str:
+    model = inspected(folder, index, *shards)
+    assert model.vocabularies == ()
+    (found,) = model.warnings
+    return found
+
+
+def of_strings(strings: Sequence[bytes], shape: Sequence[int]) -> tuple[bytes, bytes]:
+    """An index and a data file with the variable ``words``."""
     data, checksum = packed(strings)
-    return write(
-        folder, index_of(pair(b"words", entry(STRING, shape, 0, len(data), checksum))), data
+    return index_of(pair(b"words", entry(STRING, shape, 0, len(data), checksum))), data
+
+
+def of_table(keys: Sequence[bytes], dtype: int, values: bytes) -> tuple[bytes, bytes]:
+    """An index and a data file with the table ``table``."""
+    data, checksum = packed(keys)
+    shape = [len(keys)]
+    index = index_of(
+        pair(b"table-keys", entry(STRING, shape, 0, len(data), checksum)),
+        pair(b"table-values", entry(dtype, shape, len(data), len(values), masked(values))),
     )
+    return index, data + values
 
 
-def opened(folder: Path, index: bytes, *shards: bytes) -> Checkpoint:
-    return Checkpoint.open(write(folder, index, *shards))
+def scalar(offset: int = 0) -> bytes:
+    """A string without dimensions: it is passed over by its name, unread."""
+    return entry(STRING, [], offset, 0, 0)
+
+
+def names(model: vocabtool.Model) -> list[str]:
+    assert model.warnings == ()
+    return [item.name for item in model.passed_over]
 
 
 def test_golden(tmp_path: Path) -> None:
     """A checkpoint that TensorFlow wrote reads as what was put into it."""
-    found = opened(tmp_path, GOLDEN_INDEX, GOLDEN_DATA)
-    assert list(found.strings(b"words")) == [b"the", b"", b"\xff\n\0"]
-    assert found.integers(b"ids").tolist() == [3, -1]
-    assert found.integers(b"ids").dtype == np.int64
-    assert found.num_shards == 1
-    assert dict(found.entries) == {
-        b"ids": TensorEntry(INT32, (2,), 0, 0, 8, 0xA63AACC1, False),
-        b"words": TensorEntry(STRING, (3,), 0, 8, 13, 0x129A283E, False),
-    }
-
-
-def test_writer_agrees_with_golden() -> None:
-    """The writer of these tests makes the string tensor that TensorFlow made."""
-    data, checksum = packed([b"the", b"", b"\xff\n\0"])
-    assert (data, checksum) == (GOLDEN_DATA[8:], 0x129A283E)
+    assert words(tmp_path, GOLDEN_INDEX, GOLDEN_DATA) == {"words": [b"the", b"", b"\xff\n\0"]}
+    # The writer of these tests makes the string tensor that TensorFlow made.
+    assert packed([b"the", b"", b"\xff\n\0"]) == (GOLDEN_DATA[8:], 0x129A283E)
 
 
 @given(
-    strings=st.lists(
-        st.binary(max_size=9) | st.integers(120, 300).map(bytes) | st.just(bytes(16400))
-    ),
-    piece=st.integers(1, 40),
+    st.lists(st.binary(max_size=9) | st.integers(120, 300).map(bytes) | st.just(bytes(16400))),
 )
-@settings(max_examples=60, deadline=None)
-def test_strings_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, strings: list[bytes], piece: int
-) -> None:
-    """Any strings come back as they were written, however many lengths are decoded at a time."""
-    prefix = write_strings(tmp_path_factory.mktemp("strings"), strings, [len(strings)])
-    with mock.patch.object(checkpoint, "LENGTHS", piece):
-        assert list(Checkpoint.open(prefix).strings(b"words")) == strings
+def test_strings_round_trip(strings: list[bytes]) -> None:
+    """Any strings come back as they were written."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = words(Path(folder), *of_strings(strings, [len(strings)]))
+    assert found == {"words": strings}
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 16383, 16384, 2097152])
 def test_string_lengths(tmp_path: Path, length: int) -> None:
     """A string's length takes as many bytes as it needs."""
     strings = [b"a", b"b" * length, b"c"]
-    found = Checkpoint.open(write_strings(tmp_path, strings, [3]))
-    assert list(found.strings(b"words")) == strings
+    assert words(tmp_path, *of_strings(strings, [3])) == {"words": strings}
 
 
 @pytest.mark.parametrize(
     ("dtype", "code", "values"),
-    [
-        (INT32, "<i4", [-(2**31), 2**31 - 1]),
-        (INT64, "<i8", [-(2**63), 2**63 - 1]),
-        (INT32, "<i4", []),
-    ],
+    [(INT32, "<i4", [-(2**31), 2**31 - 1]), (INT64, "<i8", [-(2**63), 2**63 - 1])],
 )
 def test_integer_types(tmp_path: Path, dtype: int, code: str, values: list[int]) -> None:
     """Each integer type is widened to int64 with its extremes intact."""
-    data = np.array(values, code).tobytes()
-    index = index_of(pair(b"ids", entry(dtype, [len(values)], 0, len(data), masked(data))))
-    ids = opened(tmp_path, index, data).integers(b"ids")
-    assert ids.dtype == np.int64
-    assert ids.tolist() == values
+    index, data = of_table([b"a", b"b"], dtype, np.array(values, code).tobytes())
+    (table,) = inspected(tmp_path, index, data).vocabularies
+    assert table.id_array().tolist() == values
+
+
+def test_words_as_values(tmp_path: Path) -> None:
+    """In the checkpoint, too, the words of a table may be its values."""
+    words, checksum = packed([b"b", b"a"])
+    ids = np.array([8, 7], "<i8").tobytes()
+    index = index_of(
+        pair(b"table-keys", entry(INT64, [2], 0, len(ids), masked(ids))),
+        pair(b"table-values", entry(STRING, [2], len(ids), len(words), checksum)),
+    )
+    (table,) = inspected(tmp_path, index, ids + words).vocabularies
+    assert (table.tokens, table.first_id, table.name) == (["a", "b"], 7, "table")
 
 
 @pytest.mark.parametrize(
     ("shape", "elements"),
-    [((), 1), ((0,), 0), ((2, 3), 6), ((4, 0), 0), ((1 << 62, 1 << 62, 0), 0)],
+    [((0,), 0), ((1, 3), 3), ((3, 1), 3), ((4, 0), 0), ((1 << 62, 1 << 62, 0), 0)],
 )
 def test_shapes(tmp_path: Path, shape: tuple[int, ...], elements: int) -> None:
-    """A tensor of any rank is flattened row by row; a scalar is one element."""
+    """A list in several dimensions is read; one in rows, and a scalar, are passed over."""
     strings = [b"%d" % i for i in range(elements)]
-    found = Checkpoint.open(write_strings(tmp_path, strings, shape))
-    assert found.entries[b"words"].shape == shape
-    assert found.entries[b"words"].elements == elements
-    assert list(found.strings(b"words")) == strings
+    model = inspected(tmp_path, *of_strings(strings, shape))
+    if sum(size > 1 for size in shape) > 1:
+        assert [item.size for item in model.passed_over] == [elements]
+    else:
+        assert [list(found.stored) for found in model.vocabularies] == [strings]
 
 
 def test_several_blocks(tmp_path: Path) -> None:
     """Keys are gathered from every block, in file order, and may share prefixes inside one."""
-    nothing = entry(INT32, [0], 0, 0, masked(b""))
-    first = HEADER + pair(b"layer/a", nothing) + pair(b"b", nothing, shared=6) + ONE_RESTART
-    second = pair(b"layer/c", nothing) + pair(b"other", nothing) + ONE_RESTART
-    found = opened(tmp_path, table([first, second]))
-    assert list(found.entries) == [b"layer/a", b"layer/b", b"layer/c", b"other"]
+    first = HEADER + pair(b"layer/a", scalar()) + pair(b"b", scalar(), shared=6) + ONE_RESTART
+    second = pair(b"layer/c", scalar()) + pair(b"other", scalar()) + ONE_RESTART
+    found = names(inspected(tmp_path, table([first, second])))
+    assert found == ["layer/a", "layer/b", "layer/c", "other"]
 
 
 def test_shards(tmp_path: Path) -> None:
     """Each tensor is read from its own data file, named by number and by how many there are."""
     (one, one_crc), (two, two_crc) = packed([b"one"]), packed([b"two"])
     index = index_of(
-        pair(b"first", entry(STRING, [], 0, len(one), one_crc)),
-        pair(b"second", entry(STRING, [], 0, len(two), two_crc, shard=1)),
+        pair(b"first", entry(STRING, [1], 0, len(one), one_crc)),
+        pair(b"second", entry(STRING, [1], 0, len(two), two_crc, shard=1)),
         header=pair(b"", field(1, 2)),
     )
-    found = opened(tmp_path, index, one, two)
-    (tmp_path / "variables.data-00000-of-00001").write_bytes(b"of an older save")
-    assert list(found.strings(b"first")) == [b"one"]
-    assert list(found.strings(b"second")) == [b"two"]
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "variables" / "variables.data-00000-of-00001").write_bytes(b"of an older save")
+    assert words(tmp_path, index, one, two) == {"first": [b"one"], "second": [b"two"]}
 
 
 def test_unknown_fields_are_skipped(tmp_path: Path) -> None:
     """Fields that a later TensorFlow may add do not matter."""
     added = field(90, 7) + field(91, b"later") + b"\xe5\x05" + uint32(9)
-    value = entry(INT32, [1], 0, 4, masked(b"\5\0\0\0"))
-    index = index_of(pair(b"ids", added + value + added), header=pair(b"", field(1, 1) + added))
-    assert opened(tmp_path, index, b"\5\0\0\0").integers(b"ids").tolist() == [5]
+    data, checksum = packed([b"a"])
+    value = added + entry(STRING, [1], 0, len(data), checksum) + added
+    index = index_of(pair(b"words", value), header=pair(b"", field(1, 1) + added))
+    assert words(tmp_path, index, data) == {"words": [b"a"]}
 
 
 def test_only_the_slice_is_read(tmp_path: Path) -> None:
-    """A small tensor at the end of a data file of 3 GB costs less than 1 MB of memory."""
+    """A small tensor at the end of a data file of 3 GB costs less than 4 MB of memory."""
     data, checksum = packed([b"far", b"away"])
     offset = 3 << 30
     index = index_of(pair(b"words", entry(STRING, [2], offset, len(data), checksum)))
-    prefix = write(tmp_path, index, b"")
-    with Path(f"{prefix}.data-00000-of-00001").open("r+b") as file:
+    inspected(tmp_path, index, b"")
+    with (tmp_path / "variables" / "variables.data-00000-of-00001").open("r+b") as file:
         file.seek(offset)  # leaves a hole, which takes no disk
         file.write(data)
     tracemalloc.start()
-    strings = list(Checkpoint.open(prefix).strings(b"words"))
+    (found,) = inspected(tmp_path, None).vocabularies
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert strings == [b"far", b"away"]
-    assert peak < 1 << 20
+    assert list(found.stored) == [b"far", b"away"]
+    assert peak < 4 << 20
 
 
 def test_ten_million_lengths(tmp_path: Path) -> None:
-    """10 MB of one-byte lengths, the most strings that so many bytes can hold, take 60 MB."""
+    """10 MB of one-byte lengths, the most strings that so many bytes can hold, take 250 MB."""
     count = 10_000_000
     checksum = google_crc32c.value(bytes(4 * count))
     rest = uint32(masked(b"", checksum))
     index = index_of(pair(b"words", entry(STRING, [count], 0, count + 4, masked(rest, checksum))))
-    found = opened(tmp_path, index, bytes(count) + rest)
+    data = bytes(count) + rest
     tracemalloc.start()
-    strings = found.strings(b"words")
+    (found,) = inspected(tmp_path, index, data).vocabularies
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert (len(strings), strings[0], strings[-1]) == (count, b"", b"")
-    assert peak < 60_000_000
+    assert (len(found), found.stored[0], found.stored[-1]) == (count, b"", b"")
+    assert peak < 250_000_000
 
 
 def test_missing_index(tmp_path: Path) -> None:
-    """Without an index there is no checkpoint."""
-    with pytest.raises(NotFound, match=r"variables\.index: no such file; is the checkpoint"):
-        Checkpoint.open(tmp_path / "variables")
-
-
-def test_folder_instead_of_index(tmp_path: Path) -> None:
-    """A folder that is called like an index is not read."""
-    (tmp_path / "variables.index").mkdir()
-    with pytest.raises(NotFound, match=r"variables\.index: no such file"):
-        Checkpoint.open(tmp_path / "variables")
+    """Without an index there is no checkpoint; a folder that is called like one is none."""
+    wanted = r"variables\.index: no such file; is the checkpoint complete"
+    assert re.search(wanted, warning(tmp_path, None))
+    (tmp_path / "variables" / "variables.index").mkdir()
+    assert re.search(wanted, warning(tmp_path, None))
 
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n"
@@ -314,79 +331,59 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345
 
 def test_pointers_of_git_lfs(tmp_path: Path) -> None:
     """An index or a data file that was not fetched is said to be just that."""
-    with pytest.raises(InvalidFile, match=r"variables\.index: a pointer of Git LFS.*git lfs pull"):
-        opened(tmp_path, POINTER)
-    found = opened(tmp_path, GOLDEN_INDEX, POINTER)
-    with pytest.raises(InvalidFile, match=r"data-00000-of-00001: a pointer of Git LFS"):
-        found.strings(b"words")
+    wanted = r"variables\.index: a pointer of Git LFS.*git lfs pull"
+    assert re.search(wanted, warning(tmp_path, POINTER))
+    wanted = r"data-00000-of-00001: a pointer of Git LFS"
+    assert re.search(wanted, warning(tmp_path, GOLDEN_INDEX, POINTER))
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["", "variables.index", "variables.data-00000-of-00001"])
+def test_links_are_not_followed(tmp_path: Path, name: str) -> None:
     """Neither an index, nor a data file, nor the folder of both may be a symbolic link."""
-    real = tmp_path / "real"
-    real.mkdir()
-    write(real, GOLDEN_INDEX, GOLDEN_DATA)
-    (tmp_path / "folder").symlink_to(real)
-    with pytest.raises(InvalidFile, match="a symbolic link: it is not opened"):
-        Checkpoint.open(tmp_path / "folder" / "variables")
-    (tmp_path / "variables.index").symlink_to(real / "variables.index")
-    with pytest.raises(InvalidFile, match=r"variables\.index: a symbolic link: it is not opened"):
-        Checkpoint.open(tmp_path / "variables")
-    (tmp_path / "variables.index").unlink()
-    found = opened(tmp_path, GOLDEN_INDEX)
-    data = "variables.data-00000-of-00001"
-    (tmp_path / data).symlink_to(real / data)
-    with pytest.raises(InvalidFile, match=r"00001: a symbolic link: it is not opened"):
-        found.strings(b"words")
+    inspected(tmp_path, GOLDEN_INDEX, GOLDEN_DATA)
+    moved = tmp_path / "variables" / name
+    moved.rename(tmp_path / "moved")
+    moved.symlink_to(tmp_path / "moved")
+    assert "a symbolic link: it is not opened" in str(vocabtool.inspect(tmp_path).warnings)
 
 
 def test_what_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that may not be read is not found, with the system's reason."""
-    prefix = write(tmp_path, GOLDEN_INDEX)
+    opens = Path.open
 
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
+    def refuse(path: Path, *arguments: Any, **named: Any) -> Any:
+        if path.name == "variables.index":
+            raise PermissionError(13, "Permission denied")
+        return opens(path, *arguments, **named)
 
+    inspected(tmp_path, GOLDEN_INDEX)
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(NotFound, match=r"variables\.index: Permission denied"):
-        Checkpoint.open(prefix)
-    with pytest.raises(NotFound, match="File name too long"):
-        Checkpoint.open(tmp_path / ("a" * 300))
+    assert "variables.index: Permission denied" in warning(tmp_path, None)
 
 
 def test_missing_shard(tmp_path: Path) -> None:
     """A checkpoint opens without its data files; reading a tensor names the one that is missing."""
-    found = opened(tmp_path, GOLDEN_INDEX)
-    with pytest.raises(NotFound, match=r"variables\.data-00000-of-00001: no such file"):
-        found.strings(b"words")
+    found = warning(tmp_path, GOLDEN_INDEX)
+    assert re.search(r"^variable words: .*variables\.data-00000-of-00001: no such file", found)
 
 
-def test_missing_key(tmp_path: Path) -> None:
-    """A tensor that is not there is not found, and the message quotes its name safely."""
-    found = opened(tmp_path, GOLDEN_INDEX)
-    with pytest.raises(NotFound, match=r"variables\.index: no tensor 'w\\x1b' among its 2$"):
-        found.strings(b"w\x1b")
-
-
-def test_wrong_type(tmp_path: Path) -> None:
-    """Strings are not read as integers, nor the other way round, and weights as neither."""
-    found = opened(tmp_path, GOLDEN_INDEX, GOLDEN_DATA)
-    with pytest.raises(InvalidFile, match=r"'ids' has data type 3; wanted 7 \(string\)"):
-        found.strings(b"ids")
-    with pytest.raises(InvalidFile, match=r"'words' has data type 7; wanted 3 \(int32\), 9"):
-        found.integers(b"words")
+def test_a_table_of_weights(tmp_path: Path) -> None:
+    """Keys that are neither strings nor integers are not read, and said."""
+    index = index_of(
+        pair(b"table-keys", entry(1, [1], 0, 4, 0)), pair(b"table-values", entry(1, [1], 4, 4, 0))
+    )
+    wanted = "table table: its keys are neither strings nor integers: words not read"
+    assert warning(tmp_path, index, bytes(8)) == wanted
 
 
 def test_partitioned(tmp_path: Path) -> None:
     """A checkpoint with a partitioned tensor opens; only that tensor is refused."""
-    whole = entry(INT32, [1], 0, 4, masked(b"\5\0\0\0"))
-    parts = field(1, INT32) + field(2, field(2, field(1, 4))) + field(7, b"")
-    index = index_of(pair(b"ids", whole), pair(b"parts", parts))
-    found = opened(tmp_path, index, b"\5\0\0\0")
-    assert found.integers(b"ids").tolist() == [5]
-    assert found.entries[b"parts"].partitioned
-    with pytest.raises(UnsupportedFormat, match=r"variables\.index: tensor 'parts' is partitioned"):
-        found.integers(b"parts")
+    parts = field(1, STRING) + field(2, field(2, field(1, 4))) + field(7, b"")
+    data, checksum = packed([b"a"])
+    whole = pair(b"words", entry(STRING, [1], 0, len(data), checksum))
+    model = inspected(tmp_path, index_of(pair(b"parts", parts), whole), data)
+    assert [vocabulary.tokens for vocabulary in model.vocabularies] == [["a"]]
+    assert "variables.index: tensor 'parts' is partitioned" in model.warnings[0]
 
 
 @pytest.mark.parametrize(("compression", "name"), [(2, "zstd"), (9, "type 9")])
@@ -394,33 +391,27 @@ def test_other_compressions(tmp_path: Path, compression: int, name: str) -> None
     """An index compressed with other than Snappy is recognised and refused."""
     blocks = [sealed(HEADER + ONE_RESTART, compression)]
     index = table_of(blocks, sealed(listing_of(handles_of(blocks))))
-    message = rf"variables\.index: the checkpoint's index is compressed \({name}\), which is not"
-    with pytest.raises(UnsupportedFormat, match=message):
-        opened(tmp_path, index)
+    wanted = f"variables.index: the checkpoint's index is compressed ({name}), which is not"
+    assert wanted in warning(tmp_path, index)
 
 
 @pytest.mark.parametrize(
     ("header", "message"),
     [
         (field(1, 1) + field(2, 1), "the checkpoint was written on a big-endian machine"),
-        (
-            field(1, 1) + field(3, field(2, 2)),
-            "the checkpoint is for readers of version 2 or later",
-        ),
+        (field(1, 1) + field(3, field(2, 2)), "the checkpoint is for readers of version 2"),
     ],
     ids=message_only,
 )
 def test_unsupported_headers(tmp_path: Path, header: bytes, message: str) -> None:
     """Other byte orders and later versions are refused when the checkpoint is opened."""
-    with pytest.raises(UnsupportedFormat, match=rf"variables\.index: {message}"):
-        opened(tmp_path, index_of(header=pair(b"", header)))
+    assert f"variables.index: {message}" in warning(tmp_path, index_of(header=pair(b"", header)))
 
 
 def test_shard_number_outside(tmp_path: Path) -> None:
     """A data file number that the header rules out is not made into a file name."""
-    found = opened(tmp_path, index_of(pair(b"ids", entry(INT32, [1], 0, 4, 0, shard=1))))
-    with pytest.raises(InvalidFile, match="number 1 does not exist: there are 1"):
-        found.integers(b"ids")
+    index = index_of(pair(b"words", entry(STRING, [1], 0, 5, 0, shard=1)))
+    assert "data file number 1 does not exist: there are 1" in warning(tmp_path, index)
 
 
 EMPTY = entry(INT32, [0], 0, 0, masked(b""))
@@ -469,61 +460,56 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
 )
 def test_damaged_index(tmp_path: Path, index: bytes, message: str) -> None:
     """An index that breaks a rule of its format is refused, and the message names the file."""
-    with pytest.raises(InvalidFile, match=rf"variables\.index: .*{message}"):
-        opened(tmp_path, index)
+    found = warning(tmp_path, index)
+    assert re.search(rf"^{OPENING}.*variables\.index: .*{message}", found)
 
 
 def test_index_checksums(tmp_path: Path) -> None:
     """A flipped bit in a block is found by the block's checksum."""
-    damaged = bytearray(GOLDEN_INDEX)
-    damaged[20] ^= 1
-    with pytest.raises(InvalidFile, match=r"checksum of a block does not match.*at byte 0\)"):
-        opened(tmp_path, bytes(damaged))
+    found = warning(tmp_path, flipped(GOLDEN_INDEX, 160))
+    assert re.search(r"checksum of a block does not match.*at byte 0\)", found)
 
 
 def test_a_block_is_listed_once(tmp_path: Path) -> None:
     """Listing one block many times, to make a small file take long, is refused."""
     block = HEADER + ONE_RESTART
     index = table([block], [handle(0, len(block)), handle(0, len(block))])
-    with pytest.raises(InvalidFile, match="a block begins inside the one before"):
-        opened(tmp_path, index)
+    assert "a block begins inside the one before" in warning(tmp_path, index)
 
 
 def test_compressed_index(tmp_path: Path) -> None:
     """An index compressed with Snappy reads as the same index without compression."""
     first = HEADER + pair(b"ids", entry(INT32, [2], 0, 8, 0xA63AACC1)) + ONE_RESTART
     second = pair(b"words", entry(STRING, [3], 8, 13, 0x129A283E)) + ONE_RESTART
-    plain = opened(tmp_path, table([first, second]), GOLDEN_DATA)
-    found = opened(tmp_path, compressed_table([first, second]), GOLDEN_DATA)
-    assert dict(found.entries) == dict(plain.entries)
-    assert list(found.entries) == [b"ids", b"words"]
-    assert list(found.strings(b"words")) == [b"the", b"", b"\xff\n\0"]
+    plain = words(tmp_path, table([first, second]), GOLDEN_DATA)
+    assert words(tmp_path, compressed_table([first, second]), GOLDEN_DATA) == plain
+    assert plain == {"words": [b"the", b"", b"\xff\n\0"]}
 
 
 @given(
-    pairs=st.dictionaries(st.binary(max_size=9), st.binary(max_size=300)),
+    keys=st.sets(st.text("abc/", min_size=1, max_size=9)),
     cuts=st.lists(st.integers(0, 99)),
     pack=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
-def test_table_round_trip(pairs: dict[bytes, bytes], cuts: list[int], *, pack: bool) -> None:
-    """Any keys and values come back in order, however they are spread over blocks."""
-    listed = sorted(pairs.items())
+def test_any_keys_in_any_blocks(keys: set[str], cuts: list[int], *, pack: bool) -> None:
+    """Any keys come back in order, however they are spread over blocks."""
+    listed = sorted(keys)
     places = [0, *sorted(min(cut, len(listed)) for cut in cuts), len(listed)]
-    blocks = [
-        b"".join(pair(key, value) for key, value in listed[start:stop]) + ONE_RESTART
+    blocks = [HEADER + ONE_RESTART] + [
+        b"".join(pair(key.encode(), scalar()) for key in listed[start:stop]) + ONE_RESTART
         for start, stop in itertools.pairwise(places)
     ]
-    written = compressed_table(blocks) if pack else table(blocks)
-    assert list(leveldb_table.pairs(written)) == listed
+    with tempfile.TemporaryDirectory() as folder:
+        written = compressed_table(blocks) if pack else table(blocks)
+        assert names(inspected(Path(folder), written)) == listed
 
 
 def test_pyarrow_is_for_compressed_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a compressed index needs pyarrow."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert len(opened(tmp_path, GOLDEN_INDEX).entries) == 2
+    assert words(tmp_path, GOLDEN_INDEX, GOLDEN_DATA)
     with pytest.raises(ImportError, match="pyarrow"):
-        opened(tmp_path, compressed_table([HEADER + ONE_RESTART]))
+        inspected(tmp_path, compressed_table([HEADER + ONE_RESTART]))
 
 
 BLOCK = HEADER + pair(b"a", field(90, bytes(100))) + ONE_RESTART  # 120 bytes
@@ -558,8 +544,8 @@ def test_damaged_compression(tmp_path: Path, packed: bytes, message: str) -> Non
     """A compressed block must unpack to just the size that stands at its head."""
     assert (len(BLOCK), PACKED[0]) == (120, 120)
     blocks = [sealed(packed, 1)]
-    with pytest.raises(InvalidFile, match=rf"variables\.index: .*{message}.*\(at byte 0\)"):
-        opened(tmp_path, table_of(blocks, sealed(listing_of(handles_of(blocks)))))
+    found = warning(tmp_path, table_of(blocks, sealed(listing_of(handles_of(blocks)))))
+    assert re.search(rf"variables\.index: .*{message}.*\(at byte 0\)", found)
 
 
 def test_compression_bomb(tmp_path: Path) -> None:
@@ -567,65 +553,27 @@ def test_compression_bomb(tmp_path: Path) -> None:
     large = field(90, bytes((16 << 20) - 100))
     blocks = [HEADER + ONE_RESTART]
     blocks += [pair(b"%d" % number, large) + ONE_RESTART for number in range(9)]
-    prefix = write(tmp_path, compressed_table(blocks))
-    assert Path(f"{prefix}.index").stat().st_size < 8_000_000
+    index = compressed_table(blocks)
+    assert len(index) < 8_000_000
     tracemalloc.start()
-    with pytest.raises(InvalidFile, match="the blocks have more than 33,554,432 bytes"):
-        Checkpoint.open(prefix)
+    found = warning(tmp_path, index)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    assert "the blocks have more than 33,554,432 bytes" in found
     assert peak < 100_000_000
 
 
-@pytest.mark.parametrize(
-    ("cap", "value", "error", "message"),
-    [
-        ("MAX_TABLE", 147, UnsupportedFormat, "148 bytes; an index is read up to 147"),
-        ("MAX_TENSORS", 1, InvalidFile, "more than 1 tensors"),
-    ],
-)
-def test_caps_of_the_index(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    cap: str,
-    value: int,
-    error: type[VocabtoolError],
-    message: str,
-) -> None:
-    """The size of the index and the number of tensors are limited."""
-    monkeypatch.setattr(checkpoint, cap, value + 1)
-    assert len(opened(tmp_path, GOLDEN_INDEX).entries) == 2
-    monkeypatch.setattr(checkpoint, cap, value)
-    with pytest.raises(error, match=rf"variables\.index: {message}"):
-        opened(tmp_path, GOLDEN_INDEX)
-
-
-@pytest.mark.parametrize(
-    ("cap", "value", "message"),
-    [
-        ("MAX_KEYS", 8, "a block: the keys have more than 7 bytes"),
-        ("MAX_TABLE", 55, r"the blocks have more than 54 bytes \(at byte 0\)"),
-    ],
-)
-def test_caps_of_a_table(
-    monkeypatch: pytest.MonkeyPatch, cap: str, value: int, message: str
-) -> None:
-    """The bytes of all keys, and those of all blocks, are limited."""
-    monkeypatch.setattr(leveldb_table, cap, value)
-    assert len(list(leveldb_table.pairs(GOLDEN_INDEX))) == 3
-    monkeypatch.setattr(leveldb_table, cap, value - 1)
-    with pytest.raises(InvalidFile, match=message):
-        list(leveldb_table.pairs(GOLDEN_INDEX))
-
-
-def test_cap_of_a_tensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tensor larger than any vocabulary is not read."""
-    found = opened(tmp_path, GOLDEN_INDEX, GOLDEN_DATA)
-    monkeypatch.setattr(checkpoint, "MAX_TENSOR", 12)
-    assert found.integers(b"ids").tolist() == [3, -1]
-    with pytest.raises(UnsupportedFormat, match=r"variables\.index: tensor 'words' has 13 bytes"):
-        found.strings(b"words")
+def test_caps(tmp_path: Path) -> None:
+    """The size of an index, the number of its tensors, their keys and their size are limited."""
+    found = warning(tmp_path, bytes((32 << 20) + 1))
+    assert "variables.index: 33,554,433 bytes; an index is read up to 33,554,432" in found
+    index = index_of(*(pair(b"%06d" % number, scalar()) for number in range((1 << 18) + 1)))
+    assert "variables.index: more than 262,144 tensors" in warning(tmp_path, index)
+    keys = (pair(b"%06d" % number, scalar(), 8_000) for number in range(5_000))
+    index = index_of(pair(b"0" * 8_000, scalar()), *keys)
+    assert "a block: the keys have more than 33,554,432 bytes" in warning(tmp_path, index)
+    index = index_of(pair(b"words", entry(STRING, [1], 0, (256 << 20) + 1, 0)))
+    assert "tensor 'words' has 268,435,457 bytes; vocab" in warning(tmp_path, index)
 
 
 @pytest.mark.parametrize(
@@ -636,7 +584,7 @@ def test_cap_of_a_tensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         (1, b"\xff\xff\xff\xff\xff", r"the string lengths: wanted 1 .*, found 0 \(at byte 0\)"),
         (2, b"\0\x80\x80\x80\x80\x80", "the string lengths: wanted 2 numbers, found 1"),
         (1, b"\xff" * 9 + b"\1----", "a string is longer than the 14 bytes of its tensor"),
-        (1, b"\xff" * 10 + b"\1----", "the string lengths: wanted 1 numbers, found 0"),
+        (1, b"\xff" * 10 + b"\1----", "the string lengths: a number is longer than 10 bytes"),
         (1, b"\x06----", "a string is longer than the 5 bytes of its tensor"),
         (1, b"\xff\xff\xff\xff\x0f----", "a string is longer than the 9 bytes of its tensor"),
         (2, b"\x05\x05----", r"the strings are larger than their tensor \(at byte 0\)"),
@@ -651,9 +599,8 @@ def test_cap_of_a_tensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_damaged_strings(tmp_path: Path, count: int, data: bytes, message: str) -> None:
     """A string tensor must hold its lengths, their checksum and its strings, and nothing more."""
     index = index_of(pair(b"words", entry(STRING, [count], 0, len(data), packed([b"a"])[1])))
-    found = opened(tmp_path, index, data)
-    with pytest.raises(InvalidFile, match=rf"variables\.data-00000-of-00001: .*{message}"):
-        found.strings(b"words")
+    found = warning(tmp_path, index, data)
+    assert re.search(rf"^variable words: .*variables\.data-00000-of-00001: .*{message}", found)
 
 
 @pytest.mark.parametrize(
@@ -661,44 +608,29 @@ def test_damaged_strings(tmp_path: Path, count: int, data: bytes, message: str) 
     [
         (1, 8, "1 integers of 4 bytes in a tensor of 8"),
         (1 << 62, 8, "4,611,686,018,427,387,904 integers of 4 bytes in a tensor of 8"),
-        (3, 12, r"12 bytes wanted, but the file ends at 8 \(at byte 0\)"),
+        (3, 12, r"12 bytes wanted, but the file ends at 13 \(at byte 5\)"),
         (2, 8, r"checksum of the tensor does not match: wanted 00000007, got [0-9a-f]{8}"),
     ],
     ids=message_only,
 )
 def test_damaged_integers(tmp_path: Path, count: int, size: int, message: str) -> None:
     """An integer tensor must have the size that its shape asks for, and lie in its file."""
-    index = index_of(pair(b"ids", entry(INT32, [count], 0, size, 7)))
-    found = opened(tmp_path, index, bytes(8))
-    with pytest.raises(InvalidFile, match=rf"variables\.data-00000-of-00001: .*{message}"):
-        found.integers(b"ids")
-
-
-def test_file_that_shrinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that another program cuts off while it is read is noticed."""
-    prefix = write(tmp_path, GOLDEN_INDEX[:-9])
-    monkeypatch.setattr(checkpoint, "_file_size", lambda path: len(GOLDEN_INDEX))
-    with pytest.raises(InvalidFile, match=r"the file shrank while it was read \(at byte 139\)"):
-        Checkpoint.open(prefix)
-
-
-def read_all(prefix: Path) -> None:
-    found = Checkpoint.open(prefix)
-    for key, tensor in found.entries.items():
-        if tensor.dtype == STRING:
-            list(found.strings(key))
-        else:
-            found.integers(key)
+    data, checksum = packed([b""])
+    index = index_of(
+        pair(b"table-keys", entry(STRING, [1], 0, len(data), checksum)),
+        pair(b"table-values", entry(INT32, [count], len(data), size, 7)),
+    )
+    found = warning(tmp_path, index, data + bytes(8))
+    assert re.search(rf"^table table: .*variables\.data-00000-of-00001: .*{message}", found)
 
 
 def test_every_truncation(tmp_path: Path) -> None:
     """An index or a data file that was cut off anywhere is refused."""
     for length in range(len(GOLDEN_INDEX)):
-        with pytest.raises(InvalidFile):
-            opened(tmp_path, GOLDEN_INDEX[:length], GOLDEN_DATA)
+        assert warning(tmp_path, GOLDEN_INDEX[:length], GOLDEN_DATA).startswith(OPENING)
     for length in range(len(GOLDEN_DATA)):
-        with pytest.raises(InvalidFile):
-            read_all(write(tmp_path, GOLDEN_INDEX, GOLDEN_DATA[:length]))
+        found = warning(tmp_path, GOLDEN_INDEX, GOLDEN_DATA[:length])
+        assert found.startswith("variable words: ")
 
 
 def flipped(data: bytes, bit: int) -> bytes:
@@ -707,49 +639,27 @@ def flipped(data: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
-def survives(prefix: Path) -> None:
-    """Reading either works or says what is wrong; nothing else escapes."""
-    try:
-        read_all(prefix)
-    except VocabtoolError as error:
-        assert str(error)
-
-
 def test_bit_flips(tmp_path: Path) -> None:
-    """One flipped bit in an index never causes an error that is not ours."""
+    """One flipped bit is survived: anywhere in an index; in a block whose checksum was made
+    right, on purpose; and inside compressed bytes."""
     chance = random.Random(1)
-    for _ in range(300):
-        index = flipped(GOLDEN_INDEX, chance.randrange(8 * len(GOLDEN_INDEX)))
-        survives(write(tmp_path, index, GOLDEN_DATA))
-
-
-def test_bit_flips_with_right_checksums(tmp_path: Path) -> None:
-    """Nor does one that was made on purpose, so that every block's checksum is right."""
-    chance = random.Random(2)
     block = GOLDEN_INDEX[:63]
     assert GOLDEN_INDEX.startswith(sealed(block))
+    packed_block = compressed(block)[:-5]
     for _ in range(300):
-        index = table([flipped(block, chance.randrange(8 * len(block)))])
-        survives(write(tmp_path, index, GOLDEN_DATA))
-
-
-def test_bit_flips_in_compressed_blocks(tmp_path: Path) -> None:
-    """Nor does one inside compressed bytes, behind a right checksum."""
-    chance = random.Random(3)
-    packed = compressed(GOLDEN_INDEX[:63])[:-5]
-    for _ in range(300):
-        blocks = [sealed(flipped(packed, chance.randrange(8 * len(packed))), 1)]
-        index = table_of(blocks, compressed(listing_of(handles_of(blocks))))
-        survives(write(tmp_path, index, GOLDEN_DATA))
+        inspected(tmp_path, flipped(GOLDEN_INDEX, chance.randrange(8 * len(GOLDEN_INDEX))))
+        changed = flipped(block, chance.randrange(8 * len(block)))
+        inspected(tmp_path, table([changed]), GOLDEN_DATA)
+        blocks = [sealed(flipped(packed_block, chance.randrange(8 * len(packed_block))), 1)]
+        inspected(tmp_path, table_of(blocks, compressed(listing_of(handles_of(blocks)))))
+        assert len(vocabtool.inspect(tmp_path).warnings) <= 1
 
 
 @given(value=st.binary(max_size=40), tail=st.binary(max_size=40), data=st.binary(max_size=40))
-@settings(max_examples=100, deadline=None)
-def test_arbitrary_bytes(
-    tmp_path_factory: pytest.TempPathFactory, value: bytes, tail: bytes, data: bytes
-) -> None:
+def test_arbitrary_bytes(value: bytes, tail: bytes, data: bytes) -> None:
     """Arbitrary bytes for an entry, for the rest of its block and for the data are survived."""
-    words = pair(b"words", entry(STRING, [3], 0, len(data), 0))
-    folder = tmp_path_factory.mktemp("bytes")
-    for body in (HEADER + pair(b"a", value), HEADER + tail, HEADER + words):
-        survives(write(folder, table([body + ONE_RESTART]), data))
+    drawn = pair(b"words", entry(STRING, [3], 0, len(data), 0))
+    with tempfile.TemporaryDirectory() as folder:
+        for body in (HEADER + pair(b"a", value), HEADER + tail, HEADER + drawn):
+            model = inspected(Path(folder), table([body + ONE_RESTART]), data)
+            assert len(model.vocabularies) <= 1

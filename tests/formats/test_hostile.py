@@ -15,13 +15,14 @@ import vocabtool
 from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
 from vocabtool import InvalidFile, NotFound, NoVocabulary, UnknownFormat, UnsupportedFormat
-from vocabtool.formats.saved_model.graph import MAX_FUNCTIONS, MAX_NODES
-from vocabtool.formats.saved_model.meta_graph import MAX_CAPTURES, MAX_OBJECTS
-from vocabtool.formats.saved_model.tensors import MAX_RANK, MAX_REPEATED
 
 WORDS = tuple(b"word%d" % number for number in range(12))
 GOOD = b.saved_model(b.graph(*b.table_nodes(WORDS)))
 MODEL = ROOT / "data" / "sentence_encoder"
+
+# The limits of the reader.
+MAX_NODES, MAX_FUNCTIONS, MAX_OBJECTS, MAX_CAPTURES = 400_000, 100_000, 500_000, 500_000
+MAX_RANK, MAX_REPEATED = 254, 1 << 16
 
 
 @pytest.fixture
@@ -645,19 +646,17 @@ CHILD = """
 import re, resource, sys, time
 resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[3]), int(sys.argv[3])))
 import vocabtool
-from vocabtool.formats import vocabulary_files
-from vocabtool.reports.inspection import to_json, to_text
+from tests.fuzzing import show
 began = time.perf_counter()
 try:
     model = vocabtool.inspect(sys.argv[1], small=True)
-    to_json(model, passed_over=True)
-    to_text(model, passed_over=True)
     for vocabulary in model.vocabularies[:3]:
         vocabulary.last_id, vocabulary.unknown, vocabulary.id_array()
-    with open(sys.argv[2], "wb") as file:
-        for vocabulary in model.vocabularies[:3]:
-            vocabulary_files.write(vocabulary, file, "text")
-    print("read", len(model.vocabularies))
+        vocabtool.save(vocabulary, sys.argv[2], "text")
+    found = len(model.vocabularies)
+    del model
+    show(sys.argv[1], ("json", "table"))
+    print("read", found)
 except vocabtool.VocabtoolError as error:
     print("refused", str(error)[:200].replace("\\n", " "))
 print(time.perf_counter() - began)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
-from vocabtool.reports.inspection import to_json, to_text
+from tests.fuzzing import show
 
 WORDS = tuple(b"word%d" % number for number in range(12))
 NODES = tuple(b"n%d" % number for number in range(16))
@@ -287,8 +287,7 @@ def law(folder: Path) -> Callable[[bytes], None]:
             model = vocabtool.inspect(folder, small=True)
         except vocabtool.VocabtoolError:
             return
-        to_json(model, passed_over=True)
-        to_text(model, passed_over=True)
+        show(folder, ("json", "table"))
         for vocabulary in model.vocabularies:
             assert len(vocabulary.id_array()) == len(vocabulary.stored)
             assert vocabulary.fingerprint

@@ -88,6 +88,15 @@ def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
     return value
 
 
+def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
+    """Return the last int32, int64 or bool of the field ``wanted`` of one message, or 0."""
+    value = 0
+    for number, wire_type, start, end in fields(buffer, *span):
+        if number == wanted and wire_type == VARINT:
+            value = signed(varint(buffer, start, end)[0])
+    return value
+
+
 def signed(value: int) -> int:
     """Read an unsigned 64-bit varint as the int64 that was written (two's complement)."""
     return value - (1 << 64) if value >> 63 else value

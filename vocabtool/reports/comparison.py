@@ -55,7 +55,7 @@ from vocabtool.reports.model import (
 )
 from vocabtool.reports.page import short_name
 from vocabtool.reports.writing import Format as DiffFormat
-from vocabtool.tokenization.named_rules import tokenizer_file
+from vocabtool.tokenization.options import tokenizer_file
 from vocabtool.vocabulary import decode, encode, is_utf8, printable
 
 CHUNK: Final = 1 << 14

@@ -28,19 +28,28 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats.named_files import refuse_link
+from vocabtool.formats.files import refuse_link
 from vocabtool.formats.saved_model.leveldb_table import (
     MAX_TABLE,
     Pair,
     check_crc,
     crc32c,
-    located,
+    in_part,
     pairs,
-    shown,
+    quote_key,
     uint32,
 )
-from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span, fields, messages, signed, varint
-from vocabtool.formats.wire_arrays import MAX_INTEGER_BYTES, varint_run
+from vocabtool.formats.wire import (
+    FIXED32,
+    LEN,
+    VARINT,
+    fields,
+    last_integer,
+    messages,
+    signed,
+    varint,
+)
+from vocabtool.formats.wire_arrays import varint_run
 from vocabtool.system.byte_strings import ByteStrings
 
 # By number in tensorflow/core/framework/types.proto.
@@ -51,7 +60,6 @@ MAX_TENSORS: Final = 1 << 18  # which take 100 MB; real checkpoints have a few t
 MAX_RANK: Final = 254  # TensorShape::MaxDimensions
 MAX_ELEMENTS: Final = (1 << 63) - 1
 MAX_TENSOR: Final = 256 << 20  # bytes, so that positions fit in int32
-LENGTHS: Final = 1 << 16  # lengths of strings decoded at a time, so that arrays stay small
 
 CHECKSUM: Final = 4
 BUNDLE_VERSION: Final = 1
@@ -102,7 +110,10 @@ class Checkpoint:
         """
         path = Path(f"{prefix}.index")
         with reading(str(path)):
-            values = pairs(_read(path, 0, _index_size(path)))
+            size = _file_size(path)
+            if size > MAX_TABLE:
+                raise UnsupportedFormat(f"{size:,} bytes; an index is read up to {MAX_TABLE:,}")
+            values = pairs(_read(path, 0, size))
             return cls(prefix, _num_shards(values), _entries(values))
 
     def strings(self, key: bytes) -> ByteStrings:
@@ -128,7 +139,7 @@ class Checkpoint:
             return _integers(_read(path, entry.offset, entry.size), entry)
 
     def _entry(self, key: bytes, types: Mapping[int, str]) -> TensorEntry:
-        index, name = f"{self.prefix}.index", shown(key)
+        index, name = f"{self.prefix}.index", quote_key(key)
         entry = self.entries.get(key)
         if entry is None:
             raise NotFound(f"{index}: no tensor {name} among its {len(self.entries):,}")
@@ -168,13 +179,6 @@ def _file_size(path: Path) -> int:
     return path.stat().st_size
 
 
-def _index_size(path: Path) -> int:
-    size = _file_size(path)
-    if size > MAX_TABLE:
-        raise UnsupportedFormat(f"{size:,} bytes; an index is read up to {MAX_TABLE:,}")
-    return size
-
-
 def _read(path: Path, offset: int, size: int) -> bytes:
     """Return ``size`` bytes from ``offset`` on; of the others only the first few are looked at."""
     total = _file_size(path)
@@ -191,40 +195,25 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 
 
 def _num_shards(values: Iterator[Pair]) -> int:
-    """Take the first value, which describes the checkpoint, and the number of data files in it."""
+    """Take the first value, a ``BundleHeaderProto``, and the number of data files in it."""
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
-    with located("the header", None):
-        return _header(value)
-
-
-def _header(value: bytes) -> int:
-    """Check a ``BundleHeaderProto`` and return the number of data files."""
-    message = (0, len(value))
-    num_shards, endianness = _numbers(value, message, 1, 2)
-    if endianness != 0:
-        raise UnsupportedFormat(
-            "the checkpoint was written on a big-endian machine, which is not read; "
-            "save the model again on a little-endian one"
-        )
-    for version in messages(value, message, 3):
-        (min_consumer,) = _numbers(value, version, 2)
-        if min_consumer > BUNDLE_VERSION:
+    with in_part("the header", None):
+        message = (0, len(value))
+        if last_integer(value, message, 2) != 0:  # the endianness
             raise UnsupportedFormat(
-                f"the checkpoint is for readers of version {min_consumer} or later; "
-                f"vocabtool reads version {BUNDLE_VERSION}"
+                "the checkpoint was written on a big-endian machine, which is not read; "
+                "save the model again on a little-endian one"
             )
-    return num_shards
-
-
-def _numbers(value: bytes, message: Span, *wanted: int) -> list[int]:
-    """Read varint fields of one message, 0 where absent, in the order ``wanted``."""
-    numbers = dict.fromkeys(wanted, 0)
-    for number, wire_type, start, end in fields(value, *message):
-        if number in numbers and wire_type == VARINT:
-            numbers[number] = signed(varint(value, start, end)[0])
-    return list(numbers.values())
+        for version in messages(value, message, 3):
+            min_consumer = last_integer(value, version, 2)
+            if min_consumer > BUNDLE_VERSION:
+                raise UnsupportedFormat(
+                    f"the checkpoint is for readers of version {min_consumer} or later; "
+                    f"vocabtool reads version {BUNDLE_VERSION}"
+                )
+        return last_integer(value, message, 1)
 
 
 def _entries(values: Iterable[Pair]) -> dict[bytes, TensorEntry]:
@@ -235,7 +224,7 @@ def _entries(values: Iterable[Pair]) -> dict[bytes, TensorEntry]:
         try:
             entries[key] = _tensor_entry(value)
         except InvalidFile as error:
-            raise InvalidFile(f"tensor {shown(key)}: {error.what}") from error
+            raise InvalidFile(f"tensor {quote_key(key)}: {error.what}") from error
     _check_apart(entries.values())
     return entries
 
@@ -249,7 +238,12 @@ def _tensor_entry(value: bytes) -> TensorEntry:
         if wire_type == VARINT and number in numbers:
             numbers[number] = signed(varint(value, start, end)[0])
         elif wire_type == LEN and number == 2:
-            _add_dimensions(value, (start, end), shape)
+            for dimension in messages(value, (start, end), 2):
+                size = last_integer(value, dimension, 1)
+                if size < 0 or len(shape) == MAX_RANK:
+                    place, most = f"dimension {len(shape)}", f"{MAX_RANK} dimensions"
+                    raise InvalidFile(f"{place} is {size}; wanted 0 or more, in {most}")
+                shape.append(size)
         elif wire_type == FIXED32 and number == 6:
             checksum = uint32(value, start)
         elif wire_type == LEN and number == 7:
@@ -258,17 +252,6 @@ def _tensor_entry(value: bytes) -> TensorEntry:
         raise InvalidFile("a shape of more than 2**63 - 1 elements")
     dtype, shard, offset, size = numbers.values()
     return TensorEntry(dtype, tuple(shape), shard, offset, size, checksum, partitioned)
-
-
-def _add_dimensions(value: bytes, message: Span, shape: list[int]) -> None:
-    """Append the sizes in one ``TensorShapeProto`` to ``shape``."""
-    for dimension in messages(value, message, 2):
-        (size,) = _numbers(value, dimension, 1)
-        if size < 0 or len(shape) == MAX_RANK:
-            raise InvalidFile(
-                f"dimension {len(shape)} is {size}; wanted 0 or more, in {MAX_RANK} dimensions"
-            )
-        shape.append(size)
 
 
 def _check_apart(entries: Iterable[TensorEntry]) -> None:
@@ -297,48 +280,31 @@ def _integers(data: bytes, entry: TensorEntry) -> NDArray[np.int64]:
 
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
-    """Split n varint lengths, their checksum and n strings, with nothing between or behind."""
+    """Split n varint lengths, their checksum and n strings, with nothing between or behind.
+
+    That checksum covers each length as four bytes, not as the varint that is stored.
+    """
     if entry.elements + CHECKSUM > len(data):
         raise InvalidFile(
             f"{entry.elements:,} strings in a tensor of {len(data):,} bytes", offset=entry.offset
         )
-    offsets, end, crc = _offsets(data, entry)
+    with in_part("the string lengths", entry.offset):
+        lengths, end = varint_run(data, entry.elements)
+        if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= len(data):
+            raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
+    if int(lengths.sum()) > len(data):
+        raise InvalidFile("the strings are larger than their tensor", offset=entry.offset)
+    offsets = np.zeros(entry.elements + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    offsets += end + CHECKSUM
     if offsets[-1] != len(data):
         raise InvalidFile(
             f"the strings end at byte {offsets[-1]:,} of a tensor of {len(data):,}",
             offset=entry.offset,
         )
+    words = lengths.astype("<u4").tobytes()
+    del lengths
+    crc = crc32c(words, 0, len(words))
     check_crc("the string lengths", crc, uint32(data, end), entry.offset + end)
     check_crc("the tensor", crc32c(data, end, len(data), crc), entry.checksum, entry.offset)
     return ByteStrings(data, offsets[:-1], offsets[1:])
-
-
-def _offsets(data: bytes, entry: TensorEntry) -> tuple[NDArray[np.int32], int, int]:
-    """Find where the strings begin and end in ``data``: int32, shape (elements + 1,).
-
-    Also returns where the lengths end and their checksum, which covers each length as four bytes
-    and not as the varint that is stored.
-    """
-    offsets = np.zeros(entry.elements + 1, np.int32)
-    pos = total = crc = 0
-    for done in range(0, entry.elements, LENGTHS):
-        stop = min(done + LENGTHS, entry.elements)
-        with located("the string lengths", entry.offset + pos):
-            lengths, size = _lengths(data, pos, stop - done)
-        total += int(lengths.sum())
-        if total > len(data):
-            raise InvalidFile("the strings are larger than their tensor", offset=entry.offset)
-        words = lengths.astype("<u4").tobytes()
-        crc = crc32c(words, 0, len(words), crc)
-        offsets[done + 1 : stop + 1] = offsets[done] + np.cumsum(lengths)
-        pos += size
-    offsets += pos + CHECKSUM
-    return offsets, pos, crc
-
-
-def _lengths(data: bytes, pos: int, count: int) -> tuple[NDArray[np.int64], int]:
-    """Read ``count`` lengths from ``pos`` on, and how many bytes they take."""
-    lengths, size = varint_run(data[pos : pos + MAX_INTEGER_BYTES * count], count)
-    if lengths.min() < 0 or lengths.max() > len(data):
-        raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
-    return lengths, size

@@ -14,8 +14,8 @@ import numpy as np
 
 from vocabtool.formats import wire_arrays
 from vocabtool.formats.model import TOO_FEW, PassedOver
+from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.findings import Findings
 from vocabtool.formats.saved_model.graph import STRING_TYPE, Body, Node
 from vocabtool.formats.saved_model.linker import COPIES, Linker
 from vocabtool.formats.saved_model.table_contents import CHECKPOINT_INDEX, KEYS, VALUES
@@ -69,7 +69,7 @@ def read_constants(
     the values of string variables are known, so that initial values need not stand in for them.
     """
     for body in linker.graph.bodies:
-        for node in body.marked(STRING_TYPE):
+        for node in body.nodes_with(STRING_TYPE):
             tensor = node.tensor_of(b"value") if node.op == b"Const" else None
             if tensor is None or tensor.dtype != DT_STRING or not tensor.shape:
                 continue  # a scalar is no list
@@ -164,7 +164,7 @@ def _using_ops(linker: Linker, body: Body, name: bytes) -> Iterator[bytes]:
 def _passed_to(linker: Linker, node: Node, position: int) -> Iterator[tuple[Body, bytes]]:
     """The arguments that an input of a call becomes; inputs and arguments match from the end."""
     from_end = len(node.data_inputs) - position
-    for name in sorted(node.called()):
+    for name in sorted(node.called_functions()):
         function = linker.graph.functions.get(name)
         if function is not None and from_end <= len(function.arguments):
             yield function, function.arguments[-from_end]
@@ -176,11 +176,11 @@ def unwrap(entries: ByteStrings) -> ByteStrings | None:
     As in USE-lite, whose constant holds serialised SentencePiece pieces; a score (field 2, five
     bytes with its tag) and a type (field 3, two bytes) may follow.
     """
+    if len(entries) < 2 or int(entries.lengths.min()) < 2:
+        return None
     array = np.frombuffer(entries.data, np.uint8)
     heads = entries.starts.astype(np.int64)
-    if len(entries) < 2 or int(entries.lengths.min()) < 2 or bool((np.diff(heads) <= 0).any()):
-        return None
-    if bool((array[heads] != 0x0A).any()):
+    if bool((np.diff(heads) <= 0).any()) or bool((array[heads] != 0x0A).any()):
         return None
     lengths, starts = wire_arrays.lengths_at(array, heads + 1)
     ends = starts + lengths

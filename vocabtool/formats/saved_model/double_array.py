@@ -79,26 +79,18 @@ class Leaves:
                 f"the keys of a trie take {total:,} bytes, wanted at most {self.max_bytes:,}"
             )
         ends = np.cumsum(lengths + len(prefix), dtype=np.int32)
+        starts, nodes = ends - lengths, self.nodes[kept]
         data = np.zeros(total, np.uint8)
         for at, byte in enumerate(prefix):
-            data[ends - lengths - len(prefix) + at] = byte
-        self._spell(data, ends - lengths, lengths, self.nodes[kept])
-        return ByteStrings.contiguous(data.tobytes(), ends)
-
-    def _spell(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int32],
-        lengths: NDArray[np.int32],
-        nodes: NDArray[np.int32],
-    ) -> None:
-        """Write all keys from their last bytes to their first, climbing from level to level."""
+            data[starts - len(prefix) + at] = byte
+        # All keys from their last bytes to their first, climbing from level to level.
         deepest = int(lengths[-1]) if len(lengths) else 0
         for depth in range(deepest, 0, -1):
             level = self.levels[depth - 1]
             deep = slice(int(np.searchsorted(lengths, depth)), None)
             data[starts[deep] + (depth - 1)] = level.labels[nodes[deep]]
             nodes[deep] = level.parents[nodes[deep]]
+        return ByteStrings.contiguous(data.tobytes(), ends)
 
 
 class DoubleArray:
@@ -139,11 +131,6 @@ class DoubleArray:
                 raise InvalidFile(
                     f"a key of a trie is longer than {MAX_KEY:,} bytes: it may run in a circle"
                 )
-        return self._gather(levels, leaves)
-
-    def _gather(
-        self, levels: list[Level], leaves: list[tuple[NDArray[np.int32], NDArray[np.int32]]]
-    ) -> Leaves:
         counts = [len(nodes) for nodes, _ in leaves]
         return Leaves(
             np.concatenate([values for _, values in leaves]),

@@ -31,6 +31,7 @@ PIECE_OP: Final = b"piece"  # SentencepieceOp, WordpieceTokenizeWithOffsets, ...
 PHRASE_OP: Final = b"PhraseTokenize"
 STRING_TYPE: Final = b"\x12\x02\x30\x07"  # an attribute with the value DT_STRING
 
+ABSENT: Final[Span] = (0, 0)  # of an attribute
 GRAPH_NODE: Final = 1  # field number of the repeated NodeDef in a GraphDef
 FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
 
@@ -96,12 +97,12 @@ class Node(NamedTuple):
 
     def bytes_of(self, key: bytes) -> bytes:
         """The value of a string attribute, ``b""`` where there is none."""
-        span = self.attributes.get(key)
-        return bytes(wire.last_bytes(self.buffer, span, 2)) if span else b""
+        return bytes(wire.last_bytes(self.buffer, self.attributes.get(key, ABSENT), 2))
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
         """The value of an int, bool or type attribute."""
-        for number, wire_type, start, end in self._fields_of(key):
+        span = self.attributes.get(key, ABSENT)
+        for number, wire_type, start, end in wire.fields(self.buffer, *span):
             if number in (3, 5, 6) and wire_type == wire.VARINT:
                 return wire.signed(wire.varint(self.buffer, start, end)[0])
         return default
@@ -110,7 +111,9 @@ class Node(NamedTuple):
         """The values of an attribute that is a list of integers."""
         return tuple(
             wire.signed(value)
-            for number, wire_type, start, end in self._fields_of(key)
+            for number, wire_type, start, end in wire.fields(
+                self.buffer, *self.attributes.get(key, ABSENT)
+            )
             if number == 1 and wire_type == LEN
             for field, inner, first, behind in wire.fields(self.buffer, start, end)
             if field == 3
@@ -119,16 +122,14 @@ class Node(NamedTuple):
 
     def tensor_of(self, key: bytes) -> Tensor | None:
         """The declaration of a tensor attribute."""
-        span = self.attributes.get(key)
-        for tensor in wire.messages(self.buffer, span, 8) if span else ():
-            return tensors.header(self.buffer, tensor)
-        return None
+        span = next(wire.messages(self.buffer, self.attributes.get(key, ABSENT), 8), None)
+        return tensors.header(self.buffer, span) if span else None
 
     def function(self) -> bytes:
         """The function that a call runs: its attribute ``f``."""
         return next(self.functions_of(b"f"), b"")
 
-    def called(self) -> set[bytes]:
+    def called_functions(self) -> set[bytes]:
         """Every function that the node names: in an attribute (``f``, a branch, a loop's body), or
         as its op."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
@@ -136,14 +137,8 @@ class Node(NamedTuple):
 
     def functions_of(self, key: bytes) -> Iterator[bytes]:
         """The functions that an attribute names: one, or the branches of a ``Case``."""
-        span = self.attributes.get(key)
-        for function in wire.messages(self.buffer, span, 10) if span else ():
+        for function in wire.messages(self.buffer, self.attributes.get(key, ABSENT), 10):
             yield bytes(wire.last_bytes(self.buffer, function, 1))
-
-    def _fields_of(self, key: bytes) -> Iterator[tuple[int, int, int, int]]:
-        span = self.attributes.get(key)
-        if span is not None:
-            yield from wire.fields(self.buffer, *span)
 
 
 class Body:
@@ -185,7 +180,8 @@ class Body:
             if behind > end:
                 raise InvalidFile(f"a node runs {behind - end:,} bytes past the end", offset=pos)
             if length > SMALL_NODE:
-                self._add_run(run, pos)
+                if pos > run:
+                    self._runs.append((run, buffer[run:pos]))
                 self._large.append(len(self._starts))
                 run = behind
             self._starts.append(start)
@@ -193,12 +189,9 @@ class Body:
             pos = behind
         if len(self._starts) > MAX_NODES:
             raise UnsupportedFormat(f"a graph of more than {MAX_NODES:,} nodes")
-        self._add_run(run, pos)
+        if pos > run:
+            self._runs.append((run, buffer[run:pos]))
         return pos
-
-    def _add_run(self, start: int, end: int) -> None:
-        if end > start:
-            self._runs.append((start, self.buffer[start:end]))
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -212,7 +205,7 @@ class Body:
         """Whether its first node has an op; records of other protobufs have none."""
         return len(self) > 0 and self._node(0).op != b""
 
-    def holding(self, needle: bytes) -> Iterator[Node]:
+    def search(self, needle: bytes) -> Iterator[Node]:
         """Yield the small nodes whose bytes hold ``needle``, then every large node.
 
         A search, not an answer: the caller looks at what it gets.
@@ -229,10 +222,10 @@ class Body:
                 at = run.find(needle, at)
         yield from map(self._node, self._large)
 
-    def marked(self, mark: bytes) -> tuple[Node, ...]:
-        """What :meth:`holding` yields for one of the few marks that readers ask for in turn."""
+    def nodes_with(self, mark: bytes) -> tuple[Node, ...]:
+        """What :meth:`search` yields for one of the few marks that readers ask for in turn."""
         if mark not in self._marked:
-            self._marked[mark] = tuple(self.holding(mark))
+            self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]
 
     def _node(self, record: int) -> Node:
@@ -247,7 +240,7 @@ class Body:
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             needle = b"\n" + wire.varint_of(len(name)) + name
-            return next((node for node in self.holding(needle) if node.name == name), None)
+            return next((node for node in self.search(needle) if node.name == name), None)
         record = self._records.get(name)
         return None if record is None else self._node(record)
 
@@ -257,7 +250,7 @@ class Body:
             self._searches += 1
             return [
                 (node, position)
-                for node in self.holding(name)
+                for node in self.search(name)
                 for position, reference in enumerate(node.data_inputs)
                 if reference.name == name
             ]
@@ -302,7 +295,7 @@ def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
 
 def _read_function(buffer: Buffer, span: Span) -> Body:
     body = Body(buffer, FUNCTION_NODE)
-    outputs: list[bytes] = []
+    outputs: tuple[bytes, ...] = ()
     returned: dict[bytes, Reference] = {}
     pos, end = span
     while pos < end:
@@ -310,7 +303,15 @@ def _read_function(buffer: Buffer, span: Span) -> Body:
         if behind == pos:
             number, wire_type, start, behind = next(wire.fields(buffer, pos, end))
             if number == 1 and wire_type == LEN:
-                outputs = _read_signature(body, (start, behind))
+                signature = (start, behind)
+                body.name = bytes(wire.last_bytes(buffer, signature, 1))
+                body.arguments, outputs = (
+                    tuple(
+                        bytes(wire.last_bytes(buffer, argument, 1))
+                        for argument in wire.messages(buffer, signature, field)
+                    )
+                    for field in (2, 3)
+                )
             elif number == 4 and wire_type == LEN:
                 key = bytes(wire.last_bytes(buffer, (start, behind), 1))
                 value = bytes(wire.last_bytes(buffer, (start, behind), 2))
@@ -318,13 +319,3 @@ def _read_function(buffer: Buffer, span: Span) -> Body:
         pos = behind
     body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
     return body
-
-
-def _read_signature(body: Body, span: Span) -> list[bytes]:
-    """Set the body's name and arguments from an OpDef; return the names of its outputs."""
-    buffer = body.buffer
-    body.name = bytes(wire.last_bytes(buffer, span, 1))
-    body.arguments = tuple(
-        bytes(wire.last_bytes(buffer, argument, 1)) for argument in wire.messages(buffer, span, 2)
-    )
-    return [bytes(wire.last_bytes(buffer, output, 1)) for output in wire.messages(buffer, span, 3)]

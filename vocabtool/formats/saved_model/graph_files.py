@@ -18,6 +18,7 @@ from vocabtool.errors import (
     NotFound,
     UnknownFormat,
     UnsupportedFormat,
+    VocabtoolError,
     reading,
 )
 from vocabtool.formats import wire
@@ -53,36 +54,22 @@ a {message} in protobuf's text format, which is not read. Convert it with Tensor
 
 CHUNKED: Final = ".cpb"
 RIEGELI: Final = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
-# What people pass by mistake: how it begins, what it is, what to do.
-REFUSED: Final[tuple[tuple[bytes, str, str], ...]] = (
-    GIT_LFS,
-    (
-        b"PK\x03\x04",
-        "a zip archive that is no .keras file, which is not unpacked",
-        "Unpack it and pass the folder that holds saved_model.pb.",
-    ),
-    (
-        b"\x1f\x8b",
-        "a gzip archive, which is not unpacked",
-        "Unpack it with `gunzip FILE`, a .tar.gz with `mkdir model && tar xzf FILE -C model`, and "
-        "pass what was in it.",
-    ),
-    (
-        b"\x89HDF\r\n\x1a\n",
-        "an HDF5 file",
-        "Export the Keras model as a SavedModel with `model.export(FOLDER)`.",
-    ),
-    (
-        RIEGELI,
-        "a chunked SavedModel (saved_model.cpb, Riegeli records), which is not read",
-        "Save the model again in less than 2 GB, with large weights as variables.",
-    ),
-)
+# What people pass by mistake: how it begins, what it is and what to do.
+REFUSED: Final[dict[bytes, str]] = {
+    b"PK\x03\x04": "a zip archive that is no .keras file, which is not unpacked. "
+    "Unpack it and pass the folder that holds saved_model.pb.",
+    b"\x1f\x8b": "a gzip archive, which is not unpacked. Unpack it with `gunzip FILE`, a .tar.gz "
+    "with `mkdir model && tar xzf FILE -C model`, and pass what was in it.",
+    b"\x89HDF\r\n\x1a\n": "an HDF5 file. "
+    "Export the Keras model as a SavedModel with `model.export(FOLDER)`.",
+    RIEGELI: "a chunked SavedModel (saved_model.cpb, Riegeli records), which is not read. "
+    "Save the model again in less than 2 GB, with large weights as variables.",
+}
 NOBODYS: Final = (GIT_LFS[0], RIEGELI)  # the others may be what a reader knows
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class GraphFile:
     """A model's graphs, opened and not yet looked through.
 
     ``path``: as it was given, or found for a hub handle; ``file``: the graphs' file.
@@ -104,7 +91,7 @@ class Opened:
         return self.file.parent
 
 
-def open_graphs(model: str | Path) -> Opened:
+def open_graphs(model: str | Path) -> GraphFile:
     """Open the graphs of a folder, a file or a TensorFlow Hub handle.
 
     Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
@@ -160,18 +147,18 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
     )
 
 
-def read_graphs(path: Path, file: Path) -> Opened:
+def read_graphs(path: Path, file: Path) -> GraphFile:
     """Read the graphs in ``file``. Raises as :func:`open_graphs` does."""
     with reading(str(file)):
         if not file.is_file():
             raise NotFound(f"{path}: wanted a model's folder or file, found neither")
         with file.open("rb") as opened:
             head = opened.read(HEAD)
-            _refuse(file, head)
-            if _is_text(head):
-                raise _text_refused(file, head)
+            refusal = _refusal(file, head)
+            if refusal is not None:
+                raise refusal
             buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-            return Opened(path, file, *_read_binary(file, buffer, head))
+            return GraphFile(path, file, *_read_binary(file, buffer, head))
 
 
 def why_no_graphs(source: Source) -> str | None:
@@ -189,34 +176,33 @@ def why_no_graphs(source: Source) -> str | None:
     return None if begins else "does not begin as a graph"
 
 
-def _refuse(file: Path, head: bytes) -> None:
-    """Raise where a file is empty, a pointer, or something that people pass by mistake."""
-    if file.suffix == CHUNKED:  # by its name too: TensorFlow looks no further
-        head = RIEGELI
-    if not head:
-        raise InvalidFile("an empty file; wanted a model or a vocabulary")
-    for magic, what, instead in REFUSED:
-        if head.startswith(magic):
-            if magic == GIT_LFS[0]:
-                raise UnknownFormat(f"{file}: {what}. {instead}")
-            raise UnsupportedFormat(f"{what}. {instead}")
-
-
 def _is_text(head: bytes) -> bool:
     """Whether a file is text: no protobuf of a graph is free of control characters."""
     return not CONTROLS.search(head) and is_utf8(head, cut=len(head) == HEAD)
 
 
-def _text_refused(file: Path, head: bytes) -> UnknownFormat | UnsupportedFormat:
-    """What to say of a text: how to convert a model in text format, or that it is none."""
-    match = TEXT_PROTO.match(head)
-    if match is None:
+def _refusal(file: Path, head: bytes) -> VocabtoolError | None:
+    """What is wrong with a file that is empty, a text, or something that people pass by mistake."""
+    if file.suffix == CHUNKED:  # by its name too: TensorFlow looks no further
+        head = RIEGELI
+    if not head:
+        return InvalidFile("an empty file; wanted a model or a vocabulary")
+    magic, what, instead = GIT_LFS
+    if head.startswith(magic):
+        return UnknownFormat(f"{file}: {what}. {instead}")
+    for magic, what in REFUSED.items():
+        if head.startswith(magic):
+            return UnsupportedFormat(what)
+    if not _is_text(head):
+        return None
+    proto = TEXT_PROTO.match(head)
+    if proto is None:
         return UnknownFormat(
             f"{file}: a text file, not a model; it begins '{printable(head[:40])}'. "
             "Wanted a SavedModel, a frozen graph or a file of a vocabulary"
         )
     message, module = "SavedModel", "tensorflow.core.protobuf.saved_model_pb2"
-    if match[1] is None:
+    if proto[1] is None:
         message, module = "GraphDef", "tensorflow.core.framework.graph_pb2"
     paths = {"target": str(file.with_suffix(".pb")), "source": str(file)}
     return UnsupportedFormat(TEXT_REFUSED.format(message=message, module=module, **paths))
@@ -227,13 +213,13 @@ def _read_binary(file: Path, buffer: Buffer, head: bytes) -> tuple[tuple[MetaGra
         return read_saved_model(buffer, file.name), "SavedModel"
     except InvalidFile as error:
         if head.startswith((SCHEMA_VERSION, META_GRAPH)):
-            raise _converted(buffer, error) from error
+            raise _perhaps_converted(buffer, error) from error
         not_saved_model = f"SavedModel: {error}"
     try:
         return read_frozen_graph(buffer, file.name), FROZEN
     except InvalidFile as error:
         if _begins_with_node(head):
-            raise _converted(buffer, error) from error
+            raise _perhaps_converted(buffer, error) from error
         raise UnknownFormat(
             f"{file}: not a model that vocabtool reads; it begins {head[:12].hex(' ')}",
             (not_saved_model, f"frozen GraphDef: {error}"),
@@ -258,7 +244,7 @@ def _begins_with_node(head: bytes) -> bool:
     return False
 
 
-def _converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
+def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
     """Say what may be the matter with a binary file that looks as if it was copied as text."""
     data = bytes(buffer[: 1 << 26])
     lines, returns = data.count(b"\n"), data.count(b"\r\n")

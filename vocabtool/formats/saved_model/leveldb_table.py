@@ -1,8 +1,7 @@
 """LevelDB's sorted tables, as TensorFlow writes the index of a checkpoint: keys with their values.
 
-A table is read once, from its first key to its last; binary search is left out, and so is what
-the values mean. Blocks compressed with Snappy are unpacked one at a time. Checksums are here too:
-what TensorFlow adds to a table, it masks as LevelDB does.
+A table is read once, from its first key to its last. Blocks compressed with Snappy are unpacked one
+at a time. Checksums are here too: what TensorFlow adds to a table, it masks as LevelDB does.
 
 Layouts: xla/tsl/lib/io/format.cc and block_builder.cc, xla/tsl/lib/hash/crc32c.h in TensorFlow's
 source tree, and format_description.txt in Snappy's.
@@ -10,9 +9,8 @@ source tree, and format_description.txt in Snappy's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
@@ -21,28 +19,21 @@ from vocabtool.formats.wire import Span, varint
 MAX_BLOCK: Final = 16 << 20  # bytes of a block, unpacked; TensorFlow's writer ends one at 256 KB
 MAX_TABLE: Final = 32 << 20  # bytes of all entries, unpacked; a thousand variables need 50,000
 MAX_KEYS: Final = 32 << 20  # bytes of all keys together: each may repeat the one before for free
-PIECE: Final = 1 << 18  # bytes whose checksum is made at a time, so that copies stay small
+CRC_BYTES: Final = 1 << 18  # whose checksum is made at a time, so that copies stay small
 
 MAGIC: Final = (0xDB4775248B80FB57).to_bytes(8, "little")
 FOOTER: Final = 48  # two block handles, padding, magic
 TRAILER: Final = 5  # behind each block: compression, checksum
 NOT_COMPRESSED: Final = 0
 SNAPPY: Final = 1
-REFUSED: Final[Mapping[int, str]] = {2: "zstd"}
+ZSTD: Final = 2
 
 Pair = tuple[bytes, bytes]  # a key and its value
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Entries of a block, unpacked, without restart points; it begins at ``offset`` of the file."""
-
-    offset: int
-    entries: bytes
+Block = tuple[int, bytes]  # where a block begins, and its entries, unpacked
 
 
 @contextmanager
-def located(what: str, offset: int | None) -> Iterator[None]:
+def in_part(what: str, offset: int | None) -> Iterator[None]:
     """Name the part of a file that is wrong, and where it begins instead of an offset inside it."""
     try:
         yield
@@ -50,7 +41,7 @@ def located(what: str, offset: int | None) -> Iterator[None]:
         raise InvalidFile(f"{what}: {error.what}", offset=offset) from error
 
 
-def shown(key: bytes) -> str:
+def quote_key(key: bytes) -> str:
     """Quote a key for a message: safe on a terminal, cut to 80 bytes."""
     return repr(key[:80])[1:]
 
@@ -64,8 +55,8 @@ def crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
     """Extend a CRC-32C by ``data[start:end]``."""
     import google_crc32c
 
-    for at in range(start, end, PIECE):
-        crc = google_crc32c.extend(crc, data[at : min(at + PIECE, end)])
+    for at in range(start, end, CRC_BYTES):
+        crc = google_crc32c.extend(crc, data[at : min(at + CRC_BYTES, end)])
     return crc
 
 
@@ -90,12 +81,12 @@ def pairs(table: bytes) -> Iterator[Pair]:
 
 def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
     last, spelled = None, 0
-    for block in blocks:
-        with located("a block", block.offset):
-            for key, value in _entries(block.entries):
+    for offset, entries in blocks:
+        with in_part("a block", offset):
+            for key, value in _entries(entries):
                 spelled += len(key)
                 if last is not None and key <= last:
-                    raise InvalidFile(f"key {shown(key)} is not behind {shown(last)}")
+                    raise InvalidFile(f"key {quote_key(key)} is not behind {quote_key(last)}")
                 if spelled > MAX_KEYS:
                     raise InvalidFile(f"the keys have more than {MAX_KEYS:,} bytes")
                 yield key, value
@@ -124,12 +115,12 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
     index = _block(table, *_index_handle(table))
     behind = total = 0
     for _, value in _pairs([index]):
-        with located("the place of a block", index.offset):
+        with in_part("the place of a block", index[0]):
             start, end = _handle(table, value, 0)
             if start < behind:
                 raise InvalidFile("a block begins inside the one before")
         block = _block(table, start, end)
-        behind, total = end + TRAILER, total + len(block.entries)
+        behind, total = end + TRAILER, total + len(block[1])
         if total > MAX_TABLE:
             raise InvalidFile(f"the blocks have more than {MAX_TABLE:,} bytes", offset=start)
         yield block
@@ -140,7 +131,7 @@ def _index_handle(table: bytes) -> Span:
     start = len(table) - FOOTER
     if start < 0 or not table.endswith(MAGIC):
         raise InvalidFile(f"not a checkpoint's index: wanted {MAGIC.hex()} as its last 8 bytes")
-    with located("the footer", start):
+    with in_part("the footer", start):
         footer = table[start : -len(MAGIC)]
         _, pos = varint(footer, 0, len(footer))
         _, pos = varint(footer, pos, len(footer))
@@ -159,26 +150,21 @@ def _handle(table: bytes, data: bytes, pos: int) -> Span:
 def _block(table: bytes, start: int, end: int) -> Block:
     """Check and unpack a block; leave out its restart points, which only serve binary search."""
     check_crc("a block", crc32c(table, start, end + 1), uint32(table, end + 1), start)
-    content = _unpacked(table, start, end)
+    content, compression = table[start:end], table[end]
+    if compression == SNAPPY:
+        with in_part("a compressed block", start):
+            content = _snappy(content)
+    elif compression != NOT_COMPRESSED:
+        name = "zstd" if compression == ZSTD else f"type {compression}"
+        raise UnsupportedFormat(
+            f"the checkpoint's index is compressed ({name}), which is not read; "
+            "save the model again with TensorFlow, which does not compress it"
+        )
     size = len(content) - 4
     size -= 4 * uint32(content, size) if size >= 0 else 0
     if size < 0:
         raise InvalidFile("a block is too small for its restart points", offset=start)
-    return Block(start, content[:size])
-
-
-def _unpacked(table: bytes, start: int, end: int) -> bytes:
-    compression = table[end]
-    if compression == NOT_COMPRESSED:
-        return table[start:end]
-    if compression == SNAPPY:
-        with located("a compressed block", start):
-            return _snappy(table[start:end])
-    name = REFUSED.get(compression, f"type {compression}")
-    raise UnsupportedFormat(
-        f"the checkpoint's index is compressed ({name}), which is not read; "
-        "save the model again with TensorFlow, which does not compress it"
-    )
+    return start, content[:size]
 
 
 def _snappy(packed: bytes) -> bytes:

@@ -84,10 +84,7 @@ class ObjectGraph:
     def asset(self, object_id: int) -> int:
         """The position of an asset in ``asset_file_def``."""
         payload = self._object(object_id).payload
-        for number, wire_type, start, end in wire.fields(self.buffer, *payload) if payload else ():
-            if number == 1 and wire_type == wire.VARINT:
-                return wire.varint(self.buffer, start, end)[0]
-        return 0
+        return wire.last_integer(self.buffer, payload, 1) if payload else 0
 
     def creator(self, object_id: int) -> bytes:
         """The function that creates a resource, ``b""`` where none is named."""
@@ -122,11 +119,11 @@ class ObjectGraph:
         return here
 
     @cached_property
-    def paths(self) -> dict[int, bytes]:
+    def paths(self) -> dict[int | None, bytes]:
         """The shortest path of attribute names to each object, ``layer.table``; dull ones last."""
-        paths: dict[int, bytes] = {0: b""} if self.objects else {}
+        paths: dict[int | None, bytes] = {0: b""} if self.objects else {}
         later: deque[int] = deque()
-        queue = deque(paths)
+        queue = deque([0] * len(paths))
         while queue or later:
             parent = queue.popleft() if queue else later.popleft()
             for child, name in self.objects[parent].children:
@@ -177,7 +174,7 @@ class MetaGraph:
         return next((asset.filename for asset in self.assets if asset.node == node), None)
 
 
-def serving(tags: Sequence[Sequence[str]]) -> int:
+def pick_serving(tags: Sequence[Sequence[str]]) -> int:
     """Which of several graphs is run: the one tagged ``serve`` alone, else with others, else the
     first. ``tags``: those of each graph.
     """
@@ -245,11 +242,16 @@ def _collected_assets(buffer: Buffer, entry: Span) -> Iterator[Asset]:
     """
     if wire.last_bytes(buffer, entry, 1) != ASSET_COLLECTION:
         return
-    spans = [entry]
+    spans: Iterable[Span] = (entry,)
     for number in (2, 5, 1, 2):
-        spans = [inner for span in spans for inner in wire.messages(buffer, span, number)]
+        spans = _inside(buffer, spans, number)
     for span in spans:
         yield _read_asset(buffer, span)
+
+
+def _inside(buffer: Buffer, spans: Iterable[Span], number: int) -> Iterator[Span]:
+    for span in spans:
+        yield from wire.messages(buffer, span, number)
 
 
 def read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:

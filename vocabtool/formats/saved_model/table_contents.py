@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import text_file
 from vocabtool.formats.model import PassedOver
+from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.findings import Findings
 from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP, Body, Node
 from vocabtool.formats.saved_model.linker import TABLES, Linker, Origin, Table
 from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS
@@ -49,6 +49,7 @@ CHECKPOINT_INDEX: Final = "variables/variables.index"
 KEYS: Final = b"-keys"
 VALUES: Final = b"-values"
 TABLE_ATTRIBUTE: Final = b"/.ATTRIBUTES/table"
+UNNUMBERED: Final = "the table's values are no ids; entries are in byte order"
 
 Numbers = NDArray[np.int64] | range
 
@@ -104,7 +105,7 @@ def read_contents(
     Ops in functions that nothing calls are passed over where their table is not to be found.
     """
     for body in linker.graph.bodies:
-        for node in body.marked(TABLE_OP):
+        for node in body.nodes_with(TABLE_OP):
             if node.op in IMPORTS or node.op in FROM_FILE or node.op == FROM_DATASET:
                 with findings.warning(f"table filled by {printable(node.name)}"):
                     contents = _contents_of(linker, assets, body, node)
@@ -235,7 +236,7 @@ def _asset_name(linker: Linker, origin: Origin) -> bytes:
     graph = linker.graph
     if origin.object_id is not None and graph.objects.kind(origin.object_id) == "asset":
         position = graph.objects.asset(origin.object_id)
-        if position < len(graph.assets):
+        if 0 <= position < len(graph.assets):
             return graph.assets[position].filename
     named = graph.asset_of(origin.node.name) if origin.node else None
     if named is None:
@@ -253,11 +254,11 @@ def needs_checkpoint(linker: Linker) -> bool:
     return any(
         node.op in TABLES and GROWING in node.op
         for body in linker.graph.bodies
-        for node in body.marked(TABLE_OP)
+        for node in body.nodes_with(TABLE_OP)
     ) or any(
         node.op in VARIABLES
         for body in linker.graph.bodies
-        for node in body.marked(STRING_TYPE)
+        for node in body.nodes_with(STRING_TYPE)
         if node.integer_of(b"dtype") == DT_STRING
     )
 
@@ -280,9 +281,18 @@ def read_saved_contents(
                 findings.add(PassedOver(shown, 0, place, "an empty table"))
                 continue
             keys, values = (_saved_column(checkpoint, name + side) for side in (KEYS, VALUES))
+            if keys is None and not isinstance(values, ByteStrings):
+                raise InvalidFile("its keys are neither strings nor integers: words not read")
             if DENSE in table.node.op:
-                keys, values = _used_buckets(linker, table, keys, values)
-            yield _saved_contents(table, keys, values, shown, place)
+                rows = _used_buckets(linker, table, keys)
+                keys, values = (None if c is None else c.take(rows) for c in (keys, values))
+            if isinstance(keys, ByteStrings) and not isinstance(values, np.ndarray):
+                keys, values = _in_byte_order(keys), None
+            columns = (Column(shown, place, column) for column in (keys, values))
+            contents = _joined_columns(table, *columns)
+            if values is None and contents.caveats:
+                contents = replace(contents, caveats=(UNNUMBERED,))
+            yield contents
 
 
 def _saved_table(linker: Linker, name: bytes) -> Table | None:
@@ -296,10 +306,7 @@ def _saved_table(linker: Linker, name: bytes) -> Table | None:
     return linker.table_of_object(object_id) if object_id is not None else None
 
 
-SavedColumn = ByteStrings | NDArray[np.int64] | None
-
-
-def _saved_column(checkpoint: Checkpoint, key: bytes) -> SavedColumn:
+def _saved_column(checkpoint: Checkpoint, key: bytes) -> ByteStrings | NDArray[np.int64] | None:
     dtype = checkpoint.entries[key].dtype
     if dtype == DT_STRING:
         return checkpoint.strings(key)
@@ -307,9 +314,9 @@ def _saved_column(checkpoint: Checkpoint, key: bytes) -> SavedColumn:
 
 
 def _used_buckets(
-    linker: Linker, table: Table, keys: SavedColumn, values: SavedColumn
-) -> tuple[SavedColumn, SavedColumn]:
-    """Drop the rows of a DenseHashTable that hold its empty or its deleted key."""
+    linker: Linker, table: Table, keys: ByteStrings | NDArray[np.int64] | None
+) -> NDArray[np.intp]:
+    """The rows of a DenseHashTable that hold neither its empty nor its deleted key."""
     used = np.ones(0 if keys is None else len(keys), np.bool_)
     for position in (0, 1):
         marker = scalar(linker.origin(table.body, table.node.data_input(position)))
@@ -319,40 +326,8 @@ def _used_buckets(
             used &= keys != marker
         else:
             raise InvalidFile("the key of its empty buckets is not a constant: words not read")
-    rows = np.flatnonzero(used)
-    return _rows(keys, rows), _rows(values, rows)
+    return np.flatnonzero(used)
 
 
-def _rows(column: SavedColumn, rows: NDArray[np.int64]) -> SavedColumn:
-    if isinstance(column, ByteStrings):
-        return column.take(rows)
-    return column[rows] if column is not None else None
-
-
-def _saved_contents(
-    table: Table, keys: SavedColumn, values: SavedColumn, name: str, place: Place
-) -> TableContents:
-    entry_type: EntryType = "text"
-    caveats: tuple[str, ...] = ()
-    ids: NDArray[np.int64] | None
-    if isinstance(keys, ByteStrings) and isinstance(values, np.ndarray):
-        entries, ids = keys, values
-    elif isinstance(keys, ByteStrings):
-        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
-        entries, ids = keys.take(order), None
-        caveats = ("the table's values are no ids; entries are in byte order",)
-    elif isinstance(values, ByteStrings):
-        entries, ids = values, keys
-    elif keys is None:
-        raise InvalidFile("its keys are neither strings nor integers: words not read")
-    else:
-        entries, ids, entry_type = _in_decimal(keys), values, "integer"
-    return TableContents(
-        table=table,
-        entries=entries,
-        ids=ids,
-        name=name,
-        place=place,
-        entry_type=entry_type,
-        caveats=caveats,
-    )
+def _in_byte_order(strings: ByteStrings) -> ByteStrings:
+    return strings.take(np.array(sorted(range(len(strings)), key=strings.__getitem__), np.int64))

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.saved_model.findings import Findings
+from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.saved_model.linker import COPIES, Linker, Table
-from vocabtool.formats.saved_model.meta_graph import ObjectGraph
 from vocabtool.formats.saved_model.table_contents import TableContents, scalar
 from vocabtool.vocabulary import (
     Place,
@@ -87,11 +86,21 @@ class TableDescriber:
     """Makes vocabularies of the tables of one MetaGraphDef."""
 
     def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
-        self._objects = linker.graph.objects
-        self._layers = dict(_layers_by_table(self._objects, layers))
+        self._objects = objects = linker.graph.objects
+        self._layers: dict[int | None, LookupLayer] = {}
+        for layer in layers:
+            path = [name.encode() for name in layer.path.split(".")[1:]]
+            for way in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
+                if (table_id := objects.walk(path + way)) is not None:
+                    self._layers[table_id] = layer
         self._lookups = read_lookups(linker, findings)
         self._wordpieces = read_wordpieces(linker)
-        self._object_ids = _object_ids(linker)
+        self._object_ids: dict[bytes, int] = {}
+        for object_id in range(len(objects.objects)):
+            if objects.kind(object_id) == "resource":
+                table = linker.table_of_object(object_id)
+                if table is not None:
+                    self._object_ids.setdefault(table.key, object_id)
 
     def vocabulary(self, contents: TableContents) -> Vocabulary:
         """The entries in id order with all that the model says of them.
@@ -122,38 +131,33 @@ class TableDescriber:
 
     def label(self, table: Table) -> str:
         """What to call a table: its path in the object graph, else its node."""
-        return self._path(table) or printable(table.node.name)
+        path = self._objects.paths.get(self._object_id(table), b"")
+        return printable(path or table.node.name)
 
     def _object_id(self, table: Table) -> int | None:
         return self._object_ids.get(table.key) if table.object_id is None else table.object_id
 
-    def _path(self, table: Table) -> str:
-        object_id = self._object_id(table)
-        return printable(self._objects.paths.get(object_id, b"")) if object_id is not None else ""
-
-    def _is_keras(self, table: Table) -> bool:
-        return self._object_id(table) in self._objects.keras_tables
-
-    def _layer(self, table: Table) -> LookupLayer | None:
-        object_id = self._object_id(table)
-        return self._layers.get(object_id) if object_id is not None else None
-
     def _name(self, contents: TableContents) -> str:
-        table = contents.table
-        layer = self._layer(table)
-        if layer is not None:
+        table, object_id = contents.table, self._object_id(contents.table)
+        if (layer := self._layers.get(object_id)) is not None:
             return layer.name
         lookup = self._lookups.get(table.key)
-        if lookup is not None and self._is_keras(table):
+        if lookup is not None and object_id in self._objects.keras_tables:
             # The layer among ``model/layer/.../hash_table_Lookup/LookupTableFindV2``.
             scope = printable(lookup.scope)
             parts = scope.split("/")[:-2] or [scope]
             return parts[1] if len(parts) > 1 else parts[0]
-        if path := self._path(table):
-            return path
-        if MADE_UP_NAME.fullmatch(contents.name.rpartition("/")[2]):
-            return _scope_name(printable(table.node.name))
-        return contents.name
+        if path := self._objects.paths.get(object_id):
+            return printable(path)
+        if not MADE_UP_NAME.fullmatch(contents.name.rpartition("/")[2]):
+            return contents.name
+        # The innermost scope of the table with a name of its own.
+        name = printable(table.node.name)
+        scope, _, last = name.rpartition("/")
+        while scope and MADE_UP_NAME.fullmatch(last):
+            name = scope
+            scope, _, last = name.rpartition("/")
+        return name
 
     def _unknown(self, table: Table, vocabulary: Vocabulary) -> Unknown | None:
         wordpiece = self._wordpieces.get(table.key)
@@ -166,73 +170,33 @@ class TableDescriber:
             return None
         if lookup.buckets is not None:
             first = lookup.buckets.first
-            return Unknown(_size(vocabulary) if first is None else first, lookup.buckets.size)
+            if first is None:  # a table takes an entry twice only with the same id
+                is_plain = vocabulary.ids is None
+                first = len(vocabulary) if is_plain else vocabulary.stored.distinct
+            return Unknown(first, lookup.buckets.size)
         return Unknown(lookup.default) if isinstance(lookup.default, int) else None
 
     def _specials(
         self, table: Table, vocabulary: Vocabulary, unknown: Unknown | None
     ) -> tuple[Special, ...]:
         """What Keras adds: the ids below the first stored one that its layer gives out."""
-        lookup = self._lookups.get(table.key)
-        if lookup is None or not self._is_keras(table):
+        lookup, object_id = self._lookups.get(table.key), self._object_id(table)
+        if lookup is None or object_id not in self._objects.keras_tables:
             return ()
-        mask = lookup.mask
+        mask, first_id = lookup.mask, vocabulary.first_id
         specials = []
-        if mask is not None and mask.id < vocabulary.first_id:  # of no use, its id is 2**63 - 1
+        if mask is not None and mask.id < first_id:  # of no use, its id is 2**63 - 1
             specials.append(Special(mask.id, decode(mask.entry), "mask"))
-        layer = self._layer(table)
+        layer = self._layers.get(object_id)
         token = KERAS_UNKNOWN[vocabulary.entry_type] if layer is None else str(layer.oov_token)
         if isinstance(lookup.default, bytes):  # an inverse table: it answers with the token
             token = decode(lookup.default)
             first = 0 if mask is None else mask.id + 1
-            unknown = Unknown(first, vocabulary.first_id - first)
-        specials += _unknown_specials(unknown, token, vocabulary.first_id)
+            unknown = Unknown(first, first_id - first)
+        if unknown is not None and unknown.id >= 0:
+            end = min(unknown.id + min(unknown.count, MAX_SPECIALS), first_id)
+            specials += [Special(id_, token, "unknown") for id_ in range(unknown.id, end)]
         return tuple(sorted(specials, key=lambda special: special.id))
-
-
-def _size(vocabulary: Vocabulary) -> int:
-    """What ``LookupTableSize`` answers: a table takes an entry twice only with the same id."""
-    return len(vocabulary) if vocabulary.ids is None else vocabulary.stored.distinct
-
-
-def _layers_by_table(
-    objects: ObjectGraph, layers: tuple[LookupLayer, ...]
-) -> Iterator[tuple[int, LookupLayer]]:
-    """The layer of each table's object: the layer's own, or that of the lookup inside it."""
-    for layer in layers:
-        path = [name.encode() for name in layer.path.split(".")[1:]]
-        for way in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
-            object_id = objects.walk(path + way)
-            if object_id is not None:
-                yield object_id, layer
-
-
-def _unknown_specials(unknown: Unknown | None, token: str, first_id: int) -> Iterator[Special]:
-    if unknown is not None and unknown.id >= 0:
-        end = min(unknown.id + min(unknown.count, MAX_SPECIALS), first_id)
-        for special in range(unknown.id, end):
-            yield Special(special, token, "unknown")
-
-
-def _object_ids(linker: Linker) -> dict[bytes, int]:
-    """The saved object of each table, by table key."""
-    found: dict[bytes, int] = {}
-    objects = linker.graph.objects
-    for object_id in range(len(objects.objects)):
-        if objects.kind(object_id) == "resource":
-            table = linker.table_of_object(object_id)
-            if table is not None:
-                found.setdefault(table.key, object_id)
-    return found
-
-
-def _scope_name(node: str) -> str:
-    """The innermost scope of a node with a name of its own."""
-    scope, _, last = node.rpartition("/")
-    while scope and MADE_UP_NAME.fullmatch(last):
-        node = scope
-        scope, _, last = node.rpartition("/")
-    return node
 
 
 def read_lookups(linker: Linker, findings: Findings) -> dict[bytes, Lookup]:
@@ -262,7 +226,7 @@ def _users(
 ) -> Iterator[tuple[Body, Node, Table]]:
     """Each node with one of ``ops``, and the table at its input ``handle``."""
     for body in linker.graph.bodies:
-        for node in body.marked(mark):
+        for node in body.nodes_with(mark):
             if node.op in ops:
                 table = linker.table(body, node.data_input(handle))
                 if table is not None:

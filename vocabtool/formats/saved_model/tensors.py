@@ -63,28 +63,20 @@ class Tensor(NamedTuple):
 def header(buffer: Buffer, span: Span) -> Tensor:
     """Read dtype and shape; stops before the values where they come last, as TensorFlow writes."""
     dtype = 0
-    shape: tuple[int, ...] | None = None
+    shape: list[int] | None = None
     for number, wire_type, start, end in wire.fields(buffer, *span):
         if number == 1 and wire_type == wire.VARINT:
             dtype, _ = wire.varint(buffer, start, end)
         elif number == 2 and wire_type == LEN:
-            shape = _shape(buffer, (start, end))
+            shape = []
+            for dim in wire.messages(buffer, (start, end), 2):
+                shape.append(wire.last_integer(buffer, dim, 1))
+                if len(shape) > MAX_RANK:
+                    what = f"a tensor of more than {MAX_RANK} dimensions"
+                    raise InvalidFile(what, offset=dim[0])
         elif dtype and shape is not None:
             break
-    return Tensor(buffer, span, dtype, shape or ())
-
-
-def _shape(buffer: Buffer, span: Span) -> tuple[int, ...]:
-    sizes = []
-    for dim in wire.messages(buffer, span, 2):
-        size = 0
-        for number, wire_type, start, end in wire.fields(buffer, *dim):
-            if number == 1 and wire_type == wire.VARINT:
-                size = wire.signed(wire.varint(buffer, start, end)[0])
-        sizes.append(size)
-        if len(sizes) > MAX_RANK:
-            raise InvalidFile(f"a tensor of more than {MAX_RANK} dimensions", offset=dim[0])
-    return tuple(sizes)
+    return Tensor(buffer, span, dtype, tuple(shape or ()))
 
 
 def strings(tensor: Tensor) -> ByteStrings:
@@ -132,7 +124,11 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
         if number == 4 and wire_type == LEN and end > start:
             return _raw_integers(tensor, bytes(tensor.buffer[start:end]))
         if number == values_field and wire_type == LEN:
-            packed.append(_packed_integers(tensor, bytes(tensor.buffer[start:end])))
+            values = bytes(tensor.buffer[start:end])
+            count = int((np.frombuffer(values, np.uint8) < 128).sum())
+            if count > tensor.elements:
+                raise _too_many(tensor, count)
+            packed.append(wire_arrays.varint_run(values, count)[0])
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):
@@ -142,13 +138,6 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
     if repeated is None:
         return found
     return found[repeated] if len(found) else np.zeros(len(repeated), np.int64)
-
-
-def _packed_integers(tensor: Tensor, packed: bytes) -> NDArray[np.int64]:
-    count = int((np.frombuffer(packed, np.uint8) < 128).sum())
-    if count > tensor.elements:
-        raise _too_many(tensor, count)
-    return wire_arrays.varint_run(packed, count)[0]
 
 
 def _raw_integers(tensor: Tensor, content: bytes) -> NDArray[np.int64]:

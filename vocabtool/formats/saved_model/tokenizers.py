@@ -28,15 +28,15 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import flatbuffer, sentencepiece
 from vocabtool.formats.flatbuffer import Table
-from vocabtool.formats.pieces import Pieces
+from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.double_array import DoubleArray, Leaves
-from vocabtool.formats.saved_model.findings import Findings
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.tensors import DT_INT8, DT_UINT8
+from vocabtool.formats.sentencepiece import Pieces
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, numbering, printable
+from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
 
 SENTENCEPIECE: Final = b"SentencepieceOp"
 KINDS: Final[dict[bytes, Kind]] = {
@@ -47,7 +47,6 @@ KINDS: Final[dict[bytes, Kind]] = {
     b"PhraseTokenize": "phrase",
     b"TFText>PhraseTokenize": "phrase",
 }
-MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
 
 END_TO_END: Final = 10
 
@@ -66,7 +65,7 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
     known: dict[bytes, Pieces] = {}
     for body in linker.graph.bodies:
         for mark in (PIECE_OP, PHRASE_OP):
-            for node in body.marked(mark):
+            for node in body.nodes_with(mark):
                 if node.op in KINDS:
                     where = linker.graph.place(body, node.name).place
                     with findings.warning(f"tokenizer {where}"):
@@ -87,7 +86,7 @@ def read_tokenizer(
         known[data] = _pieces(node.op, data)
     # The scope of the op is the tokenizer's own name.
     name = printable(node.name).rpartition("/")[0] or printable(node.name)
-    return vocabulary(known[data], name, KINDS[node.op], linker.graph.place(body, node.name))
+    return known[data].vocabulary(name, KINDS[node.op], linker.graph.place(body, node.name))
 
 
 def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
@@ -102,28 +101,12 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
 
 def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
     """The vocabulary of an op of :data:`KINDS` whose model is ``data``."""
-    return vocabulary(_pieces(op, data), name, KINDS[op], place)
-
-
-def vocabulary(pieces: Pieces, name: str, kind: Kind, place: Place) -> Vocabulary:
-    """The pieces of a tokenizer as a vocabulary."""
-    first_id, ids = (0, None) if pieces.ids is None else numbering(pieces.ids)
-    return Vocabulary(
-        name=name,
-        kind=kind,
-        stored=pieces.entries,
-        first_id=first_id,
-        ids=ids,
-        unknown=None if pieces.unknown_id is None else Unknown(pieces.unknown_id),
-        places=(place,),
-        notes=pieces.notes,
-        marker=MARKERS.get(kind),
-    )
+    return _pieces(op, data).vocabulary(name, KINDS[op], place)
 
 
 def _pieces(op: bytes, data: bytes) -> Pieces:
     if op == SENTENCEPIECE:
-        return sentencepiece.read(data)
+        return sentencepiece.read_pieces(data)
     return READERS[KINDS[op]](data)
 
 
@@ -140,14 +123,18 @@ def read_wordpiece(buffer: bytes) -> Pieces:
             f"a suffix indicator of {len(indicator):,} bytes, wanted at most {MAX_INDICATOR}"
         )
     unknown_id = model.integer(7)
-    notes = _wordpiece_notes(model, indicator)
+    notes: tuple[str, ...] = (f"words of more than {model.integer(4):,} bytes are unknown",)
+    if indicator:
+        notes = (f"{printable(indicator)} marks a continuation", *notes)
+    if model.byte(END_TO_END):
+        notes += ("splits text at white space, punctuation and Chinese characters by itself",)
     words = model.strings(12)
     if len(words):  # kept for detokenization only
         _check_unknown(unknown_id, len(words))
-        return Pieces(_marked(model, words, indicator), None, unknown_id, notes)
+        return Pieces(_add_marks(model, words, indicator), None, unknown_id, notes)
     entries, ids = _wordpieces_of_trie(model, indicator, unknown_id)
     pieces = Pieces.by_id(entries, ids, unknown_id)
-    return Pieces(pieces.entries, pieces.ids, unknown_id, (*notes, *_missing(model, pieces)))
+    return Pieces(pieces.entries, pieces.ids, unknown_id, (*notes, *_note_gaps(model, pieces)))
 
 
 def read_phrase(buffer: bytes) -> Pieces:
@@ -203,23 +190,18 @@ def _check_unknown(unknown_id: int, size: int) -> None:
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 to {size - 1}")
 
 
-def _marked(model: Table, words: ByteStrings, indicator: bytes) -> ByteStrings:
+def _add_marks(model: Table, words: ByteStrings, indicator: bytes) -> ByteStrings:
     """Put the indicator, which the buffer leaves out, in front of each suffix."""
-    is_suffix = model.vector(13, "u1") != 0
-    if len(is_suffix) != len(words):
-        raise InvalidFile(f"{len(words):,} words, but {len(is_suffix):,} marks for suffixes")
-    ends = np.cumsum(words.lengths + len(indicator) * is_suffix, dtype=np.int64)
-    if int(ends[-1]) > GROWTH * len(words.data):
+    marks = model.vector(13, "u1")
+    if len(marks) != len(words):
+        raise InvalidFile(f"{len(words):,} words, but {len(marks):,} marks for suffixes")
+    size = int(words.lengths.sum(dtype=np.int64)) + len(indicator) * np.count_nonzero(marks)
+    if size > GROWTH * len(words.data):
         raise InvalidFile(
-            f"the words take {int(ends[-1]):,} bytes, wanted at most {GROWTH * len(words.data):,}"
+            f"the words take {size:,} bytes, wanted at most {GROWTH * len(words.data):,}"
         )
-    parts = np.zeros((len(words), 4), np.int32)  # start, end of the indicator, of the word
-    parts[:, 1] = len(indicator) * is_suffix
-    parts[:, 2] = words.starts + len(indicator)
-    parts[:, 3] = words.ends + len(indicator)
-    flat = parts.reshape(-1, 2)
-    both = ByteStrings(indicator + words.data, flat[:, 0], flat[:, 1])
-    return ByteStrings.contiguous(b"".join(both.pieces(b"")), ends)
+    pairs = zip(marks.tolist(), words, strict=True)
+    return ByteStrings.of(indicator * bool(mark) + word for mark, word in pairs)
 
 
 def _wordpieces_of_trie(
@@ -238,7 +220,7 @@ def _wordpieces_of_trie(
     ids = np.concatenate([word_ids, suffix_ids, [unknown_id]])
     more = {id_: text for id_, text in _spelled_indicator(model, indicator) if id_ not in ids}
     ids = np.concatenate([ids, np.fromiter(more, np.int64, len(more))])
-    return _joined([words, suffixes, ByteStrings.of([model.string(6), *more.values()])]), ids
+    return ByteStrings.of([*words, *suffixes, model.string(6), *more.values()]), ids
 
 
 def _below(
@@ -262,35 +244,14 @@ def _spelled_indicator(model: Table, indicator: bytes) -> list[tuple[int, bytes]
     lengths = (values & LENGTH_MASK) + 1
     if int(lengths.sum()) != len(indicator):
         return []
-    ends = np.cumsum(lengths).tolist()
-    pieces = ByteStrings.contiguous(indicator, np.array(ends, np.int64))
+    pieces = ByteStrings.contiguous(indicator, np.cumsum(lengths))
     return [
         (value >> ID_SHIFT & ID_MASK, indicator + piece if value & IS_SUFFIX else piece)
         for value, piece in zip(values.tolist(), pieces, strict=True)
     ]
 
 
-def _joined(parts: list[ByteStrings]) -> ByteStrings:
-    """Several packed sequences as one, over one buffer."""
-    before = np.cumsum([0, *(len(part.data) for part in parts)])
-    return ByteStrings(
-        b"".join(part.data for part in parts),
-        np.concatenate([part.starts + at for part, at in zip(parts, before[:-1], strict=True)]),
-        np.concatenate([part.ends + at for part, at in zip(parts, before[:-1], strict=True)]),
-    )
-
-
-def _wordpiece_notes(model: Table, indicator: bytes) -> tuple[str, ...]:
-    notes = []
-    if indicator:
-        notes.append(f"{printable(indicator)} marks a continuation")
-    notes.append(f"words of more than {model.integer(4):,} bytes are unknown")
-    if model.byte(END_TO_END):
-        notes.append("splits text at white space, punctuation and Chinese characters by itself")
-    return tuple(notes)
-
-
-def _missing(model: Table, pieces: Pieces) -> tuple[str, ...]:
+def _note_gaps(model: Table, pieces: Pieces) -> tuple[str, ...]:
     """Say which ids below the last are not in the buffer, and why."""
     if pieces.ids is None:
         return ()
@@ -302,13 +263,10 @@ def _missing(model: Table, pieces: Pieces) -> tuple[str, ...]:
         for hole in range(int(ids[at]) + 1, int(ids[at + 1]))[:MAX_NAMED]
     ][:MAX_NAMED]
     total = int(holes.sum())
-    named = ", ".join([*map(str, first), *(["..."] if total > MAX_NAMED else [])])
-    why = (
-        "pieces with punctuation or Chinese characters inside"
-        if model.byte(END_TO_END)
-        else "pieces"
-    )
-    return (f"ids not in the buffer: {total:,} ({named}), {why} that can never be produced",)
+    named = ", ".join([*map(str, first), *["..."] * (total > MAX_NAMED)])
+    inside = " with punctuation or Chinese characters inside" if model.byte(END_TO_END) else ""
+    why = f"pieces{inside} that can never be produced"
+    return (f"ids not in the buffer: {total:,} ({named}), {why}",)
 
 
 READERS: Final[dict[Kind, Callable[[bytes], Pieces]]] = {
