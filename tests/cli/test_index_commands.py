@@ -291,8 +291,7 @@ def test_what_helps_against_damage(index: str) -> None:
 @pytest.mark.parametrize(
     ("file", "told"),
     [
-        ("x/generation-000001/codes-000001.bin", "`vocabtool compact x` makes it anew"),
-        ("a b/generation-000001/codebook-000001.bin", "`vocabtool compact 'a b'` makes it anew"),
+        ("x/generation-000001/codes-000001.faiss", "`vocabtool compact x` makes it anew"),
         ("generation-000001/keywords/meta.json", "`vocabtool compact .` makes it anew"),
         ("x/generation-000001/keywords", "`vocabtool compact x` makes it anew"),
         ("x/generation-000001/index.db", "nothing mends it"),

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from vocabtool.index.index import Index
-from vocabtool.index.vectors.metric import Metric
+from vocabtool.index.options import Metric
 
 CHANCE = "no document that may be found holds a word of the query, and the nearest is no nearer"
 

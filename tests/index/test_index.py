@@ -717,7 +717,7 @@ def test_names_are_flushed_before_a_commit(tmp_path: Path, monkeypatch: pytest.M
     with index.writer() as writer:
         writer.delete(["d3"])
         writer.add(documents(range(20, 90)), vectors(range(20, 90)))
-    assert "codes-000002.bin" in flushed
+    assert "codes-000002.faiss" in flushed
     assert missing == [set()]
 
 

@@ -19,8 +19,9 @@ from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.options import SELF_CHECK_SAMPLE
-from vocabtool.index.vectors.exact import Block, merged
-from vocabtool.index.vectors.metric import Metric, prepared
+from vocabtool.index.options import Metric
+from vocabtool.index.vectors.leg import Block, merged
+from vocabtool.index.vectors.raw import prepared
 from vocabtool.search.query import WeighedWord, is_word, weigh_words
 from vocabtool.search.settings import FUSIONS, Fusion, Settings
 from vocabtool.system.ranked import Ranked

@@ -182,7 +182,8 @@ def _read_assets(
                     continue
                 layer = layers.get(path)
                 if not name.endswith(WORDS):
-                    findings.add(assets.unlinked(PurePosixPath(shown).name, place, data))
+                    asset = PurePosixPath(shown).name
+                    findings.add(assets.classify_asset(asset, place, data))
                 elif layer is None or layer.vocabulary is not None:
                     stored, own = text_file.read_lines(data), _layer_path(shown)
                     notes: tuple[str, ...] = (UNDESCRIBED,)

@@ -5,7 +5,7 @@
     generation-000000/        until the next compaction; a number higher is the index from then on
         index.db                  documents and the commit (``database.py``)
         vectors.bin               rows are appended, never changed
-        codebook-….bin, codes-….bin   of the approximate search, by the commit that built them
+        codes-….faiss                 of the approximate search, by the commit that wrote it
         keywords/                 tantivy's, which knows nothing of commits of ours
     generation-000001.part/   a compaction on its way
     .new-0123456789abcdef/    another index on its way: a folder like this one
@@ -47,7 +47,7 @@ MODEL_FILE: Final = re.compile(
     r"vocabulary-[0-9a-f]{16}-[0-9a-f]{8}\.parquet|weights-[0-9a-f]{16}-[0-9a-f]{8}\.json"
     r"|tokenizer-[0-9a-f]{64}"
 )
-CODE_FILE: Final = re.compile(r"(codes|codebook)-\d+\.bin|\.vocabtool-.*\.tmp")
+CODE_FILE: Final = re.compile(r"codes-\d+\.faiss|\.vocabtool-.*\.tmp")
 BUILD: Final = re.compile(r"\.new-[0-9a-f]{16}")
 # What a command that is killed while it makes a folder leaves behind.
 BEGUN: Final = re.compile(
@@ -285,7 +285,7 @@ def advice(file: str) -> str | None:
     path = Path(file)
     for inside in (path, *path.parents[:2]):
         if GENERATION.fullmatch(inside.parent.name):
-            if inside.name.startswith(("codes-", "codebook-", KEYWORDS)):
+            if inside.name.startswith(("codes-", KEYWORDS)):
                 folder = quote(str(inside.parent.parent))
                 return f"`vocabtool compact {folder}` makes it anew; where that fails, {AS_IT_WAS}"
             return f"nothing mends it: {AS_IT_WAS}"

@@ -38,7 +38,7 @@ from vocabtool.index.model import IndexModel
 from vocabtool.index.options import OnExisting
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.sources import Part, in_scope, made_of, named
-from vocabtool.index.vectors.metric import as_stored, prepared
+from vocabtool.index.vectors.raw import as_stored, prepared
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranked import Rows
@@ -168,7 +168,7 @@ def _plan(parts: Sequence[Part]) -> str | None:
     if any(part.is_stream for part in parts):
         return None
     inputs = [asdict(each) for each in _facts(parts)]
-    read = [asdict(replace(part.options, on_error="raise")) for part in parts]
+    read = [[*asdict(replace(part.options, on_error="raise")).values()] for part in parts]
     return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
 
 

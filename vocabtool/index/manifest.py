@@ -12,7 +12,7 @@ from typing import Final, cast, get_args
 from vocabtool.index.fields import Kind
 from vocabtool.index.options import EXACT_BELOW, RECALL, Metric, StoredType
 from vocabtool.index.sources import Source
-from vocabtool.index.vectors.facts import CodeFacts
+from vocabtool.index.vectors.codes import CodeFacts
 from vocabtool.keywords.options import Language
 from vocabtool.search.calibration import Calibration
 from vocabtool.system.records import decode_record, encode_record
@@ -153,9 +153,9 @@ class Manifest:
         return self.rows - self.deleted
 
     @property
-    def code_names(self) -> tuple[str, str]:
-        """What the files of the approximate search are called: codebook and codes."""
-        return f"codebook-{self.code_commit:06}.bin", f"codes-{self.code_commit:06}.bin"
+    def code_name(self) -> str:
+        """What the file of the approximate search is called."""
+        return f"codes-{self.code_commit:06}.faiss"
 
     def encode(self) -> bytes:
         """As it is kept, with version and checksum; the same commit gives the same bytes."""

@@ -19,9 +19,9 @@ from vocabtool.index.documents import id_in_utf8
 from vocabtool.index.folder import KEYWORDS, Commit, read_commit
 from vocabtool.index.model import IndexModel
 from vocabtool.index.vector_files import open_codes, raw_vectors
-from vocabtool.index.vectors.fast_scan import FastScan
+from vocabtool.index.vectors.codes import VectorCodes
 from vocabtool.index.vectors.leg import VectorLeg
-from vocabtool.index.vectors.remeasuring import remeasured
+from vocabtool.index.vectors.recall import measure_recall
 from vocabtool.index.where import Conditions
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutter import Cutter
@@ -53,7 +53,7 @@ class Snapshot:
         self.documents = Documents(commit.database, manifest.fields)
         raw = raw_vectors(commit.folder, manifest)
         if same is not None and same.manifest.code_files == manifest.code_files:
-            self._codes: FastScan | None = same._codes
+            self._codes: VectorCodes | None = same._codes
         else:
             self._codes = open_codes(commit.folder, manifest)
         metric = manifest.configuration.metric
@@ -94,7 +94,10 @@ class Snapshot:
 
     def measured_recall(self) -> float:
         """Recall@10 of the vector leg, measured now."""
-        return remeasured(self.vectors.raw, self.vectors, self.manifest.configuration.metric)
+        metric = self.manifest.configuration.metric
+        return measure_recall(
+            self.vectors.raw, lambda vector, k: self.vectors.search(vector, k).rows, metric
+        )
 
     def where(self, condition: str) -> Mask:
         """Which rows fulfil a condition on fields; deleted ones never."""

@@ -1,7 +1,7 @@
 """The files of vectors in a generation: raw ones, and the codes of the approximate search.
 
     vectors.bin    a fixed number of bytes a row: rows are added at the end, and never changed
-    codebook-000007.bin, codes-000007.bin    built by commit 7; codes are appended, never changed
+    codes-000007.faiss    written by commit 7, never changed: codes of more rows are another file
 
 When codes are built, when new rows are added to them, and when it is measured how near chance
 brings vectors, is decided here at the end of a commit; how, in ``vectors/``. Bytes behind the
@@ -19,11 +19,9 @@ from typing import Final
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.index.folder import VECTORS
 from vocabtool.index.manifest import Chance, Manifest, Written
-from vocabtool.index.vectors.building import build, encode
-from vocabtool.index.vectors.chance import by_chance
-from vocabtool.index.vectors.codebook import Codebook
-from vocabtool.index.vectors.fast_scan import CodeFiles, FastScan
+from vocabtool.index.vectors.codes import VectorCodes, build_codes
 from vocabtool.index.vectors.raw import RawVectors
+from vocabtool.index.vectors.recall import similarity_by_chance
 from vocabtool.system.checksums import checksum, compare
 
 # Rows without a code are compared one by one. As many of them are worth what codes cost:
@@ -51,89 +49,61 @@ def _measured(folder: Path, manifest: Manifest) -> Manifest:
     """With what chance reaches, measured anew where the rows have doubled."""
     if not manifest.rows or (manifest.chance and manifest.rows < 2 * manifest.chance.rows):
         return manifest
-    found = by_chance(raw_vectors(folder, manifest), manifest.configuration.metric)
+    found = similarity_by_chance(raw_vectors(folder, manifest), manifest.configuration.metric)
     if found is None:
         return manifest
     return replace(manifest, chance=Chance(similarity=found, rows=manifest.rows))
 
 
-def open_codes(folder: Path, manifest: Manifest) -> FastScan | None:
+def open_codes(folder: Path, manifest: Manifest) -> VectorCodes | None:
     """The codes of a commit, every byte compared with its checksum; ``None``: it has none.
 
     Raises :class:`InvalidFile`, which names the file.
     """
-    facts = manifest.codes
-    if facts is None:
+    if manifest.codes is None:
         return None
     check_codes(folder, manifest)
-    return FastScan.open(
-        _files(folder, manifest),
-        dim=facts.dim,
-        lists=facts.lists,
-        count=manifest.coded,
-        metric=manifest.configuration.metric,
-    )
+    return VectorCodes.read(folder / manifest.code_name, manifest.coded)
 
 
 def check_codes(folder: Path, manifest: Manifest) -> None:
     """Compare every byte of the codes. Raises :class:`InvalidFile`, which names the file."""
     for name, written in manifest.code_files.items():
-        compare(folder / name, written.crc32c, written.size)
-
-
-def _files(folder: Path, manifest: Manifest) -> CodeFiles:
-    names = manifest.code_names
-    return CodeFiles(*(folder / name for name in names))
+        compare(folder / name, written.crc32c)
 
 
 def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
     """The vectors of a commit. Raises :class:`InvalidFile` where the file is shorter."""
     held = manifest.configuration
-    return RawVectors.open(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
+    return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
 def _built(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     held = manifest.configuration
-    begun = replace(manifest, code_commit=manifest.commit)
-    facts = build(
+    codes, facts = build_codes(
         raw_vectors(folder, manifest),
-        _files(folder, begun),
         metric=held.metric,
         recall=held.recall,
         memory=held.memory,
         progress=_shown(progress, "building codes"),
     )
-    return _finished(folder, replace(begun, codes=facts, coded=manifest.rows))
+    return _write_codes(folder, replace(manifest, codes=facts), codes)
 
 
 def _appended(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    files, facts = _files(folder, manifest), manifest.codes
-    assert facts is not None  # noqa: S101 - there is something to append to
-    check_codes(folder, manifest)  # nothing damaged under a new checksum
-    codebook = Codebook.load(
-        files.codebook,
-        dim=facts.dim,
-        lists=facts.lists,
-        metric=manifest.configuration.metric,
-    )
-    encode(
-        raw_vectors(folder, manifest),
-        files,
-        codebook,
-        start=manifest.coded,
-        progress=_shown(progress, "adding codes"),
-    )
-    return _finished(folder, replace(manifest, coded=manifest.rows))
+    codes = open_codes(folder, manifest)
+    assert codes is not None  # noqa: S101 - there is something to append to
+    codes.add_rows(raw_vectors(folder, manifest), _shown(progress, "adding codes"))
+    return _write_codes(folder, manifest, codes)
 
 
-def _finished(folder: Path, manifest: Manifest) -> Manifest:
-    """Put the files onto the disk; the manifest with their checksums."""
-    written = {}
-    for file in _files(folder, manifest):
-        with file.open("rb") as opened:
-            os.fsync(opened.fileno())
-        written[file.name] = Written(size=file.stat().st_size, crc32c=checksum(file))
-    return replace(manifest, code_files=written)
+def _write_codes(folder: Path, manifest: Manifest, codes: VectorCodes) -> Manifest:
+    """The codes of all rows written as those of this commit."""
+    manifest = replace(manifest, code_commit=manifest.commit, coded=manifest.rows)
+    file = folder / manifest.code_name
+    codes.write(file)
+    written = Written(size=file.stat().st_size, crc32c=checksum(file))
+    return replace(manifest, code_files={file.name: written})
 
 
 def _shown(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:

@@ -25,7 +25,7 @@ from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.manifest import Load, Manifest
 from vocabtool.index.model import IndexModel
 from vocabtool.index.options import OnExisting
-from vocabtool.index.vectors.metric import prepared
+from vocabtool.index.vectors.raw import prepared
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.calibration import Calibration
 from vocabtool.system.ranked import Rows
@@ -169,7 +169,7 @@ class Writer:
             if len(rows):
                 made = self._encoded(rows) if vectors is None else vectors
                 metric = self.manifest.configuration.metric
-                self._files.append(rows, prepared(made, metric), source)
+                self._files.append(rows, prepared(made, metric), [source] * len(rows))
                 self._changed = True
 
     def of_kinds(self, rows: DocumentRows, on_error: OnError) -> DocumentRows:
