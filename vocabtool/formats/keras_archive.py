@@ -184,7 +184,7 @@ class _Reading:
             self._told.add(layer.identity)
             return _of_layer(layer, _lines(layer, data), place, _break_notes(data))
         if not name.endswith(WORDS):
-            return assets.unlinked(PurePosixPath(name).name, place, data)
+            return assets.classify_asset(PurePosixPath(name).name, place, data)
         return Vocabulary(
             name=PurePosixPath(_layer_path(name)).name,
             kind="asset",
