@@ -19,7 +19,6 @@ import vocabtool
 from tests.conftest import ROOT
 from vocabtool import Index, VocabtoolError, Words, open_encoder
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.words import tokenizer_of
 from vocabtool.vocabulary import Marker, Vocabulary
 
 SENTENCES = ["the storage permissions", "naïve 日本 cafés", "def f(x):    return x", "unknowable"]
@@ -161,7 +160,7 @@ def test_words_by_a_tokenizer(tokenizer: Path, vectors: Path) -> None:
         assert all(word["known"] for word in row) == all(known)
         single = [word for word in row if word["pieces"] == 1 and word["known"]]
         assert all(entries[word["id"]] in pieces for word in single)
-    assert words.fingerprint == tokenizer_of(tokenizer).fingerprint
+    assert words.fingerprint == Words.of(tokenizer).fingerprint
 
 
 def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
@@ -183,7 +182,7 @@ def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path)
 
 def test_a_piece_that_is_no_entry(tokenizer: Path) -> None:
     """It makes a word unknown, although the tokenizer knows it."""
-    own = tokenizer_of(tokenizer)
+    own = Words.of(tokenizer)
     (row,) = own.split(["the"]).to_pylist()
     missing = pieces_of(own, "the")[-1]
     left = [entry for entry in own.vocabulary if entry != missing]

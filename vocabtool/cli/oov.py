@@ -22,6 +22,7 @@ from vocabtool.cli.output import (
 )
 from vocabtool.cli.words import MODEL_HELP, WORDS_OPTIONS, open_words
 from vocabtool.system.telling import tell
+from vocabtool.tokenization.options import MaskMode
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Batch
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 COUNT_BYTES: Final = 2 << 20  # of text counted together: larger batches hold fewer distinct words
 
-Mask = Literal["known", "unknown"]
+
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
 
@@ -63,7 +64,7 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
 @HTML
 @click.option(
     "--mask",
-    type=click.Choice(get_args(Mask)),
+    type=click.Choice(get_args(MaskMode)),
     help="Print each document instead: with its known words left out (known), or with [UNK] in "
     "place of those that the model does not know (unknown).",
 )
@@ -96,7 +97,7 @@ def oov_command(
     output: ReportFormat | None,
     file: str,
     html: str | None,
-    mask: Mask | None,
+    mask: MaskMode | None,
     fail_over: float | None,
     budget: int,
     threads: int,
@@ -185,7 +186,7 @@ def _exit_code(report: OovReport, fail_over: float | None) -> int:
 
 
 def _print_masked(
-    words: Words, batches: Iterator[Batch], mode: Mask, file: str, sources: tuple[str, ...]
+    words: Words, batches: Iterator[Batch], mode: MaskMode, file: str, sources: tuple[str, ...]
 ) -> None:
     from vocabtool.tokenization import mask as masks
     from vocabtool.tokenization.text_arrays import as_bytes
