@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from vocabtool.tokenization.words import Words
 
 COUNT_BYTES: Final = 2 << 20  # of text counted together: larger batches hold fewer distinct words
-
 
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
@@ -146,10 +144,10 @@ def oov_command(
 
 def _tells_the_rule(output: ReportFormat | None, file: str) -> bool:
     """Whether the report says how texts became words: as JSON, and as a table on a terminal."""
-    from vocabtool.reports.oov import ENDINGS
+    from vocabtool.reports.writing import format_of
 
-    kind = output or ENDINGS.get(Path(file).suffix.lower(), "table")
-    return kind == "json" or (kind == "table" and (file != "-" or width() is not None))
+    kind = output or format_of(file)
+    return kind == "json" or (kind in ("table", "text") and (file != "-" or width() is not None))
 
 
 def _write(report: OovReport, file: str, output: ReportFormat | None, html: str | None) -> None:
@@ -165,7 +163,7 @@ def _write(report: OovReport, file: str, output: ReportFormat | None, html: str 
 
 
 def _tell_share(report: OovReport) -> None:
-    from vocabtool.reports.oov.plain_words import percent
+    from vocabtool.reports.model import percent
 
     unknown, tokens = report.tokens_unknown, report.tokens
     be = "is" if unknown == 1 else "are"
@@ -174,7 +172,7 @@ def _tell_share(report: OovReport) -> None:
 
 def _exit_code(report: OovReport, fail_over: float | None) -> int:
     """1 where more is unknown than the caller allows, or nothing can be said."""
-    from vocabtool.reports.oov.plain_words import percent
+    from vocabtool.reports.model import percent
 
     if not report.tokens:
         tell("no words were counted: nothing can be said of these documents")

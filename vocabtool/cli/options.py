@@ -10,7 +10,7 @@ import click
 
 from vocabtool.documents.options import Format, OnDuplicate, OnError
 from vocabtool.encoders.choices import KINDS, WEIGHTINGS
-from vocabtool.tokenization.options import RULE_NAMES, tokenizer_file
+from vocabtool.tokenization.options import RULE_NAMES
 
 Decorator = Callable[[Any], Any]
 
@@ -51,6 +51,7 @@ def check_rule(context: click.Context, option: click.Parameter, spec: str | None
     if spec is not None:
         from vocabtool.errors import VocabtoolError
         from vocabtool.tokenization.named_rules import parse_rule
+        from vocabtool.tokenization.options import tokenizer_file
 
         try:
             if tokenizer_file(spec) is None:
