@@ -1,5 +1,5 @@
-"""What the tests of every reader share: a file as its reader gets it, files of other formats, and
-what must hold of damaged ones."""
+"""What the tests of every reader share: files of other formats, and what must hold of damaged
+ones."""
 
 from __future__ import annotations
 
@@ -7,46 +7,25 @@ import json
 import pickle
 import struct
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+import vocabtool
 from tests.fuzzing import damages
-from vocabtool.errors import VocabtoolError
-from vocabtool.formats.model import PassedOver
-from vocabtool.formats.reader import Reader, ReadResult, Source
-from vocabtool.formats.wire import varint_of
-from vocabtool.vocabulary import Vocabulary
+from vocabtool import UnknownFormat, VocabtoolError
 
 
-class Found(NamedTuple):
-    """What a reader found, vocabularies and others apart."""
-
-    vocabularies: tuple[Vocabulary, ...]
-    passed_over: tuple[PassedOver, ...] = ()
-    warnings: tuple[str, ...] = ()
-    format: str | None = None
-
-    @classmethod
-    def of(cls, result: ReadResult) -> Found:
-        vocabularies = tuple(each for each in result.findings if isinstance(each, Vocabulary))
-        passed_over = tuple(each for each in result.findings if isinstance(each, PassedOver))
-        return cls(vocabularies, passed_over, result.warnings, result.format)
-
-
-def source_of(path: Path) -> Source:
-    """A file as readers get it."""
-    return Source.open(path)
-
-
-def found_in(reader: Reader, path: Path) -> Found:
-    """What a reader finds in a file that it must recognise."""
-    source = source_of(path)
-    assert reader.recognise(source) is None
-    return Found.of(reader.read(source))
+def varint(number: int) -> bytes:
+    """A number as protobuf writes it."""
+    written = bytearray()
+    while number > 127:
+        written.append(number & 127 | 128)
+        number >>= 7
+    return bytes((*written, number))
 
 
 def field(number: int, payload: bytes) -> bytes:
     """A length-delimited field of a protobuf."""
-    return varint_of(number << 3 | 2) + varint_of(len(payload)) + payload
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
 
 
 _PIECE = field(1, "▁the".encode()) + b"\x15" + struct.pack("<f", -1.5)
@@ -77,33 +56,44 @@ FILES: Final[dict[str, bytes]] = {
     "word_list": b"the\nof\nand\n",
     "vocab.txt": b"[PAD]\n[UNK]\nthe\n##s\n",
 }
-REFUSED: Final = frozenset(("pickle_0", "pickle_1", "pickle_2", "pickle_5", "hdf5", "safetensors"))
 
 
-def recognised(reader: Reader, folder: Path) -> set[str]:
-    """Which of ``FILES`` a reader takes for its own; of each other it must say why not."""
-    taken = set()
-    for name, data in FILES.items():
-        file = folder / "file"
-        file.write_bytes(data)
-        why_not = reader.recognise(source_of(file))
-        if why_not is None:
-            taken.add(name)
-        else:
-            assert why_not
-    return taken
+def written(folder: Path, data: bytes, name: str = "file") -> Path:
+    """A file that holds some bytes."""
+    path = folder / name
+    path.write_bytes(data)
+    return path
 
 
-def survives(reader: Reader, data: bytes, folder: Path, *, every: int, flips: int) -> int:
+def format_of(path: Path) -> str | None:
+    """What a file is read as; ``None`` where it is refused."""
+    try:
+        return vocabtool.inspect(path).format
+    except VocabtoolError:
+        return None
+
+
+def reason(path: Path, format_: str) -> str:
+    """Why a file that nobody reads is not of a format."""
+    try:
+        vocabtool.inspect(path)
+    except UnknownFormat as error:
+        reasons = dict(line.split(": ", 1) for line in error.tried)
+        return reasons[format_]
+    raise AssertionError("the file is read")
+
+
+def read_as(format_: str, folder: Path) -> set[str]:
+    """Which of ``FILES`` are read as a format."""
+    return {name for name, data in FILES.items() if format_of(written(folder, data)) == format_}
+
+
+def survives(data: bytes, folder: Path, *, every: int, flips: int, name: str = "damaged") -> int:
     """Damage a file again and again: a result or our own error; how often there was a result."""
-    file = folder / "damaged"
     fine = 0
-    for damaged in damages(data, every, flips, reader.format):
-        file.write_bytes(damaged)
-        source = source_of(file)
-        reader.recognise(source)
+    for damaged in damages(data, every, flips, name):
         try:
-            for vocabulary in Found.of(reader.read(source)).vocabularies:
+            for vocabulary in vocabtool.vocabularies(written(folder, damaged, name)):
                 vocabulary.id_array()
                 assert vocabulary.fingerprint
         except VocabtoolError:

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.options import Language
 from vocabtool.keywords.queries import Clause, Field, KeywordQuery, Term
 from vocabtool.search.known_words import WordStatus
-from vocabtool.search.store import StoredDocument
 from vocabtool.system.ranked import Mask, Near, Ranked, Rows, Scores
 
 K1, B = 1.2, 0.75
@@ -135,10 +135,9 @@ class SmallCorpus:
         self.asked.append("ids")
         return [self.docs[row].id for row in rows]
 
-    def stored(self, rows: Rows) -> list[StoredDocument]:
+    def stored(self, rows: Rows) -> list[Document]:
         return [
-            StoredDocument(self.docs[row].id, self.docs[row].text, self.docs[row].fields)
-            for row in rows
+            Document(self.docs[row].id, self.docs[row].text, self.docs[row].fields) for row in rows
         ]
 
     def near_spellings(self, word: str, limit: int) -> list[str]:

@@ -12,7 +12,10 @@ import pytest
 from vocabtool.documents.reading import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
+from vocabtool.index.database import DatabaseWriter
+from vocabtool.index.folder import read_commit
 from vocabtool.index.index import Index
+from vocabtool.index.manifest import Manifest
 from vocabtool.search.hits import Hits
 from vocabtool.search.settings import FUSIONS, Fusion
 
@@ -51,6 +54,13 @@ def made(path: Path, numbers: Sequence[int] = range(10), **options: Any) -> Inde
     with index.writer() as writer:
         writer.add(documents(numbers), vectors(numbers))
     return index
+
+
+def set_manifest(path: Path, manifest: Manifest) -> None:
+    """Make a manifest that of the last commit, whatever it says; no row may be deleted."""
+    database = DatabaseWriter(read_commit(path).folder)
+    database.commit(manifest.encode(), bytes(-(-manifest.rows // 8)))
+    database.close()
 
 
 def scored(hits: Hits) -> Scored:

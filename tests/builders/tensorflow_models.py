@@ -37,8 +37,6 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.ops import lookup_ops
 from tensorflow.python.saved_model import loader_impl
 
-from vocabtool.vocabulary import Kind
-
 tf1 = tf.compat.v1
 
 Tensor: TypeAlias = Any  # TensorFlow and Keras carry no types
@@ -79,7 +77,7 @@ class Truth:
 
     entries: tuple[bytes, ...]
     ids: tuple[int, ...] | None
-    kind: Kind
+    kind: str
     unknown: tuple[int, int] | None
     specials: tuple[tuple[int, str], ...] = ()
     get_vocabulary: tuple[str | int, ...] | None = None
@@ -107,13 +105,14 @@ def case(build: Builder) -> Builder:
     return build
 
 
-def called(name: str | None, places: int | None = 1) -> Callable[[Builder], Builder]:
+def called(name: str | None, places: int | None = 1) -> Callable[[Callable[..., Any]], Any]:
     """Say what the one vocabulary of a model is called, and how many times it is in the files."""
 
-    def decorate(build: Builder) -> Builder:
+    def decorate(build: Callable[..., tuple[Truth, ...]]) -> Callable[..., tuple[Truth, ...]]:
         @functools.wraps(build)
-        def named(path: Path) -> tuple[Truth, ...]:
-            return tuple(replace(truth, name=name, places=places) for truth in build(path))
+        def named(path: Path, **options: Any) -> tuple[Truth, ...]:
+            truths = build(path, **options)
+            return tuple(replace(truth, name=name, places=places) for truth in truths)
 
         return named
 
@@ -299,7 +298,7 @@ def variable(model: Path) -> tuple[bytes, ...]:
     return tuple(words.tolist())
 
 
-def bare(entries: tuple[bytes, ...], kind: Kind) -> tuple[Truth, ...]:
+def bare(entries: tuple[bytes, ...], kind: str) -> tuple[Truth, ...]:
     """The only truth of a model that nothing can be looked up in."""
     return (Truth(entries, None, kind, None),)
 
@@ -610,22 +609,56 @@ def tf1_resaved(folder: Path) -> tuple[Truth, ...]:
 
 # TF2 modules.
 
+# One table that is asked as it is: what makes it, and the type of what is looked up.
+TABLES: dict[str, tuple[Callable[[], Tensor], Tensor]] = {
+    # Keys and ids are captured constants of the main graph.
+    "static": (lambda: static(filled(WORDS)), tf.string),
+    # Ids that begin at 7, stored backwards; the unknown is 3.
+    "static_offset": (
+        lambda: static(filled(WORDS, range(6 + len(WORDS), 6, -1)), 3),
+        tf.string,
+    ),
+    # Ids of 32 bits.
+    "static_int32": (
+        lambda: static(filled(WORDS, range(1, 1 + len(WORDS)), value_dtype=tf.int32), 0),
+        tf.string,
+    ),
+    "static_buckets": (lambda: tf.lookup.StaticVocabularyTable(filled(WORDS), 3), tf.string),
+    # Buckets begin at the number of entries, which is among the ids that entries have.
+    "static_offset_buckets": (
+        lambda: tf.lookup.StaticVocabularyTable(filled(WORDS, range(5, 5 + len(WORDS))), 2),
+        tf.string,
+    ),
+    # The keys are integers.
+    "integers": (lambda: static(filled(NUMBERS, key_dtype=tf.int64)), tf.int64),
+    # The words are the values of a table from integers.
+    "inverse": (
+        lambda: static(filled(range(2, 2 + len(WORDS)), WORDS, tf.int64, tf.string), "[UNK]"),
+        tf.int64,
+    ),
+}
+# Tables filled from a file: its content, and where in a line keys and values are, if not the whole
+# line and its number.
+FILES: dict[str, tuple[str, dict[str, Any]]] = {
+    "file": (lines(LINE_WORDS), {}),
+    # TensorFlow drops one carriage return before a line break, and no other.
+    "file_crlf": (lines([*LINE_WORDS, "two\r"], "\r\n"), {}),
+    "file_open_end": (lines(LINE_WORDS) + "last", {}),
+    "file_offset": (lines(LINE_WORDS), {"offset": 5}),
+    # Entry in the third column, id in the first.
+    "file_columns": (
+        lines(f"{3 * n}|x|{word}|y" for n, word in reversed([*enumerate(LINE_WORDS)])),
+        {"key": 2, "value": 0, "delimiter": "|"},
+    ),
+}
 
-@case
+
 @called("table")
-def tf2_static(folder: Path) -> tuple[Truth, ...]:
-    """Keys and ids are captured constants of the main graph."""
-    table = static(filled(WORDS))
-    save(folder, table.lookup, table=table)
-    return tables(folder)
-
-
-@case
-@called("table")
-def tf2_static_offset(folder: Path) -> tuple[Truth, ...]:
-    """Ids that begin at 7, stored backwards; the unknown is 3."""
-    table = static(filled(WORDS, range(6 + len(WORDS), 6, -1)), 3)
-    save(folder, table.lookup, table=table)
+def save_table(folder: Path, name: str) -> tuple[Truth, ...]:
+    """A model of one of ``TABLES``."""
+    make, dtype = TABLES[name]
+    table = make()
+    save(folder, table.lookup, dtype, table=table)
     return tables(folder)
 
 
@@ -641,75 +674,12 @@ def tf2_static_gaps(folder: Path) -> tuple[Truth, ...]:
 
 @case
 @called("table")
-def tf2_static_int32(folder: Path) -> tuple[Truth, ...]:
-    """Ids of 32 bits."""
-    table = static(filled(WORDS, range(1, 1 + len(WORDS)), value_dtype=tf.int32), 0)
-    save(folder, table.lookup, table=table)
-    return tables(folder)
-
-
-@case
-@called("table")
-def tf2_static_buckets(folder: Path) -> tuple[Truth, ...]:
-    """``StaticVocabularyTable`` with three hash buckets."""
-    table = tf.lookup.StaticVocabularyTable(filled(WORDS), 3)
-    save(folder, table.lookup, table=table)
-    return tables(folder)
-
-
-@case
-@called("table")
-def tf2_static_offset_buckets(folder: Path) -> tuple[Truth, ...]:
-    """Buckets begin at the number of entries, which is among the ids that entries have."""
-    table = tf.lookup.StaticVocabularyTable(filled(WORDS, range(5, 5 + len(WORDS))), 2)
-    save(folder, table.lookup, table=table)
-    return tables(folder)
-
-
-@case
-@called("table")
 def tf2_one_entry(folder: Path) -> tuple[Truth, ...]:
     """A vocabulary of one entry, looked up after lower-casing, in a function of a function."""
     table = static(filled(["one"], [1]), 0)
     inner = tf.function(table.lookup, autograph=False)
     save(folder, lambda words: inner(tf.strings.lower(words)), table=table)
     return tables(folder)
-
-
-@case
-@called("table")
-def tf2_file(folder: Path) -> tuple[Truth, ...]:
-    """The whole line is the entry, its number the id."""
-    return save_file_table(folder, lines(LINE_WORDS))
-
-
-@case
-@called("table")
-def tf2_file_crlf(folder: Path) -> tuple[Truth, ...]:
-    """TensorFlow drops one carriage return before a line break, and no other."""
-    return save_file_table(folder, lines([*LINE_WORDS, "two\r"], "\r\n"))
-
-
-@case
-@called("table")
-def tf2_file_open_end(folder: Path) -> tuple[Truth, ...]:
-    """The last line has no line break."""
-    return save_file_table(folder, lines(LINE_WORDS) + "last")
-
-
-@case
-@called("table")
-def tf2_file_offset(folder: Path) -> tuple[Truth, ...]:
-    """Ids are line numbers plus an offset."""
-    return save_file_table(folder, lines(LINE_WORDS), offset=5)
-
-
-@case
-@called("table")
-def tf2_file_columns(folder: Path) -> tuple[Truth, ...]:
-    """Entry in the third column, id in the first."""
-    rows = [f"{3 * number}|x|{word}|y" for number, word in enumerate(LINE_WORDS)]
-    return save_file_table(folder, lines(reversed(rows)), 2, tf.int64, 0, delimiter="|")
 
 
 @case
@@ -724,26 +694,28 @@ def tf2_file_inverse(folder: Path) -> tuple[Truth, ...]:
     return tables(folder)
 
 
-def save_file_table(
-    folder: Path,
-    content: str,
-    key: int = tf.lookup.TextFileIndex.WHOLE_LINE,
-    value_dtype: Tensor = tf.int64,
-    value: int = tf.lookup.TextFileIndex.LINE_NUMBER,
-    *,
-    delimiter: str = "\t",
-    offset: int = 0,
-) -> tuple[Truth, ...]:
+@called("table")
+def save_file_table(folder: Path, name: str) -> tuple[Truth, ...]:
     """A model with one table that is filled from a file."""
+    content, options = FILES[name]
+    index = tf.lookup.TextFileIndex
     with text_file(content) as file:
         initializer = tf.lookup.TextFileInitializer(
-            *(file, tf.string, key, value_dtype, value),
-            delimiter=delimiter,
-            value_index_offset=offset,
+            *(file, tf.string, options.get("key", index.WHOLE_LINE)),
+            *(tf.int64, options.get("value", index.LINE_NUMBER)),
+            delimiter=options.get("delimiter", "\t"),
+            value_index_offset=options.get("offset", 0),
         )
         table = static(initializer)
         save(folder, table.lookup, table=table)
     return tables(folder)
+
+
+_cases += [
+    Case(f"tf2_{name}", functools.partial(build, name=name))
+    for build, group in ((save_table, TABLES), (save_file_table, FILES))
+    for name in group
+]
 
 
 @case
@@ -771,24 +743,6 @@ def tf2_dense(folder: Path) -> tuple[Truth, ...]:
         used = ~np.isin(keys.ravel(), [word.encode() for word in free])
         assert used.sum() == size
         return (listed(keys.ravel()[used], values.ravel()[used], loaded.unknown()),)
-
-
-@case
-@called("table")
-def tf2_integers(folder: Path) -> tuple[Truth, ...]:
-    """The keys are integers."""
-    table = static(filled(NUMBERS, key_dtype=tf.int64))
-    save(folder, table.lookup, tf.int64, table=table)
-    return tables(folder)
-
-
-@case
-@called("table")
-def tf2_inverse(folder: Path) -> tuple[Truth, ...]:
-    """The words are the values of a table from integers."""
-    table = static(filled(range(2, 2 + len(WORDS)), WORDS, tf.int64, tf.string), "[UNK]")
-    save(folder, table.lookup, tf.int64, table=table)
-    return tables(folder)
 
 
 @case
@@ -912,7 +866,7 @@ def by_attribute(model: Path) -> tuple[Truth, ...]:
 def tf2_nested(folder: Path) -> tuple[Truth, ...]:
     """A model that was loaded and saved again inside another."""
     with tempfile.TemporaryDirectory() as first:
-        tf2_static_buckets(Path(first))
+        save_table(Path(first), name="static_buckets")
         inner = tf.saved_model.load(first)
         ask = inner.signatures["serving_default"]
         save(folder, lambda words: ask(words)["output_0"], inner=inner)
@@ -1126,7 +1080,7 @@ def save_tokenizer(folder: Path, tokenizer: Any, **tracked: object) -> tuple[int
         return int(loaded(["\N{SNOWMAN}"])[-1]), 1
 
 
-def spoken(tokenizer: Callable[..., Any], probes: Sequence[str], kind: Kind) -> Truth:
+def spoken(tokenizer: Callable[..., Any], probes: Sequence[str], kind: str) -> Truth:
     """Every id that a tokenizer gives to any of the probes, with the piece that it names."""
     ids = tokenizer(token_out_type=tf.int32).tokenize(probes).flat_values.numpy().tolist()
     spelled = tokenizer(token_out_type=tf.string).tokenize(probes).flat_values.numpy().tolist()

@@ -22,7 +22,6 @@ from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
 from vocabtool.formats import vocabulary_files
 from vocabtool.formats.extraction import split_name
-from vocabtool.formats.vocabulary_files import json_file
 from vocabtool.system.byte_strings import ByteStrings
 
 if TYPE_CHECKING:
@@ -315,16 +314,17 @@ def test_no_way_to_speak(model: Path) -> None:
     assert closed.stderr == b"vocabtool: error: there is no standard output\n"
 
 
-def test_json_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more than a chunk of entries is made into Python objects at a time, base64 as well."""
-    monkeypatch.setattr(json_file, "CHUNK", 2)
+    monkeypatch.setattr(vocabulary_files, "CHUNK", 2)
     words = [b"\xff%d" % number for number in range(5)]
     vocabulary = vocabtool.Vocabulary("words", "table", ByteStrings.of(words))
     file = Pieces()
-    json_file.write(vocabulary, file)
+    vocabulary_files.write(vocabulary, file, "json")
     assert max(piece.count(b"\\xff") for piece in file.pieces) == 2
     assert max(piece.count(b"=") for piece in file.pieces) <= 2
-    assert json_file.read(file.getvalue()) == vocabulary
+    (tmp_path / "words.json").write_bytes(file.getvalue())
+    assert vocabtool.read(tmp_path / "words.json") == vocabulary
 
 
 class Pieces(BytesIO):

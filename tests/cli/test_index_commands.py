@@ -15,13 +15,14 @@ from typing import Any, get_args
 import pytest
 
 from tests.builders.small_corpus import Pieces
+from tests.builders.small_indexes import set_manifest
 from tests.conftest import ROOT
 from vocabtool.cli import index as index_command
 from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.index import folder
+from vocabtool.index.folder import advice
 from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
-from vocabtool.index.mending import advice
 from vocabtool.reports.index_report import Took, lines
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.settings import Fusion
@@ -144,11 +145,11 @@ def test_a_damaged_archive_leaves_nothing(command: str, tmp_path: Path) -> None:
 
 def test_index_again_does_nothing(corpus: Path, index: str) -> None:
     """The same command after its end leaves everything as it is, and says so."""
-    before = Path(index, "manifest.json").read_bytes()
+    before = Index.open(index).manifest
     told = fine("index", str(corpus), "-o", index, *MAKE[:-1], "--format", "json")
     report = json.loads(told)
     assert (report["documents"], report["added"], report["resumed"]) == (4, 0, 4)
-    assert Path(index, "manifest.json").read_bytes() == before
+    assert Index.open(index).manifest == before
     again = ("index", str(corpus), "-o", index, *MAKE[:-1])
     done = "done now    nothing: the same was indexed before, and is unchanged"
     assert f"  {done}\n" in fine(*again)
@@ -257,9 +258,9 @@ def test_a_load_that_is_half_done_is_told(index: str) -> None:
     """The index is whole, but it is not all that was meant to be in it."""
     whole = f"{index}: whole: 4 documents in both legs, vectors: all compared\n"
     assert fine("verify", index) == whole
-    held = folder.read_manifest(Path(index))
+    held = Index.open(index).manifest
     assert held.load is not None
-    folder.commit(Path(index), replace(held, load=held.load._replace(finished=False)))
+    set_manifest(Path(index), replace(held, load=replace(held.load, finished=False)))
     told = "a load is not at its end: where it was stopped, the same command goes on\n"
     assert fine("verify", index) == whole + told
 
@@ -290,12 +291,11 @@ def test_what_helps_against_damage(index: str) -> None:
 @pytest.mark.parametrize(
     ("file", "told"),
     [
-        ("x/generation-000001/codes-000001.bin", "`vocabtool compact x` makes it anew"),
-        ("a b/generation-000001/codebook-000001.bin", "`vocabtool compact 'a b'` makes it anew"),
+        ("x/generation-000001/codes-000001.faiss", "`vocabtool compact x` makes it anew"),
         ("generation-000001/keywords/meta.json", "`vocabtool compact .` makes it anew"),
         ("x/generation-000001/keywords", "`vocabtool compact x` makes it anew"),
-        ("x/generation-000001/documents-000000000000-2.arrow", "nothing mends it"),
-        ("x/manifest.json", None),  # there is no index
+        ("x/generation-000001/index.db", "nothing mends it"),
+        ("x/weights-0123456789abcdef-01234567.json", None),  # there is no index
         ("x/corpus.jsonl", None),
     ],
 )
@@ -546,7 +546,7 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
         assert opened.calibration is not None
         assert opened.calibration.documents == 4
         held = replace(opened.calibration, documents=known)
-        folder.commit(Path(index), replace(opened.manifest, calibration=held))
+        set_manifest(Path(index), replace(opened.manifest, calibration=held))
         opened = Index.open(index)
     index_command._calibrate(opened, before, None, ADDED, quiet=True)
     assert made.calls == due

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 import vocabtool
-from tests.reader_checks import found_in, survives
+from tests.reader_checks import survives
+from vocabtool import Place, Vocabulary
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.formats import json_text
-from vocabtool.vocabulary import Place, Vocabulary
 
 BYTES = [bytes([byte]) for byte in range(256)]
 TOKENS = [*BYTES, b"th", b" the", b"\xff\xfe", "naïve".encode(), b"too far", b"cut off"]
@@ -28,7 +27,7 @@ PATTERN = r"\S+|\s+"
 def only(document: object, folder: Path) -> Vocabulary:
     file = folder / "file.json"
     file.write_text(json.dumps(document))
-    (vocabulary,) = found_in(json_text.READER, file).vocabularies
+    (vocabulary,) = vocabtool.inspect(file).vocabularies
     return vocabulary
 
 
@@ -258,4 +257,4 @@ def test_damage(tmp_path: Path) -> None:
     short = {"special_tokens": {"<s>": 0}, "bpe_ranks": "! 1 IQ== Ig==\n! 5 Iw=="}
     for made in (document, short):
         data = json.dumps(made).encode()
-        assert survives(json_text.READER, data, tmp_path, every=3, flips=500) > 0
+        assert survives(data, tmp_path, every=3, flips=500) > 0

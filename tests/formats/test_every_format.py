@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import vocabtool
-from tests.formats.test_json_formats import node, string_tensor
+from tests.formats.test_json_formats import string_tensor
 from vocabtool.cli.main import cli
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.markers import plain_strings
@@ -214,7 +214,8 @@ def npy_file(folder: Path) -> Path:
 
 
 def tfjs_file(folder: Path) -> Path:
-    constant = node("words", "Const", **string_tensor(WORDS))
+    tensor = {"value": {"tensor": string_tensor(WORDS)}}
+    constant = {"name": "words", "op": "Const", "attr": tensor}
     document = {"format": "graph-model", "modelTopology": {"node": [constant]}}
     (folder / "model.json").write_text(json.dumps(document), "utf-8")
     return folder / "model.json"

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests import reader_checks
+import vocabtool
+from tests.reader_checks import survives
+from vocabtool import Place
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats.fasttext_bin import HEAD, MAGIC, READER
-from vocabtool.vocabulary import Place
 
+MAGIC = struct.pack("<i", 793712314)
+HEAD = struct.Struct("<2i 12i d 3i 2q")
 ENTRIES = ((b"</s>", 0), (b"the", 0), ("naïve".encode(), 0), (b"__label__a", 1))
 
 
@@ -46,7 +48,7 @@ def written(folder: Path, data: bytes) -> Path:
 
 def test_words_and_labels(tmp_path: Path) -> None:
     """Words are one vocabulary, labels another; ids count from 0 in each."""
-    found = reader_checks.found_in(READER, written(tmp_path, model()))
+    found = vocabtool.inspect(written(tmp_path, model()))
     words, labels = found.vocabularies
     assert list(words.stored) == [b"</s>", b"the", "naïve".encode()]
     assert (words.name, words.kind, words.first_id, words.ids) == ("words", "vectors", 0, None)
@@ -71,7 +73,7 @@ def test_what_unknown_means(tmp_path: Path) -> None:
         (model(version=11, kind=2), by_subwords),
         (model(version=12, kind=3), by_subwords),
     ):
-        words, _ = reader_checks.found_in(READER, written(tmp_path, data)).vocabularies
+        words, _ = vocabtool.inspect(written(tmp_path, data)).vocabularies
         assert words.notes == ("2 dimensions", expected)
 
 
@@ -94,7 +96,7 @@ def test_fasttext(tmp_path: Path) -> None:
         smaller.save_model(str(tmp_path / name))
     for name in ("unsupervised", "supervised", "quantised", "pruned"):
         loaded = fasttext.load_model(str(tmp_path / name))
-        found = reader_checks.found_in(READER, tmp_path / name)
+        found = vocabtool.inspect(tmp_path / name)
         words, *labels = found.vocabularies
         assert words.tokens == loaded.words
         assert found.warnings == ()
@@ -113,7 +115,7 @@ def test_gensim(tmp_path: Path) -> None:
     trained = gensim.FastText(text, vector_size=4, min_count=1, epochs=1, bucket=20)
     path = tmp_path / "gensim.bin"
     gensim.save_facebook_model(trained, str(path))
-    found = reader_checks.found_in(READER, path)
+    found = vocabtool.inspect(path)
     assert found.vocabularies[0].tokens == trained.wv.index_to_key
     assert found.warnings == ()
 
@@ -141,32 +143,27 @@ GOOD = model()
 def test_damaged(tmp_path: Path, data: bytes, message: str) -> None:
     """What is wrong is told."""
     with pytest.raises(InvalidFile, match=re.escape(message)):
-        READER.read(reader_checks.source_of(written(tmp_path, data)))
+        vocabtool.inspect(written(tmp_path, data))
 
 
 def test_another_version(tmp_path: Path) -> None:
     """A version of the format that is not known is refused."""
     with pytest.raises(UnsupportedFormat, match="of version 13, wanted 11 or 12"):
-        READER.read(reader_checks.source_of(written(tmp_path, model(version=13))))
+        vocabtool.inspect(written(tmp_path, model(version=13)))
 
 
 @pytest.mark.parametrize("less", [1, 100])
 def test_vectors_cut_off(tmp_path: Path, less: int) -> None:
     """The words in front of damaged vectors are whole: read, with a warning."""
-    found = reader_checks.found_in(READER, written(tmp_path, GOOD[:-less]))
+    found = vocabtool.inspect(written(tmp_path, GOOD[:-less]))
     assert len(found.vocabularies[0]) == 3
     assert found.warnings == (
         "the vectors behind the dictionary are damaged or cut short; its words are whole",
     )
 
 
-def test_other_formats(tmp_path: Path) -> None:
-    """Of other formats' files none is taken for a fastText model."""
-    assert reader_checks.recognised(READER, tmp_path) == set()
-
-
 @pytest.mark.parametrize("data", [GOOD, model(pruned=3)])
 def test_damages(tmp_path: Path, data: bytes, full: bool) -> None:
     """Cut at every byte and with bits flipped: a result or our own error."""
-    fine = reader_checks.survives(READER, data, tmp_path, every=1, flips=2000 if full else 300)
+    fine = survives(data, tmp_path, every=1, flips=2000 if full else 300)
     assert fine > 0

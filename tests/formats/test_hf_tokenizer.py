@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,12 +23,11 @@ from tokenizers import (
     trainers,
 )
 
-from tests.reader_checks import Found, found_in, survives
-from vocabtool.errors import InvalidFile
-from vocabtool.formats import hf_tokenizer, json_text
-from vocabtool.formats.reader import Source
-from vocabtool.vocabulary import Vocabulary, decode
+import vocabtool
+from tests.reader_checks import reason, survives, written
+from vocabtool import InvalidFile, Vocabulary
 
+KINDS = {"WordLevel": "table", "WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
 SENTENCES = ["the quick brown fox", "the naïve 日本 fox's 287.9", "less is more, the end"] * 9
 UNTYPED = {
     "BPE": models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]),
@@ -107,7 +107,7 @@ def pairs(vocabulary: Vocabulary) -> list[tuple[str, int]]:
     """Entries and ids, by id."""
     ids = vocabulary.id_array().tolist()
     assert ids == sorted(ids)
-    return sorted(zip(map(decode, vocabulary.stored), ids, strict=True))
+    return sorted(zip(vocabulary, ids, strict=True))
 
 
 def theirs(tokenizer: Tokenizer) -> list[tuple[str, int]]:
@@ -117,7 +117,7 @@ def theirs(tokenizer: Tokenizer) -> list[tuple[str, int]]:
 def ours(text: str, folder: Path) -> Vocabulary:
     file = folder / "tokenizer.json"
     file.write_text(text, "utf-8")
-    (vocabulary,) = found_in(json_text.READER, file).vocabularies
+    (vocabulary,) = vocabtool.inspect(file).vocabularies
     assert vocabulary.name == "tokenizer.json"
     return vocabulary
 
@@ -148,7 +148,7 @@ def test_old_files_without_a_type(model_type: str, tmp_path: Path) -> None:
     assert type(library.model).__name__ == model_type
     vocabulary = ours(text, tmp_path)
     assert pairs(vocabulary) == theirs(library)
-    assert vocabulary.kind == hf_tokenizer.KINDS[model_type]
+    assert vocabulary.kind == KINDS[model_type]
     assert vocabulary.notes[0].startswith(model_type)
 
 
@@ -189,8 +189,8 @@ def test_ids_of_added_tokens(
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     document["added_tokens"] = [{"id": i, "content": c, **flags} for c, i in added]
     text = json.dumps(document)
-    found = Found.of(hf_tokenizer.read(json.loads(text), Source(Path("x"), "x", b"", 0)))
-    (vocabulary,) = found.vocabularies
+    with TemporaryDirectory() as folder:
+        (vocabulary,) = vocabtool.vocabularies(written(Path(folder), text.encode()))
     library = theirs(Tokenizer.from_str(text))
     assert [entry for entry, _ in pairs(vocabulary)] == [entry for entry, _ in library]
     told = any("that the tokenizers library replaces" in note for note in vocabulary.notes)
@@ -347,7 +347,7 @@ def test_malformed(case: str, tmp_path: Path) -> None:
     file = tmp_path / "tokenizer.json"
     file.write_text(text)
     with pytest.raises(InvalidFile, match=re.escape(message)):
-        found_in(json_text.READER, file)
+        vocabtool.inspect(file)
 
 
 def test_bytes_shown_as_surrogates(tmp_path: Path) -> None:
@@ -363,11 +363,17 @@ def test_entries_with_newlines(tmp_path: Path) -> None:
     assert list(ours(text, tmp_path).stored) == [entry.encode() for entry in entries]
 
 
-def test_not_recognised() -> None:
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"[[1]]", "a list, wanted an object"),
+        (b'{"a": "0"}', "no object model in it"),
+        (b'{"model": {}}', "no vocab in its model"),
+    ],
+)
+def test_not_recognised(data: bytes, why: str, tmp_path: Path) -> None:
     """Other JSON is told apart, with a reason."""
-    assert hf_tokenizer.recognise([]) == "a list, wanted an object"
-    assert hf_tokenizer.recognise({"a": 0}) == "no object model in it"
-    assert hf_tokenizer.recognise({"model": {}}) == "no vocab in its model"
+    assert reason(written(tmp_path, data), "Hugging Face tokenizer.json") == why
 
 
 @pytest.mark.parametrize("maker", ["WordPiece", "Unigram"])
@@ -376,4 +382,4 @@ def test_damaged(maker: str, tmp_path: Path) -> None:
     tokenizer = MAKERS[maker][0]()
     tokenizer.add_tokens(["zz", "zzz"])
     data = tokenizer.to_str(pretty=False).encode()
-    assert survives(json_text.READER, data, tmp_path, every=13, flips=600) > 0
+    assert survives(data, tmp_path, every=13, flips=600) > 0

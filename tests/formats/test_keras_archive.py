@@ -20,8 +20,6 @@ import pytest
 import vocabtool
 from tests.fuzzing import damages
 from vocabtool import InvalidFile, UnknownFormat, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import keras_archive, registry, zip_archive
-from vocabtool.formats.reader import Source
 
 if TYPE_CHECKING:
     from tests.builders.tensorflow_models import Truth
@@ -525,7 +523,7 @@ def test_nothing_but_empty_lines(file: Path) -> None:
 
 def test_copies_of_one_member_share_one_bound(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small bombs are as bounded as one large."""
-    monkeypatch.setattr(zip_archive, "MAX_FREE", 1000)
+    monkeypatch.setattr("vocabtool.formats.zip_archive.MAX_FREE", 1000)
     words = "[UNK]\n" + "a" * 1000
     members = [(f"assets/layers/x_{n}/vocabulary.txt", words) for n in range(100)]
     archive(file, ("config.json", described([])), *members, compression=zipfile.ZIP_DEFLATED)
@@ -534,38 +532,10 @@ def test_copies_of_one_member_share_one_bound(file: Path, monkeypatch: pytest.Mo
     assert all("unpacks to more than" in warning for warning in model.warnings)
 
 
-@pytest.mark.parametrize(
-    ("head", "reason"),
-    [
-        (b"GGUF\3\0\0\0", "does not begin as a zip archive"),
-        (b"word 0.1 0.2\n", "does not begin as a zip archive"),
-        (b'{"class_name": "Sequential"}', "does not begin as a zip archive"),
-        (b"", "does not begin as a zip archive"),
-        (
-            b"PK\x03\x04" + bytes(22) + b"\x08\0\0\0" + b"data.pkl",
-            "a zip archive that does not begin with a Keras model's config.json",
-        ),
-        (b"PK\x03\x04", "a zip archive that does not begin with a Keras model's config.json"),
-    ],
-)
-def test_other_formats(head: bytes, reason: str, file: Path) -> None:
-    """Other files are told apart by their head, with a reason."""
-    file.write_bytes(head)
-    assert keras_archive.READER.recognise(Source.open(file)) == reason
-
-
 def test_another_zip_is_refused(file: Path) -> None:
     """A zip that is no Keras model keeps its advice."""
     with pytest.raises((UnsupportedFormat, UnknownFormat), match=r"a zip archive that is no"):
         vocabtool.vocabularies(archive(file, ("a.txt", "word")))
-
-
-def test_only_this_reader_takes_an_archive(file: Path) -> None:
-    """No other reader takes a Keras archive for its own."""
-    source = Source.open(small(file))
-    assert [r.format for r in registry.other_readers() if r.recognise(source) is None] == [
-        "Keras archive"
-    ]
 
 
 def test_any_damage(file: Path) -> None:

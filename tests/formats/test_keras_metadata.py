@@ -102,24 +102,11 @@ def test_other_modes_have_no_mask(class_name: str, written: str, mode: str) -> N
     assert (found.output_mode, found.mask_token, found.first_id) == (mode, None, 1)
 
 
-def test_no_mode() -> None:
-    """A TextVectorization that returns text looks words up as in the mode ``int``."""
-    found = layer("TextVectorization", output_mode=None)
-    assert (found.output_mode, found.mask_token, found.first_id) == ("int", "", 2)
-
-
 def test_ids_follow_mask_and_unknown() -> None:
     """The first entry's id is behind the mask and every unknown id."""
     found = layer("StringLookup", mask_token="", num_oov_indices=3)
     assert (found.first_oov_id, found.num_oov_indices, found.first_id) == (1, 3, 4)
     assert layer("StringLookup", num_oov_indices=0).first_id == 0
-
-
-def test_other_settings() -> None:
-    """The tokens are those of the configuration."""
-    found = layer("StringLookup", oov_token="?", mask_token="_")
-    assert (found.oov_token, found.mask_token) == ("?", "_")
-    assert layer("IntegerLookup", oov_token=None, mask_token=0).mask_token == 0
 
 
 def test_old_names_of_tokens() -> None:
@@ -158,14 +145,6 @@ def test_old_names_of_tokens() -> None:
 def test_vocabulary(class_name: str, config: dict[str, Any], vocabulary: tuple[bytes, ...]) -> None:
     """Entries are bytes, numbers decimal; mask and unknown at the front are not entries."""
     assert layer(class_name, **config).vocabulary == vocabulary
-
-
-def test_a_large_vocabulary() -> None:
-    """400,000 words are read, though the model that holds them is described twice."""
-    words = [f"word{number}" for number in range(400_000)]
-    described = model({"class_name": "StringLookup", "config": {"name": "w", "vocabulary": words}})
-    found = only(node("root", {**described, "model_config": described}))
-    assert found.vocabulary == tuple(word.encode() for word in words)
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"))))
@@ -243,12 +222,6 @@ def test_the_lookup_inside_a_text_vectorization_is_the_same_layer() -> None:
     found = only(node("root.layer-0", outer) + node("root.layer-0._lookup_layer", inner))
     assert (found.path, found.name, found.vocabulary) == ("root.layer-0", "tv", (b"a",))
     assert only(node("root.layer-0._lookup_layer", inner)).name == "s"
-
-
-def test_a_description_that_is_no_object() -> None:
-    """A layer inside a node that is no object itself is mentioned by it, not it."""
-    data = node("root", {"any": [without_vocabulary(LAYER), LAYER]})
-    assert (only(data).path, only(data).vocabulary) == ("root", (b"the", "naïve".encode()))
 
 
 def test_names_are_safe_to_show() -> None:

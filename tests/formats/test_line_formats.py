@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vocabtool
-from tests import reader_checks
+from tests.reader_checks import format_of, survives
+from tests.reader_checks import reason as why
+from vocabtool import Place, Unknown, Vocabulary
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import rwkv_vocab, sentencepiece_file, tiktoken_ranks, word_list
-from vocabtool.vocabulary import Place, Unknown, Vocabulary
 
 SENTENCES = ("the quick brown fox jumps over the lazy dog", "naïve 日本 quick", "less is more")
 
@@ -40,7 +40,7 @@ def pairs(vocabulary: Vocabulary) -> list[tuple[bytes, int]]:
 
 def read_ranks(tmp_path: Path, data: bytes) -> Vocabulary:
     path = write(tmp_path, data, "tokenizer.model")
-    (vocabulary,) = reader_checks.found_in(tiktoken_ranks.READER, path).vocabularies
+    (vocabulary,) = vocabtool.inspect(path).vocabularies
     return vocabulary
 
 
@@ -148,23 +148,21 @@ def test_short_files_that_are_damaged(tmp_path: Path, data: bytes, message: str)
 def test_words_and_counts_are_no_ranks(tmp_path: Path) -> None:
     """Words of four letters look like base64, but no single byte does."""
     path = write(tmp_path, b"that 5\nwith 4\nfrom 3\n")
-    reason = tiktoken_ranks.READER.recognise(reader_checks.source_of(path))
-    assert reason == "no token whose base64 is padded in its first 65,536 bytes"
-    assert reader_checks.recognised(tiktoken_ranks.READER, tmp_path) == {"tiktoken"}
+    assert format_of(path) == "list of words"
 
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that no model has are refused before they are read."""
     path = write(tmp_path, b"IQ== 0\n")
-    monkeypatch.setattr(tiktoken_ranks, "MAX_FILE", 5)
+    monkeypatch.setattr("vocabtool.formats.tiktoken.MAX_FILE", 5)
     with pytest.raises(UnsupportedFormat, match="ranks of 7 bytes, wanted at most 5"):
-        tiktoken_ranks.READER.read(reader_checks.source_of(path))
-    monkeypatch.setattr(word_list, "MAX_FILE", 5)
-    with pytest.raises(UnsupportedFormat, match="a list of 7 bytes, wanted at most 5"):
-        word_list.READER.read(reader_checks.source_of(path))
-    monkeypatch.setattr(sentencepiece_file, "MAX_FILE", 5)
-    with pytest.raises(UnsupportedFormat, match="model of 7 bytes, wanted at most 5"):
-        sentencepiece_file.READER.read(reader_checks.source_of(path))
+        vocabtool.inspect(path)
+    monkeypatch.setattr("vocabtool.formats.word_list.MAX_FILE", 3)
+    with pytest.raises(UnsupportedFormat, match="a list of 4 bytes, wanted at most 3"):
+        vocabtool.inspect(write(tmp_path, b"the\n"))
+    monkeypatch.setattr("vocabtool.formats.sentencepiece.MAX_FILE", 5)
+    with pytest.raises(UnsupportedFormat, match="a SentencePiece model of"):
+        vocabtool.inspect(write(tmp_path, train("bpe")))
 
 
 def train(model_type: str) -> bytes:
@@ -191,7 +189,7 @@ def test_sentencepiece_file(tmp_path: Path, model_type: str) -> None:
     sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle: it trains the model")
     path = write(tmp_path, train(model_type), "m.model")
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    (vocabulary,) = reader_checks.found_in(sentencepiece_file.READER, path).vocabularies
+    (vocabulary,) = vocabtool.inspect(path).vocabularies
     wanted = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
     assert list(vocabulary) == wanted
     assert (vocabulary.name, vocabulary.kind, vocabulary.marker) == (
@@ -204,18 +202,9 @@ def test_sentencepiece_file(tmp_path: Path, model_type: str) -> None:
     assert vocabulary.notes[0] == f"model type {model_type}"
 
 
-def test_a_file_of_sentencepiece_is_told_by_content(tmp_path: Path) -> None:
-    """Ranks called tokenizer.model, graphs and text are not taken."""
-    taken = reader_checks.recognised(sentencepiece_file.READER, tmp_path)
-    assert taken == {"sentencepiece"}
-    path = write(tmp_path, b"IQ== 0\n", "tokenizer.model")
-    reason = sentencepiece_file.READER.recognise(reader_checks.source_of(path))
-    assert reason == "does not begin with pieces of SentencePiece"
-
-
 def read_words(tmp_path: Path, data: bytes, name: str = "words.txt") -> Vocabulary:
     path = write(tmp_path, data, name)
-    (vocabulary,) = reader_checks.found_in(word_list.READER, path).vocabularies
+    (vocabulary,) = vocabtool.inspect(path).vocabularies
     return vocabulary
 
 
@@ -376,11 +365,9 @@ def test_what_lists_say(
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "an empty file"),
         (b"the\0of\n", "not text: byte 0x00 at 3"),
         (b"the\n\x1bof\n", "not text: byte 0x1b at 4"),
         ("the\nof\n".encode("utf-16"), "not text: byte 0x00 at 3"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS"),
         (b"#version: 0.2\nt h\nth e\n", "merge rules of BPE: the words are in the vocab.json"),
         (b'"vocab.txt#version: 0.2\nt h\nthe cat\n', "merge rules of BPE"),
         ("Ġ t\nh e</w>\nĠt he</w>\n".encode(), "merge rules of BPE"),
@@ -388,7 +375,6 @@ def test_what_lists_say(
         (b"<?xml version='1.0'?>\n", "XML"),
         (b"\n<!DOCTYPE html>\n", "HTML"),
         (b"\xef\xbb\xbf{\n", "JSON, or another text with braces"),
-        (b'["the",\n"of"]', "a list in JSON"),
         (b"[\n{}\n]", "a list in JSON"),
         (b"x" * 70_000 + b"\nthe\n", "no line ends in its first 65,536 bytes"),
         (b"\xc4\xcf\xcd\n\xcd\xc9\xd2\n", "most of its lines are not UTF-8: convert it with iconv"),
@@ -400,9 +386,7 @@ def test_what_lists_say(
 )
 def test_no_lists(tmp_path: Path, data: bytes, reason: str) -> None:
     """What is plainly something else is not taken for words."""
-    told = word_list.READER.recognise(reader_checks.source_of(write(tmp_path, data)))
-    assert told is not None
-    assert told.startswith(reason)
+    assert why(write(tmp_path, data), "list of words").startswith(reason)
 
 
 NUMBERED: dict[str, tuple[bytes, list[str], str]] = {
@@ -448,7 +432,7 @@ def test_rwkv(tokens: list[str | bytes], newline: bytes) -> None:
     data = rwkv_lines({7 * i + 1: token for i, token in enumerate(tokens)})
     with TemporaryDirectory() as folder:
         path = write(Path(folder), data.replace(b"\n", newline))
-        (vocabulary,) = reader_checks.found_in(rwkv_vocab.READER, path).vocabularies
+        (vocabulary,) = vocabtool.inspect(path).vocabularies
         with suppress(RecursionError):  # it nests on the length of a token
             read = rwkv.TRIE_TOKENIZER(str(path)).idx2token
             assert [(number, token) for token, number in pairs(vocabulary)] == [*read.items()]
@@ -493,52 +477,35 @@ def test_damaged_rwkv(tmp_path: Path, line: bytes, message: str) -> None:
     data = rwkv_lines({number: f"token {number}" for number in range(1, 9_001)})
     path = write(tmp_path, data + line + b"\n9002 'x' 1\n")
     with pytest.raises(InvalidFile) as caught:
-        reader_checks.found_in(rwkv_vocab.READER, path)
+        vocabtool.inspect(path)
     assert message in str(caught.value)
 
 
 def test_octal_escapes_take_no_time(tmp_path: Path) -> None:
     """Each may end in three places: a line of many, never closed, was tried for ever."""
     path = write(tmp_path, b"1 '" + rb"\012" * 10_000 + b"\n")
-    assert rwkv_vocab.READER.recognise(reader_checks.source_of(path)) is not None
+    assert format_of(path) != "RWKV vocabulary"
     path = write(tmp_path, rb"1 '\012' 1" + b"\n")
-    assert rwkv_vocab.READER.recognise(reader_checks.source_of(path)) is None
-
-
-def test_other_formats_are_no_rwkv(tmp_path: Path) -> None:
-    """No other format has such lines."""
-    assert reader_checks.recognised(rwkv_vocab.READER, tmp_path) == set()
-
-
-def test_other_formats_are_no_lists(tmp_path: Path) -> None:
-    """Of other formats' files, those that are lines of words may pass: they are asked before."""
-    assert reader_checks.recognised(word_list.READER, tmp_path) == {
-        "word_list",
-        "vocab.txt",
-        "tiktoken",
-        "pickle_0",
-    }
+    assert format_of(path) == "RWKV vocabulary"
 
 
 def test_a_line_too_long_for_a_word(tmp_path: Path) -> None:
     """A megabyte without a newline is no word."""
     path = write(tmp_path, b"the\n" + b"x" * (1 << 20) + b"y\n")
     with pytest.raises(InvalidFile, match=r"line 2 has 1,048,577 bytes.*\(at byte 4\)"):
-        reader_checks.found_in(word_list.READER, path)
+        vocabtool.inspect(path)
 
 
 def test_damage(tmp_path: Path) -> None:
     """Cut at every byte or so and with bits flipped: a result or our own error."""
     lists = b"[PAD]\n[UNK]\nthe\n##s\r\n\n<unk>\n" * 9
-    assert reader_checks.survives(word_list.READER, lists, tmp_path, every=5, flips=300) > 0
+    assert survives(lists, tmp_path, every=5, flips=300) > 0
     lines = ranks({bytes([byte]): byte for byte in range(256)})
-    assert reader_checks.survives(tiktoken_ranks.READER, lines, tmp_path, every=17, flips=300) > 0
+    assert survives(lines, tmp_path, every=17, flips=300) > 0
     lines = rwkv_lines({1: "the", 2: b"\xff", 3: "日'\n"}) + b"4 'x' 1\n"
-    assert reader_checks.survives(rwkv_vocab.READER, lines, tmp_path, every=1, flips=500) > 0
+    assert survives(lines, tmp_path, every=1, flips=500) > 0
     model = train("bpe")[:3_000]
-    survived = reader_checks.survives(
-        sentencepiece_file.READER, model, tmp_path, every=29, flips=300
-    )
+    survived = survives(model, tmp_path, every=29, flips=300)
     assert survived > 0
 
 

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 import vocabtool
-from tests import reader_checks
-from tests.reader_checks import Found, field
-from vocabtool.formats.onnx import READER
-from vocabtool.vocabulary import Unknown, Vocabulary
+from tests.reader_checks import field
+from vocabtool import Unknown, Vocabulary
 
 onnx = pytest.importorskip("onnx", reason="the oracle: onnx writes the files")
 
@@ -25,7 +23,7 @@ BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "##lo", "world")
 PIECES = [b"<unk>", *(b"piece%d" % number for number in range(9))]
 
 
-def read(tmp_path: Path, op: str, **attributes: Any) -> Found:
+def read(tmp_path: Path, op: str, **attributes: Any) -> vocabtool.Model:
     """What is found in a model of one node."""
     node = onnx.helper.make_node(op, ["x"], ["y"], name="n", domain=DOMAIN, **attributes)
     value = onnx.helper.make_tensor_value_info
@@ -33,7 +31,7 @@ def read(tmp_path: Path, op: str, **attributes: Any) -> Found:
     outputs = [value("y", onnx.TensorProto.INT64, [None])]
     path = tmp_path / "m.onnx"
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", inputs, outputs)), path)
-    return reader_checks.found_in(READER, path)
+    return vocabtool.inspect(path)
 
 
 def only(tmp_path: Path, op: str, **attributes: Any) -> Vocabulary:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.reader_checks import field, varint
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 from vocabtool.formats import sentencepiece
-from vocabtool.formats.pieces import Pieces
-from vocabtool.formats.wire import varint_of
+from vocabtool.formats.sentencepiece import Pieces
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
@@ -24,14 +24,9 @@ SHARED = Path(os.environ.get("VOCABTOOL_SHARED", Path(__file__).parents[3] / "sh
 SENTENCES = ("the quick brown fox jumps over the lazy dog", "naïve 日本 quick", "less is more") * 20
 
 
-def field(number: int, payload: bytes) -> bytes:
-    """A length-delimited field."""
-    return varint_of(number << 3 | 2) + varint_of(len(payload)) + payload
-
-
 def integer(number: int, value: int) -> bytes:
     """A varint field."""
-    return varint_of(number << 3) + varint_of(value)
+    return varint(number << 3) + varint(value)
 
 
 def score(value: float = -1.5) -> bytes:
@@ -53,7 +48,7 @@ def ids_and_entries(pieces: Pieces) -> list[tuple[int, bytes]]:
 
 def test_small() -> None:
     """A piece's id is its position, and control pieces count; the unknown piece is type 2."""
-    found = sentencepiece.read(SMALL)
+    found = sentencepiece.read_pieces(SMALL)
     assert list(found.entries) == [b"<unk>", b"<s>", "▁the".encode()]
     assert found.ids is None
     assert found.unknown_id == 0
@@ -64,13 +59,13 @@ def test_notes() -> None:
     trainer = field(2, integer(3, 2) + integer(35, 1))
     kinds = (UNKNOWN, CONTROL, CONTROL, USER_DEFINED, UNUSED, BYTE, BYTE, BYTE, NORMAL)
     model = b"".join(piece(b"x%d" % at, kind) for at, kind in enumerate(kinds)) + trainer
-    assert sentencepiece.read(model).notes == (
+    assert sentencepiece.read_pieces(model).notes == (
         "model type bpe",
         "▁ stands for a space",
         "besides normal pieces: 2 control, 1 user-defined, 1 unused, 3 byte",
         "byte fallback: text that no piece covers becomes bytes, never unknown",
     )
-    assert sentencepiece.read(SMALL).notes == (
+    assert sentencepiece.read_pieces(SMALL).notes == (
         "model type unigram",
         "▁ stands for a space",
         "besides normal pieces: 1 control",
@@ -80,11 +75,11 @@ def test_notes() -> None:
 def test_unknown_of_the_trainer() -> None:
     """Without a piece of type 2 the trainer's unk_id counts, if there is such a piece."""
     pieces = piece(b"a") + piece(b"b")
-    assert sentencepiece.read(pieces + field(2, integer(40, 1))).unknown_id == 1
-    assert sentencepiece.read(pieces + field(2, integer(40, 2))).unknown_id is None
-    assert sentencepiece.read(pieces + field(2, integer(40, 2**64 - 1))).unknown_id is None
-    assert sentencepiece.read(pieces).unknown_id is None
-    assert sentencepiece.read(SMALL + field(2, integer(40, 2))).unknown_id == 0
+    assert sentencepiece.read_pieces(pieces + field(2, integer(40, 1))).unknown_id == 1
+    assert sentencepiece.read_pieces(pieces + field(2, integer(40, 2))).unknown_id is None
+    assert sentencepiece.read_pieces(pieces + field(2, integer(40, 2**64 - 1))).unknown_id is None
+    assert sentencepiece.read_pieces(pieces).unknown_id is None
+    assert sentencepiece.read_pieces(SMALL + field(2, integer(40, 2))).unknown_id == 0
 
 
 UNUSUAL = {
@@ -104,7 +99,7 @@ UNUSUAL = {
 def test_unusual_order(record: bytes) -> None:
     """A piece is read in any order of its fields, as protobuf reads it."""
     model = SMALL + field(1, record) + piece(b"y", UNUSED)
-    found = sentencepiece.read(model)
+    found = sentencepiece.read_pieces(model)
     assert ids_and_entries(found)[3:] == [(3, b"x"), (4, b"y")]
     assert found.notes[-1] == "besides normal pieces: 1 control, 1 unused"
 
@@ -114,7 +109,7 @@ def test_unusual_order(record: bytes) -> None:
 )
 def test_pieces_come_back(pieces: list[tuple[bytes, int]]) -> None:
     """Any bytes are a piece, valid text or not, a length of two bytes or one."""
-    found = sentencepiece.read(b"".join(piece(text, kind) for text, kind in pieces))
+    found = sentencepiece.read_pieces(b"".join(piece(text, kind) for text, kind in pieces))
     assert list(found.entries) == [text for text, _ in pieces]
 
 
@@ -123,7 +118,7 @@ def test_many_pieces() -> None:
     texts = [b"%d" % number for number in range(sentencepiece.CHUNK + 1000)]
     records = [piece(text) for text in texts]
     records[sentencepiece.CHUNK] = field(1, score() + field(1, b"odd one"))
-    found = sentencepiece.read(b"".join(records))
+    found = sentencepiece.read_pieces(b"".join(records))
     texts[sentencepiece.CHUNK] = b"odd one"
     assert list(found.entries) == texts
 
@@ -164,13 +159,13 @@ MALFORMED = {
 def test_malformed(model: bytes, message: str) -> None:
     """A broken model is refused, and the error says what is wrong where."""
     with pytest.raises(InvalidFile, match=f"^{message}$"):
-        sentencepiece.read(model)
+        sentencepiece.read_pieces(model)
 
 
 def test_scattered_pieces() -> None:
     """Pieces behind other fields, which no writer leaves, are refused with a way out."""
     with pytest.raises(UnsupportedFormat, match=r"do not stand together .*serialized_model_proto"):
-        sentencepiece.read(SMALL + field(2, b"") + SMALL)
+        sentencepiece.read_pieces(SMALL + field(2, b"") + SMALL)
 
 
 NOT_MODELS = {
@@ -193,14 +188,14 @@ NOT_MODELS = {
 @pytest.mark.parametrize("data", NOT_MODELS.values(), ids=NOT_MODELS.keys())
 def test_not_recognised(data: bytes) -> None:
     """Vocabulary text and other protobufs are not taken for a model."""
-    assert not sentencepiece.recognise(data)
+    assert not sentencepiece.looks_like_model(data)
 
 
 def test_recognised() -> None:
     """A model is recognised by its first pieces alone, whatever follows."""
-    assert sentencepiece.recognise(SMALL)
-    assert sentencepiece.recognise(SMALL[:-1])
-    assert sentencepiece.recognise(piece(b"x") * 8 + b"\xff" * 100)
+    assert sentencepiece.looks_like_model(SMALL)
+    assert sentencepiece.looks_like_model(SMALL[:-1])
+    assert sentencepiece.looks_like_model(piece(b"x") * 8 + b"\xff" * 100)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -208,8 +203,8 @@ def test_random_bytes_are_not_recognised(seed: int) -> None:
     """Random bytes are not taken for a model, even behind a model's first byte."""
     dice = random.Random(seed)
     for _ in range(200):
-        assert not sentencepiece.recognise(dice.randbytes(300))
-        assert not sentencepiece.recognise(b"\n" + dice.randbytes(300))
+        assert not sentencepiece.looks_like_model(dice.randbytes(300))
+        assert not sentencepiece.looks_like_model(b"\n" + dice.randbytes(300))
 
 
 def trained(**options: Any) -> bytes:
@@ -250,10 +245,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def test_as_sentencepiece_reads_it(name: str) -> None:
     """Pieces, ids and the unknown id of every kind of model are those of its own library."""
     model = trained(**OPTIONS[name])
-    found = sentencepiece.read(model)
+    found = sentencepiece.read_pieces(model)
     assert (ids_and_entries(found), found.unknown_id) == owners_view(model)
-    assert sentencepiece.recognise(model)
-    assert sentencepiece.recognise(model[:64])
+    assert sentencepiece.looks_like_model(model)
+    assert sentencepiece.looks_like_model(model[:64])
 
 
 @pytest.mark.skipif(
@@ -262,12 +257,14 @@ def test_as_sentencepiece_reads_it(name: str) -> None:
 def test_use_lite() -> None:
     """The 8,000 pieces of the Universal Sentence Encoder lite are all there, in order."""
     path = SHARED / "models" / "use_lite_2" / "assets" / "universal_encoder_8k_spm.model"
-    found = sentencepiece.read(path.read_bytes())
+    found = sentencepiece.read_pieces(path.read_bytes())
     assert (ids_and_entries(found), found.unknown_id) == owners_view(path.read_bytes())
     assert found.entries.sha256 == (
         "e94c618ccac49961307d001e9592e7b539112318956583d6494bbce96833651a"
     )
-    assert not sentencepiece.recognise(path.parents[1].joinpath("saved_model.pb").read_bytes())
+    assert not sentencepiece.looks_like_model(
+        path.parents[1].joinpath("saved_model.pb").read_bytes()
+    )
 
 
 def test_truncated_and_damaged() -> None:
@@ -280,8 +277,8 @@ def test_truncated_and_damaged() -> None:
         copy[dice.randrange(8000)] ^= 1 << dice.randrange(8)
         damaged.append(bytes(copy))
     for data in damaged:
-        sentencepiece.recognise(data)
+        sentencepiece.looks_like_model(data)
         try:
-            list(sentencepiece.read(data).entries)
+            list(sentencepiece.read_pieces(data).entries)
         except VocabtoolError as error:
             assert str(error)

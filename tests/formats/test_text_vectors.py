@@ -13,12 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import reader_checks
+import vocabtool
 from tests.conftest import ROOT
-from vocabtool.errors import InvalidFile
-from vocabtool.formats import text_vectors
-from vocabtool.formats.text_vectors import LONGEST, READER, WINDOW, list_words
-from vocabtool.vocabulary import Place, Vocabulary
+from tests.reader_checks import survives
+from vocabtool import InvalidFile, Place, UnknownFormat, Vocabulary, WordVectors
 
 GLOVE = b"the 0.418 0.24968 -0.41242\nof 0.70853 0.57088 -0.4716\n. . . 1.5e-05 -1 0.3\n"
 WORD2VEC = b"2 3\nthe 0.418 0.24968 -0.41242\nof 0.70853 0.57088 -0.4716\n"
@@ -34,7 +32,7 @@ def written(folder: Path, data: bytes) -> Path:
 
 def only(folder: Path, data: bytes) -> Vocabulary:
     """The one vocabulary of a file that must be recognised."""
-    found = reader_checks.found_in(READER, written(folder, data))
+    found = vocabtool.inspect(written(folder, data))
     (vocabulary,) = found.vocabularies
     assert found.warnings == ()
     return vocabulary
@@ -63,9 +61,10 @@ def test_header(tmp_path: Path) -> None:
 
 def test_where_the_numbers_begin(tmp_path: Path) -> None:
     """Each start is the first byte behind the blank behind the word, whatever the word holds."""
-    listed = list_words(reader_checks.source_of(written(tmp_path, GLOVE)))
-    assert [GLOVE[at : at + 4] for at in listed.starts.tolist()] == [b"0.41", b"0.70", b"1.5e"]
-    assert listed.dim == 3
+    vectors = WordVectors.open(written(tmp_path, GLOVE))
+    assert vectors.dim == 3
+    wanted = [line.split()[-3:] for line in GLOVE.splitlines()]
+    assert np.array_equal(vectors.vectors([0, 1, 2]), np.array(wanted, np.float32))
 
 
 @pytest.mark.parametrize("header", [True, False])
@@ -77,7 +76,7 @@ def test_gensim(tmp_path: Path, header: bool) -> None:
     vectors.add_vectors(words, np.random.default_rng(0).standard_normal((len(words), 7)))
     path = tmp_path / "gensim.vec"
     vectors.save_word2vec_format(str(path), write_header=header)
-    (vocabulary,) = reader_checks.found_in(READER, path).vocabularies
+    (vocabulary,) = vocabtool.inspect(path).vocabularies
     assert vocabulary.tokens == vectors.index_to_key == words
 
 
@@ -132,7 +131,7 @@ def test_any_words(
     path = written(tmp_path_factory.mktemp("any"), data)
     lines = data.split(b"\n")[header:-1]
     expected = [part.removesuffix(b"\r").rsplit(b" ", dim)[0] for part in lines]
-    assert list(list_words(reader_checks.source_of(path)).words.stored) == expected
+    assert list(WordVectors.open(path).words.stored) == expected
     assert expected[1:] == [word.encode() for word in words]
 
 
@@ -143,34 +142,32 @@ def test_any_words(
 )
 def test_one_value_more(tmp_path: Path, part: bytes, is_value: bool) -> None:
     """A word may end in a number, but in none as values are written: that is one too many."""
-    source = reader_checks.source_of(written(tmp_path, GLOVE * 2 + line(b"windows " + part)))
+    file = written(tmp_path, GLOVE * 2 + line(b"windows " + part))
     if is_value:
         with pytest.raises(InvalidFile, match="line 7 holds more than 3 values, wanted 3"):
-            READER.read(source)
+            vocabtool.inspect(file)
     else:
-        assert (
-            reader_checks.Found.of(READER.read(source)).vocabularies[0].stored[6]
-            == b"windows " + part
-        )
+        assert vocabtool.extract(file).stored[6] == b"windows " + part
 
 
 @pytest.mark.parametrize("window", [1, 7, 64, 1000])
 @pytest.mark.parametrize("data", [GLOVE * 20, WORD2VEC, GLOVE.replace(b"\n", b" \r\n")])
 def test_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int, data: bytes) -> None:
     """However a file is cut into windows, it holds the same words at the same places."""
-    source = reader_checks.source_of(written(tmp_path, data))
-    expected = list_words(source)
-    monkeypatch.setattr(text_vectors, "WINDOW", window)
-    found = list_words(source)
+    file = written(tmp_path, data)
+    expected = WordVectors.open(file)
+    monkeypatch.setattr("vocabtool.formats.text_vectors.WINDOW", window)
+    found = WordVectors.open(file)
     assert found.words == expected.words
-    assert found.starts.tolist() == expected.starts.tolist()
+    rows = range(len(found))
+    assert np.array_equal(found.vectors(rows), expected.vectors(rows))
 
 
 def test_several_windows(tmp_path: Path) -> None:
     """Of a file of many windows every word is found, and a short line told by its number."""
     words = [b"word%d" % number if number % 7 else b"a word %d" % number for number in range(9000)]
     data = b"".join(line(word, 50) for word in words)
-    assert len(data) > 4 * WINDOW
+    assert len(data) > 4 << 19
     assert list(only(tmp_path, data).stored) == words
     short = data.replace(b"word8000 0.125", b"word8000")
     with pytest.raises(InvalidFile, match="line 8,001 holds 49 values, wanted 50") as caught:
@@ -208,17 +205,16 @@ def test_several_windows(tmp_path: Path) -> None:
 )
 def test_damaged(tmp_path: Path, data: bytes, message: str, offset: int) -> None:
     """What is wrong is told with the number of the line and where it begins."""
-    source = reader_checks.source_of(written(tmp_path, data))
     with pytest.raises(InvalidFile, match=re.escape(message)) as caught:
-        READER.read(source)
+        vocabtool.inspect(written(tmp_path, data))
     assert caught.value.offset == offset
 
 
 def test_line_without_end(tmp_path: Path) -> None:
     """A line that does not end within bounds is no line of vectors."""
-    path = written(tmp_path, GLOVE + b"x" * (2 * LONGEST))
+    path = written(tmp_path, GLOVE + b"x" * (2 << 22))
     with pytest.raises(InvalidFile, match="a line of more than 4,194,304 bytes") as caught:
-        READER.read(reader_checks.source_of(path))
+        vocabtool.inspect(path)
     assert caught.value.offset == len(GLOVE)
 
 
@@ -237,24 +233,15 @@ def test_line_without_end(tmp_path: Path) -> None:
     ],
 )
 def test_reasons(tmp_path: Path, data: bytes, reason: str) -> None:
-    """Why a file is no text of word vectors; reading it all the same says so, too."""
-    source = reader_checks.source_of(written(tmp_path, data))
-    why_not = READER.recognise(source)
-    assert why_not is not None
-    assert reason in why_not
-    with pytest.raises(InvalidFile, match=re.escape(reason)):
-        READER.read(source)
-
-
-def test_other_formats(tmp_path: Path) -> None:
-    """Of other formats' files none is taken for word vectors."""
-    assert reader_checks.recognised(READER, tmp_path) == {"vectors"}
+    """Why a file is no text of word vectors."""
+    with pytest.raises(UnknownFormat, match=re.escape(reason)):
+        WordVectors.open(written(tmp_path, data))
 
 
 @pytest.mark.parametrize("data", [GLOVE * 4, WORD2VEC])
 def test_damages(tmp_path: Path, data: bytes, full: bool) -> None:
     """Cut at every byte and with bits flipped: a result or our own error."""
-    fine = reader_checks.survives(READER, data, tmp_path, every=1, flips=2000 if full else 300)
+    fine = survives(data, tmp_path, every=1, flips=2000 if full else 300)
     assert fine > 0
 
 
@@ -271,13 +258,10 @@ HOSTILE = {
 
 CHILD = """
 import re, sys
-from pathlib import Path
-from tests.reader_checks import Found, source_of
-from vocabtool.errors import InvalidFile
-from vocabtool.formats.text_vectors import READER
+import vocabtool
 try:
-    print(len(Found.of(READER.read(source_of(Path(sys.argv[1])))).vocabularies[0]))
-except InvalidFile:
+    print(len(vocabtool.WordVectors.open(sys.argv[1])))
+except (vocabtool.InvalidFile, vocabtool.UnknownFormat):
     print(0)
 print(int(re.search("VmHWM:\\\\s*(\\\\d+)", open("/proc/self/status").read())[1]) / 1024)
 """

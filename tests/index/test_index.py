@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -45,10 +45,12 @@ from vocabtool.errors import (
 )
 from vocabtool.index import folder
 from vocabtool.index import index as index_module
+from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.index import Index
+from vocabtool.index.maintenance import Verified
+from vocabtool.index.maintenance import verify as verified
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot
-from vocabtool.index.verifying import Verified, verified
 from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.search import search
@@ -136,36 +138,30 @@ def test_an_index_is_made_in_an_empty_folder_only(tmp_path: Path) -> None:
         "there (in Python Index.open), --force (force=True) starts over; or name a new folder"
     )
     assert len(index) == 10
-    (tmp_path / "index" / folder.MANIFEST).unlink()
+    shutil.move(index.path / "generation-000000", index.path / "generation-000000.part")
     assert len(Index.create(tmp_path / "index", dim=2)) == 0
     assert len(Index.open(tmp_path / "index")) == 0
 
 
-@pytest.mark.parametrize("damaged", [False, True])
-def test_the_old_index_needs_its_vocabulary_until_the_new_one_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+def test_the_old_index_stays_until_the_new_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where both hold the same in other bytes; a damaged file is replaced."""
-    path, commit = tmp_path / "index", folder.commit
+    """Stopped just before the folder is renamed, all of it is there, its vocabulary too."""
+    path = tmp_path / "index"
     before = answers(made(path, vocabulary=["amber"]))
-    (file,) = path.glob("vocabulary-*")
 
-    def saved(vocabulary: object, to: Path, format_: str) -> None:
-        pq.write_table(table, to, compression="none", use_dictionary=False)
-
-    def stopped(where: Path, manifest: Manifest) -> None:
-        if where == path:
+    def stopped(part: Path, final: Path) -> None:
+        if final.parent == path:
             raise InterruptedError
-        commit(where, manifest)
+        make_current(part, final)
 
-    table = pq.read_table(file)
-    monkeypatch.setattr("vocabtool.index.belonging.save", saved)
+    make_current = folder.make_current
     with monkeypatch.context() as patched, pytest.raises(InterruptedError):
-        patched.setattr(folder, "commit", stopped)
+        patched.setattr(folder, "make_current", stopped)
         Index.create(path, dim=2, vocabulary=["amber"], force=True)
     assert answers(Index.open(path)) == before
-    if damaged:
-        file.write_bytes(b"nothing")
+    (file,) = path.glob("vocabulary-*")
+    file.write_bytes(b"nothing")
     Index.create(path, dim=2, vocabulary=["amber"], force=True)
     assert Index.open(path).verify().documents == 0
 
@@ -204,7 +200,7 @@ def test_another_index_takes_the_place_of_one(tmp_path: Path) -> None:
 def test_a_damaged_index_can_be_replaced(tmp_path: Path) -> None:
     """``--force`` is what one does about it."""
     made(tmp_path / "index")
-    (tmp_path / "index" / folder.MANIFEST).write_bytes(b"\0")
+    (tmp_path / "index" / "generation-000000" / "index.db").write_bytes(b"\0")
     assert len(Index.create(tmp_path / "index", dim=2, force=True)) == 0
 
 
@@ -700,31 +696,29 @@ def test_several_queries_are_answered_by_one_commit(
 
 
 def test_names_are_flushed_before_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a power failure the manifest names nothing that is not there: names come first."""
+    """After a power failure the database names nothing that is not there: names come first."""
     index = made(tmp_path / "index", range(20), exact_below=10)
     files = index.path / "generation-000000"
     flushed: set[str] = set()
-    named: list[set[str]] = []
-    fsync, replaced = os.fsync, Path.replace
+    missing: list[set[str]] = []
+    fsync, commit = os.fsync, DatabaseWriter.commit
 
     def noted(handle: int) -> None:
         fsync(handle)
         if Path(f"/proc/self/fd/{handle}").readlink() == files:
             flushed.update(each.name for each in files.iterdir())
 
-    def renamed(file: Path, target: Path) -> Path:
-        if target.name == folder.MANIFEST:
-            held = Manifest.from_json(file.read_bytes())
-            named.append({*held.files()} - flushed)
-        return replaced(file, target)
+    def committed(database: DatabaseWriter, data: bytes, deleted: bytes) -> None:
+        missing.append({*Manifest.decode(data).code_files} - flushed)
+        commit(database, data, deleted)
 
     monkeypatch.setattr(os, "fsync", noted)
-    monkeypatch.setattr(Path, "replace", renamed)
+    monkeypatch.setattr(DatabaseWriter, "commit", committed)
     with index.writer() as writer:
         writer.delete(["d3"])
         writer.add(documents(range(20, 90)), vectors(range(20, 90)))
-    assert {"codes-000002.bin", "deleted-000002.bits"} <= flushed
-    assert named == [set()]
+    assert "codes-000002.faiss" in flushed
+    assert missing == [set()]
 
 
 FORKED = """
@@ -845,12 +839,12 @@ def test_verify_begins_again_where_a_writer_took_files_away(
     other = Index.open(index.path)
 
     def while_compacting(path: Path, snapshot: Snapshot, progress: Any) -> Verified:
-        if snapshot.manifest.generation == 0:
+        if snapshot.commit.folder.name.endswith("0"):
             other.compact()
         return verified(path, snapshot, progress)
 
-    monkeypatch.setattr(index_module, "verified", while_compacting)
-    assert (index.verify().documents, index.manifest.generation) == (4, 1)
+    monkeypatch.setattr(index_module, "verify", while_compacting)
+    assert (index.verify().documents, index.snapshot().commit.folder.name[-1]) == (4, "1")
     (index.path / "generation-000001" / "vectors.bin").unlink()
     with pytest.raises(NotFound, match=r"vectors\.bin"):
         index.verify()
@@ -1025,7 +1019,7 @@ def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
 
 def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that was cut by a rule of another version is not searched with ours."""
-    from vocabtool.index import index as module
+    from vocabtool.index import snapshot as module
     from vocabtool.keywords.cutter import Cutter
 
     ours = made(tmp_path / "index", range(3))

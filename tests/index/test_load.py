@@ -49,7 +49,7 @@ fragile.fingerprint = "counted letters"  # type: ignore[attr-defined]  # how a c
 @pytest.fixture(autouse=True)
 def nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test starts with a sound encoder, and with small blocks."""
-    monkeypatch.setattr(loading, "BLOCK", BLOCK)
+    monkeypatch.setattr(loading, "BATCH_BYTES", BLOCK)
     asked_of.clear()
     fails_at.clear()
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -12,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from vocabtool.index.vectors.building import build
-from vocabtool.index.vectors.exact import KEPT_BYTES
-from vocabtool.index.vectors.fast_scan import CodeFiles, FastScan
+from tests.conftest import ROOT
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
+from vocabtool.index.options import Metric, StoredType
+from vocabtool.index.vectors.codes import VectorCodes, build_codes, memory_needed
 from vocabtool.index.vectors.leg import VectorLeg
-from vocabtool.index.vectors.metric import Metric, StoredType, as_stored, prepared
-from vocabtool.index.vectors.raw import RawVectors
+from vocabtool.index.vectors.raw import RawVectors, as_stored, prepared
+from vocabtool.index.vectors.recall import QuerySample, nearest_rows, recall_by_count
 from vocabtool.system.ranked import Ranked
 
 Floats = NDArray[np.float32]
@@ -29,7 +34,7 @@ def raw_vectors(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType
     """Vectors in a file, as a writer of an index puts them there."""
     file = folder / "raw"
     file.write_bytes(as_stored(prepared(vectors, metric), dtype).tobytes())
-    return RawVectors.open(file, dim=vectors.shape[1], dtype=dtype, count=len(vectors))
+    return RawVectors(file, dim=vectors.shape[1], dtype=dtype, count=len(vectors))
 
 
 def exact_leg(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType) -> VectorLeg:
@@ -46,11 +51,10 @@ def coded_leg(
 ) -> VectorLeg:
     """Search by codes of all rows but the last ``tail``."""
     raw = raw_vectors(folder, vectors, metric, dtype)
-    files = CodeFiles(folder / "codebook", folder / "codes")
-    coded = RawVectors.open(raw.file, dim=raw.dim, dtype=dtype, count=raw.count - tail)
-    facts = build(coded, files, metric=metric, recall=0.99, lists=lists)
-    codes = FastScan.open(files, dim=raw.dim, lists=lists, count=coded.count, metric=metric)
-    return VectorLeg(raw, metric, codes, facts)
+    coded = RawVectors(raw.file, dim=raw.dim, dtype=dtype, count=raw.count - tail)
+    codes, facts = build_codes(coded, metric=metric, recall=0.99, lists=lists)
+    codes.write(folder / "codes")
+    return VectorLeg(raw, metric, VectorCodes.read(folder / "codes", coded.count), facts)
 
 
 def listed_leg(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType) -> VectorLeg:
@@ -174,22 +178,6 @@ def test_similarities_of_rows(
             alone = leg.search(query, limit, among)
             assert nearest.rows.tolist() == alone.rows.tolist()
             assert nearest.scores.tolist() == alone.scores.tolist()
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("make", [coded_leg, listed_leg, tailed_leg])
-def test_vectors_that_were_zeroed_are_not_found(make: Make, metric: Metric, tmp_path: Path) -> None:
-    """Their codes still say that there is something, the file holds nothing."""
-    vectors = np.random.default_rng(0).normal(size=(900, 16)).astype(np.float32)
-    leg = make(tmp_path, vectors, metric, "float32")
-    (file,) = (path for path in tmp_path.iterdir() if path.stat().st_size == vectors.nbytes)
-    with file.open("r+b") as out:
-        for row in range(0, 900, 3):
-            out.seek(row * 64)
-            out.write(bytes(64))
-    found = leg.search(vectors[1], 900)
-    assert sorted(found.rows.tolist()) == [row for row in range(900) if row % 3]
-    assert np.isfinite(found.scores).all()
 
 
 @pytest.mark.parametrize("make", EXACT)
@@ -343,6 +331,176 @@ def test_scores_depend_on_the_two_vectors_only(tmp_path: Path) -> None:
         assert near.similarities.tolist() == coded.scores.tolist()[::-1]
 
 
-def test_small_indexes_stay_in_memory() -> None:
-    """20,000 vectors of 1,024 numbers fit into what exact search keeps."""
-    assert KEPT_BYTES >= 20_000 * 1024 * 4
+# Building codes.
+
+DIM = 24
+
+
+@pytest.mark.parametrize("lists", [1, 8])
+def test_the_same_vectors_and_seed_give_the_same_codes(lists: int, tmp_path: Path) -> None:
+    """Building twice writes the same bytes and chooses the same setting; progress counts rows."""
+    raw = raw_vectors(tmp_path, clustered(1200, DIM), "cosine", "float16")
+    made, told = [], []
+    for _ in range(2):
+        codes, facts = build_codes(
+            raw, metric="cosine", lists=lists, progress=lambda *now: told.append(now)
+        )
+        codes.write(tmp_path / "codes")
+        made.append((replace(facts, seconds=0.0), (tmp_path / "codes").read_bytes()))
+    assert made[0] == made[1]
+    assert told == [(1200, 1200)] * 2
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("lists", [1, 16])
+def test_the_recall_promised_holds_for_other_queries(
+    lists: int, metric: Metric, tmp_path: Path
+) -> None:
+    """What was measured when building is reached on queries of the same kind that were not used."""
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(4000, DIM)).astype(np.float32)
+    queries = random.normal(size=(300, DIM)).astype(np.float32)
+    raw = raw_vectors(tmp_path, vectors, metric, "float16")
+    codes, facts = build_codes(raw, metric=metric, recall=0.9, queries=queries[:150], lists=lists)
+    assert (facts.given, facts.queries, facts.recall_asked) == (True, 150, 0.9)
+    assert facts.recall >= 0.9
+    leg, exact = VectorLeg(raw, metric, codes, facts), VectorLeg(raw, metric)
+    found = [
+        len({*leg.search(query, 10).rows} & {*exact.search(query, 10).rows})
+        for query in queries[150:]
+    ]
+    assert np.mean(found) / 10 >= 0.88
+    assert facts.candidates < 4000
+
+
+@pytest.mark.parametrize(
+    ("metric", "wanted"),
+    [("cosine", [0.94, 0.64]), ("inner-product", [0.94, 0.64]), ("l2", [0.58, 0.58])],
+)
+def test_what_codes_find(metric: Metric, wanted: list[float]) -> None:
+    """How many of the nearest are among 32 candidates, by 64 lists and by one.
+
+    Lists leave little of the vectors to be coded; for L2 vectors are coded whole.
+    """
+    random = np.random.default_rng(1)
+    centres = prepared(random.normal(size=(50, 64)).astype(np.float32), "cosine")
+    noise = 0.03 * random.normal(size=(4000, 64)).astype(np.float32)
+    vectors = prepared(centres[random.integers(50, size=4000)] + noise, "cosine")
+    queries = prepared(random.normal(size=(100, 64)).astype(np.float32), "cosine")
+    nearest = np.argsort(-(queries @ vectors.T), axis=1)[:, :10]
+    recalls = []
+    for lists in (64, 1):
+        codes = VectorCodes.trained(vectors, lists, metric, 0)
+        codes.add(vectors)
+        found = codes.candidates(queries, 32, probes=lists)
+        recalls.append(
+            np.mean([np.isin(one, other).mean() for one, other in zip(nearest, found, strict=True)])
+        )
+    np.testing.assert_allclose(recalls, wanted, atol=0.04)
+
+
+def test_codes_grow_with_the_rows(tmp_path: Path) -> None:
+    """Rows that are added to the codes are found as others are."""
+    vectors = np.concatenate([clustered(2000, DIM), clustered(500, DIM, seed=9)])
+    raw = raw_vectors(tmp_path, vectors, "cosine", "float16")
+    part = RawVectors(raw.file, dim=DIM, dtype="float16", count=2000)
+    codes, facts = build_codes(part, metric="cosine", lists=4)
+    codes.write(tmp_path / "codes")
+    grown = VectorCodes.read(tmp_path / "codes", 2000)
+    grown.add_rows(raw)
+    assert grown.rows == 2500
+    found = VectorLeg(raw, "cosine", grown, facts).search(vectors[2401], 1)
+    assert found.rows.tolist() == [2401]
+    assert codes.candidates(vectors[2401:2402], 2000).max() < 2000
+
+
+FORKED = """
+import os, signal, sys
+import numpy as np
+from vocabtool.index.vectors.codes import VectorCodes
+vectors = np.random.default_rng(0).standard_normal((20_000, 24), np.float32)
+codes = VectorCodes.trained(vectors, 1, "l2", 0)
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    codes.add(vectors)
+    os._exit(0 if codes.rows == 20_000 else 1)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_process_makes_codes_too() -> None:
+    """Its parent's threads are not in it, and are not waited for."""
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    asked = [sys.executable, "-W", "ignore", "-c", FORKED]
+    assert subprocess.run(asked, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
+def test_codes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """The message says how much is needed and how much there is; a million fit into a gigabyte."""
+    raw = raw_vectors(tmp_path, clustered(900, DIM), "cosine", "float16")
+    with pytest.raises(VocabtoolError, match=r"900 vectors .* need about .* MiB .* got 1 MiB"):
+        build_codes(raw, metric="cosine", memory=1 << 20)
+    assert memory_needed(1_000_000, 256, 1 << 16) < 1 << 29
+
+
+def test_raw_vectors_that_are_cut_are_refused(tmp_path: Path) -> None:
+    """The error says how many bytes were wanted and where the file ends."""
+    raw = raw_vectors(tmp_path, np.ones((10, 4), np.float32), "l2", "float16")
+    raw.file.write_bytes(raw.file.read_bytes()[:-1])
+    with pytest.raises(InvalidFile, match=r"10 vectors of 8 bytes, 80 bytes .* got 79 .*byte 79"):
+        RawVectors(raw.file, dim=4, dtype="float16", count=10)
+    with pytest.raises(NotFound, match="no such"):
+        RawVectors(tmp_path / "no such", dim=4, dtype="float16", count=10)
+
+
+def test_every_float16_is_read_as_it_is(tmp_path: Path) -> None:
+    """All finite numbers of float16, unnormalised ones too, are the float32 that NumPy says."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = every[np.isfinite(every)]
+    (tmp_path / "raw").write_bytes(finite.astype("<f2").tobytes())
+    raw = RawVectors(tmp_path / "raw", dim=1, dtype="float16", count=len(finite))
+    wanted = finite.astype(np.float32)[:, np.newaxis]
+    rows = np.arange(len(finite))
+    for found in (raw.take(rows), raw.slice(0, len(finite)), raw.read_rows(rows)):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_cannot_be_stored_is_refused() -> None:
+    """NaN, infinity, vectors that would overflow, and numbers beyond float16, by their place."""
+    fine = np.ones((3, 2), np.float32)
+    for bad, what in ((np.nan, "NaN or infinity"), (np.inf, "NaN or infinity"), (1e19, "longer")):
+        vectors = fine.copy()
+        vectors[2, 1] = bad
+        with pytest.raises(ValueError, match=f"vector 2 .*{what}"):
+            prepared(vectors, "l2")
+    with pytest.raises(ValueError, match=r'vector 1 .*float16: use dtype="float32"'):
+        as_stored(np.array([[1.0], [70000]], np.float32), "float16")
+
+
+def test_truth_is_brute_force(tmp_path: Path) -> None:
+    """The ten nearest by blocks are those of one matrix product, the query's own row left out."""
+    vectors = clustered(3000, DIM)
+    raw = raw_vectors(tmp_path, vectors, "cosine", "float32")
+    held = prepared(vectors, "cosine")
+    own = np.array([5, 1000, 2999, -1])
+    asked = QuerySample(np.concatenate([held[own[:3]], held[7:8]]), own)
+    truth = nearest_rows(raw, asked, "cosine")
+    scores = asked.queries.astype(np.float64) @ held.T.astype(np.float64)
+    scores[:, ~held.any(axis=1)] = -2
+    scores[np.arange(3), own[:3]] = -2
+    wanted = np.sort(scores, axis=1)[:, :-11:-1]
+    found = np.take_along_axis(scores, truth.rows, 1)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_recall_by_hand(tmp_path: Path) -> None:
+    """Six vectors on a line: 5 others are wanted of each; two candidates hold one or two."""
+    vectors = np.array([[1.0], [2], [4], [8], [16], [32]], np.float32)
+    raw = raw_vectors(tmp_path, vectors, "l2", "float32")
+    truth = nearest_rows(raw, QuerySample(vectors[:2], np.array([0, 1])), "l2")
+    assert truth.rows[:, :5].tolist() == [[1, 2, 3, 4, 5], [0, 2, 3, 4, 5]]
+    assert truth.wanted.sum(axis=1).tolist() == [5, 5]
+    candidates = np.array([[1, 0, 2, 3], [4, 5, 2, -1]])
+    recalls = recall_by_count(truth, candidates, [2, 4])
+    np.testing.assert_allclose([mean for mean, _ in recalls], [0.3, 0.6])

@@ -17,9 +17,8 @@ from vocabtool.keywords.bm25 import idf
 from vocabtool.keywords.queries import Term
 from vocabtool.search.fusion import Candidates
 from vocabtool.search.hits import Hits
-from vocabtool.search.legs import ask_keywords, find_nearest, find_tiers
 from vocabtool.search.query import parse_query
-from vocabtool.search.search import search
+from vocabtool.search.search import ask_keywords, find_nearest, find_tiers, search
 from vocabtool.search.settings import Fusion, Settings
 
 FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")

@@ -206,7 +206,7 @@ def index_command(
             if index is None:
                 shape |= {"memory": filling["memory"]}
                 index = _create(build, folder, files, model, options, shape, read, quiet)
-            kinds, held = index.snapshot().documents.fields, len(index)
+            kinds, held = index.manifest.fields, len(index)
             if existing == "update":
                 _refuse_lost_fields(files, kinds, read["keep"])
             with step_progress(quiet) as progress:
@@ -287,8 +287,7 @@ def _build_folder(folder: str, files: tuple[str, ...], model: str | None, option
     A stream cannot be gone on with: what was built of one is removed.
     """
     from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside
-    from vocabtool.index import replacing
-    from vocabtool.index.folder import is_index, refuse_others
+    from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
 
     path = Path(folder)
     if not is_index(path):
@@ -297,9 +296,9 @@ def _build_folder(folder: str, files: tuple[str, ...], model: str | None, option
     found = files_outside(list(files), path) or []
     is_file = model is not None and Path(model).is_file()
     facts = facts_of([*found, model] if model is not None and is_file else found, "stat")
-    build = replacing.build_folder(path, json.dumps([facts, model, options], default=str))
+    build = build_folder(path, json.dumps([facts, model, options], default=str))
     if not can_be_read_again(found):
-        replacing.remove(build)
+        remove_build(build)
     return build
 
 
@@ -317,7 +316,7 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 
 def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequence[str]) -> None:
     """Documents are put in the place of others whole; what ``embed`` wrote brings its fields."""
-    from vocabtool.index.named_files import shards_in
+    from vocabtool.index.sources import shards_in
 
     lost = [name for name in held if name not in keep]
     if lost and shards_in(files) is None:
@@ -331,7 +330,7 @@ def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequenc
 
 def _tell_missing(index: Index, keep: Sequence[str]) -> None:
     """A kept field of which no document has a value."""
-    now = index.snapshot().documents.fields
+    now = index.manifest.fields
     for name in keep:
         if now.get(name, "null") == "null":
             tell(f"no document has a value in the field '{_printable(name)}'")
@@ -356,12 +355,11 @@ def _open(
 ) -> Index | None:
     """The index that is in a folder; ``None`` where one is to be created."""
     from vocabtool.errors import InvalidFile, NotFound, OtherModel
-    from vocabtool.index import replacing
-    from vocabtool.index.folder import MANIFEST
+    from vocabtool.index.folder import is_index, remove_build
     from vocabtool.index.index import Index
 
     in_place = build == Path(folder)
-    if (build / MANIFEST).exists():
+    if is_index(build):
         try:
             index = Index.open(build, model, **options)
             if in_place:
@@ -373,7 +371,7 @@ def _open(
             if in_place:
                 raise
     if not in_place:
-        replacing.remove(build)
+        remove_build(build)
     return None
 
 
@@ -392,7 +390,7 @@ def _create(
     from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside, sample
     from vocabtool.index.index import Index
     from vocabtool.index.loading import weights_in
-    from vocabtool.index.named_files import shards_in
+    from vocabtool.index.sources import shards_in
 
     dim, texts = None, None
     if model is None:
@@ -421,7 +419,7 @@ def _create(
 
 def _dim_of_shards(files: tuple[str, ...]) -> int:
     from vocabtool.embedding.shards import Shards
-    from vocabtool.index.named_files import shards_in
+    from vocabtool.index.sources import shards_in
 
     shards = shards_in(list(files))
     if shards is None:

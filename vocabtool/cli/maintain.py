@@ -1,4 +1,4 @@
-"""Commands that keep an index in order: ``delete``, ``compact``, ``verify``."""
+"""Commands that keep an index in order: ``delete``, ``compact``, ``upgrade``, ``verify``."""
 
 from __future__ import annotations
 
@@ -42,13 +42,27 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
 @QUIET
 def compact_command(folder: str, quiet: bool) -> None:
     """Write the index in DIR anew: without deleted documents, and with codes of what is left."""
-    from vocabtool.index.compacting import compact
+    from vocabtool.index.maintenance import compact
 
     with step_progress(quiet) as progress:
         removed, left = compact(Path(folder), progress)
     if not quiet:
         deleted = plural(removed, "deleted document", "deleted documents")
         tell(f"{deleted} removed, {plural(left, 'is', 'are')} left")
+
+
+@click.command("upgrade")
+@DIR
+@QUIET
+def upgrade_command(folder: str, quiet: bool) -> None:
+    """Make the index of version 0.1.0 in DIR one that this version reads; no model is needed."""
+    from vocabtool.index.upgrade import upgrade
+
+    with step_progress(quiet) as progress:
+        removed, left = upgrade(folder, progress)
+    if not quiet:
+        deleted = plural(removed, "deleted document", "deleted documents")
+        tell(f"{plural(left, 'document', 'documents')} taken over, {deleted} left out")
 
 
 @click.command("verify")

@@ -49,11 +49,12 @@ def check_rule(context: click.Context, option: click.Parameter, spec: str | None
     """Refuse a rule that there is not."""
     if spec is not None:
         from vocabtool.errors import VocabtoolError
-        from vocabtool.tokenization import named_rules
+        from vocabtool.tokenization.named_rules import parse_rule
+        from vocabtool.tokenization.options import tokenizer_file
 
         try:
-            if named_rules.tokenizer_file(spec) is None:
-                named_rules.parse_rule(spec)
+            if tokenizer_file(spec) is None:
+                parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
     return spec

@@ -15,7 +15,7 @@ from vocabtool.documents.options import Format
 from vocabtool.embedding.inputs import Input, changes
 from vocabtool.embedding.options import Check, Dtype
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import json_parsing
+from vocabtool.formats import json_file
 from vocabtool.system.records import from_json, to_json
 
 VERSION: Final = 1
@@ -77,7 +77,7 @@ class Plan:
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
-        record = json_parsing.parse(data)
+        record = json_file.parse(data)
         if not isinstance(record, dict) or record.pop("vocabtool_run", None) != VERSION:
             raise InvalidFile(f"not the description of a run of version {VERSION}")
         return from_json(cls, record, "run")

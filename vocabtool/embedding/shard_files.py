@@ -22,7 +22,7 @@ from pyarrow import parquet
 from vocabtool.documents.files import arrow_errors
 from vocabtool.embedding.columns import UNKNOWN, VECTOR
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.formats import json_parsing
+from vocabtool.formats import json_file
 from vocabtool.system.records import from_json
 from vocabtool.system.whole_file import sync_folder
 
@@ -175,7 +175,7 @@ def read_shard(path: Path) -> Shard:
         data = (footer.metadata or {}).get(KEY)
         if data is None:
             raise InvalidFile("a Parquet file that is no shard of `vocabtool embed`")
-        facts = from_json(ShardFacts, json_parsing.parse(data), "what the shard says of itself")
+        facts = from_json(ShardFacts, json_file.parse(data), "what the shard says of itself")
         if NAME.format(facts.shard) != path.name:
             raise InvalidFile(f"the shard of number {facts.shard} under the name of another")
         if footer.num_rows != facts.documents:

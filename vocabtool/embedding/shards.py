@@ -23,7 +23,7 @@ from vocabtool.embedding.columns import ID, TEXT, UNKNOWN, VECTOR, Vectors, shar
 from vocabtool.embedding.plan import Plan
 from vocabtool.embedding.shard_files import NAME, Counts, Shard, read_row_groups, read_shard
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.formats import json_parsing
+from vocabtool.formats import json_file
 from vocabtool.system.checksums import compare
 from vocabtool.system.records import from_json
 
@@ -86,7 +86,7 @@ class Manifest:
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
-        record = from_json(_ManifestRecord, json_parsing.parse(data), "manifest")
+        record = from_json(_ManifestRecord, json_file.parse(data), "manifest")
         if record.vocabtool_manifest != VERSION:
             raise InvalidFile(f"written by another vocabtool: wanted version {VERSION}")
         names = list(map(NAME.format, range(len(record.shards))))

@@ -158,7 +158,6 @@ def _recognise_file(file: Path) -> EncoderKind:
     from vocabtool.formats import (  # every format of models
         binary_vectors,
         fasttext_bin,
-        numpy_array,
         numpy_vectors,
         registry,
         text_vectors,
@@ -171,7 +170,7 @@ def _recognise_file(file: Path) -> EncoderKind:
     vector_readers = [each.READER for each in word_vectors]
     with reading(str(file)):
         source = Source.open(file)
-        if source.head.startswith(numpy_array.MAGIC):
+        if source.head.startswith(numpy_vectors.MAGIC):
             return "static"  # where its words are missing, opening says so
         reader = registry.find(source)
         if reader in vector_readers:

@@ -26,7 +26,7 @@ from vocabtool.encoders.encoder import (
 )
 from vocabtool.encoders.options import EncoderOptions
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import json_parsing
+from vocabtool.formats import json_file
 from vocabtool.system.native_import import load_triton
 from vocabtool.tokenization.words import Words
 
@@ -214,7 +214,7 @@ def _modules(folder: Path) -> list[str]:
     if not file.is_file():
         return []
     with reading(str(file)), file.open("rb") as opened:
-        modules: Any = json_parsing.parse(opened.read(MAX_MODULES_BYTES))
+        modules: Any = json_file.parse(opened.read(MAX_MODULES_BYTES))
         if not isinstance(modules, list) or not all(isinstance(each, dict) for each in modules):
             raise InvalidFile("wanted a list of objects")
         return [str(each.get("type")) for each in modules]

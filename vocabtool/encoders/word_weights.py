@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.choices import WEIGHTINGS, Weighting
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.formats import json_parsing
+from vocabtool.formats import json_file
 from vocabtool.system.whole_file import whole_file
 from vocabtool.tokenization.text_arrays import texts_array
 
@@ -177,7 +177,7 @@ class FittedWeights:
     def read(cls, path: str | Path) -> FittedWeights:
         """Read what :meth:`write` wrote. Raises :class:`NotFound` or :class:`InvalidFile`."""
         with reading(str(path)):
-            return _decode(json_parsing.parse(Path(path).read_bytes()))
+            return _decode(json_file.parse(Path(path).read_bytes()))
 
     def _to_json(self) -> bytes:
         record = {

@@ -19,7 +19,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.options import CALIBRATION_SAMPLE
 from vocabtool.evaluation.pseudo_queries import Kind, PseudoQuery, pseudo_queries
 from vocabtool.evaluation.weights import WEIGHTS, DocumentCopy, LegScores, ask_legs
-from vocabtool.index.vectors.metric import prepared
+from vocabtool.index.vectors.raw import prepared
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.settings import Settings
 

@@ -19,9 +19,9 @@ from typing import Final, Literal
 
 import numpy as np
 
+from vocabtool.documents.batch import Document
 from vocabtool.keywords.cutter import Cutter, QueryWord
 from vocabtool.keywords.tokens import shape_of
-from vocabtool.search.store import StoredDocument
 
 Kind = Literal["title", "hard"]
 
@@ -54,7 +54,7 @@ class PseudoQuery:
 
 
 def pseudo_queries(
-    row: int, document: StoredDocument, cutter: Cutter, generator: np.random.Generator
+    row: int, document: Document, cutter: Cutter, generator: np.random.Generator
 ) -> list[PseudoQuery]:
     """A query of each kind, or none of a document that is too short to do without a part."""
     parts = sentences(document.text)
@@ -71,9 +71,7 @@ def pseudo_queries(
     return [PseudoQuery("title", row, title, left), PseudoQuery("hard", row, *hard)]
 
 
-def _title(
-    document: StoredDocument, parts: Sequence[str], first: int, cutter: Cutter
-) -> tuple[str, str]:
+def _title(document: Document, parts: Sequence[str], first: int, cutter: Cutter) -> tuple[str, str]:
     """The title and the text without it, also where it is said again; else the first sentence."""
     title = document.fields.get("title")
     if not isinstance(title, str) or not title.strip():

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
+from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.options import SELF_CHECK_SAMPLE
-from vocabtool.index.vectors.exact import Block, merged
-from vocabtool.index.vectors.metric import Metric, prepared
+from vocabtool.index.options import Metric
+from vocabtool.index.vectors.leg import Block, merged
+from vocabtool.index.vectors.raw import prepared
 from vocabtool.search.query import WeighedWord, is_word, weigh_words
 from vocabtool.search.settings import FUSIONS, Fusion, Settings
-from vocabtool.search.store import StoredDocument
 from vocabtool.system.ranked import Ranked
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def known_items(snapshot: Snapshot, count: int, seed: int) -> list[KnownItem]:
 
 
 def _items(
-    document: StoredDocument, snapshot: Snapshot, generator: np.random.Generator
+    document: Document, snapshot: Snapshot, generator: np.random.Generator
 ) -> Iterable[KnownItem]:
     known, unknown = _words(document.text[:MAX_CHARACTERS], snapshot)
     drawn = generator.permutation(known[:RAREST]).tolist()

@@ -17,7 +17,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import JudgedQuery, Qrels, with_judgements
 from vocabtool.evaluation.metrics import NDCG_DEPTH, ndcg
 from vocabtool.evaluation.weights import WEIGHTS, ask_legs
-from vocabtool.index.vectors.metric import prepared
+from vocabtool.index.vectors.raw import prepared
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.search import is_subword
 from vocabtool.search.settings import Settings

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index.vectors.metric import Metric, similarities
+from vocabtool.index.options import Metric
+from vocabtool.index.vectors.raw import similarities
 from vocabtool.keywords.bm25 import idf, term_score
 from vocabtool.keywords.cutter import Terms
 from vocabtool.keywords.queries import Clause, Field
 from vocabtool.search.fusion import Candidates, best_places, coverage_weight, weighted
-from vocabtool.search.legs import ask_keywords, find_nearest, find_tiers
 from vocabtool.search.query import parse_query, unknown_share
-from vocabtool.search.search import weight_of_found
+from vocabtool.search.search import ask_keywords, find_nearest, find_tiers, weight_of_found
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Store
 from vocabtool.system.ranked import Ranked, Rows

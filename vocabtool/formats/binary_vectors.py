@@ -1,7 +1,7 @@
 """word2vec's binary format: ``n dim``, then a word, a blank and ``dim`` floats, ``n`` times.
 
 Layout: tmikolov/word2vec, word2vec.c, which writes a newline behind each vector; gensim writes
-none. Floats are 32 bits, little-endian. The vectors are skipped, ``word_vectors.py`` reads them.
+none. Floats are 32 bits, little-endian. ``word_vectors.py`` reads the vectors.
 """
 
 from __future__ import annotations
@@ -9,27 +9,55 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator
-from typing import BinaryIO, Final, NamedTuple
+from dataclasses import dataclass
+from typing import BinaryIO, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
+from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Reader, ReadResult, Source
-from vocabtool.formats.text_vectors import HEADER, Listed
+from vocabtool.formats.text_vectors import HEADER, ListedVectors, forget
+from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
 WINDOW: Final = 1 << 18  # bytes read at a time
-LONGEST: Final = 1 << 13  # bytes of a word; word2vec cuts them off at 100
+MAX_WORD: Final = 1 << 13  # bytes of a word; word2vec cuts them off at 100
 MAX_DIM: Final = 1 << 16
 FLOAT: Final = 4  # bytes
 
-OF_NUMBERS: Final = re.compile(rb"[0-9+\-.eEnaifNAIF \r\n]*")  # what numbers as text are made of
+NUMBER_TEXT: Final = re.compile(rb"[0-9+\-.eEnaifNAIF \r\n]*")  # what numbers as text are made of
 
 NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # one byte in ten of floats
 
 
-class _Header(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FloatRows:
+    """``dim`` little-endian floats from each of ``starts`` on, which need not be aligned.
+
+    ``starts``: int64, shape (n,).
+    """
+
+    buffer: Buffer
+    starts: NDArray[np.int64]
+    dim: int
+
+    def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Copy these rows."""
+        rows = np.empty((len(positions), self.dim), np.float32)
+        for row, start in zip(rows, self.starts[positions].tolist(), strict=True):
+            row[:] = np.frombuffer(self.buffer, "<f4", self.dim, start)
+        return rows
+
+    def forget(self) -> None:
+        """Let go of the pages that were read."""
+        forget(self.buffer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
     promised: int
     dim: int
     start: int  # where the first word lies
@@ -44,11 +72,11 @@ def recognise(source: Source) -> str | None:
     header = _header(source.head)
     if header is None:
         return "its first line is not two whole numbers (how many words, dimensions)"
-    blank = source.head.find(b" ", header.start, header.start + LONGEST)
+    blank = source.head.find(b" ", header.start, header.start + MAX_WORD)
     if blank < 0:
         return "no blank ends a first word behind its header line"
     first = source.head[blank + 1 : blank + 1 + FLOAT * header.dim]
-    if OF_NUMBERS.fullmatch(first):
+    if NUMBER_TEXT.fullmatch(first):
         return "numbers as text follow its first word" if first else "it ends behind its first word"
     return None if NOT_TEXT.search(source.head) else "text follows its header line"
 
@@ -58,7 +86,7 @@ def read(source: Source) -> ReadResult:
     return ReadResult((list_words(source).words,))
 
 
-def list_words(source: Source) -> Listed:
+def list_words(source: Source) -> ListedVectors:
     """The words and where their numbers lie.
 
     Raises :class:`InvalidFile` where the file ends before or behind what its header promises.
@@ -85,7 +113,8 @@ def list_words(source: Source) -> Listed:
     notes = (f"{header.dim:,} dimensions",)
     places = (Place(source.name, "before each vector"),)
     vocabulary = Vocabulary("words", "vectors", _undivided(words), places=places, notes=notes)
-    return Listed(vocabulary, header.dim, np.frombuffer(starts, np.int64))
+    rows = FloatRows(map_file(source.file), np.frombuffer(starts, np.int64), header.dim)
+    return ListedVectors(vocabulary, header.dim, rows)
 
 
 def _header(head: bytes) -> _Header | None:
@@ -99,14 +128,14 @@ def _words(file: BinaryIO, header: _Header, size: int, starts: array[int]) -> It
     file.seek(header.start)
     window, at, pos = b"", header.start, 0  # ``at``: where in the file the window begins
     for number in range(header.promised):
-        blank = window.find(b" ", pos, pos + LONGEST)
+        blank = window.find(b" ", pos, pos + MAX_WORD)
         if blank < 0 or blank + 1 + row > len(window):
-            window = window[pos:] + file.read(WINDOW + LONGEST + row)
+            window = window[pos:] + file.read(WINDOW + MAX_WORD + row)
             at, pos = at + pos, 0
-            blank = window.find(b" ", 0, LONGEST)
+            blank = window.find(b" ", 0, MAX_WORD)
         if blank < 0:
             raise InvalidFile(
-                f"no blank within {LONGEST:,} bytes ends word {number + 1:,} "
+                f"no blank within {MAX_WORD:,} bytes ends word {number + 1:,} "
                 f"of {header.promised:,}",
                 offset=at + pos,
             )

@@ -10,12 +10,14 @@ vector is no row of one: it is a mean over the rows of the word and of its chara
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from itertools import islice
-from typing import Final, NamedTuple
+from array import array
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats.mapped import mapped
+from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
@@ -26,16 +28,15 @@ VERSIONS: Final = (11, 12)
 HEAD: Final = struct.Struct("<2i 12i d 3i 2q")
 BEHIND: Final = struct.Struct("<qb")  # an entry's count and type
 MATRIX: Final = struct.Struct("<?2q")  # whether it is quantised, rows, columns
-LONGEST: Final = 1 << 16  # bytes of an entry
+MAX_ENTRY: Final = 1 << 16  # bytes of an entry
 WORD: Final = 0
 LABEL: Final = 1
 SUPERVISED: Final = 3
 
 
-class _Head(NamedTuple):
-    version: int
+@dataclass(frozen=True, slots=True)
+class _Head:
     dim: int
-    model: int
     minn: int
     maxn: int
     words: int
@@ -45,9 +46,8 @@ class _Head(NamedTuple):
 
 def recognise(source: Source) -> str | None:
     """Why a file is not a fastText model; ``None`` where it is."""
-    if not source.head.startswith(MAGIC):
-        return "it does not begin with fastText's magic number"
-    return None
+    is_model = source.head.startswith(MAGIC)
+    return None if is_model else "it does not begin with fastText's magic number"
 
 
 def read(source: Source) -> ReadResult:
@@ -56,19 +56,29 @@ def read(source: Source) -> ReadResult:
     Raises :class:`InvalidFile` where the dictionary breaks off or breaks its own rules,
     :class:`UnsupportedFormat` for another version of the format.
     """
-    buffer = mapped(source.file)
+    buffer = map_file(source.file)
     head = _head(buffer)
-    entries = _Entries(buffer, HEAD.size)
-    words = ByteStrings.of(islice(entries.of_type(WORD), head.words))
-    labels = ByteStrings.of(islice(entries.of_type(LABEL), head.labels))
-    warning = _missing(buffer, entries.position + 8 * max(head.pruned, 0), head.dim)
+    words, behind = _entries(buffer, HEAD.size, WORD, head.words)
+    labels, behind = _entries(buffer, behind, LABEL, head.labels)
+    warnings = _missing(buffer, behind + 8 * max(head.pruned, 0), head.dim)
     places = (Place(source.name, "dictionary"),)
-    notes = (f"{head.dim:,} dimensions", _outside(head), *_pruned(head))
-    found = [Vocabulary("words", "vectors", words, places=places, notes=notes)]
+    notes = [f"{head.dim:,} dimensions", "without subwords: a word outside gets no vector"]
+    if head.maxn > 0:
+        notes[1] = (
+            f"a word outside gets a vector all the same, from its n-grams of {head.minn} to "
+            f"{head.maxn} characters: it is unknown only as a whole"
+        )
+    if head.pruned >= 0:
+        left = f"{head.pruned:,} n-grams are left"
+        notes.append(f"pruned by quantisation: {left}, other words are gone")
+    found = [Vocabulary("words", "vectors", words, places=places, notes=tuple(notes))]
     if len(labels):
         note = ("what a text may be classified as, not words of a text",)
         found.append(Vocabulary("labels", "list", labels, places=places, notes=note))
-    return ReadResult(tuple(found), warnings=warning)
+    return ReadResult(tuple(found), warnings)
+
+
+READER: Final = Reader("fastText model", recognise, read)
 
 
 def _head(buffer: Buffer) -> _Head:
@@ -102,35 +112,31 @@ def _head(buffer: Buffer) -> _Head:
             f"{len(buffer):,}: it was cut short, fetch it again",
             offset=64,
         )
-    return _Head(version, dim, model, minn, maxn, words, labels, pruned)
+    return _Head(dim, minn, maxn, words, labels, pruned)
 
 
-class _Entries:
-    """The entries of a dictionary, read one after the other from ``position`` on."""
-
-    def __init__(self, buffer: Buffer, position: int) -> None:
-        self.buffer = buffer
-        self.position = position
-
-    def of_type(self, wanted: int) -> Iterator[bytes]:
-        """Entries, each of which must be of this type."""
-        while True:
-            start = self.position
-            end = self.buffer.find(b"\0", start, start + LONGEST)
-            if end < 0 or end + 1 + BEHIND.size > len(self.buffer):
-                raise InvalidFile(
-                    f"an entry of the dictionary is cut off or longer than {LONGEST:,} bytes",
-                    offset=start,
-                )
-            _, found = BEHIND.unpack_from(self.buffer, end + 1)
-            if found != wanted:
-                raise InvalidFile(
-                    f"an entry of type {found}, wanted {wanted} (words are 0, labels behind them "
-                    "are 1)",
-                    offset=end + 1 + BEHIND.size - 1,
-                )
-            self.position = end + 1 + BEHIND.size
-            yield self.buffer[start:end]
+def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
+    """Entries from ``start`` on, which must be of one type, and the position behind them."""
+    data, ends = bytearray(), array("q")
+    for _ in range(count):
+        end = buffer.find(b"\0", start, start + MAX_ENTRY)
+        behind = end + 1 + BEHIND.size
+        if end < 0 or behind > len(buffer):
+            raise InvalidFile(
+                f"an entry of the dictionary is cut off or longer than {MAX_ENTRY:,} bytes",
+                offset=start,
+            )
+        _, found = BEHIND.unpack_from(buffer, end + 1)
+        if found != wanted:
+            raise InvalidFile(
+                f"an entry of type {found}, wanted {wanted} (words are 0, labels behind them are "
+                "1)",
+                offset=behind - 1,
+            )
+        data += buffer[start:end]
+        ends.append(len(data))
+        start = behind
+    return ByteStrings.contiguous(bytes(data), np.frombuffer(ends, np.int64)), start
 
 
 def _missing(buffer: Buffer, position: int, dim: int) -> tuple[str, ...]:
@@ -141,22 +147,3 @@ def _missing(buffer: Buffer, position: int, dim: int) -> tuple[str, ...]:
         if quantised or (columns == dim and 0 <= 4 * rows * columns <= left):
             return ()
     return ("the vectors behind the dictionary are damaged or cut short; its words are whole",)
-
-
-def _outside(head: _Head) -> str:
-    """What unknown means in this model."""
-    if head.maxn <= 0:
-        return "without subwords: a word outside gets no vector"
-    return (
-        f"a word outside gets a vector all the same, from its n-grams of {head.minn} to "
-        f"{head.maxn} characters: it is unknown only as a whole"
-    )
-
-
-def _pruned(head: _Head) -> tuple[str, ...]:
-    if head.pruned < 0:
-        return ()
-    return (f"pruned by quantisation: {head.pruned:,} n-grams are left, other words are gone",)
-
-
-READER: Final = Reader("fastText model", recognise, read)

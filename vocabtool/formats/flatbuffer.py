@@ -1,9 +1,13 @@
-"""FlatBuffers: the fields of a table, every offset checked before it is followed.
+"""FlatBuffers and FlexBuffers: fields of a table, every offset checked before it is followed.
 
 Layout: flatbuffers.dev/internals. A table begins with the signed distance back to its vtable;
 the vtable holds its own size, the table's size, and for each field the distance from the table,
 0 when the field is absent. Vectors, strings and tables are reached by an unsigned distance from
 the field. Which field means what is the caller's; unions and nested vectors are left out.
+
+A FlexBuffer (google/flatbuffers, docs/source/flexbuffers.md) ends with its root, the root's type
+and the root's width in bytes. A vector has its size before it and a type for each value behind it;
+a value that is not a number is the unsigned distance back to it.
 """
 
 from __future__ import annotations
@@ -21,6 +25,11 @@ from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 
 MAX_BUFFER: Final = 1 << 30  # bytes; 30,000 wordpieces take 1.5 MB
+FLEX_STRING: Final = 5  # types of a FlexBuffer, in the upper six bits; below, log2 of a width
+FLEX_VECTOR: Final = 10
+FLEX_BLOB: Final = 25
+FLEX_WIDTHS: Final = (1, 2, 4, 8)
+MAX_FLEX_VALUES: Final = 1_000
 STRING_OVERHEAD: Final = 9  # bytes of one string in a vector: its distance, its length, a zero
 
 
@@ -190,3 +199,35 @@ def _numbers(buffer: Buffer, positions: NDArray[np.int64]) -> NDArray[np.uint32]
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), 4)
     numbers: NDArray[np.uint32] = windows[positions].view("<u4").ravel()
     return numbers
+
+
+def flexbuffer_strings(buffer: bytes) -> list[bytes]:
+    """The strings and blobs in the vector that a FlexBuffer is about.
+
+    Raises :class:`InvalidFile` for another buffer.
+    """
+    if len(buffer) < 3 or buffer[-1] not in FLEX_WIDTHS or buffer[-2] >> 2 != FLEX_VECTOR:
+        end = f"a FlexBuffer that ends {buffer[-3:].hex(' ')}" if buffer else "an empty FlexBuffer"
+        raise InvalidFile(f"{end}, wanted a vector")
+    root, width = len(buffer) - 2 - buffer[-1], 1 << (buffer[-2] & 3)
+    vector = root - _unsigned(buffer, root, buffer[-1])
+    count = _unsigned(buffer, vector - width, width)
+    if count > MAX_FLEX_VALUES:
+        raise InvalidFile(f"{count:,} values, wanted at most {MAX_FLEX_VALUES:,}", offset=vector)
+    found = []
+    for number in range(count):
+        at = vector + number * width
+        kind = _unsigned(buffer, vector + count * width + number, 1)
+        if kind >> 2 in (FLEX_STRING, FLEX_BLOB):
+            start, size = at - _unsigned(buffer, at, width), 1 << (kind & 3)
+            length = _unsigned(buffer, start - size, size)
+            if start + length > len(buffer):
+                raise InvalidFile(f"a string of {length:,} bytes runs past the end", offset=start)
+            found.append(buffer[start : start + length])
+    return found
+
+
+def _unsigned(buffer: bytes, position: int, width: int) -> int:
+    if not 0 <= position <= len(buffer) - width:
+        raise InvalidFile(f"a number lies outside {len(buffer):,} bytes", offset=position)
+    return int.from_bytes(buffer[position : position + width], "little")

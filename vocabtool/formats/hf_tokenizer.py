@@ -9,15 +9,16 @@ entries and ids (WordLevel, WordPiece, BPE), or a list of [piece, score] whose i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import compress
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import json_values
+from vocabtool.formats import json_file
 from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, in_id_order
@@ -39,12 +40,13 @@ OWN_MARKS: Final[tuple[tuple[str, Marker], ...]] = (
     ("end_of_word_suffix", "</w>"),
     ("continuing_subword_prefix", "##"),
 )
-SHOWN: Final = 5  # tokens named in a note
+MAX_SHOWN: Final = 5  # tokens named in a note
 
 Json = dict[str, Any]
 
 
-class Entries(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Entries:
     """The entries of the model in the order of the file, their ids, and where each stands.
 
     ``id_of``: the model's own object; of a list of pieces, those that are added tokens too.
@@ -55,7 +57,8 @@ class Entries(NamedTuple):
     id_of: dict[str, int]
 
 
-class Token(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Token:
     """An added token as it is listed."""
 
     content: str
@@ -63,7 +66,8 @@ class Token(NamedTuple):
     special: bool
 
 
-class Added(NamedTuple):
+@dataclass(slots=True)
+class _AddedTokens:
     """What the added tokens come to.
 
     ``new``: those that are no entries of the model, with their ids. ``special``: the special
@@ -71,27 +75,28 @@ class Added(NamedTuple):
     is given. ``renumbered``: new ones that the library gives another id, and which.
     """
 
-    new: dict[str, int]
-    special: list[str]
-    misstated: list[tuple[Token, int]]
-    renumbered: list[tuple[Token, int]]
+    new: dict[str, int] = field(default_factory=dict)
+    special: list[str] = field(default_factory=list)
+    misstated: list[tuple[_Token, int]] = field(default_factory=list)
+    renumbered: list[tuple[_Token, int]] = field(default_factory=list)
 
 
 def recognise(document: object) -> str | None:
     """Whether there is an object ``model`` with a ``vocab``."""
     if not isinstance(document, dict):
-        return f"{json_values.kind(document)}, wanted an object"
+        return f"{json_file.kind(document)}, wanted an object"
     model = document.get("model")
     if not isinstance(model, dict):
         return "no object model in it"
-    if not isinstance(model.get("vocab"), dict | list):
-        return "no vocab in its model"
-    return None
+    return None if isinstance(model.get("vocab"), dict | list) else "no vocab in its model"
 
 
 def read(document: Any, source: Source) -> ReadResult:
     """Read a tokenizer. Raises :class:`InvalidFile` where it contradicts the format."""
     return ReadResult((vocabulary(document, source.name),))
+
+
+READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, read)
 
 
 def vocabulary(document: Any, name: str) -> Vocabulary:
@@ -101,27 +106,28 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     tokens = _tokens(document.get("added_tokens", []))
     if model_type == UNIGRAM:
         entries = _pieces(model["vocab"], {token.content for token in tokens})
+    elif isinstance(model["vocab"], dict):
+        ids = json_file.ids(model["vocab"], "model.vocab: the id")
+        stored = json_file.strings(model["vocab"], "model.vocab: entry")
+        entries = _Entries(stored, ids, model["vocab"])
     else:
-        entries = _entries(model["vocab"])
+        raise InvalidFile(f"model.vocab is {json_file.kind(model['vocab'])}, wanted an object")
     added = _added(tokens, entries)
     unknown, unknown_notes = _unknown(model, model_type, entries, added)
     marker, marker_notes = _marker(document, model)
-    stored, first_id, ids = _joined(entries, added)
+    stored, first_id, uneven = _in_id_order(entries, added)
     notes = (_model_note(model, model_type, marker), *marker_notes, *unknown_notes)
     return Vocabulary(
         name,
         KINDS[model_type],
         stored,
         first_id,
-        ids,
+        uneven,
         unknown,
         places=(Place(name, "model.vocab" + " and added_tokens" * bool(added.new)),),
         notes=(*notes, *_added_notes(added)),
         marker=marker,
     )
-
-
-READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, read)
 
 
 def _type(model: Json) -> str:
@@ -135,31 +141,23 @@ def _type(model: Json) -> str:
         return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
     if not isinstance(model_type, str) or model_type not in KINDS:
         text = isinstance(model_type, str)
-        got = repr(json_values.shown(model_type)) if text else json_values.kind(model_type)
+        got = repr(json_file.shown(model_type)) if text else json_file.kind(model_type)
         raise InvalidFile(f"model.type is {got}, wanted one of {', '.join(KINDS)}")
     return model_type
 
 
-def _entries(vocab: object) -> Entries:
-    if not isinstance(vocab, dict):
-        raise InvalidFile(f"model.vocab is {json_values.kind(vocab)}, wanted an object")
-    ids = json_values.ids(vocab, "model.vocab: the id")
-    return Entries(json_values.strings(vocab, "model.vocab: entry"), ids, vocab)
-
-
-def _pieces(vocab: object, looked_up: set[str]) -> Entries:
+def _pieces(vocab: object, looked_up: set[str]) -> _Entries:
     """The pieces of a Unigram model: a list of [piece, score]. Of equal ones the last counts."""
     if not isinstance(vocab, list):
-        raise InvalidFile(f"model.vocab is {json_values.kind(vocab)}, wanted a list")
-    if not (set(map(type, vocab)) <= {list} and set(map(len, vocab)) <= {2}):
+        raise InvalidFile(f"model.vocab is {json_file.kind(vocab)}, wanted a list")
+    lists = set(map(type, vocab)) <= {list} and set(map(len, vocab)) <= {2}
+    if not lists or not set(map(type, map(itemgetter(1), vocab))) <= {int, float}:
         raise _no_piece(vocab)
     pieces = list(map(itemgetter(0), vocab))
-    if not set(map(type, map(itemgetter(1), vocab))) <= {int, float}:
-        raise _no_piece(vocab)
-    stored = json_values.strings(pieces, "model.vocab: piece")
-    ids = np.arange(len(pieces), dtype=np.int64)
+    stored = json_file.strings(pieces, "model.vocab: piece")
     positions = compress(range(len(pieces)), map(looked_up.__contains__, pieces))
-    return Entries(stored, ids, {pieces[position]: position for position in positions})
+    id_of = {pieces[position]: position for position in positions}
+    return _Entries(stored, np.arange(len(pieces), dtype=np.int64), id_of)
 
 
 def _no_piece(vocab: list[Any]) -> InvalidFile:
@@ -167,33 +165,33 @@ def _no_piece(vocab: list[Any]) -> InvalidFile:
         if not isinstance(value, list) or len(value) != 2:
             return InvalidFile(f"model.vocab: item {number:,} is no list of a piece and its score")
         if type(value[1]) not in (int, float):
-            got = json_values.kind(value[1])
+            got = json_file.kind(value[1])
             return InvalidFile(f"model.vocab: the score of piece {number:,} is {got}")
     raise AssertionError("every item is a piece")
 
 
-def _tokens(tokens: object) -> list[Token]:
+def _tokens(tokens: object) -> list[_Token]:
     """The added tokens as they are listed."""
     if not isinstance(tokens, list):
-        raise InvalidFile(f"added_tokens is {json_values.kind(tokens)}, wanted a list")
+        raise InvalidFile(f"added_tokens is {json_file.kind(tokens)}, wanted a list")
     return [_token(number, token) for number, token in enumerate(tokens)]
 
 
-def _token(number: int, token: object) -> Token:
+def _token(number: int, token: object) -> _Token:
     what = f"added_tokens: item {number:,}"
     if not isinstance(token, dict):
-        raise InvalidFile(f"{what} is {json_values.kind(token)}, wanted an object")
+        raise InvalidFile(f"{what} is {json_file.kind(token)}, wanted an object")
     content, stated = token.get("content"), token.get("id")
     if not isinstance(content, str):
-        raise InvalidFile(f"{what}: its content is {json_values.kind(content)}, wanted a text")
-    if not json_values.is_id(stated):
+        raise InvalidFile(f"{what}: its content is {json_file.kind(content)}, wanted a text")
+    if not json_file.is_id(stated):
         raise InvalidFile(
-            f"{what}, {json_values.shown(content)!r}: wanted an id from 0 to {json_values.MAX_ID:,}"
+            f"{what}, {json_file.shown(content)!r}: wanted an id from 0 to {json_file.MAX_ID:,}"
         )
-    return Token(content, stated, token.get("special") is True)
+    return _Token(content, stated, token.get("special") is True)
 
 
-def _added(tokens: list[Token], entries: Entries) -> Added:
+def _added(tokens: list[_Token], entries: _Entries) -> _AddedTokens:
     """Which added tokens are new, and where the file is at odds with the library.
 
     A token that is an entry of the model has the model's id, any other the one that is stated.
@@ -201,7 +199,7 @@ def _added(tokens: list[Token], entries: Entries) -> Added:
     with its versions. What it wrote itself has these ids.) Of a token that is listed twice the
     first counts, and an empty one does not.
     """
-    added = Added({}, [], [], [])
+    added = _AddedTokens()
     seen = {""}
     for token in tokens:
         if token.content in seen:
@@ -220,11 +218,13 @@ def _added(tokens: list[Token], entries: Entries) -> Added:
     return added
 
 
-def _joined(entries: Entries, added: Added) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
+def _in_id_order(
+    entries: _Entries, added: _AddedTokens
+) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
     """``stored``, ``first_id`` and ``ids`` of the entries and the new tokens together."""
     if not added.new:
         return in_id_order(entries.stored, entries.ids)
-    new = json_values.strings(added.new, "added_tokens: token")
+    new = json_file.strings(added.new, "added_tokens: token")
     data = entries.stored.data
     stored = ByteStrings(
         data + new.data,
@@ -236,24 +236,24 @@ def _joined(entries: Entries, added: Added) -> tuple[ByteStrings, int, NDArray[n
 
 
 def _unknown(
-    model: Json, model_type: str, entries: Entries, added: Added
+    model: Json, model_type: str, entries: _Entries, added: _AddedTokens
 ) -> tuple[Unknown | None, tuple[str, ...]]:
     """Which entry stands for what the model does not know, and what is odd about it."""
     if model_type == UNIGRAM:
         unk_id = model.get("unk_id")
         if unk_id is None:
             return None, ()
-        if not json_values.is_id(unk_id) or unk_id >= len(entries.stored):
+        if not json_file.is_id(unk_id) or unk_id >= len(entries.stored):
             raise InvalidFile(f"model.unk_id is none of the ids of {len(entries.stored):,} pieces")
         return Unknown(unk_id), ()
     token = model.get("unk_token")
     if token is None:
         return None, ()
     if not isinstance(token, str):
-        raise InvalidFile(f"model.unk_token is {json_values.kind(token)}, wanted a text")
+        raise InvalidFile(f"model.unk_token is {json_file.kind(token)}, wanted a text")
     found = entries.id_of.get(token, added.new.get(token))
     if found is None:
-        return None, (f"the unknown token {json_values.shown(token)!r} is no entry",)
+        return None, (f"the unknown token {json_file.shown(token)!r} is no entry",)
     return Unknown(found), ()
 
 
@@ -265,14 +265,14 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
         mark = model.get(key)
         if mark and isinstance(mark, str):
             own = usual if mark == usual else None
-            other = () if own else (f"the {key} of pieces is {json_values.shown(mark)!r}",)
+            other = () if own else (f"the {key} of pieces is {json_file.shown(mark)!r}",)
             return own, other + (ALSO_BYTE_LEVEL,) * byte_level
     if byte_level:
         return BYTE_LEVEL, ()
     blanks = dict.fromkeys(blank for part in parts if (blank := _blank(part)))
     if not blanks or META in blanks:
         return (META, ()) if blanks else (None, ())
-    return None, tuple(f"{json_values.shown(blank)!r} stands for a blank" for blank in blanks)
+    return None, tuple(f"{json_file.shown(blank)!r} stands for a blank" for blank in blanks)
 
 
 def _parts(value: object) -> Iterator[Json]:
@@ -310,21 +310,18 @@ def _model_note(model: Json, model_type: str, marker: Marker | None) -> str:
     return note
 
 
-def _added_notes(added: Added) -> Iterator[str]:
+def _added_notes(added: _AddedTokens) -> Iterator[str]:
     if added.new:
         yield f"{len(added.new):,} added tokens are no entries of the model"
     if added.special:
-        yield f"{len(added.special):,} special: {_named(added.special)}"
-    for told, what in (
+        named = ", ".join(map(json_file.shown, added.special[:MAX_SHOWN]))
+        more = ", ..." * (len(added.special) > MAX_SHOWN)
+        yield f"{len(added.special):,} special: {named}{more}"
+    for odd, what in (
         (added.misstated, "are listed with another id than the model's, which counts"),
         (added.renumbered, "keep an id that the tokenizers library replaces"),
     ):
-        if told:
-            token, other = told[0]
-            shown = json_values.shown(token.content)
-            yield f"{len(told):,} added tokens {what}: {shown!r} listed {token.id}, there {other}"
-
-
-def _named(tokens: list[str]) -> str:
-    shown = ", ".join(map(json_values.shown, tokens[:SHOWN]))
-    return shown + ", ..." * (len(tokens) > SHOWN)
+        if odd:
+            token, other = odd[0]
+            shown = json_file.shown(token.content)
+            yield f"{len(odd):,} added tokens {what}: {shown!r} listed {token.id}, there {other}"

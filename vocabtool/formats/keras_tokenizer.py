@@ -8,11 +8,11 @@ whose id is ``num_words`` or more are there and never looked up, so they are lef
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import json_values
-from vocabtool.formats.json_parsing import parse_text
+from vocabtool.formats import json_file
 from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order
 
@@ -20,10 +20,9 @@ WORDS: Final = "word_index"
 FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # unless settings say otherwise
 SETTINGS: Final = ("filters", "lower", "split", "char_level")
 
-Json = dict[str, Any]
 
-
-class Settings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Settings:
     """How a text is cut: ``filters`` are characters, each of which ``split`` is put in place of.
 
     With ``char_level`` every character is a word, and neither is looked at.
@@ -38,9 +37,8 @@ class Settings(NamedTuple):
 def recognise(document: object) -> str | None:
     """Whether there is a ``word_index``, in a ``config`` or by itself."""
     if not isinstance(document, dict):
-        return f"{json_values.kind(document)}, wanted an object"
-    held = _config(document).get(WORDS)
-    return None if isinstance(held, str | dict) else f"no {WORDS} in it"
+        return f"{json_file.kind(document)}, wanted an object"
+    return None if isinstance(_config(document).get(WORDS), str | dict) else f"no {WORDS} in it"
 
 
 def read(document: Any, source: Source) -> ReadResult:
@@ -48,11 +46,16 @@ def read(document: Any, source: Source) -> ReadResult:
     config = _config(document)
     ids = config[WORDS]
     if isinstance(ids, str):
-        ids = parse_text(ids)
+        ids = json_file.parse_text(ids)
     if not isinstance(ids, dict):
-        raise InvalidFile(f"{WORDS} holds {json_values.kind(ids)}, wanted an object")
-    json_values.ids(ids, f"{WORDS}: the id")
-    oov, end = _oov_token(config), _num_words(config)
+        raise InvalidFile(f"{WORDS} holds {json_file.kind(ids)}, wanted an object")
+    json_file.ids(ids, f"{WORDS}: the id")
+    oov, end = config.get("oov_token"), config.get("num_words")
+    if oov is not None and not isinstance(oov, str):
+        raise InvalidFile(f"oov_token is {json_file.kind(oov)}, wanted a text or null")
+    if end is not None and not json_file.is_id(end):
+        got = json_file.kind(end)
+        raise InvalidFile(f"num_words is {got}, wanted a whole number from 0 on, or null")
     kept = {word: id_ for word, id_ in ids.items() if not end or id_ < end or word == oov}
     notes = ["no word has id 0, which pads"] if 0 not in kept.values() else []
     if end and len(kept) < len(ids):
@@ -60,11 +63,11 @@ def read(document: Any, source: Source) -> ReadResult:
             f"num_words is {end:,}: {len(ids) - len(kept):,} words with higher ids are left out"
         )
     if oov is not None and oov not in kept:
-        notes.append(f"{WORDS} does not hold the oov_token {json_values.shown(oov)!r}")
+        notes.append(f"{WORDS} does not hold the oov_token {json_file.shown(oov)!r}")
     elif oov is None and "oov_token" in config:
         notes.append("there is no oov_token: unknown words are dropped from a text")
     stored, first_id, uneven = in_id_order(
-        json_values.strings(kept, "word"), json_values.ids(kept, WORDS)
+        json_file.strings(kept, "word"), json_file.ids(kept, WORDS)
     )
     vocabulary = Vocabulary(
         source.name,
@@ -97,31 +100,15 @@ def settings_of(document: Any) -> Settings | None:
     if isinstance(filters, list) and all(isinstance(c, str) and len(c) == 1 for c in filters):
         filters = "".join(filters)
     if not isinstance(filters, str):
-        raise InvalidFile(f"filters is {json_values.kind(filters)}, wanted a text of characters")
+        raise InvalidFile(f"filters is {json_file.kind(filters)}, wanted a text of characters")
     if not isinstance(split, str) or not split:
-        got = "empty" if split == "" else json_values.kind(split)
+        got = "empty" if split == "" else json_file.kind(split)
         raise InvalidFile(f"split is {got}, wanted a text to cut at")
     if split.encode("utf-8", "ignore").decode() != split:
         raise InvalidFile("split has half a character (a lone surrogate), which no text holds")
     return Settings(filters, bool(config.get("lower", True)), split, char_level=False)
 
 
-def _config(document: Json) -> Json:
+def _config(document: dict[str, Any]) -> dict[str, Any]:
     config = document.get("config")
     return config if WORDS not in document and isinstance(config, dict) else document
-
-
-def _oov_token(config: Json) -> str | None:
-    token = config.get("oov_token")
-    if token is None or isinstance(token, str):
-        return token
-    raise InvalidFile(f"oov_token is {json_values.kind(token)}, wanted a text or null")
-
-
-def _num_words(config: Json) -> int | None:
-    number = config.get("num_words")
-    if number is None or json_values.is_id(number):
-        return number
-    raise InvalidFile(
-        f"num_words is {json_values.kind(number)}, wanted a whole number from 0 on, or null"
-    )

@@ -1,32 +1,34 @@
 """ONNX models: the lists of strings in nodes and initializers, and the ids that go with them.
 
 Layout: onnx/onnx, onnx/onnx.proto. ModelProto: 7 graph, 20 training_info, 25 functions; a graph or
-function has nodes, a node attributes, and an attribute may hold a graph again. Weights are not
-read, and no file beside the model
-is opened. What each operator does with its strings is in ``onnx_operators.py`` and
-``onnx_extensions.py``, how strings and integers lie in the file in ``onnx_values.py``.
+function has nodes, a node attributes, and an attribute may hold a graph again. Strings and integers
+are found without a schema; numbers that are not whole are never read, no weights, and no file
+beside the model is opened. What each operator does with its strings is in ``onnx_operators.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import onnx_extensions, onnx_values, sentencepiece, sentencepiece_file, wire
-from vocabtool.formats.mapped import mapped
-from vocabtool.formats.model import PassedOver
+from vocabtool.formats import onnx_operators, sentencepiece, wire, wire_arrays
+from vocabtool.formats.files import map_file
+from vocabtool.formats.model import Finding
 from vocabtool.formats.onnx_operators import (
-    OPERATORS,
-    WANTED,
-    Attributes,
-    Finding,
+    NO_INTEGERS,
+    NO_STRINGS,
+    Integers,
+    Values,
     list_of_strings,
 )
-from vocabtool.formats.onnx_values import Attribute
 from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
-from vocabtool.formats.wire import LEN, VARINT, Buffer, Span
-from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
+from vocabtool.formats.wire import FIXED32, LEN, VARINT, Buffer, Span
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.vocabulary import Place, is_utf8, printable
 
 IR_VERSION: Final = 1
 MODEL_GRAPH: Final = 7
@@ -42,11 +44,43 @@ GRAPH_FIELDS: Final = frozenset((1, 2, 5, 10, 11, 12, 13, 14, 15, 16))  # all le
 GRAPH_NODES: Final = 1
 FUNCTION_NODES: Final = 7
 INITIALIZERS: Final = 5
+
+# The fields of NodeProto ...
 OUTPUT: Final = 2
-NAME: Final = 3
+NODE_NAME: Final = 3
 OP: Final = 4
 ATTRIBUTES: Final = 5
 DOMAIN: Final = 7
+
+# ... of AttributeProto ...
+NAME: Final = 1
+INTEGER: Final = 3
+STRING: Final = 4
+TENSOR: Final = 5
+GRAPH: Final = 6
+FLOATS: Final = 7
+INTEGERS: Final = 8
+STRINGS: Final = 9
+GRAPHS: Final = 11
+
+# ... and of TensorProto.
+DATA_TYPE: Final = 2
+INT32_DATA: Final = 5
+STRING_DATA: Final = 6
+INT64_DATA: Final = 7
+TENSOR_NAME: Final = 8
+RAW_DATA: Final = 9
+EXTERNAL_DATA: Final = 13
+DATA_LOCATION: Final = 14
+TYPE_STRING: Final = 8
+NUMBERS: Final = {6: (INT32_DATA, "<i4"), 7: (INT64_DATA, "<i8")}  # their types: int32, int64
+
+NO_FIELD: Final = -1
+MAX_FIELD: Final = 32  # of the fields that we keep
+MAX_NAME: Final = 256  # bytes of a name that we keep
+FLOATS_TAG: Final = FLOATS << 3 | FIXED32
+MAX_RUNS: Final = 1000  # every writer puts all values together; finding each run has its price
+WINDOW: Final = 1 << 16  # bytes looked at together
 
 MAX_PARTS: Final = 1_000_000  # nodes, attributes, graphs and initializers
 MAX_DEPTH: Final = 16  # of graphs in nodes of graphs
@@ -54,7 +88,7 @@ MAX_LISTS: Final = 10_000
 LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
 
 # Those of onnxruntime-extensions: what we do not know there may hold words.
-EXTENSIONS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
+EXTENSION_DOMAINS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
 NO_WORDS: Final = {
     b"nodes_modes": "how the nodes of a tree compare, not words",
     b"separators": "where texts are cut, not words",
@@ -73,7 +107,8 @@ def recognise(source: Source) -> str | None:
         for number, wire_type, start in _outline(head, source.size):
             if MODEL_FIELDS.get(number) != wire_type:
                 return f"field {number} of wire type {wire_type} is none of ONNX's ModelProto"
-            if number == MODEL_GRAPH and start < len(head) and not _begins_graph(head[start]):
+            begins = head[start] if number == MODEL_GRAPH and start < len(head) else None
+            if begins is not None and (begins & 7 != LEN or begins >> 3 not in GRAPH_FIELDS):
                 return "its field 7 does not begin like a graph of ONNX"
             seen.add(number)
     except InvalidFile as error:
@@ -81,10 +116,6 @@ def recognise(source: Source) -> str | None:
     if not seen & {IR_VERSION, OPSETS}:
         return "no version of ONNX in its first fields"
     return None if MODEL_GRAPH in seen else f"no graph in its first {HEAD:,} bytes"
-
-
-def _begins_graph(byte: int) -> bool:
-    return byte & 7 == LEN and byte >> 3 in GRAPH_FIELDS
 
 
 def _outline(head: bytes, size: int) -> Iterator[tuple[int, int, int]]:
@@ -108,43 +139,52 @@ def _outline(head: bytes, size: int) -> Iterator[tuple[int, int, int]]:
 
 def read(source: Source) -> ReadResult:
     """The vocabularies of every graph and function of a model."""
-    model = _Model(mapped(source.file), source.name)
-    vocabularies: list[Vocabulary] = []
-    passed_over: list[PassedOver] = []
+    model = _Model(map_file(source.file), source.name)
+    findings: list[Finding] = []
     for finding in model.findings():
-        if isinstance(finding, Vocabulary):
-            vocabularies.append(finding)
-        else:
-            passed_over.append(finding)
-        if len(vocabularies) + len(passed_over) >= MAX_LISTS:
+        findings.append(finding)
+        if len(findings) >= MAX_LISTS:
             model.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest not read")
             break
-    return ReadResult((*vocabularies, *passed_over), tuple(model.warnings))
+    return ReadResult(tuple(findings), tuple(model.warnings))
+
+
+READER: Final = Reader("ONNX", recognise, read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """``place``: where it lies, for people."""
+
+    name: str
+    op: bytes
+    domain: bytes
+    place: str
 
 
 class _Model:
     """One model, walked from its top; ``warnings``: what could not be read, and why."""
 
     def __init__(self, buffer: Buffer, file: str) -> None:
-        self.buffer = buffer
-        self.file = file
-        self.warnings: list[str] = []
+        self._buffer = buffer
+        self._file = file
         self._parts = 0
+        self.warnings: list[str] = []
 
     def findings(self) -> Iterator[Finding]:
         """Every list of strings, as a vocabulary or passed over."""
-        for number, wire_type, start, end in wire.fields(self.buffer, 0, len(self.buffer)):
+        for number, wire_type, start, end in wire.fields(self._buffer, 0, len(self._buffer)):
             if wire_type != LEN:
                 continue
             if number == MODEL_GRAPH:
                 yield from self._graph((start, end), "", 0)
             elif number == TRAINING:
                 for field in (1, 2):  # initialization, algorithm
-                    for graph in wire.messages(self.buffer, (start, end), field):
+                    for graph in wire.messages(self._buffer, (start, end), field):
                         yield from self._graph(graph, "training, ", 0)
             elif number == FUNCTIONS:
-                name = printable(wire.last_bytes(self.buffer, (start, end), 1)[:99])
-                yield from self._all_nodes((start, end), FUNCTION_NODES, f"function {name}, ", 0)
+                name = printable(wire.last_bytes(self._buffer, (start, end), 1)[:99])
+                yield from self._nodes((start, end), FUNCTION_NODES, f"function {name}, ", 0)
 
     def _count(self) -> None:
         self._parts += 1
@@ -154,120 +194,247 @@ class _Model:
     def _graph(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
         """``scope``: where the graph lies, for people."""
         self._count()
-        for part in wire.messages(self.buffer, span, INITIALIZERS):
+        for part in wire.messages(self._buffer, span, INITIALIZERS):
             self._count()
             try:
                 yield from self._tensor(part, f"{scope}initializer ", None)
             except InvalidFile as error:
                 self.warnings.append(f"{scope}an initializer: {error}")
-        yield from self._all_nodes(span, GRAPH_NODES, scope, depth)
+        yield from self._nodes(span, GRAPH_NODES, scope, depth)
 
-    def _all_nodes(self, span: Span, field: int, scope: str, depth: int) -> Iterator[Finding]:
-        for node in wire.messages(self.buffer, span, field):
+    def _nodes(self, span: Span, field: int, scope: str, depth: int) -> Iterator[Finding]:
+        for part in wire.messages(self._buffer, span, field):
             self._count()
-            yield from self._node(node, scope, depth)
+            words: dict[int, bytes] = {}
+            for number, wire_type, start, end in wire.fields(self._buffer, *part):
+                if number in (OUTPUT, NODE_NAME, OP, DOMAIN) and wire_type == LEN and start < end:
+                    words[number] = self._buffer[start : min(end, start + MAX_NAME)]
+            op = words.get(OP, b"")
+            name = printable(words.get(NODE_NAME) or words.get(OUTPUT) or op)
+            node = _Node(name, op, words.get(DOMAIN, b""), f"{scope}node {name}")
+            if op in onnx_operators.EXTENSIONS:
+                yield from self._extension(part, node)
+            else:
+                yield from self._node(part, node, depth)
 
-    def _node(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
-        words: dict[int, bytes] = {}
-        for number, wire_type, start, end in wire.fields(self.buffer, *span):
-            if number in (OUTPUT, NAME, OP, DOMAIN) and wire_type == LEN and start < end:
-                words[number] = self.buffer[start : min(end, start + onnx_values.MAX_NAME)]
-        op = words.get(OP, b"")
-        name = printable(words.get(NAME) or words.get(OUTPUT) or op)
-        place = f"{scope}node {name}"
-        if op in onnx_extensions.OPERATORS:
-            yield from self._extension(span, op, name, place)
-            return
-        known: Attributes = {}
-        wanted = WANTED.get(op, ())
-        for part in wire.messages(self.buffer, span, ATTRIBUTES):
+    def _node(self, span: Span, node: _Node, depth: int) -> Iterator[Finding]:
+        known: dict[bytes, Values] = {}
+        wanted = onnx_operators.WANTED.get(node.op, ())
+        for part in wire.messages(self._buffer, span, ATTRIBUTES):
             self._count()
             try:
-                attribute = onnx_values.attribute(self.buffer, part)
-                if attribute.name in wanted:
-                    known[attribute.name] = self._with_tensor(attribute, place)
-                elif not attribute.has_graph:
-                    yield from self._attribute(attribute, name, place, words.get(DOMAIN, b""))
+                fields = _Fields(self._buffer, part, STRINGS, INTEGERS)
+                name = fields.text(NAME)
+                has_graph = GRAPH in fields.spans or GRAPHS in fields.spans
+                if name in wanted:
+                    known[name] = self._values(fields, node)
+                elif not has_graph:
+                    yield from self._attribute(name, fields, node)
             except VocabtoolError as error:
-                self.warnings.append(f"{place}: {error}")
+                self.warnings.append(f"{node.place}: {error}")
                 continue
-            if attribute.has_graph:
-                yield from self._subgraphs(part, f"{place}, ", depth + 1)
-        if op in OPERATORS and known:
+            if has_graph:
+                yield from self._subgraphs(part, f"{node.place}, ", depth + 1)
+        if node.op in onnx_operators.OPERATORS and known:
+            place = Place(self._file, f"{node.place} ({node.op.decode()})")
             try:
-                yield from OPERATORS[op](known, name, Place(self.file, f"{place} ({op.decode()})"))
+                yield from onnx_operators.OPERATORS[node.op](known, node.name, place)
             except InvalidFile as error:
-                self.warnings.append(f"{place}: {error}: its words are not read")
+                self.warnings.append(f"{node.place}: {error}: its words are not read")
 
-    def _extension(self, span: Span, op: bytes, name: str, place: str) -> Iterator[Finding]:
+    def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
         """What an operator of onnxruntime-extensions holds as text."""
+        place = f"{node.place} ({node.op.decode()})"
         try:
             texts: dict[bytes, bytes] = {}
-            for part in wire.messages(self.buffer, span, ATTRIBUTES):
+            for part in wire.messages(self._buffer, span, ATTRIBUTES):
                 self._count()
-                attribute = onnx_values.attribute(self.buffer, part)
-                if attribute.string is not None:
-                    texts[attribute.name] = self.buffer[slice(*attribute.string)]
-            where = Place(self.file, f"{place} ({op.decode()})")
-            yield from onnx_extensions.OPERATORS[op](texts, name, where)
+                fields = _Fields(self._buffer, part, STRINGS, INTEGERS)
+                if STRING in fields.spans:
+                    texts[fields.text(NAME)] = self._buffer[slice(*fields.spans[STRING])]
+            operator = onnx_operators.EXTENSIONS[node.op]
+            yield from operator(texts, node.name, Place(self._file, place))
         except VocabtoolError as error:
-            self.warnings.append(f"{place} ({op.decode()}): {error}: its words are not read")
+            self.warnings.append(f"{place}: {error}: its words are not read")
 
     def _subgraphs(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
         if depth > MAX_DEPTH:
             self.warnings.append(f"graphs in nodes, more than {MAX_DEPTH} deep: not read")
             return
-        for field in (onnx_values.GRAPH, onnx_values.GRAPHS):
-            for graph in wire.messages(self.buffer, span, field):
+        for field in (GRAPH, GRAPHS):
+            for graph in wire.messages(self._buffer, span, field):
                 yield from self._graph(graph, scope, depth)
 
-    def _with_tensor(self, attribute: Attribute, place: str) -> Attribute:
-        """The values of a tensor in place of a list, as newer versions of an operator have it."""
-        if attribute.tensor is None:
-            return attribute
-        tensor = onnx_values.tensor(self.buffer, attribute.tensor, integers=True)
-        if tensor.is_external and tensor.is_string:
-            self._warn_external(place)
-        return attribute._replace(strings=tensor.strings, integers=tensor.integers)
+    def _values(self, fields: _Fields, node: _Node) -> Values:
+        """What an attribute holds, as a list or, in newer versions of an operator, as a tensor."""
+        values = Values(fields.numbers.get(INTEGER), fields.strings, fields.integers)
+        if TENSOR not in fields.spans:
+            return values
+        span = fields.spans[TENSOR]
+        tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
+        if tensor.is_text and tensor.is_external:
+            self._warn_external(node.place)
+        strings = tensor.strings if tensor.is_text else NO_STRINGS
+        return replace(values, strings=strings, integers=_integers(self._buffer, span, tensor))
 
-    def _attribute(
-        self, attribute: Attribute, name: str, place: str, domain: bytes
-    ) -> Iterator[Finding]:
+    def _attribute(self, name: bytes, fields: _Fields, node: _Node) -> Iterator[Finding]:
         """A list of strings of which no operator says what it is for, or a whole tokenizer."""
-        shown = printable(attribute.name)
-        if attribute.tensor is not None:
-            yield from self._tensor(attribute.tensor, f"{place}: {shown} ", name)
-        if len(attribute.strings):
-            why = NO_WORDS.get(attribute.name)
-            where = Place(self.file, f"{place}: {shown}")
-            yield list_of_strings(attribute.strings, f"{name}.{shown}", where, why)
-        if attribute.string is not None and attribute.string[1] - attribute.string[0] >= LARGE:
-            yield from self._large_string(attribute.string, name, f"{place}: {shown}", domain)
-
-    def _large_string(
-        self, span: Span, name: str, place: str, domain: bytes
-    ) -> Iterator[Vocabulary]:
-        """A SentencePiece model; what else may be words is said to be unread."""
-        start, end = span
-        head = self.buffer[start : min(end, start + HEAD)]
-        if sentencepiece.recognise(head):
-            yield sentencepiece_file.model(self.buffer[start:end], name, Place(self.file, place))
-        elif domain in EXTENSIONS or is_utf8(head, cut=True):
+        shown = printable(name)
+        place = f"{node.place}: {shown}"
+        if TENSOR in fields.spans:
+            yield from self._tensor(fields.spans[TENSOR], f"{place} ", node.name)
+        if len(fields.strings):
+            why = NO_WORDS.get(name)
+            where = Place(self._file, place)
+            yield list_of_strings(fields.strings, f"{node.name}.{shown}", where, why)
+        start, end = fields.spans.get(STRING, (0, 0))
+        if end - start < LARGE:
+            return
+        head = self._buffer[start : min(end, start + HEAD)]
+        if sentencepiece.looks_like_model(head):
+            where = Place(self._file, place)
+            yield sentencepiece.vocabulary(self._buffer[start:end], node.name, where)
+        elif node.domain in EXTENSION_DOMAINS or is_utf8(head, cut=True):
             self.warnings.append(f"{place}: {end - start:,} bytes of text or a tokenizer: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
         """The strings of a tensor; ``name``: its node's, where it is not an initializer."""
-        tensor = onnx_values.tensor(self.buffer, span)
-        own = printable(tensor.name)
+        tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
+        own = printable(tensor.text(TENSOR_NAME))
         where = f"{place}{own if name is None else ''}".strip()
-        if tensor.is_string and tensor.is_external:
+        if tensor.is_text and tensor.is_external:
             self._warn_external(where)
-        elif len(tensor.strings):
+        elif tensor.is_text and len(tensor.strings):
             name = name or own or "initializer"
-            yield list_of_strings(tensor.strings, name, Place(self.file, where))
+            yield list_of_strings(tensor.strings, name, Place(self._file, where))
 
     def _warn_external(self, place: str) -> None:
         self.warnings.append(f"{place}: its strings are said to lie in another file: not opened")
 
 
-READER: Final = Reader("ONNX", recognise, read)
+class _Fields:
+    """A message whose repeated fields are one of strings and one of integers.
+
+    ``numbers``, ``spans``: the last varint and the last bytes of each other field. Long runs of
+    repeated fields are read by NumPy. Raises :class:`InvalidFile` where the framing is broken.
+    """
+
+    def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
+        self.numbers: dict[int, int] = {}
+        self.spans: dict[int, Span] = {}
+        self._buffer = buffer
+        self._strings: list[ByteStrings] = []
+        self._integers: list[Integers] = []
+        self._integers_field = integers_field
+        data: bytes | None = None  # from the first run on
+        base, end = span
+        pos = base
+        string_tag, integer_tag = strings_field << 3 | LEN, integers_field << 3 | VARINT
+        runs = 0
+        while pos < end:
+            tag = buffer[pos]
+            if tag not in (string_tag, integer_tag, FLOATS_TAG):
+                field = next(wire.fields(buffer, pos, end))
+                self._keep(field)
+                pos = field[3]
+                continue
+            if data is None:
+                data, base = buffer[pos:end], pos
+            if tag == string_tag:
+                run, pos = wire_arrays.string_fields(data, pos - base, len(data), string_tag)
+                self._strings.append(run)
+            elif tag == integer_tag:
+                integers, pos = _unpacked(data, pos - base, integer_tag)
+                self._integers.append(integers)
+            else:
+                pos = _past_floats(data, pos - base)
+            pos += base
+            runs += 1
+            if runs > MAX_RUNS:
+                raise InvalidFile(f"values in more than {MAX_RUNS} places", offset=pos)
+        if pos > end:
+            raise InvalidFile("values run past the end of their message", offset=end)
+
+    def _keep(self, field: tuple[int, int, int, int]) -> None:
+        number, wire_type, start, end = field
+        if number == self._integers_field and wire_type == LEN:
+            packed = self._buffer[start:end]
+            count = int(np.count_nonzero(np.frombuffer(packed, np.uint8) < 128))
+            self._integers.append(wire_arrays.varint_run(packed, count)[0])
+        elif number < MAX_FIELD and wire_type == LEN:
+            self.spans[number] = (start, end)
+        elif number < MAX_FIELD and wire_type == VARINT:
+            self.numbers[number] = wire.signed(wire.varint(self._buffer, start, end)[0])
+
+    @property
+    def strings(self) -> ByteStrings:
+        """The values of the repeated strings."""
+        if len(self._strings) > 1:
+            return ByteStrings.of(value for run in self._strings for value in run)
+        return self._strings[0] if self._strings else NO_STRINGS
+
+    @property
+    def integers(self) -> Integers:
+        """The values of the repeated integers: shape (n,)."""
+        return np.concatenate(self._integers) if self._integers else NO_INTEGERS
+
+    def text(self, field: int) -> bytes:
+        """The beginning of a text, a name perhaps."""
+        start, end = self.spans.get(field, (0, 0))
+        return self._buffer[start : min(end, start + MAX_NAME)]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a tensor is one of strings."""
+        return self.numbers.get(DATA_TYPE) == TYPE_STRING
+
+    @property
+    def is_external(self) -> bool:
+        """Whether the values of a tensor lie in another file."""
+        return self.numbers.get(DATA_LOCATION) == 1 or EXTERNAL_DATA in self.spans
+
+
+def _integers(buffer: Buffer, span: Span, tensor: _Fields) -> Integers:
+    """The whole numbers of a tensor; none where it holds others."""
+    data_type = tensor.numbers.get(DATA_TYPE, 0)
+    if data_type not in NUMBERS:
+        return NO_INTEGERS
+    field, item = NUMBERS[data_type]
+    start, end = tensor.spans.get(RAW_DATA, (0, 0))
+    if start == end:
+        return _Fields(buffer, span, NO_FIELD, field).integers
+    width = np.dtype(item).itemsize
+    if (end - start) % width:
+        raise InvalidFile(f"{end - start:,} bytes of numbers that take {width} each", offset=start)
+    return np.frombuffer(buffer[start:end], item).astype(np.int64)
+
+
+def _unpacked(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
+    """The run of varint fields ``tag`` that begins at ``pos``, and the position behind it.
+
+    Tag and value are both varints, so every second varint must be the tag.
+    """
+    found: list[Integers] = []
+    while pos < len(data) and data[pos] == tag:
+        window = np.frombuffer(data, np.uint8)[pos : pos + WINDOW]
+        ends = np.flatnonzero(window < 128) + 1
+        starts = np.concatenate(([0], ends[:-1]))[::2][: len(ends) // 2]
+        others = np.flatnonzero(window[starts] != tag)
+        count = int(others[0]) if len(others) else len(starts)
+        if not count:
+            raise InvalidFile("a number is cut off or longer than 10 bytes", offset=pos)
+        numbers, taken = wire_arrays.varint_run(data[pos : pos + WINDOW], 2 * count)
+        found.append(numbers[1::2])
+        pos += taken
+    return np.concatenate(found), pos
+
+
+def _past_floats(data: bytes, pos: int) -> int:
+    """The position behind the run of floats, not packed, that begins at ``pos``."""
+    array = np.frombuffer(data, np.uint8)
+    while pos < len(data):
+        others = np.flatnonzero(array[pos : pos + 5 * WINDOW : 5] != FLOATS_TAG)
+        if len(others):
+            return pos + 5 * int(others[0])
+        pos += 5 * WINDOW
+    return len(data)

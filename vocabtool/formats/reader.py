@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from vocabtool.errors import VocabtoolError
 from vocabtool.formats.model import Finding, Model, PassedOver, distinct, without_small
 from vocabtool.vocabulary import Vocabulary, printable
 
@@ -62,6 +64,26 @@ class ReadResult:
             tuple(dict.fromkeys(passed_over)),
             tuple(dict.fromkeys(self.warnings)),
         )
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is found in one model while its parts are read in turn, and what could not be read."""
+
+    found: list[Finding] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, finding: Finding) -> None:
+        """Take in a vocabulary, or a list that is none."""
+        self.found.append(finding)
+
+    @contextmanager
+    def warning(self, part: str = "") -> Iterator[None]:
+        """Turn an error into a warning that names the part, so that it does not hide the rest."""
+        try:
+            yield
+        except VocabtoolError as error:
+            self.warnings.append(f"{part}: {error}" if part else str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,9 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
+from vocabtool.formats import json_file
 from vocabtool.formats.model import Finding, PassedOver
-from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.reader import JsonReader, Reader, ReadResult, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.model import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
 from vocabtool.vocabulary import Place, Vocabulary, printable
@@ -56,19 +57,18 @@ def other_readers() -> tuple[Reader, ...]:
     """Those of files that are no graphs."""
     from vocabtool.formats import (
         binary_vectors,
-        exports,
         fasttext_bin,
         gguf,
-        json_text,
         keras_archive,
         numpy_vectors,
         onnx,
         pickles,
-        rwkv_vocab,
-        sentencepiece_file,
+        rwkv,
+        sentencepiece,
         text_vectors,
         tflite,
-        tiktoken_ranks,
+        tiktoken,
+        vocabulary_files,
         word_list,
     )
 
@@ -79,16 +79,46 @@ def other_readers() -> tuple[Reader, ...]:
         pickles.READER,
         tflite.READER,
         fasttext_bin.READER,
-        sentencepiece_file.READER,
+        sentencepiece.READER,
         onnx.READER,
         binary_vectors.READER,
-        exports.READER,
-        json_text.READER,
-        rwkv_vocab.READER,
+        vocabulary_files.READER,
+        JSON,
+        rwkv.READER,
         text_vectors.READER,
-        tiktoken_ranks.READER,
+        tiktoken.READER,
         word_list.READER,
     )
+
+
+def json_readers() -> tuple[JsonReader, ...]:
+    """Those of JSON, which is parsed once."""
+    from vocabtool.formats import hf_tokenizer, keras_tokenizer, tfjs, tiktoken, vocab_json
+
+    return (
+        hf_tokenizer.READER,
+        tfjs.READER,
+        keras_tokenizer.READER,
+        tiktoken.TEKKEN,
+        tiktoken.JSON,
+        vocab_json.IDS,
+        vocab_json.PIECES,
+        vocab_json.TEXTS,
+    )
+
+
+def _read_json(source: Source) -> ReadResult:
+    document = json_file.read(source.file)
+    reasons = []
+    for reader in json_readers():
+        reason = reader.recognise(document)
+        if reason is None:
+            return replace(reader.read(document, source), format=reader.format)
+        reasons.append(f"{reader.format}: {reason}")
+    raise UnknownFormat(f"{source.name}: JSON, but of no format that vocabtool reads", reasons)
+
+
+JSON: Final = Reader("JSON", json_file.recognise, _read_json)
 
 
 def find(source: Source) -> Reader:

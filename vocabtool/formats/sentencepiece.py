@@ -7,16 +7,18 @@ table and how a text is cut into pieces are left out.
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import wire, wire_arrays
-from vocabtool.formats.pieces import Pieces
+from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
 from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, numbering
 
 PIECES: Final = 1  # the fields of ModelProto
 TRAINER_SPEC: Final = 2
@@ -27,31 +29,76 @@ MODEL_TYPE: Final = 3  # the fields of TrainerSpec
 BYTE_FALLBACK: Final = 35
 UNKNOWN_ID: Final = 40
 
-PIECES_TAG: Final = PIECES << 3 | LEN
-TEXT_TAG: Final = TEXT << 3 | LEN
-SCORE_TAG: Final = SCORE << 3 | FIXED32
-TYPE_TAG: Final = TYPE << 3 | VARINT
-
 NORMAL: Final = 1
 UNKNOWN: Final = 2
 BYTE: Final = 6
 TYPE_NAMES: Final = {3: "control", 4: "user-defined", 5: "unused", BYTE: "byte"}
 MODEL_TYPES: Final = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
 
-LONGEST: Final = 1 << 13  # bytes of one piece; SentencePiece refuses a text of 8,000
-LOOKED_AT: Final = 8  # pieces that must look right for a file to be taken for a model
+MAX_FILE: Final = 1 << 28  # bytes; a million pieces take 30 MB
+MAX_PIECE: Final = 1 << 13  # bytes of one piece; SentencePiece refuses a text of 8,000
+SAMPLE: Final = 8  # pieces that must look right for a file to be taken for a model
 FIRST_EXTENSION: Final = 200  # field numbers from here on are anybody's
 CHUNK: Final = 1 << 16  # pieces read at a time, so that temporary arrays stay small
 
 
-def recognise(data: bytes) -> bool:
-    """Tell whether a file, or its first few kilobytes, looks like a SentencePiece model.
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The pieces of one subword tokenizer, whichever library wrote it, in id order.
+
+    ``ids``: int64, shape (n,), ascending, or ``None`` when they are ``0 .. n-1``.
+    ``unknown_id``: the id of text that no piece covers; ``None`` when nothing says.
+    ``notes``: facts for a person to read.
+    """
+
+    entries: ByteStrings
+    ids: NDArray[np.int64] | None
+    unknown_id: int | None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def by_id(
+        cls,
+        entries: ByteStrings,
+        ids: NDArray[np.integer[Any]],
+        unknown_id: int | None,
+        notes: tuple[str, ...] = (),
+    ) -> Pieces:
+        """Sort entries by ``ids``, shape (n,). Raises :class:`InvalidFile` where two share one."""
+        order = np.argsort(ids, kind="stable")
+        ascending = ids[order].astype(np.int64)
+        same = np.flatnonzero(ascending[1:] == ascending[:-1])
+        if len(same):
+            first, second = entries[int(order[same[0]])], entries[int(order[same[0] + 1])]
+            raise InvalidFile(f"two pieces have id {ascending[same[0]]}: {first!r} and {second!r}")
+        contiguous = len(ids) == 0 or (ascending[0] == 0 and ascending[-1] == len(ids) - 1)
+        return cls(entries.take(order), None if contiguous else ascending, unknown_id, notes)
+
+    def vocabulary(self, name: str, kind: Kind, place: Place) -> Vocabulary:
+        """The pieces as a vocabulary."""
+        first_id, ids = (0, None) if self.ids is None else numbering(self.ids)
+        return Vocabulary(
+            name=name,
+            kind=kind,
+            stored=self.entries,
+            first_id=first_id,
+            ids=ids,
+            unknown=None if self.unknown_id is None else Unknown(self.unknown_id),
+            places=(place,),
+            notes=self.notes,
+            marker=MARKERS.get(kind),
+        )
+
+
+def looks_like_model(data: bytes) -> bool:
+    """Whether a file, or its first few kilobytes, looks like a SentencePiece model.
 
     Its first fields must all be pieces with a text and nothing foreign, and one must have a
     score or a type. A ``GraphDef`` begins with the same byte, but its nodes have an ``op`` where
     a piece has its score.
     """
-    looked_at = graded = 0
+    seen = graded = 0
     try:
         for number, wire_type, start, end in wire.fields(data, 0, len(data)):
             if number != PIECES:
@@ -59,8 +106,8 @@ def recognise(data: bytes) -> bool:
             if wire_type != LEN or (fields := _known_fields(data, (start, end))) is None:
                 return False
             graded += bool(fields & {SCORE, TYPE})
-            looked_at += 1
-            if looked_at == LOOKED_AT:
+            seen += 1
+            if seen == SAMPLE:
                 break
     except InvalidFile:
         pass  # cut off behind a whole piece: these may be only the first kilobytes
@@ -69,7 +116,7 @@ def recognise(data: bytes) -> bool:
 
 def _known_fields(data: bytes, span: Span) -> set[int] | None:
     """The numbers of a piece's fields, or ``None`` if this is not a piece."""
-    if span[1] - span[0] > LONGEST:
+    if span[1] - span[0] > MAX_PIECE:
         return None
     known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
     found: set[int] = set()
@@ -85,26 +132,14 @@ def _known_fields(data: bytes, span: Span) -> set[int] | None:
     return found if TEXT in found else None
 
 
-def read(data: bytes) -> Pieces:
+def read_pieces(data: bytes) -> Pieces:
     """Read the pieces of a serialised ``ModelProto``, over ``data`` itself.
 
     The unknown piece is the one of type "unknown"; without one, the trainer's ``unk_id``.
     Raises :class:`InvalidFile` where the framing is broken, the pieces do not come first, one
     has no text, or two are unknown; :class:`UnsupportedFormat` where other fields stand between.
     """
-    records, trainer = _fields(data)
-    entries, types = _pieces(data, records)
-    unknown = np.flatnonzero(types == UNKNOWN).tolist()
-    if len(unknown) > 1:
-        raise InvalidFile(f"two pieces are the unknown one: ids {unknown[0]} and {unknown[1]}")
-    declared = trainer.get(UNKNOWN_ID, -1)
-    unknown += [declared] if 0 <= declared < len(entries) else []
-    return Pieces(entries, None, unknown[0] if unknown else None, _notes(trainer, types))
-
-
-def _fields(data: bytes) -> tuple[ByteStrings, dict[int, int]]:
-    """The serialised pieces, and what the trainer's specification says."""
-    records, pos = wire_arrays.string_fields(data, 0, len(data), PIECES_TAG)
+    records, pos = wire_arrays.string_fields(data, 0, len(data), PIECES << 3 | LEN)
     if not len(records):
         raise InvalidFile("a SentencePiece model begins with its pieces, this does not", offset=0)
     trainer: dict[int, int] = {}
@@ -115,20 +150,26 @@ def _fields(data: bytes) -> tuple[ByteStrings, dict[int, int]]:
                 "load it with sentencepiece and write it with serialized_model_proto()"
             )
         if number == TRAINER_SPEC and wire_type == LEN:
-            trainer |= _settings(data, (start, end))
-    return records, trainer
+            trainer |= _integers(data, (start, end))
+    entries, types = _texts_and_types(data, records)
+    unknown = np.flatnonzero(types == UNKNOWN).tolist()
+    if len(unknown) > 1:
+        raise InvalidFile(f"two pieces are the unknown one: ids {unknown[0]} and {unknown[1]}")
+    declared = trainer.get(UNKNOWN_ID, -1)
+    unknown += [declared] if 0 <= declared < len(entries) else []
+    return Pieces(entries, None, unknown[0] if unknown else None, _notes(trainer, types))
 
 
-def _settings(data: bytes, span: Span) -> dict[int, int]:
-    """The integer fields of one TrainerSpec that we read."""
+def _integers(data: bytes, span: Span) -> dict[int, int]:
+    """The varint fields of a message."""
     return {
         number: wire.signed(wire.varint(data, start, end)[0])
         for number, wire_type, start, end in wire.fields(data, *span)
-        if wire_type == VARINT and number in (MODEL_TYPE, BYTE_FALLBACK, UNKNOWN_ID)
+        if wire_type == VARINT
     }
 
 
-def _pieces(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
+def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
     """The text and the type of each serialised piece: both of shape (n,)."""
     starts = np.zeros_like(records.starts)
     ends = np.zeros_like(records.ends)
@@ -152,12 +193,12 @@ def _usual_pieces(
     """
     array = np.frombuffer(records.data, np.uint8)
     lengths, starts = wire_arrays.lengths_at(array, records.starts.astype(np.int64) + 1)
-    texts = array.take(records.starts, mode="clip") == TEXT_TAG
+    texts = array.take(records.starts, mode="clip") == (TEXT << 3 | LEN)
     texts &= (lengths > 0) & (starts + lengths <= records.ends)
     ends = starts + np.where(texts, lengths, 0)
-    scored = (array.take(ends, mode="clip") == SCORE_TAG) & (ends + 5 <= records.ends)
+    scored = (array.take(ends, mode="clip") == (SCORE << 3 | FIXED32)) & (ends + 5 <= records.ends)
     pos = ends + 5 * scored
-    typed = (array.take(pos, mode="clip") == TYPE_TAG) & (pos + 2 <= records.ends)
+    typed = (array.take(pos, mode="clip") == (TYPE << 3 | VARINT)) & (pos + 2 <= records.ends)
     types = np.where(typed, array.take(pos + 1, mode="clip"), NORMAL)
     usual = texts & (pos + 2 * typed == records.ends) & (types <= BYTE)
     return starts, ends, np.where(usual, types, 0).astype(np.uint8)
@@ -181,10 +222,7 @@ def _any_piece(data: bytes, span: Span) -> tuple[int, int, int]:
 
 def _notes(trainer: dict[int, int], types: NDArray[np.uint8]) -> tuple[str, ...]:
     model_type = trainer.get(MODEL_TYPE, 1)
-    notes = [
-        f"model type {MODEL_TYPES.get(model_type, model_type)}",
-        "▁ stands for a space",
-    ]
+    notes = [f"model type {MODEL_TYPES.get(model_type, model_type)}", "▁ stands for a space"]
     counts = np.bincount(types, minlength=BYTE + 1).tolist()
     named = [f"{counts[kind]:,} {name}" for kind, name in TYPE_NAMES.items() if counts[kind]]
     if named:
@@ -192,3 +230,29 @@ def _notes(trainer: dict[int, int], types: NDArray[np.uint8]) -> tuple[str, ...]
     if trainer.get(BYTE_FALLBACK):
         notes.append("byte fallback: text that no piece covers becomes bytes, never unknown")
     return tuple(notes)
+
+
+def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
+    """The pieces of a whole model, wherever it lies. Raises as :func:`read_pieces` does."""
+    return read_pieces(data).vocabulary(name, "sentencepiece", place)
+
+
+def recognise(source: Source) -> str | None:
+    """``None`` where the file begins with pieces, each with a text and a score or type."""
+    if looks_like_model(source.head):
+        return None
+    return "does not begin with pieces of SentencePiece"
+
+
+def read(source: Source) -> ReadResult:
+    """The pieces, by id."""
+    if source.size > MAX_FILE:
+        raise UnsupportedFormat(
+            f"a SentencePiece model of {source.size:,} bytes, wanted at most {MAX_FILE:,}"
+        )
+    name = source.name.rpartition("/")[2]
+    place = Place(source.name, "whole file")
+    return ReadResult((vocabulary(source.file.read_bytes(), name, place),))
+
+
+READER: Final = Reader("SentencePiece", recognise, read)

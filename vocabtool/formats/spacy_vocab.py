@@ -16,10 +16,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import json_parsing, json_values, numpy_array, spacy_strings
+from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.formats import json_file, numpy_vectors, vocab_json
+from vocabtool.formats.files import read_file, refuse_link
 from vocabtool.formats.model import PassedOver
-from vocabtool.formats.named_files import refuse_link
 from vocabtool.formats.reader import ReadResult
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, in_id_order
@@ -32,7 +32,7 @@ SETTINGS: Final = "vectors.cfg"
 FORMAT: Final = "spaCy vocab"
 
 MAX_FILE: Final = 1 << 28  # bytes of a file but the vectors, of which the head is read
-LONGEST: Final = 1 << 16  # bytes of a word
+MAX_WORD: Final = 1 << 16  # bytes of a word
 SEED: Final = 1
 MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
 SHIFT: Final = np.uint64(47)
@@ -78,10 +78,10 @@ def read(folder: Path, vocab: Path) -> ReadResult:
     """
     within = "" if vocab == folder else f"{FOLDER}/"
     with reading(within + STRINGS):
-        document = json_parsing.parse(_content(vocab / STRINGS))
-        if document != [] and (reason := spacy_strings.recognise(document)):
+        document = json_file.parse(_content(vocab / STRINGS))
+        if document != [] and (reason := vocab_json.why_no_texts(document)):
             raise InvalidFile(reason)
-        strings = json_values.strings(document, "text")
+        strings = json_file.strings(document, "text")
     place = Place(within + STRINGS, "whole list")
     warnings = list(_unread(folder))
     try:
@@ -90,7 +90,7 @@ def read(folder: Path, vocab: Path) -> ReadResult:
         warnings.append(f"{error}: which words have vectors is not read")
         words = None
     if words is None:
-        note = (spacy_strings.NOTE,)
+        note = (vocab_json.POSITIONS,)
         listed = Vocabulary(STRINGS, "list", strings, places=(place,), notes=note)
         return ReadResult((listed,), tuple(warnings), FORMAT)
     why = "all strings of the pipeline, labels and shapes of words among them"
@@ -107,11 +107,7 @@ def _unread(folder: Path) -> Iterator[str]:
 
 def _content(file: Path) -> bytes:
     refuse_link(file)
-    with file.open("rb") as opened:
-        data = opened.read(MAX_FILE + 1)
-    if len(data) > MAX_FILE:
-        raise UnsupportedFormat(f"larger than {MAX_FILE:,} bytes")
-    return data
+    return read_file(file, MAX_FILE)
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
@@ -125,7 +121,7 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
     with reading(within + VECTORS):
         refuse_link(vocab / VECTORS)
         with (vocab / VECTORS).open("rb") as file:
-            shape = numpy_array.read_head(file).shape
+            shape = numpy_vectors.read_head(file).shape
         last = max(rows.values())
         if len(shape) != 2 or last >= shape[0]:
             raise InvalidFile(f"an array of shape {shape}, but {KEYS} names row {last:,}")
@@ -153,7 +149,7 @@ def _mode(file: Path, within: str) -> object:
     if not file.is_file():
         return None
     with reading(within + SETTINGS):
-        document = json_parsing.parse(_content(file))
+        document = json_file.parse(_content(file))
         return document.get("mode") if isinstance(document, dict) else None
 
 
@@ -176,7 +172,7 @@ def _of_keys(strings: ByteStrings, rows: dict[int, int]) -> tuple[ByteStrings, N
 def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
     """The key of each string, shape (n,): MurmurHash64A (Austin Appleby, public domain).
 
-    That of a string longer than ``LONGEST`` bytes is of its beginning, so no word has it.
+    That of a string longer than ``MAX_WORD`` bytes is of its beginning, so no word has it.
     """
     windows = np.lib.stride_tricks.sliding_window_view(
         np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK
@@ -189,7 +185,7 @@ def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
     starts, lengths = strings.starts.astype(np.int64), strings.lengths.astype(np.int64)
     keys = np.uint64(SEED) ^ (lengths.astype(np.uint64) * MULTIPLIER)
     left = np.arange(len(strings))
-    for block in range(min(int(lengths.max(initial=0)), LONGEST) // BLOCK):
+    for block in range(min(int(lengths.max(initial=0)), MAX_WORD) // BLOCK):
         left = left[lengths[left] >= (block + 1) * BLOCK]
         mixed = numbers(starts[left] + block * BLOCK) * MULTIPLIER
         mixed = (mixed ^ (mixed >> SHIFT)) * MULTIPLIER

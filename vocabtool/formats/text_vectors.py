@@ -3,7 +3,7 @@
 A line is a word, then ``dim`` numbers, each behind one blank. The word may hold blanks itself
 (GloVe's ``. . .``): it is what stands before the ``dim``-th blank from the right. Layouts:
 stanfordnlp/GloVe, src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText,
-src/fasttext.cc, whose lines end in a blank. The numbers are left to ``word_vectors.py``.
+src/fasttext.cc, whose lines end in a blank.
 
 Checked in every line: how many values there are, that none is empty, that the first has a digit.
 That all are numbers is checked in the lines with more blanks than values and in one line per
@@ -12,24 +12,29 @@ window of 512 KB; in the others when their vectors are read.
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import BinaryIO, Final, NamedTuple
+from dataclasses import dataclass
+from typing import BinaryIO, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
+from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
 HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # how many words, dimensions
 WINDOW: Final = 1 << 19  # bytes read at a time: they and what is made of them stay in the cache
-LONGEST: Final = 1 << 22  # bytes of one line; 4,096 numbers of 20 digits take 90,000
-LEAST: Final = 2  # numbers at the end of a line: one is as likely a count or a rank
-LOOKED_AT: Final = 32  # lines that tell the dimension
+MAX_LINE: Final = 1 << 22  # bytes of one line; 4,096 numbers of 20 digits take 90,000
+MIN_DIM: Final = 2  # numbers at the end of a line: one is as likely a count or a rank
+SAMPLE: Final = 32  # lines that tell the dimension
+MAX_SHOWN: Final = 40
 
 BLANK: Final = ord(" ")
 RETURN: Final = ord("\r")
@@ -40,6 +45,8 @@ VALUE: Final = re.compile(
     re.IGNORECASE,
 )
 
+FRACTION: Final = re.compile(rb" [+-]?[0-9]*(?:\.[0-9]|[0-9]e[+-])[^ ]*(?: |\r?$)")
+
 # Eight flags read as one number: added up by a multiplication, cut off before a position.
 EIGHT: Final = np.dtype("<u8")
 ADD_UP: Final = np.uint64(0x0101_0101_0101_0101)
@@ -47,27 +54,77 @@ TOP_BYTE: Final = np.uint64(56)
 FIRST_OF_EIGHT: Final = np.array([(1 << 8 * count) - 1 for count in range(8)], EIGHT)
 
 
-class Listed(NamedTuple):
-    """The words of a file of vectors. ``starts``: where the numbers of each begin, int64 (n,)."""
+class Rows(Protocol):
+    """The vectors of a file, of which only the rows that are asked for are read."""
+
+    def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The rows at valid positions, shape (k, dim)."""
+
+    def forget(self) -> None:
+        """Let go of the pages that were read: until then they count as our memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedVectors:
+    """The words of a file of vectors; a word's position is its row."""
 
     words: Vocabulary
     dim: int
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class TextRows:
+    """Decimal numbers divided by blanks, from each of ``starts`` to the end of the line.
+
+    ``starts``: int64, shape (n,).
+    """
+
+    buffer: Buffer
     starts: NDArray[np.int64]
+    dim: int
+
+    def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Parse these lines. Raises :class:`InvalidFile` for what is no number."""
+        rows = np.empty((len(positions), self.dim), np.float32)
+        for row, start in zip(rows, self.starts[positions].tolist(), strict=True):
+            end = self.buffer.find(b"\n", start)
+            line = self.buffer[start : end if end >= 0 else len(self.buffer)]
+            row[:] = self._numbers(line, start)
+        return rows
+
+    def _numbers(self, line: bytes, start: int) -> NDArray[np.float32]:
+        parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")
+        try:
+            numbers = np.array(list(map(float, parts)))
+        except ValueError:
+            numbers = np.zeros(0)
+        if len(numbers) != self.dim:
+            raise InvalidFile(
+                f"{line[:MAX_SHOWN]!r} ... is not {self.dim:,} numbers divided by blanks",
+                offset=start,
+            )
+        with np.errstate(over="ignore"):  # beyond float32 lies infinity
+            return numbers.astype(np.float32)
+
+    def forget(self) -> None:
+        """Let go of the pages that were read."""
+        forget(self.buffer)
 
 
-class _Layout(NamedTuple):
+def forget(buffer: Buffer) -> None:
+    """Let go of the pages of a file that were read."""
+    if isinstance(buffer, mmap.mmap):
+        buffer.madvise(mmap.MADV_DONTNEED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
     """``promised``: how many words a header promises; ``start``: where the first line lies."""
 
     dim: int
     promised: int | None
     start: int
-
-
-class _Lines(NamedTuple):
-    """The lines of one window: their words, where their numbers begin in the file."""
-
-    words: list[bytes]
-    starts: NDArray[np.int64]
 
 
 def recognise(source: Source) -> str | None:
@@ -76,8 +133,11 @@ def recognise(source: Source) -> str | None:
     Most of the first lines must end in the same number of numbers, or in as many as the header
     says: at least two, and some with a fraction where there is no header.
     """
-    layout = _layout(source)
-    return layout if isinstance(layout, str) else None
+    try:
+        _layout(source)
+    except InvalidFile as error:
+        return error.what
+    return None
 
 
 def read(source: Source) -> ReadResult:
@@ -85,24 +145,22 @@ def read(source: Source) -> ReadResult:
     return ReadResult((list_words(source).words,))
 
 
-def list_words(source: Source) -> Listed:
-    """The words and where their numbers lie.
+def list_words(source: Source) -> ListedVectors:
+    """The words, and where their numbers lie.
 
     Raises :class:`InvalidFile` for a line with more or fewer values than the others, a value that
     is no number (as far as looked at), and more or fewer lines than the header promises.
     """
     layout = _layout(source)
-    if isinstance(layout, str):
-        raise InvalidFile(f"not word vectors as text: {layout}", offset=0)
     starts: list[NDArray[np.int64]] = []
 
     def words(file: BinaryIO) -> Iterator[bytes]:
         number = 1 + (layout.promised is not None)
         for at, window in _windows(file, layout.start):
-            lines = _lines(window, layout.dim, at, number)
-            number += len(lines.words)
-            starts.append(lines.starts)
-            yield from lines.words
+            found, begins = _lines(window, layout.dim, at, number)
+            number += len(found)
+            starts.append(begins)
+            yield from found
 
     with source.file.open("rb") as file:
         stored = ByteStrings.of(words(file))
@@ -117,33 +175,37 @@ def list_words(source: Source) -> Listed:
     places = (Place(source.name, "first column"),)
     notes = _notes(layout, stored, ended)
     vocabulary = Vocabulary("words", "vectors", stored, places=places, notes=notes)
-    return Listed(vocabulary, layout.dim, np.concatenate(starts))
+    rows = TextRows(map_file(source.file), np.concatenate(starts), layout.dim)
+    return ListedVectors(vocabulary, layout.dim, rows)
 
 
-def _layout(source: Source) -> _Layout | str:
-    """How a file is laid out, told by its head; or why it holds no word vectors."""
+def _layout(source: Source) -> _Layout:
+    """How a file is laid out, by its head. Raises :class:`InvalidFile` where it is no vectors."""
     header = HEADER.match(source.head)
     start = header.end() if header else 0
     lines = source.head[start:].split(b"\n")
     if source.size > len(source.head) or not lines[-1]:
         lines.pop()  # cut off, or nothing behind the last newline
     if not lines:
-        return "nothing follows its header line" if header else "no whole line in its first 64 KiB"
-    counts = [_numbers(line) for line in lines[:LOOKED_AT]]
+        nothing = "nothing follows its header line" if header else "no whole line"
+        raise InvalidFile(nothing if header else f"{nothing} in its first 64 KiB")
+    counts = [_numbers(line) for line in lines[:SAMPLE]]
     if header:
         dim = int(header[2])
         fit = sum(count >= dim for count in counts)
     else:
         dim, fit = min(Counter(counts).items(), key=lambda item: (-item[1], item[0]))
-    if not header and counts[0] < LEAST:
-        return f"the first line ends in {'one number only' if counts[0] else 'no number'}"
-    if dim < LEAST or 2 * fit < len(counts):
+    if not header and counts[0] < MIN_DIM:
+        only = "one number only" if counts[0] else "no number"
+        raise InvalidFile(f"the first line ends in {only}")
+    if dim < MIN_DIM or 2 * fit < len(counts):
         found = ", ".join(map(str, counts[:3]))
-        return f"its lines end in {found} ... numbers" + f", not in {dim:,}" * bool(header)
+        wanted = f", not in {dim:,}" * bool(header)
+        raise InvalidFile(f"its lines end in {found} ... numbers{wanted}")
     if b"\t" in lines[0]:
-        return "a tab stands in its first line, wanted blanks between the values"
-    if not header and not any(map(_has_fraction, lines[:LOOKED_AT])):
-        return "the numbers in its lines are whole"
+        raise InvalidFile("a tab stands in its first line, wanted blanks between the values")
+    if not header and not any(map(FRACTION.search, lines[:SAMPLE])):
+        raise InvalidFile("the numbers in its lines are whole")
     return _Layout(dim, int(header[1]) if header else None, start)
 
 
@@ -164,10 +226,6 @@ def _are_numbers(parts: list[bytes]) -> bool:
     return True
 
 
-def _has_fraction(line: bytes) -> bool:
-    return re.search(rb" [+-]?[0-9]*(?:\.[0-9]|[0-9]e[+-])[^ ]*(?: |\r?$)", line) is not None
-
-
 def _windows(file: BinaryIO, at: int) -> Iterator[tuple[int, bytes]]:
     """Whole lines, about a window of them at a time, and where in the file they begin.
 
@@ -182,14 +240,14 @@ def _windows(file: BinaryIO, at: int) -> Iterator[tuple[int, bytes]]:
             yield at, data
         rest = data[whole:]
         at += whole
-        if len(rest) > LONGEST:
-            raise InvalidFile(f"a line of more than {LONGEST:,} bytes", offset=at)
+        if len(rest) > MAX_LINE:
+            raise InvalidFile(f"a line of more than {MAX_LINE:,} bytes", offset=at)
     if rest:
         yield at, rest + b"\n"
 
 
-def _lines(window: bytes, dim: int, at: int, number: int) -> _Lines:
-    """The lines of a window that begins at ``at`` with line ``number``.
+def _lines(window: bytes, dim: int, at: int, number: int) -> tuple[list[bytes], NDArray[np.int64]]:
+    """The words of a window that begins at ``at`` with line ``number``, where their numbers begin.
 
     Most hold as many blanks as values: there the word ends at the first. The others are looked
     at one by one.
@@ -207,13 +265,16 @@ def _lines(window: bytes, dim: int, at: int, number: int) -> _Lines:
 
     odd = _counts(blank, starts) - trailing != dim
     odd |= ~(_is_digit(data, firsts + 1) | _is_digit(data, firsts + 2))
-    odd[_lines_with_two_blanks(blank, starts)] = True
+    pairs = blank[1:] & blank[:-1]
+    if pairs.any():  # a value between two blanks is empty
+        found = np.flatnonzero(pairs)
+        odd[np.searchsorted(starts, found[found < starts[-1]], "right") - 1] = True
     odd[-1] = True  # the sample
     for line in np.flatnonzero(odd).tolist():
         start, end = bounds[line], int(ends[line] - trailing[line])
         words[line] = _word(window[start:end], dim, at + start, number + line)
         firsts[line] = start + len(words[line])
-    return _Lines(words, firsts + (at + 1))
+    return words, firsts + (at + 1)
 
 
 def _bounds(window: bytes) -> tuple[list[int], list[int]]:
@@ -249,18 +310,6 @@ def _counts(blank: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.i
 def _is_digit(data: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.bool_]:
     digits = data.take(at, mode="clip") - ord("0") < 10  # what is less than "0" wraps round
     return np.asarray(digits, np.bool_)
-
-
-def _lines_with_two_blanks(
-    blank: NDArray[np.bool_], starts: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The lines in which two blanks stand side by side: a value between them is empty."""
-    pairs = blank[1:] & blank[:-1]
-    if not pairs.any():
-        return np.zeros(0, np.int64)
-    found = np.flatnonzero(pairs)
-    lines: NDArray[np.int64] = np.searchsorted(starts, found[found < starts[-1]], "right") - 1
-    return lines
 
 
 def _word(line: bytes, dim: int, at: int, number: int) -> bytes:

@@ -1,27 +1,327 @@
-"""TFLite models: string tensors with a value, tokenizers, the word files packed behind the model.
+"""TFLite models: tables, tokenizers, other strings, and the word files packed behind the model.
 
-Tables' words get their ids, other strings are constants of which nothing says what they are for.
-Where tensors lie is in ``tflite_schema.py``, tokenizers are in ``tflite_tokenizers.py``, the files
-in ``tflite_files.py``.
+Layout: tensorflow/compiler/mlir/lite/schema/schema.fbs (Model, SubGraph, Tensor, Operator, Buffer,
+HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weights are not read.
+
+A table's words get their ids, other strings are constants of which nothing says what they are for.
+An operator of TensorFlow (``Flex...``) brings its NodeDef along, in a vector of a FlexBuffer
+(tensorflow/lite/delegates/flex/kernel.cc), and SentencepieceOp has its model in it; the operators
+of tensorflow-text and of tflite-support (custom_ops/kernel/sentencepiece) take theirs as a constant
+of bytes. tflite-support appends a zip archive of vocabularies and labels to the model: what a
+member holds is told by content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from vocabtool.errors import InvalidFile
-from vocabtool.formats.mapped import mapped
-from vocabtool.formats.model import MIN_ENTRIES, TOO_FEW, PassedOver
-from vocabtool.formats.reader import Reader, ReadResult, Source
-from vocabtool.formats.tflite_files import packed_files
-from vocabtool.formats.tflite_schema import STRING, Model
-from vocabtool.formats.tflite_tables import Filled, filled_tables
-from vocabtool.formats.tflite_tokenizers import tokenizers
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
+from vocabtool.formats import flatbuffer, sentencepiece, text_file, word_list
+from vocabtool.formats.files import map_file
+from vocabtool.formats.flatbuffer import Table
+from vocabtool.formats.model import MIN_ENTRIES, TOO_FEW, Finding, PassedOver
+from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
+from vocabtool.formats.saved_model.graph import Node
+from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
+from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order
+from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order, printable
 
 IDENTIFIER: Final = b"TFL3"
+
+# The fields of Model, SubGraph, Tensor, Buffer, Operator and OperatorCode.
+MODEL_CODES: Final = 1
+MODEL_GRAPHS: Final = 2
+MODEL_BUFFERS: Final = 4
+GRAPH_TENSORS: Final = 0
+GRAPH_OPERATORS: Final = 3
+TENSOR_TYPE: Final = 1
+TENSOR_BUFFER: Final = 2
+TENSOR_NAME: Final = 3
+BUFFER_DATA: Final = 0
+BUFFER_OFFSET: Final = 1  # of data that lies behind the flatbuffer, in models over 2 GB
+OPERATOR_CODE: Final = 0
+OPERATOR_INPUTS: Final = 1
+OPERATOR_OUTPUTS: Final = 2
+OPERATOR_OPTIONS: Final = 4
+OPERATOR_CUSTOM_OPTIONS: Final = 5
+CODE_CUSTOM: Final = 1
+CODE_BUILTIN: Final = 3
+
+STRING: Final = 5  # a TensorType
+BYTES: Final = (3, 9)  # UINT8 and INT8
+INTEGERS: Final = {2: "<i4", 4: "<i8"}  # INT32 and INT64
+
+HASHTABLE: Final = 136  # BuiltinOperators
+FIND: Final = 137  # of a table, a key and what is given for others
+IMPORT: Final = 138  # into a table, of keys and values
+TABLE_ID: Final = 0  # of HashtableOptions: by it graphs name one table
+
+FLEX: Final = b"Flex"
+LARGE: Final = 1 << 10  # bytes of options in which an operator that we do not know may hold words
+# What these write for each id lies in field 2 of their model, with blanks for marks.
+DETOKENIZERS: Final = (b"TFText>FastSentencepieceDetokenize", b"TFSentencepieceDetokenizeOp")
+WRITTEN: Final = 2
+SAME_AS: Final = {b"TFSentencepieceTokenizeOp": b"TFText>FastSentencepieceTokenize"}
+
+DIRECTORY_END: Final = b"PK\x05\x06"  # of a zip archive
+SEARCHED: Final = (1 << 16) + 22  # bytes at the end of a file where a directory may end
+
+MAX_PARTS: Final = 1_000_000  # tensors, operators and their codes of all graphs
+MAX_READ: Final = 4  # times the file's size: two buffers may lie at one place
+MAX_NAME: Final = 256  # bytes of a name that we keep
+MAX_LISTED: Final = 8  # inputs or outputs of an operator that we keep
+MAX_PACKED: Final = 100  # files packed behind a model
+MAX_LINES: Final = 1 << 22  # of all packed files together
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """``type``: a TensorType; ``buffer``: the number of its value's buffer, 0 for none."""
+
+    name: str
+    type: int
+    buffer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """``code``: a BuiltinOperator; ``inputs``, ``outputs``: numbers of tensors of its graph.
+
+    ``custom``: the name of an operator that TensorFlow Lite does not have itself, else ``b""``.
+    """
+
+    code: int
+    custom: bytes
+    inputs: list[int]
+    outputs: list[int]
+    table: Table
+
+
+class Graph:
+    """One graph of a model. ``parts``: how much there is to look through."""
+
+    def __init__(self, model: Table, graph: Table) -> None:
+        self._codes = model.tables(MODEL_CODES)
+        self._tensors = graph.tables(GRAPH_TENSORS)
+        self._operators = graph.tables(GRAPH_OPERATORS)
+        self.parts = len(self._codes) + len(self._tensors) + len(self._operators) + 1
+
+    def tensor(self, number: int) -> Tensor:
+        """The tensor of a number. Raises :class:`InvalidFile` where there is none."""
+        table = self._tensors[number]
+        name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
+        return Tensor(
+            name or f"tensor {number}", table.byte(TENSOR_TYPE), table.unsigned(TENSOR_BUFFER)
+        )
+
+    def string_tensors(self) -> Iterator[Tensor]:
+        """Those of strings that have a value: buffer 0 is empty by convention."""
+        for number, table in enumerate(self._tensors):
+            if table.byte(TENSOR_TYPE) == STRING and table.unsigned(TENSOR_BUFFER):
+                yield self.tensor(number)
+
+    def operators(self, is_wanted: Callable[[Table], bool]) -> Iterator[Operator]:
+        """The operators whose OperatorCode is wanted, in order."""
+        numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
+        for table in self._operators:
+            number = table.unsigned(OPERATOR_CODE)
+            if number in numbers:
+                code = self._codes[number]
+                yield Operator(
+                    code.integer(CODE_BUILTIN),
+                    code.vector(CODE_CUSTOM, "u1")[:MAX_NAME].tobytes(),
+                    table.vector(OPERATOR_INPUTS, "<i4")[:MAX_LISTED].tolist(),
+                    table.vector(OPERATOR_OUTPUTS, "<i4")[:MAX_LISTED].tolist(),
+                    table,
+                )
+
+
+class TFLiteModel:
+    """A TFLite model, over the file's own bytes. ``warnings``: what could not be read, and why."""
+
+    def __init__(self, source: Source) -> None:
+        buffer = map_file(source.file)
+        self._table = flatbuffer.root(buffer)
+        self._buffers = self._table.tables(MODEL_BUFFERS)
+        self._left = MAX_READ * len(buffer)
+        self._file = source.name
+        self._used: set[int] = set()  # buffers of strings that were found
+        self.warnings: list[str] = []
+
+    def graphs(self) -> Iterator[Graph]:
+        """Every graph; those behind the first are for its control flow and initialisation."""
+        parts = 0
+        for table in self._table.tables(MODEL_GRAPHS):
+            graph = Graph(self._table, table)
+            parts += graph.parts
+            if parts > MAX_PARTS:
+                raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} tensors and operators")
+            yield graph
+
+    def tables(self) -> Iterator[Finding]:
+        """The vocabulary of each table that a graph fills with constants.
+
+        A graph for initialisation imports keys and values into a table, another looks words up in
+        it. Raises :class:`InvalidFile` where a graph is damaged.
+        """
+        defaults: dict[int, int] = {}
+        imported: list[tuple[int | None, Tensor, Tensor]] = []
+        for graph in self.graphs():
+            table_of: dict[int, int] = {}
+            for operator in graph.operators(
+                lambda code: code.integer(CODE_BUILTIN) in (HASHTABLE, FIND, IMPORT)
+            ):
+                if operator.code == HASHTABLE:
+                    table_id = operator.table.table(OPERATOR_OPTIONS).integer(TABLE_ID)
+                    table_of |= dict.fromkeys(operator.outputs, table_id)
+                elif len(operator.inputs) == 3:
+                    table = table_of.get(operator.inputs[0])
+                    if operator.code == IMPORT:
+                        keys, values = map(graph.tensor, operator.inputs[1:])
+                        imported.append((table, keys, values))
+                    elif table is not None:
+                        tensor = graph.tensor(operator.inputs[2])
+                        numbers = self._integers(tensor) if tensor.buffer else None
+                        if numbers is not None and len(numbers) == 1:
+                            defaults[table] = int(numbers[0])
+        for table, keys, values in imported:
+            place = Place(self._file, f"table filled from tensor {keys.name}")
+            default = None if table is None else defaults.get(table)
+            try:
+                yield from self._vocabulary(keys, values, default, place)
+            except InvalidFile as error:
+                self.warnings.append(f"{place.place}: {error}: its words are not read")
+
+    def _vocabulary(
+        self, words: Tensor, numbers: Tensor, default: int | None, place: Place
+    ) -> Iterator[Vocabulary]:
+        """The words of one table, whether they are its keys or its values."""
+        inverse = words.type != STRING
+        if inverse:
+            words, numbers, default = numbers, words, None
+        ids = self._integers(numbers)
+        if words.type != STRING or ids is None:
+            return
+        entries = self._strings(words)
+        if len(entries) != len(ids):
+            raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
+        self._used.add(words.buffer)
+        stored, first_id, in_order = in_id_order(entries, ids)
+        yield Vocabulary(
+            name=words.name,
+            kind="table",
+            stored=stored,
+            first_id=first_id,
+            ids=in_order,
+            unknown=None if default is None else Unknown(default),
+            places=(place,),
+            notes=("gives the entry of an id",) if inverse else (),
+        )
+
+    def tokenizers(self) -> Iterator[Finding]:
+        """The vocabulary of every tokenizer."""
+        for number, graph in enumerate(self.graphs()):
+            for operator in graph.operators(lambda code: code.has(CODE_CUSTOM)):
+                name = printable(operator.custom)
+                place = Place(self._file, f"graph {number}, operator {name}")
+                try:
+                    yield from self._tokenizer(graph, operator, place)
+                except VocabtoolError as error:
+                    self.warnings.append(f"{place.place}: {error}: its words are not read")
+
+    def _tokenizer(self, graph: Graph, operator: Operator, place: Place) -> Iterator[Finding]:
+        op = operator.custom.removeprefix(FLEX)
+        op = SAME_AS.get(op, op)
+        options = self._bytes(operator.table, OPERATOR_CUSTOM_OPTIONS)
+        if op == SENTENCEPIECE:
+            strings = flatbuffer.flexbuffer_strings(options)  # the operator's name, its NodeDef
+            if len(strings) < 2:
+                raise InvalidFile(
+                    f"{len(strings)} strings in its options, wanted a name and a NodeDef"
+                )
+            data = Node.parse(strings[1], (0, len(strings[1]))).bytes_of(b"model")
+        elif op in KINDS or op in DETOKENIZERS:
+            tensors = [graph.tensor(number) for number in operator.inputs if number >= 0]
+            models = [each for each in tensors if each.type in BYTES and each.buffer]
+            data = self._value(models[0]) if models else b""
+        elif len(options) >= LARGE:
+            raise InvalidFile(f"{len(options):,} bytes of options")
+        else:
+            return
+        if not data:
+            raise InvalidFile("its model is not in it")
+        outputs = operator.outputs
+        name = graph.tensor(outputs[0]).name if outputs else printable(operator.custom)
+        if op in DETOKENIZERS:
+            count = len(flatbuffer.root(data).strings(WRITTEN))
+            yield PassedOver(name, count, place, "what a detokenizer writes for each id")
+        else:
+            yield vocabulary_of(op, data, name, place)
+
+    def constants(self) -> Iterator[Finding]:
+        """Other tensors of strings."""
+        for number, graph in enumerate(self.graphs()):
+            for tensor in graph.string_tensors():
+                if tensor.buffer in self._used:
+                    continue
+                self._used.add(tensor.buffer)
+                place = Place(self._file, f"graph {number}, tensor {tensor.name}")
+                try:
+                    entries = self._strings(tensor)
+                except InvalidFile as error:
+                    self.warnings.append(f"{place.place}: {error}")
+                    continue
+                if len(entries) >= MIN_ENTRIES:
+                    note = "nothing says what these strings are for"
+                    name = tensor.name
+                    yield Vocabulary(name, "constant", entries, places=(place,), notes=(note,))
+                elif len(entries):
+                    yield PassedOver(tensor.name, len(entries), place, TOO_FEW)
+
+    def _value(self, tensor: Tensor) -> bytes:
+        holder = self._buffers[tensor.buffer]
+        if holder.has(BUFFER_OFFSET):
+            raise InvalidFile("its value lies behind the flatbuffer of the model: not read")
+        return self._bytes(holder, BUFFER_DATA)
+
+    def _bytes(self, table: Table, field: int) -> bytes:
+        value = table.vector(field, "u1")
+        self._left -= len(value)
+        if self._left < 0:
+            raise UnsupportedFormat("a model whose buffers lie on top of each other")
+        return value.tobytes()
+
+    def _integers(self, tensor: Tensor) -> NDArray[np.int64] | None:
+        """The value of a tensor of whole numbers: shape (n,); ``None`` for another one."""
+        if tensor.type not in INTEGERS:
+            return None
+        value, item = self._value(tensor), np.dtype(INTEGERS[tensor.type])
+        if len(value) % item.itemsize:
+            raise InvalidFile(f"{len(value):,} bytes of numbers that take {item.itemsize} each")
+        return np.frombuffer(value, item).astype(np.int64)
+
+    def _strings(self, tensor: Tensor) -> ByteStrings:
+        """The value of a string tensor: a count, where each begins, where the last ends, bytes."""
+        data = self._value(tensor)
+        if not data:
+            return ByteStrings.of(())
+        count = int.from_bytes(data[:4], "little", signed=True)
+        head = 4 * (count + 2)
+        if count < 0 or head > len(data):
+            raise InvalidFile(f"{count:,} strings in a buffer of {len(data):,} bytes")
+        bounds = np.frombuffer(data, "<i4", count + 1, 4).astype(np.int32)
+        if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
+            raise InvalidFile(
+                f"strings from byte {bounds[0]:,} to {bounds[-1]:,} of a buffer of "
+                f"{len(data):,}, wanted them in order from {head:,} on"
+            )
+        return ByteStrings(data, bounds[:-1], bounds[1:])
 
 
 def recognise(source: Source) -> str | None:
@@ -31,73 +331,62 @@ def recognise(source: Source) -> str | None:
 
 def read(source: Source) -> ReadResult:
     """The tables, tokenizers and other strings of a model, and the files of words behind it."""
-    model = Model(mapped(source.file))
-    warnings: list[str] = []
-    read: set[int] = set()  # buffers
-    findings: list[Vocabulary | PassedOver] = []
-    for table in filled_tables(model):
-        place = Place(source.name, f"table filled from tensor {table.keys.name}")
-        try:
-            findings += _table(model, table, place, read)
-        except InvalidFile as error:
-            warnings.append(f"{place.place}: {error}: its words are not read")
-    findings += tokenizers(model, source.name, warnings)
-    findings += _constants(model, source.name, read, warnings)
-    findings += packed_files(source, warnings)
-    return ReadResult(tuple(findings), tuple(warnings))
-
-
-def _table(
-    model: Model, table: Filled, place: Place, read: set[int]
-) -> Iterator[Vocabulary | PassedOver]:
-    """The words of one table, whether they are its keys or its values; marks them as ``read``."""
-    words, numbers, default = table.keys, table.values, table.default
-    inverse = words.type != STRING
-    if inverse:
-        words, numbers, default = table.values, table.keys, None
-    ids = model.integers(numbers)
-    if words.type != STRING or ids is None:
-        return
-    entries = model.strings(words)
-    if len(entries) != len(ids):
-        raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
-    read.add(words.buffer)
-    stored, first_id, in_order = in_id_order(entries, ids)
-    yield Vocabulary(
-        name=words.name,
-        kind="table",
-        stored=stored,
-        first_id=first_id,
-        ids=in_order,
-        unknown=None if default is None else Unknown(default),
-        places=(place,),
-        notes=("gives the entry of an id",) if inverse else (),
-    )
-
-
-def _constants(
-    model: Model, file: str, read: set[int], warnings: list[str]
-) -> Iterator[Vocabulary | PassedOver]:
-    for number, graph in enumerate(model.graphs()):
-        for tensor in graph.string_tensors():
-            if tensor.buffer in read:
-                continue
-            read.add(tensor.buffer)
-            place = Place(file, f"graph {number}, tensor {tensor.name}")
-            try:
-                entries = model.strings(tensor)
-            except InvalidFile as error:
-                warnings.append(f"{place.place}: {error}")
-                continue
-            if len(entries):
-                yield _list_of_strings(entries, tensor.name, place)
-
-
-def _list_of_strings(entries: ByteStrings, name: str, place: Place) -> Vocabulary | PassedOver:
-    if len(entries) < MIN_ENTRIES:
-        return PassedOver(name, len(entries), place, TOO_FEW)
-    note = "nothing says what these strings are for"
-    return Vocabulary(name, "constant", entries, places=(place,), notes=(note,))
+    model = TFLiteModel(source)
+    findings = [*model.tables(), *model.tokenizers(), *model.constants()]
+    findings += _packed_files(source, model.warnings)
+    return ReadResult(tuple(findings), tuple(model.warnings))
 
 
 READER: Final = Reader("TFLite", recognise, read)
+
+
+def _packed_files(source: Source, warnings: list[str]) -> Iterator[Finding]:
+    """What the files behind the model hold; what could not be read is said in ``warnings``."""
+    with source.file.open("rb") as opened:
+        opened.seek(max(0, source.size - SEARCHED))
+        if DIRECTORY_END not in opened.read(SEARCHED):
+            return
+    try:
+        with ZipArchive(source.file) as archive:
+            yield from _members(archive, source.name, warnings)
+    except InvalidFile as error:
+        warnings.append(f"the files packed behind the model are not read: {error}")
+
+
+def _members(archive: ZipArchive, file: str, warnings: list[str]) -> Iterator[Finding]:
+    if len(archive.names) > MAX_PACKED:
+        count = len(archive.names)
+        warnings.append(f"{count:,} packed files: only the first {MAX_PACKED} are read")
+    lines = 0
+    for member in archive.names[:MAX_PACKED]:
+        name = printable(member.encode("utf-8", "surrogateescape"))
+        try:
+            data = archive.read(member)
+            lines += data.count(b"\n")
+            if lines > MAX_LINES:
+                raise InvalidFile(f"more than {MAX_LINES:,} lines in the packed files")
+            yield _packed_words(data, name, Place(file, f"packed file {name}"))
+        except VocabtoolError as error:
+            warnings.append(f"packed file {name} is not read: {error}")
+
+
+def _packed_words(data: bytes, name: str, place: Place) -> Finding:
+    """A SentencePiece model, lines of a word and its id, a list of words, or something else."""
+    if sentencepiece.looks_like_model(data[:HEAD]):
+        return sentencepiece.vocabulary(data, name, place)
+    why_not = word_list.why_not_words(data[:HEAD], len(data))
+    if why_not is not None:
+        return PassedOver(name, 0, place, f"a packed file that is no list of words: {why_not}")
+    columns = word_list.word_and_number(data)
+    if columns is not None:
+        words, numbers = columns
+        try:
+            ids = text_file.integers(numbers)
+        except InvalidFile:  # a number with a fraction
+            ids = np.zeros(0, np.int64)
+        if len(ids) and len(np.unique(ids)) == len(ids):
+            stored, first_id, in_order = in_id_order(words, ids)
+            notes = (word_list.WORD_AND_ID,)
+            places = (place,)
+            return Vocabulary(name, "table", stored, first_id, in_order, places=places, notes=notes)
+    return word_list.words(data, name, place, kind="asset")

@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import text_file
+from vocabtool.formats import text_file, vocabulary_files
 from vocabtool.formats.markers import guess_marker
 from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
-from vocabtool.formats.vocabulary_files import text
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import (
     Kind,
@@ -212,8 +211,8 @@ def _notes(entries: ByteStrings, unknown: Unknown | None, marker: Marker | None)
     with_tabs = _holding(entries, b"\t")
     if with_tabs:
         yield f"{with_tabs:,} lines hold tabs: columns are not cut apart"
-    if escaped := text.count_escaped(entries):
-        yield f"{escaped:,} {text.LOOK_ESCAPED}"
+    if escaped := vocabulary_files.count_escaped(entries):
+        yield f"{escaped:,} {vocabulary_files.LOOK_ESCAPED}"
     if len(entries) and entries[0].startswith(BYTE_ORDER_MARK):
         yield "the first entry begins with a byte order mark, kept as stored"
 

@@ -22,9 +22,10 @@ from vocabtool.errors import (
     UnsupportedFormat,
     reading,
 )
-from vocabtool.formats import binary_vectors, fasttext_bin, numpy_vectors, text_vectors, vector_rows
-from vocabtool.formats.reader import HEAD, Source
-from vocabtool.formats.vector_rows import ArrayRows, Rows
+from vocabtool.formats import binary_vectors, fasttext_bin, numpy_vectors, text_vectors
+from vocabtool.formats.numpy_vectors import ArrayRows
+from vocabtool.formats.reader import Source
+from vocabtool.formats.text_vectors import ListedVectors, Rows
 from vocabtool.system.whole_file import whole_file
 from vocabtool.vocabulary import Vocabulary
 
@@ -59,29 +60,12 @@ class WordVectors:
         with reading(str(file)):
             if not file.is_file():
                 raise NotFound(f"{file}: wanted a file of word vectors, there is none")
-            with file.open("rb") as opened:
-                source = Source(file, file.name, opened.read(HEAD), file.stat().st_size)
+            source = Source.open(file)
             if source.head.startswith(numpy_vectors.MAGICS):
                 listed = numpy_vectors.list_words(source, Path(words) if words else None)
-                return cls(listed.words, listed.rows.array.shape[1], listed.rows, file)
-            return cls._listed(source)
-
-    @classmethod
-    def _listed(cls, source: Source) -> WordVectors:
-        """Open what a reader of a format lists."""
-        if fasttext_bin.recognise(source) is None:
-            raise UnsupportedFormat(FASTTEXT)
-        tried = []
-        for format_, rows_of in (
-            (text_vectors, vector_rows.text_rows),
-            (binary_vectors, vector_rows.float_rows),
-        ):
-            reason = format_.recognise(source)
-            if reason is None:
-                words, dim, starts = format_.list_words(source)
-                return cls(words, dim, rows_of(source.file, starts, dim), source.file)
-            tried.append(f"{format_.READER.format}: {reason}")
-        raise UnknownFormat(f"{source.file}: not a file of word vectors", tried)
+            else:
+                listed = _listed(source)
+            return cls(listed.words, listed.dim, listed.rows, file)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -111,7 +95,7 @@ class WordVectors:
         with reading(str(converted)):
             if not converted.exists():
                 self._convert(converted)
-            array = vector_rows.array_rows(converted).array
+            array = numpy_vectors.array_rows(converted).array
             if array.shape != (len(self), self.dim) or not _is_plain(array):
                 raise InvalidFile("not the matrix that was converted here: delete this file")
             return array
@@ -143,12 +127,26 @@ class WordVectors:
             np.lib.format.write_array_header_1_0(file, head)
             for positions in self._blocks():
                 file.write(self.vectors(positions).astype("<f4", copy=False).tobytes())
-                vector_rows.forget(self._rows)
+                self._rows.forget()
 
     def _blocks(self) -> Iterator[NDArray[np.int64]]:
         step = max(BLOCK // self.dim, 1)
         for at in range(0, len(self), step):
             yield np.arange(at, min(at + step, len(self)))
+
+
+def _listed(source: Source) -> ListedVectors:
+    """What the reader of a format lists."""
+    if fasttext_bin.recognise(source) is None:
+        raise UnsupportedFormat(FASTTEXT)
+    tried = []
+    if (reason := text_vectors.recognise(source)) is None:
+        return text_vectors.list_words(source)
+    tried.append(f"{text_vectors.READER.format}: {reason}")
+    if (reason := binary_vectors.recognise(source)) is None:
+        return binary_vectors.list_words(source)
+    tried.append(f"{binary_vectors.READER.format}: {reason}")
+    raise UnknownFormat(f"{source.file}: not a file of word vectors", tried)
 
 
 def _is_plain(array: NDArray[Any]) -> bool:

@@ -11,24 +11,26 @@
 
 A field alone is asked whether it is true. Strings stand in ``'...'``, names that are no plain words
 in ``"..."``; in both the quote itself is doubled. Key words may be written in capitals. What a
-condition means for the rows of an index is in ``filters.py``.
+condition means for the rows of an index is in ``where.py``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, cast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, cast, get_args
 
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.document_fields import LEAST, MOST
+from vocabtool.index.fields import LEAST, MOST
 
-LONGEST: Final = 10_000  # characters of a condition
-MOST_DIGITS: Final = 20  # of a whole number of 64 bits, with its sign
-DEEPEST: Final = 50  # parentheses and "not" inside each other
+MAX_CHARACTERS: Final = 10_000  # characters of a condition
+MAX_DIGITS: Final = 20  # of a whole number of 64 bits, with its sign
+MAX_DEPTH: Final = 50  # parentheses and "not" inside each other
 
 Value: TypeAlias = str | int | float | bool
-Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
+Operator = Comparison | Literal["in", "like", "contains", "is null", "is true"]
 
 SPELLINGS: Final = {"==": "=", "<>": "!="}
 KEYWORDS: Final = frozenset(
@@ -46,80 +48,37 @@ TOKEN: Final = re.compile(
 )
 
 
-class Name(NamedTuple):
-    """A field as it is named, and where."""
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test of one field: ``operator`` with ``values``, and where in the condition these stand.
 
-    name: str
+    ``contains``: of a list an element, of a text any characters in it. ``like``: ``%`` stands for
+    any characters, ``_`` for one. ``is true``: the field alone.
+    """
+
+    field: str
     position: int
-
-
-class Literals(NamedTuple):
-    """Values as they are written, and where each stands."""
-
-    values: tuple[Value, ...]
-    positions: tuple[int, ...]
-
-
-class Compared(NamedTuple):
-    """``field operator value``"""
-
-    field: Name
     operator: Operator
-    value: Literals
+    values: tuple[Value, ...] = ()
+    positions: tuple[int, ...] = ()
 
 
-class Among(NamedTuple):
-    """``field in (values)``"""
-
-    field: Name
-    values: Literals
-
-
-class Like(NamedTuple):
-    """``field like pattern``: ``%`` stands for any characters, ``_`` for one."""
-
-    field: Name
-    pattern: Literals
-
-
-class Contains(NamedTuple):
-    """``field contains part``: of a list an element, of a text any characters in it."""
-
-    field: Name
-    part: Literals
-
-
-class Missing(NamedTuple):
-    """``field is null``"""
-
-    field: Name
-
-
-class Holds(NamedTuple):
-    """``field``, which is true or false"""
-
-    field: Name
-
-
-class Not(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Not:
     """``not condition``"""
 
     condition: Condition
 
 
-class AllOf(NamedTuple):
-    """``condition and condition ...``"""
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """Conditions with ``and`` or ``or`` between them."""
 
+    word: Literal["and", "or"]
     conditions: tuple[Condition, ...]
 
 
-class AnyOf(NamedTuple):
-    """``condition or condition ...``"""
-
-    conditions: tuple[Condition, ...]
-
-
-Condition: TypeAlias = Compared | Among | Like | Contains | Missing | Holds | Not | AllOf | AnyOf
+Condition: TypeAlias = Test | Not | Junction
 
 
 class Token(NamedTuple):
@@ -132,9 +91,10 @@ class Token(NamedTuple):
 
 def parse(condition: str) -> Condition:
     """The tree of a condition. Raises :class:`InvalidCondition`, which shows the place."""
-    if len(condition) > LONGEST:
-        what = f"where: a condition of {len(condition):,} characters, wanted at most {LONGEST:,}"
-        raise InvalidCondition(what, condition, LONGEST)
+    if len(condition) > MAX_CHARACTERS:
+        what = f"where: a condition of {len(condition):,} characters, wanted at most "
+        what += f"{MAX_CHARACTERS:,}"
+        raise InvalidCondition(what, condition, MAX_CHARACTERS)
     try:
         condition.encode()
     except UnicodeEncodeError as error:
@@ -175,87 +135,80 @@ class _Parser:
         self._at = 0
 
     def condition(self, depth: int) -> Condition:
-        parts = [self._all(depth)]
-        while self._took("or"):
-            parts.append(self._all(depth))
-        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
+        return self._junction("or", lambda: self._junction("and", lambda: self._one(depth)))
 
     def end(self) -> None:
         if self._next.kind != "end":
             self._refuse("wanted 'and', 'or' or the end")
 
-    def _all(self, depth: int) -> Condition:
-        parts = [self._one(depth)]
-        while self._took("and"):
-            parts.append(self._one(depth))
-        return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
+    def _junction(self, word: Literal["and", "or"], part: Callable[[], Condition]) -> Condition:
+        parts = [part()]
+        while self._took(word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Junction(word, tuple(parts))
 
     def _one(self, depth: int) -> Condition:
-        if depth > DEEPEST:
-            self._refuse(f"more than {DEEPEST} conditions inside each other")
+        if depth > MAX_DEPTH:
+            self._refuse(f"more than {MAX_DEPTH} conditions inside each other")
         if self._took("not"):
             return Not(self._one(depth + 1))
         if self._took("("):
             inner = self.condition(depth + 1)
             self._take(")")
             return inner
-        return self._test(self._field())
+        return self._test()
 
-    def _field(self) -> Name:
+    def _test(self) -> Condition:
         kind, text, position = self._next
         if kind not in ("word", "quoted"):
             self._refuse("wanted the name of a field")
         self._at += 1
         name = text if kind == "word" else text[1:-1].replace('""', '"')
-        return Name(name, position)
-
-    def _test(self, field: Name) -> Condition:
-        operators = ("=", "!=", "<", "<=", ">", ">=")
-        if self._next.kind in operators:
-            operator = cast(Operator, self._take(self._next.kind).kind)
-            return Compared(field, operator, self._value())
+        if self._next.kind in get_args(Comparison):
+            operator = cast(Comparison, self._take(self._next.kind).kind)
+            return Test(name, position, operator, *self._values(1))
         if self._took("is"):
             no = self._took("not")
             self._take("null")
-            return Not(Missing(field)) if no else Missing(field)
-        if self._took("not"):
-            found = self._membership(field)
-            if found is None:
-                self._refuse("wanted 'in', 'between', 'like' or 'contains'")
-            return Not(found)
-        return self._membership(field) or Holds(field)
+            found = Test(name, position, "is null")
+            return Not(found) if no else found
+        no = self._took("not")
+        test = self._membership(name, position)
+        if test is None and no:
+            self._refuse("wanted 'in', 'between', 'like' or 'contains'")
+        if test is None:
+            return Test(name, position, "is true")
+        return Not(test) if no else test
 
-    def _membership(self, field: Name) -> Condition | None:
+    def _membership(self, name: str, position: int) -> Condition | None:
         if self._took("in"):
-            return Among(field, self._values())
+            self._take("(")
+            values = self._values()
+            self._take(")")
+            return Test(name, position, "in", *values)
         if self._took("between"):
-            least = self._value()
+            least = Test(name, position, ">=", *self._values(1))
             self._take("and")
-            return AllOf((Compared(field, ">=", least), Compared(field, "<=", self._value())))
+            return Junction("and", (least, Test(name, position, "<=", *self._values(1))))
         if self._took("like"):
-            return Like(field, self._string())
+            if self._next.kind != "string":
+                self._refuse("wanted a string in single quotes")
+            return Test(name, position, "like", *self._values(1))
         if self._took("contains"):
-            return Contains(field, self._value())
+            return Test(name, position, "contains", *self._values(1))
         return None
 
-    def _values(self) -> Literals:
-        self._take("(")
-        found = [self._value()]
-        while self._took(","):
-            found.append(self._value())
-        self._take(")")
-        values, positions = zip(
-            *((each.values[0], each.positions[0]) for each in found), strict=True
-        )
-        return Literals(values, positions)
+    def _values(self, most: int = MAX_CHARACTERS) -> tuple[tuple[Value, ...], tuple[int, ...]]:
+        """Values with commas between them, and where each stands."""
+        values, positions = [], []
+        while True:
+            positions.append(self._next.position)
+            values.append(self._value())
+            if len(values) == most or not self._took(","):
+                return tuple(values), tuple(positions)
 
-    def _string(self) -> Literals:
-        if self._next.kind != "string":
-            self._refuse("wanted a string in single quotes")
-        return self._value()
-
-    def _value(self) -> Literals:
-        kind, text, position = self._next
+    def _value(self) -> Value:
+        kind, text, _ = self._next
         match kind:
             case "string":
                 value: Value = text[1:-1].replace("''", "'")
@@ -270,7 +223,7 @@ class _Parser:
             case _:
                 self._refuse("wanted a value")
         self._at += 1
-        return Literals((value,), (position,))
+        return value
 
     @property
     def _next(self) -> Token:
@@ -296,6 +249,6 @@ class _Parser:
 
 def _number(text: str) -> int | float:
     """A whole number of 64 bits as one, any other as floating point."""
-    if text.lstrip("+-").isdigit() and len(text) <= MOST_DIGITS and LEAST <= int(text) <= MOST:
+    if text.lstrip("+-").isdigit() and len(text) <= MAX_DIGITS and LEAST <= int(text) <= MOST:
         return int(text)
     return float(text)

@@ -1,32 +1,20 @@
-"""The folder of an index, and what makes a commit of files that are written one after the other.
+"""The folder of an index: generations, the files of its model, and another index on its way.
 
-    manifest.json             the commit: renamed last, it names all that is below by number
-    vocabulary-….parquet, weights-….json, tokenizer-SHA256    the model (``belonging.py``)
     .lock                     held by the one process that writes
-    .new-0123456789abcdef/    another index on its way (``replacing.py``)
-    generation-000000/        until the next compaction:
-        vectors.bin               rows are appended; never changed
-        documents-….arrow         rows of one commit or of several; never changed
-        codebook-….bin, codes-….bin   of the approximate search; codes are appended
-        deleted-000007.bits       of one commit
-        hashes.bin                of what rows hold; rows are appended
-        sources-000007.bin        which row is of which FILE, of one commit
+    vocabulary-….parquet, weights-….json, tokenizer-…    the model (``model.py``), named by content
+    generation-000000/        until the next compaction; a number higher is the index from then on
+        index.db                  documents and the commit (``database.py``)
+        vectors.bin               rows are appended, never changed
+        codes-….faiss                 of the approximate search, by the commit that wrote it
         keywords/                 tantivy's, which knows nothing of commits of ours
+    generation-000001.part/   a compaction on its way
+    .new-0123456789abcdef/    another index on its way: a folder like this one
 
-Rows are numbered once, in the order of adding, and never again within a generation. A commit puts
-its rows into every file, flushes each and their names, and renames the manifest, which holds the
-number of rows and names the bitmap of deleted ones. So every file may be ahead of the manifest and
-none is behind it:
-
-- A reader takes the rows below the manifest's number that are not in its bitmap, whatever else it
-  finds. Tantivy is never told of a deletion: it would be seen before the commit.
-- A writer that is killed leaves rows at or past the number. The next writer's first act is to
-  remove them from all files (:func:`recover`), so that their numbers are free.
-- Deleted rows, and rows that a killed writer left until tantivy merges them away, count in the
-  frequencies of words, so in BM25's weights; they are never found.
-- Compaction writes the documents that are left into a new generation; the rename makes it the one.
-- A reader keeps the files of its commit open. One that finds a file gone while it opens a commit
-  reads the manifest again: there is a newer one.
+The commit is a transaction of the database; every other file may be ahead of it and none is behind
+it. Tantivy is never told of a deletion: it would be seen before the commit. So deleted rows, and
+rows that a killed writer left until tantivy merges them away, count in the frequencies of words;
+they are never found. A new generation, of a compaction or of an index that was built beside this
+one, becomes the index by the renaming of its folder.
 """
 
 from __future__ import annotations
@@ -35,58 +23,158 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
-from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
-from vocabtool.index.manifest import Manifest
-from vocabtool.system.whole_file import sync_folder, whole_file
+import numpy as np
+from numpy.typing import NDArray
 
-MANIFEST: Final = "manifest.json"
-GENERATION: Final = "generation-{:06}"
-GENERATIONS: Final = re.compile(r"generation-(\d{6,})")
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
+from vocabtool.index.database import JOURNALS, NAME, Database, deleted_rows
+from vocabtool.index.manifest import Manifest
+from vocabtool.system.folder_lock import locked
+from vocabtool.system.whole_file import sync_folder
+
 KEYWORDS: Final = "keywords"
-OURS: Final = re.compile(
-    r"documents(-\d+-\d+\.arrow|\.part)|(codes|codebook)-\d+\.bin|deleted-\d+\.bits|sources-\d+\.bin"
-    r"|\.vocabtool-.*\.tmp"
+VECTORS: Final = "vectors.bin"
+OLD_MANIFEST: Final = "manifest.json"  # of version 0.1.0, as the files that it names
+OLD_MODEL_FILE: Final = re.compile(r"vocabulary-[0-9a-f]{16}\.parquet|weights-[0-9a-f]{16}\.json")
+GENERATION: Final = re.compile(r"generation-(\d{6,})")
+MODEL_FILE: Final = re.compile(
+    r"vocabulary-[0-9a-f]{16}-[0-9a-f]{8}\.parquet|weights-[0-9a-f]{16}-[0-9a-f]{8}\.json"
+    r"|tokenizer-[0-9a-f]{64}"
 )
-MOST_BYTES: Final = 1 << 28  # of a manifest
-BUILD: Final = re.compile(r"\.new-[0-9a-f]{16}")  # another index on its way
-OF_A_MODEL: Final = ("vocabulary-", "weights-", "tokenizer-")
+CODE_FILE: Final = re.compile(r"codes-\d+\.faiss|\.vocabtool-.*\.tmp")
+BUILD: Final = re.compile(r"\.new-[0-9a-f]{16}")
 # What a command that is killed while it makes a folder leaves behind.
 BEGUN: Final = re.compile(
-    r"\.lock|vocabulary-[0-9a-f]{16}\.parquet|weights-[0-9a-f]{16}\.json|tokenizer-[0-9a-f]{64}"
-    rf"|generation-\d{{6}}|{BUILD.pattern}|\.vocabtool-.*\.tmp"
+    rf"\.lock|{MODEL_FILE.pattern}|{GENERATION.pattern}\.part|{BUILD.pattern}|\.vocabtool-.*\.tmp"
 )
+AS_IT_WAS: Final = "index the same FILEs as before, with the same options and --force"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The last commit when it was opened. ``folder``: of its generation.
+
+    ``is_deleted``: shape (rows,).
+    """
+
+    folder: Path
+    database: Database
+    manifest: Manifest
+    is_deleted: NDArray[np.bool_]
+
+
+def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
+    """The last commit; of the generation of an ``earlier`` one by the same connection.
+
+    Raises :class:`NotFound` where there is no index, :class:`InvalidFile`.
+    """
+    while True:
+        generation = current_generation(path)
+        shared = earlier is not None and earlier.folder == generation and earlier.database.is_there
+        try:
+            return commit_in(generation, earlier.database if earlier and shared else None)
+        except (NotFound, InvalidFile):
+            if current_generation(path) == generation:
+                raise
+
+
+def commit_in(generation: Path, database: Database | None = None) -> Commit:
+    """The last commit in a generation."""
+    database = database or Database(generation)
+    data, bitmap = database.record()
+    with reading(str(database.file)):
+        manifest = Manifest.decode(data)
+        if len(bitmap) != -(-manifest.rows // 8):
+            raise InvalidFile("damaged: its bitmap of deleted rows is of another length")
+        is_deleted = deleted_rows(bitmap, manifest.rows)
+        if np.count_nonzero(is_deleted) != manifest.deleted:
+            raise InvalidFile(f"damaged: wanted {manifest.deleted:,} deleted rows")
+    return Commit(generation, database, manifest, is_deleted)
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The last commit. Raises :class:`NotFound` where there is no index, :class:`InvalidFile`."""
-    file = path / MANIFEST
-    if not file.is_file():
-        what = "no index" if path.is_dir() else "no such folder"
-        raise NotFound(f"{path}: {what}: `vocabtool index` makes one")
-    with reading(str(file)):
-        if file.stat().st_size > MOST_BYTES:
-            raise InvalidFile(f"more than {MOST_BYTES:,} bytes")
-        return Manifest.from_json(file.read_bytes())
+    """The manifest of the last commit; raises what :func:`read_commit` does."""
+    commit = read_commit(path)
+    commit.database.close()
+    return commit.manifest
 
 
-def commit(path: Path, manifest: Manifest) -> None:
-    """Make a commit: from now on, and even if the power fails, it is the one.
+def current_generation(path: Path) -> Path:
+    """The folder of the generation that is the index. Raises :class:`NotFound`."""
+    found = _generations(path)
+    newest = found[max(found)] if found else None
+    if newest is not None and ((newest / NAME).exists() or not (path / OLD_MANIFEST).exists()):
+        return newest
+    if newest is not None:
+        raise InvalidFile(
+            f"written by vocabtool 0.1.0: `vocabtool upgrade {quote(str(path))}` takes its "
+            f"documents and vectors over; or {AS_IT_WAS}",
+            file=str(path / OLD_MANIFEST),
+        )
+    what = "no index" if path.is_dir() else "no such folder"
+    raise NotFound(f"{path}: {what}: `vocabtool index` makes one")
 
-    The files it names are flushed by who wrote them; their names are flushed here.
+
+def _generations(path: Path) -> dict[int, Path]:
+    try:
+        names = [each.name for each in path.iterdir()]
+    except OSError:
+        return {}
+    return {int(match[1]): path / name for name in names if (match := GENERATION.fullmatch(name))}
+
+
+def is_index(path: Path) -> bool:
+    """Whether a folder looks like an index, perhaps a damaged one, or one of version 0.1.0."""
+    return bool(_generations(path))
+
+
+def new_generation(path: Path) -> tuple[Path, Path]:
+    """An empty folder to write the next generation in, and the name it is to have then."""
+    number = 1 + max(_generations(path), default=-1)
+    final = path / f"generation-{number:06}"
+    part = final.with_name(f"{final.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    return part, final
+
+
+def make_current(part: Path, final: Path) -> None:
+    """Let a generation that is whole and flushed be the index from now on."""
+    for folder in (part / KEYWORDS, part, final.parent):
+        sync_folder(folder)
+    part.rename(final)
+    sync_folder(final.parent)
+    _remove_generations(final)
+
+
+def _remove_generations(but: Path) -> None:
+    for generation in _generations(but.parent).values():
+        if generation != but:
+            shutil.rmtree(generation, ignore_errors=True)
+
+
+def recover(path: Path, commit: Commit) -> None:
+    """Remove what no commit holds: other generations, and files beside those of the manifest.
+
+    Rows behind the committed ones inside files are cut off by who opens these to write.
     """
-    sync_folder(generation(path, manifest.generation))
-    sync_folder(path)
-    with whole_file(path / MANIFEST) as file:
-        file.write(manifest.to_json())
-    sync_folder(path)
-
-
-def generation(path: Path, number: int) -> Path:
-    """The folder of a generation."""
-    return path / GENERATION.format(number)
+    _remove_generations(commit.folder)
+    for each in path.iterdir():
+        is_ours = MODEL_FILE.fullmatch(each.name) and each.name not in commit.manifest.model_files
+        is_old = each.name == OLD_MANIFEST or OLD_MODEL_FILE.fullmatch(each.name)
+        if each.suffix == ".part" and BEGUN.fullmatch(each.name):
+            shutil.rmtree(each, ignore_errors=True)
+        elif is_ours or is_old or (each.suffix == ".tmp" and BEGUN.fullmatch(each.name)):
+            each.unlink(missing_ok=True)
+    for each in commit.folder.iterdir():
+        if CODE_FILE.fullmatch(each.name) and each.name not in commit.manifest.code_files:
+            each.unlink(missing_ok=True)
 
 
 def refuse_others(path: Path, *, allow_index: bool = False) -> None:
@@ -98,39 +186,19 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
         return
     with reading(str(path)):
         others = sorted(each.name for each in path.iterdir() if not BEGUN.fullmatch(each.name))
-    if allow_index:
-        others = [name for name in others if name != MANIFEST and not GENERATIONS.fullmatch(name)]
-    if MANIFEST in others:
+    generations = [name for name in others if GENERATION.fullmatch(name)]
+    if generations and not allow_index:
         raise FolderNotEmpty(
             f"{path}: holds an index already: the same command adds to it once it is there (in "
             "Python Index.open), --force (force=True) starts over; or name a new folder"
         )
+    if allow_index:
+        ours = {*generations, OLD_MANIFEST} if generations else set()
+        others = [
+            name for name in others if name not in ours and not OLD_MODEL_FILE.fullmatch(name)
+        ]
     if others:
         raise FolderNotEmpty(f"{path}: not empty, it holds {others[0]!r}: name a new folder")
-
-
-def recover(path: Path, manifest: Manifest) -> None:
-    """Remove what no commit holds: other generations, and files beside those of the manifest.
-
-    Rows behind the committed ones inside files are cut off by who opens these to write.
-    """
-    remove_generations(path, but=manifest.generation)
-    for each in path.iterdir():
-        of_a_model = each.name.startswith(OF_A_MODEL)
-        if BEGUN.fullmatch(each.name) and (
-            each.suffix == ".tmp"
-            or (of_a_model and each.name not in manifest.configuration.model_files)
-        ):
-            each.unlink(missing_ok=True)
-    current, held = generation(path, manifest.generation), manifest.files()
-    for each in current.iterdir() if current.is_dir() else ():
-        if OURS.fullmatch(each.name) and each.name not in held:
-            each.unlink(missing_ok=True)
-
-
-def is_index(path: Path) -> bool:
-    """Whether a folder looks like an index: others have manifests, too."""
-    return (path / MANIFEST).is_file() and any(path.glob("generation-*"))
 
 
 @contextmanager
@@ -145,13 +213,82 @@ def removed_if_empty(path: Path) -> Iterator[None]:
         raise
 
 
-def remove_generations(path: Path, but: int) -> None:
-    """Remove the files of all generations but one."""
-    for each in path.iterdir():
-        if GENERATIONS.fullmatch(each.name) and each != generation(path, but):
-            shutil.rmtree(each, ignore_errors=True)  # a name is free again: numbers go on
+# Another index on its way
 
 
 def home(path: Path) -> Path:
     """The folder that an index is for, also where it is built beside the one that is there."""
     return path.parent if BUILD.fullmatch(path.name) else path
+
+
+def build_folder(path: Path, told: str) -> Path:
+    """Where an index is built that takes the place of the one in ``path``.
+
+    ``told``: what tells this build from others; what others left is removed. Raises
+    :class:`FolderInUse` where one is at work.
+    """
+    own = path / f".new-{sha256(told.encode()).hexdigest()[:16]}"
+    for each in path.iterdir():
+        if BUILD.fullmatch(each.name) and each != own:
+            remove_build(each)
+    return own
+
+
+def remove_build(build: Path) -> None:
+    """Remove what was built, wholly or not. Raises :class:`FolderInUse`."""
+    if build.is_dir():
+        with locked(build):
+            shutil.rmtree(build)
+
+
+def put_in_place(build: Path) -> Path:
+    """Let an index that was built beside another one take its place, which is returned.
+
+    Until one folder is renamed that is the old index, and writers may change it; readers that have
+    it open go on. Raises :class:`FolderInUse` where either is written to.
+    """
+    path = home(build)
+    with locked(path), locked(build):
+        manifest = read_manifest(build)
+        for name in manifest.model_files:  # what is there of that name has the same bytes
+            (build / name).replace(path / name)
+        part, final = new_generation(path)
+        part.rmdir()
+        current_generation(build).rename(part)
+        make_current(part, final)
+        shutil.rmtree(build)
+    return path
+
+
+# Files and their damage
+
+
+def files(path: Path, commit: Commit) -> set[Path]:
+    """Every file of a commit but for those of the keyword leg; locks are none."""
+    manifest = commit.manifest
+    return {
+        *(path / name for name in manifest.model_files),
+        *(commit.folder / name for name in (NAME, VECTORS, *manifest.code_files)),
+    }
+
+
+def is_passing(file: Path) -> bool:
+    """Whether a file is there only while an index is open."""
+    return file.name in JOURNALS
+
+
+def advice(file: str) -> str | None:
+    """What to do about a damaged file, by its place alone; ``None``: it is none of an index.
+
+    Codes and keywords follow from vectors and documents; nothing else is there twice.
+    """
+    path = Path(file)
+    for inside in (path, *path.parents[:2]):
+        if GENERATION.fullmatch(inside.parent.name):
+            if inside.name.startswith(("codes-", KEYWORDS)):
+                folder = quote(str(inside.parent.parent))
+                return f"`vocabtool compact {folder}` makes it anew; where that fails, {AS_IT_WAS}"
+            return f"nothing mends it: {AS_IT_WAS}"
+    if MODEL_FILE.fullmatch(path.name) and _generations(path.parent):
+        return f"nothing mends it: {AS_IT_WAS}"
+    return None

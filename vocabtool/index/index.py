@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -24,34 +24,34 @@ from vocabtool.documents.reading import Document, Sources
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.opening import Model
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.index import belonging, folder, replacing
-from vocabtool.index.appending import Appending
-from vocabtool.index.belonging import Belonging, Opened
-from vocabtool.index.compacting import compact
-from vocabtool.index.configuration import EXACT_BELOW, RECALL, Configuration, checked
-from vocabtool.index.loading import COMMIT_ROWS, Asked, LoadReport, loaded
-from vocabtool.index.manifest import Manifest
+from vocabtool.index import folder
+from vocabtool.index.folder import Commit
+from vocabtool.index.generation import GenerationWriter, Progress
+from vocabtool.index.loading import LoadReport, LoadRequest, load
+from vocabtool.index.maintenance import Verified, compact, verify
+from vocabtool.index.manifest import (
+    Configuration,
+    Manifest,
+    check_choices,
+    check_numbers,
+)
+from vocabtool.index.model import IndexModel, OpenedModel, open_model, vocabulary_alone
+from vocabtool.index.options import COMMIT_ROWS, EXACT_BELOW, RECALL, Metric, OnExisting, StoredType
 from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
-from vocabtool.index.sources import Reading
-from vocabtool.index.vectors.metric import Metric, StoredType
-from vocabtool.index.verifying import Verified, verified
-from vocabtool.index.writer import OnExisting, Progress, Writer
+from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.options import Language
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Hits
 from vocabtool.search.search import search
 from vocabtool.search.settings import Settings
-from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.folder_lock import locked
-from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Vocabulary, encode
+from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 CHOICES = tuple(each.name for each in fields(Settings))
-RULE = "keras"  # for a vocabulary without a rule: lower-case, without ASCII's punctuation
 
 
 class Index:
@@ -60,12 +60,11 @@ class Index:
     Threads may search together. One process writes at a time, others read meanwhile.
     """
 
-    def __init__(self, path: Path, belonging: Belonging, cutter: Cutter) -> None:
+    def __init__(self, path: Path, model: Callable[[Commit], IndexModel]) -> None:
         self.path = path
-        self._belonging = belonging
-        self._cutter = cutter
         self._refreshing = Lock()
-        self._snapshot = open_snapshot(path, belonging, cutter)
+        self._snapshot = open_snapshot(path, model)
+        self._model = self._snapshot.model
 
     @classmethod
     def create(
@@ -102,41 +101,54 @@ class Index:
         together.
         """
         opened = _opened(model, dim, vocabulary, rule, sample, options)
-        size = dim if opened.encoder is None else opened.encoder.dim
+        encoder, words, weights = opened.encoder, opened.words, opened.weights
+        size = dim if encoder is None else encoder.dim
         assert size is not None  # noqa: S101 - _opened saw to it
-        metric, dtype = checked(size, metric, dtype, recall, exact_below, memory)
+        check_numbers(size, recall, exact_below, memory)
+        metric, dtype = check_choices(metric, dtype)
         cutter = Cutter(language)
-        words = opened.words
         configuration = Configuration(
-            size,
-            metric,
-            dtype,
-            language,
-            cutter.fingerprint,
-            float(recall),
-            exact_below,
-            memory,
-            opened.model,
-            opened.options,
-            opened.encoder.fingerprint if opened.encoder is not None else None,
-            words.fingerprint if words is not None else None,
-            words.vocabulary.fingerprint if words is not None else None,
-            opened.rule,
-            opened.weights.fingerprint if opened.weights is not None else None,
+            dim=size,
+            metric=metric,
+            dtype=dtype,
+            language=language,
+            cutter=cutter.fingerprint,
+            recall=float(recall),
+            exact_below=exact_below,
+            memory=memory,
+            model=opened.model,
+            kind=encoder.kind if encoder is not None else None,
+            options=opened.options,
+            encoder=encoder.fingerprint if encoder is not None else None,
+            words=words.fingerprint if words is not None else None,
+            vocabulary=words.vocabulary.fingerprint if words is not None else None,
+            rule=opened.rule,
+            weights=weights.fingerprint if weights is not None else None,
         )
         where = Path(path)
         replaces = force and folder.is_index(where)
         if replaces:
             folder.refuse_others(where, allow_index=True)
-            where = replacing.build_folder(where, uuid.uuid4().hex)
+            where = folder.build_folder(where, uuid.uuid4().hex)
         folder.refuse_others(where)
         with reading(str(where)):
             where.mkdir(parents=True, exist_ok=True)
         with locked(where):
             folder.refuse_others(where)
-            kept = belonging.keep(where, opened, configuration.model_files)
-            _begin(where, Manifest(uuid.uuid4().hex, configuration, model_files=kept), cutter)
-        index = cls(where, _given(where, configuration, opened, model), cutter)
+            manifest = Manifest(
+                index=uuid.uuid4().hex,
+                configuration=configuration,
+                model_files=opened.save(where),
+            )
+            part, final = folder.new_generation(where)
+            files = GenerationWriter.create(part, manifest, cutter)
+            try:
+                files.commit(manifest, np.zeros(0, np.bool_))
+            finally:
+                files.close()
+            folder.make_current(part, final)
+        given = encoder if model is not None else None  # not to be opened twice
+        index = cls(where, lambda commit: IndexModel(where, commit.manifest, given))
         return index.put_in_place() if replaces else index
 
     @classmethod
@@ -150,15 +162,29 @@ class Index:
         the model is opened, :class:`OtherModel` with both fingerprints.
         """
         where = Path(path)
-        configuration = folder.read_manifest(where).configuration
-        if model is not None and configuration.encoder is None:
-            raise VocabtoolError(
-                f"{where}: made without a model: it holds vectors, and nothing tells what made "
-                "them. Leave the model out, or index the same anew with it (in a new folder, or "
-                "with --force)"
-            )
-        cutter = Cutter(configuration.language)
-        return cls(where, Belonging(where, configuration, model, options), cutter)
+
+        def index_model(commit: Commit) -> IndexModel:
+            if model is not None and commit.manifest.configuration.encoder is None:
+                raise VocabtoolError(
+                    f"{where}: made without a model: it holds vectors, and nothing tells what made "
+                    "them. Leave the model out, or index the same anew with it (in a new folder, "
+                    "or with --force)"
+                )
+            return IndexModel(where, commit.manifest, model, options)
+
+        return cls(where, index_model)
+
+    @classmethod
+    def upgrade(cls, path: str | Path, progress: Progress | None = None) -> Index:
+        """Make the index of version 0.1.0 in a folder one that this version reads, and open it.
+
+        No model is needed. Raises what :meth:`open` does, :class:`VocabtoolError` where there is
+        nothing to upgrade, and :class:`FolderInUse` where another process writes.
+        """
+        from vocabtool.index.upgrade import upgrade
+
+        upgrade(path, progress)
+        return cls.open(path)
 
     def __enter__(self) -> Index:
         return self
@@ -190,7 +216,7 @@ class Index:
     @property
     def encoder(self) -> Encoder | None:
         """What makes its vectors; ``None`` where they are one's own. Opens the model."""
-        return self._belonging.encoder
+        return self._model.encoder
 
     @property
     def calibration(self) -> Calibration | None:
@@ -207,15 +233,14 @@ class Index:
         row = snapshot.row_of(id_)
         if row is None:
             return None
-        stored = snapshot.documents.stored(np.array([row]))[0]
-        return Document(stored.id, stored.text, dict(stored.fields))
+        return snapshot.documents.stored(np.array([row]))[0]
 
     def refresh(self) -> bool:
         """See the last commit from now on; whether it is another one."""
         with self._refreshing:  # else the slower of two threads might put back an earlier commit
-            if self._last().commit == self.manifest.commit:
+            if self._last().manifest.commit == self.manifest.commit:
                 return False
-            self._snapshot = open_snapshot(self.path, self._belonging, self._cutter, self._snapshot)
+            self._snapshot = self._newest()
             return True
 
     @contextmanager
@@ -229,11 +254,11 @@ class Index:
         Raises :class:`FolderInUse` where another process or thread writes.
         """
         with locked(self.path):
-            manifest = self._last()
+            commit = self._last()
             if memory is not None:
-                bounded = manifest.configuration.bounded(memory)
-                manifest = replace(manifest, configuration=bounded)
-            writer = Writer(self.path, manifest, self._belonging, self._cutter, progress)
+                bounded = commit.manifest.configuration.bounded(memory)
+                commit = replace(commit, manifest=replace(commit.manifest, configuration=bounded))
+            writer = Writer(self.path, commit, self._model, self._snapshot.cutter, progress)
             try:
                 yield writer
                 writer.commit()
@@ -263,9 +288,14 @@ class Index:
         ``commit_rows``: documents between commits.
         Raises :class:`ChangedRun` where another load is half done, and :class:`VocabtoolError`.
         """
-        reading = Reading.of(ReadOptions(**read))
-        asked = Asked(sources, reading, on_existing, commit_rows, threads)
-        return self._loaded(asked, memory, progress)
+        request = LoadRequest(
+            sources=sources,
+            options=ReadOptions(**read),
+            on_existing=on_existing,
+            commit_rows=commit_rows,
+            threads=threads,
+        )
+        return self._load(request, memory, progress)
 
     def update(
         self,
@@ -288,13 +318,22 @@ class Index:
         Raises what :meth:`load` does, and :class:`VocabtoolError` where a sync could not tell what
         is gone: a stream, a file that is missing or unreadable, rows that were left out.
         """
-        asked = Asked(sources, None, "update", commit_rows, threads, sync, force)
-        return self._loaded(asked, memory, progress)
+        request = LoadRequest(
+            sources=sources,
+            options=None,
+            on_existing="update",
+            commit_rows=commit_rows,
+            threads=threads,
+            sync=sync,
+            force=force,
+        )
+        return self._load(request, memory, progress)
 
-    def _loaded(self, asked: Asked, memory: int | None, progress: Progress | None) -> LoadReport:
+    def _load(
+        self, request: LoadRequest, memory: int | None, progress: Progress | None
+    ) -> LoadReport:
         with self.writer(progress, memory=memory) as writer:
-            before = open_snapshot(self.path, self._belonging, self._cutter, self._snapshot)
-            return loaded(self.path, self._belonging, before, writer, asked, progress)
+            return load(self.path, self._model, self._newest(), writer, request, progress)
 
     def search(
         self,
@@ -381,30 +420,34 @@ class Index:
         while True:
             self.refresh()
             snapshot = self._snapshot
-            before = seen(self.path, snapshot.manifest)
+            before = seen(snapshot.commit)
             try:
-                return verified(self.path, snapshot, progress)
+                return verify(self.path, snapshot, progress)
             except (InvalidFile, OSError):
-                if seen(self.path, self._last()) == before:
+                if seen(self._last()) == before:
                     raise
 
     def put_in_place(self) -> Index:
         """Let an index that was built beside another one take its place: that one as it is then."""
-        path = replacing.put_in_place(self.path)
-        belonging = Belonging(path, self.configuration, self._belonging.encoder)
-        return Index(path, belonging, self._cutter)
+        given = self._model.encoder
+        self._snapshot.commit.database.close()
+        path = folder.put_in_place(self.path)
+        return Index(path, lambda commit: IndexModel(path, commit.manifest, given))
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Let every search from now on weigh the keyword leg by it."""
         with self.writer() as writer:
             writer.store_calibration(calibration)
 
-    def _last(self) -> Manifest:
+    def _last(self) -> Commit:
         """The last commit. Raises :class:`VocabtoolError` where it is one of another index."""
-        newest = folder.read_manifest(self.path)
-        if newest.index != self.manifest.index:
+        newest = folder.read_commit(self.path, self._snapshot.commit)
+        if newest.manifest.index != self.manifest.index:
             raise VocabtoolError(f"{self.path}: another index was made there: open it anew")
         return newest
+
+    def _newest(self) -> Snapshot:
+        return open_snapshot(self.path, lambda commit: self._model, self._snapshot)
 
     def _settings(self, given: Mapping[str, Any]) -> Settings:
         for name in given:
@@ -462,39 +505,13 @@ def _opened(
     rule: str | None,
     sample: Iterable[str | bytes] | None,
     options: Mapping[str, Any],
-) -> Opened:
+) -> OpenedModel:
     if model is not None:
         if dim is not None or vocabulary is not None:
             raise ValueError("a model tells its dimensions and its vocabulary: leave these out")
-        return belonging.opened(model, {**options, **({"rule": rule} if rule else {})}, sample)
+        return open_model(model, {**options, **({"rule": rule} if rule else {})}, sample)
     if dim is None:
         raise ValueError("wanted a model, or dim, the length of vectors of one's own")
     if options:
         raise ValueError(f"{next(iter(options))}: there is no such argument without a model")
-    if vocabulary is None:
-        if rule is not None:
-            raise ValueError(f"rule {rule!r}: is that of a vocabulary: give one, or a model")
-        return Opened(None, None)
-    if not isinstance(vocabulary, Vocabulary):
-        entries = ByteStrings.of(encode(word) for word in vocabulary)
-        vocabulary = Vocabulary("words", "list", entries)
-    rule = rule or RULE
-    words = Words.of(vocabulary, rule=rule)
-    return belonging.with_tokenizer(Opened(None, words, rule=rule))
-
-
-def _begin(path: Path, manifest: Manifest, cutter: Cutter) -> None:
-    """The first commit: no documents."""
-    folder.recover(path, manifest)
-    files = Appending(path, manifest, cutter)
-    try:
-        folder.commit(path, files.flush())
-    finally:
-        files.close()
-
-
-def _given(
-    path: Path, configuration: Configuration, opened: Opened, model: Model | None
-) -> Belonging:
-    """What was opened already is not opened again."""
-    return Belonging(path, configuration, opened.encoder if model is not None else None)
+    return vocabulary_alone(vocabulary, rule)

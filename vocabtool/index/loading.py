@@ -2,8 +2,7 @@
 
 Where a load stands is in the manifest of the same commit that holds its documents, so none is lost
 and none is there twice. An update reads all again instead: what is in already is unchanged, and is
-not encoded. What a source may be is told in ``documents.py``, which FILEs an index knows in
-``sources.py``.
+not encoded. Which FILEs an index knows is told in ``sources.py``.
 """
 
 from __future__ import annotations
@@ -12,15 +11,17 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.documents.duplicates import SeenIds
-from vocabtool.documents.reading import OnError, ReadLog, Skip, Sources, batches
+from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.reading import ReadLog, Skip, Sources, batches
 from vocabtool.embedding.columns import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.inputs import Input, changes, facts_of
@@ -28,28 +29,24 @@ from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
-from vocabtool.index import folder
-from vocabtool.index.belonging import Belonging
-from vocabtool.index.document_columns import DocumentRows
-from vocabtool.index.document_fields import of_texts
-from vocabtool.index.document_rows import of_batch, out_of_file
+from vocabtool.index.database import Documents, text_hash
+from vocabtool.index.documents import DocumentRows, of_batch, out_of_file
+from vocabtool.index.fields import of_texts, union, values_of
+from vocabtool.index.folder import home
 from vocabtool.index.manifest import Load
-from vocabtool.index.named_files import Part, in_scope, made_of, named
+from vocabtool.index.model import IndexModel
+from vocabtool.index.options import OnExisting
 from vocabtool.index.snapshot import Snapshot
-from vocabtool.index.sources import Reading
-from vocabtool.index.unchanged import Held
-from vocabtool.index.writer import OnExisting, Writer, check_choice
+from vocabtool.index.sources import Part, in_scope, made_of, named
+from vocabtool.index.vectors.raw import as_stored, prepared
+from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranked import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-COMMIT_ROWS: Final = 100_000  # documents between commits: what a stop can cost
-BLOCK: Final = 1 << 20  # bytes of text that are encoded together
-ROWS: Final = 1024
-MOST_REMOVED: Final = 1 / 3  # of the documents of the FILEs; above, only where that is forced
+BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
+BATCH_ROWS: Final = 1024
+MAX_REMOVED: Final = 1 / 3  # of the documents of the FILEs; above, only where that is forced
 NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 HALF_DONE: Final = (
     "another load is half done: finish it as it was begun (the same FILEs, unchanged, with the "
@@ -91,15 +88,16 @@ class LoadReport:
     notes: tuple[str, ...] = ()
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
     """What is loaded, and how: see :meth:`Index.load` and :meth:`Index.update`.
 
-    ``sources``: ``None``: the FILEs that the index was made of. ``reading``: ``None``: each FILE as
+    ``sources``: ``None``: the FILEs that the index was made of. ``options``: ``None``: each FILE as
     before, a new one as the last.
     """
 
     sources: Sources | None
-    reading: Reading | None
+    options: ReadOptions | None
     on_existing: OnExisting
     commit_rows: int
     threads: int | None
@@ -107,63 +105,53 @@ class Asked(NamedTuple):
     force: bool = False
 
 
-class Block(NamedTuple):
-    """Documents that were read together.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EncodedBatch:
+    """Documents that were read together, as far as they are to be added, and their vectors.
 
-    ``rows``, ``vectors``: those that are to be added, of FILE number ``source``. ``read``: how many
-    were read. ``there``: rows of the index that have their ids; ``same``: those of them that are
-    unchanged.
+    ``source``: the number of their FILE. ``read``: how many were read. ``existing``: rows of the
+    index that have their ids; ``same``: those of them that are unchanged.
     """
 
     rows: DocumentRows
     vectors: Vectors
     source: int
     read: int
-    not_utf8: int
-    there: Rows = NO_ROWS
-    same: Rows = NO_ROWS
+    not_utf8: int = 0
+    existing: Rows = field(default_factory=lambda: NO_ROWS)
+    same: Rows = field(default_factory=lambda: NO_ROWS)
 
 
-def loaded(
+def load(
     path: Path,
-    belonging: Belonging,
+    model: IndexModel,
     before: Snapshot,
     writer: Writer,
-    asked: Asked,
+    request: LoadRequest,
     progress: Callable[[str, float], None] | None,
 ) -> LoadReport:
     """Load documents, or go on. Raises :class:`ChangedRun` where another load is half done."""
-    if asked.commit_rows < 1:
-        raise ValueError(f"commit_rows: wanted at least 1, got {asked.commit_rows}")
-    check_choice(asked.on_existing)
-    parts = _parts(path, writer, asked)
+    if request.commit_rows < 1:
+        raise ValueError(f"commit_rows: wanted at least 1, got {request.commit_rows}")
+    check_choice(request.on_existing)
+    known, outside = writer.manifest.sources, home(path)
+    if request.sources is not None and request.options is not None:
+        parts, writer.sources = named(request.sources, request.options, known, outside)
+    else:
+        parts, writer.sources = made_of(request.sources, known, outside, sync=request.sync)
     plan = _plan(parts)
-    start = _start(path, writer, plan, asked)
+    start = _start(path, writer.manifest.load, plan, request)
     if start is None:
-        return _already_done(writer.manifest.load)
-    return _Loading(path, belonging, before, asked, parts, plan, start, writer, progress).done()
-
-
-def _already_done(load: Load | None) -> LoadReport:
-    read = load.documents if load is not None else 0
-    return LoadReport(read=read, resumed=read, unchanged=read)
+        last = writer.manifest.load
+        read = last.documents if last is not None else 0
+        return LoadReport(read=read, resumed=read, unchanged=read)
+    return _Loading(path, model, before, writer, request, parts, plan, start, progress).run()
 
 
 def weights_in(shards: Path) -> FittedWeights | None:
     """The weights that a folder of shards was encoded with; ``None``: none were fitted."""
     file = shards / WEIGHTS
     return FittedWeights.read(file) if file.is_file() else None
-
-
-def _parts(path: Path, writer: Writer, asked: Asked) -> list[Part]:
-    """What is read; its FILEs are remembered. Raises :class:`VocabtoolError`: no sync of these."""
-    known, path = writer.manifest.sources, folder.home(path)
-    if asked.sources is not None and asked.reading is not None:
-        parts, sources = named(asked.sources, asked.reading, known, path)
-    else:
-        parts, sources = made_of(asked.sources, known, path, sync=asked.sync)
-    writer.sources = sources
-    return parts
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
@@ -180,20 +168,19 @@ def _plan(parts: Sequence[Part]) -> str | None:
     if any(part.is_stream for part in parts):
         return None
     inputs = [asdict(each) for each in _facts(parts)]
-    read = [part.reading._replace(on_error="raise") for part in parts]
+    read = [[*asdict(replace(part.options, on_error="raise")).values()] for part in parts]
     return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
 
 
-def _start(path: Path, writer: Writer, plan: str | None, asked: Asked) -> int | None:
+def _start(path: Path, last: Load | None, plan: str | None, request: LoadRequest) -> int | None:
     """How many documents are in already; ``None``: all of them, and nothing is to be removed."""
-    before = writer.manifest.load
-    if before is None:
+    if last is None:
         return 0
-    if before.plan == plan:
-        if before.finished and (before.synced or not asked.sync):
+    if last.plan == plan:
+        if last.finished and (last.synced or not request.sync):
             return None
-        return before.documents if asked.reading is not None else 0
-    if not before.finished and asked.sources is not None:
+        return last.documents if request.options is not None else 0
+    if not last.finished and request.sources is not None:
         raise ChangedRun(str(path), (HALF_DONE,))
     return 0
 
@@ -204,28 +191,26 @@ class _Loading:
     def __init__(
         self,
         path: Path,
-        belonging: Belonging,
+        model: IndexModel,
         before: Snapshot,
-        asked: Asked,
+        writer: Writer,
+        request: LoadRequest,
         parts: Sequence[Part],
         plan: str | None,
         start: int,
-        writer: Writer,
         progress: Callable[[str, float], None] | None,
     ) -> None:
         self._path = path
-        self._belonging = belonging
+        self._model = model
         self._before = before
-        self._asked = asked
+        self._writer = writer
+        self._request = request
         self._parts = parts
         self._plan = plan
         self._start = start
-        self._writer = writer
         self._progress = progress
         self._facts = _facts(parts)
-        self._held = None
-        if asked.on_existing == "update":
-            self._held = Held(before, writer.row_sources() > 0)
+        self._compares = request.on_existing == "update"
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         several = sum(len(part.sources) for part in parts) > 1
         self._ids = SeenIds() if several else None
@@ -233,21 +218,22 @@ class _Loading:
         self._read = start
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
         # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
-        load = writer.manifest.load
-        self._new = load.alone if start and load is not None else writer.rows == 0
+        last = writer.manifest.load
+        self._alone = last.alone if start and last is not None else writer.rows == 0
 
-    def done(self) -> LoadReport:
+    def run(self) -> LoadReport:
         """Load what is left, committing on the way; what is to be removed goes with the last."""
         began, before, committed = time.monotonic(), self._writer.rows, self._read
         for part in reversed(self._parts):  # of one id the last counts, so it is read first
-            with closed_after(self._blocks(part)) as blocks:
-                for block in blocks:
-                    self._take(block, part.reading.on_error)
-                    if self._read - committed >= self._asked.commit_rows:
+            with closed_after(self._batches(part)) as found:
+                for batch in found:
+                    self._take(batch, part)
+                    if self._read - committed >= self._request.commit_rows:
                         self._writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
-                    self._tell()
-        removed = self._remove() if self._asked.sync else 0
+                    if self._progress is not None:
+                        self._progress(f"{self._read:,} documents", 0.0)
+        removed = self._remove() if self._request.sync else 0
         self._writer.commit(self._load(finished=True))
         return LoadReport(
             read=self._read,
@@ -267,17 +253,23 @@ class _Loading:
             notes=tuple(note for part in self._parts for note in part.notes),
         )
 
-    def _take(self, block: Block, on_error: OnError) -> None:
+    def _take(self, batch: EncodedBatch, part: Part) -> None:
         before = self._writer.rows
-        add = self._writer.append_new if self._new else self._writer.add_rows
-        add(block.rows, block.vectors, self._asked.on_existing, on_error, block.source)
-        self._writer.are_of(block.same, block.source)
-        self._seen[block.there] = True
-        self._read += block.read
-        self._updated += len(block.there) - len(block.same)
-        self._unchanged += block.read - (self._writer.rows - before)
-        self._zero += int(np.count_nonzero(~block.vectors.any(axis=1)))
-        self._not_utf8 += block.not_utf8
+        self._writer.add_rows(
+            batch.rows,
+            batch.vectors,
+            on_existing=self._request.on_existing,
+            on_error=part.options.on_error,
+            source=batch.source,
+            are_new=self._alone,
+        )
+        self._writer.set_source(batch.same, batch.source)
+        self._seen[batch.existing] = True
+        self._read += batch.read
+        self._updated += len(batch.existing) - len(batch.same)
+        self._unchanged += batch.read - (self._writer.rows - before)
+        self._zero += int(np.count_nonzero(~batch.vectors.any(axis=1)))
+        self._not_utf8 += batch.not_utf8
 
     def _remove(self) -> int:
         """Delete the documents that the FILEs no longer hold; how many they are.
@@ -285,21 +277,21 @@ class _Loading:
         Raises :class:`VocabtoolError`, and nothing since the last commit is kept: where these are
         more than a third, or bad rows were left out, unless that is forced; where files changed.
         """
-        numbers = in_scope(self._writer.sources, self._parts)
-        rows = self._before.live_rows()
-        rows = rows[np.isin(self._writer.row_sources()[rows], numbers)]
+        rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
+        rows = rows[rows < len(self._seen)]
+        rows = rows[self._before.live[rows]]
         gone = rows[~self._seen[rows]]
         told = f"{self._path}: {len(gone):,} of the {len(rows):,} documents of these FILEs are in "
         told += "them no longer"
         if changed := changes(self._facts, _facts(self._parts)):
             raise VocabtoolError(f"{self._path}: {changed[0]}, while it was read: run it again")
-        if len(gone) and self._log.skipped.count and not self._asked.force:
+        if len(gone) and self._log.skipped.count and not self._request.force:
             bad = self._log.skipped.first[0]
             raise VocabtoolError(
                 f"{told}, but rows were left out, which may be these ({bad.place}: {bad.reason}): "
                 "mend them, or remove the documents with --force (force=True)"
             )
-        if len(gone) > MOST_REMOVED * len(rows) and not self._asked.force:
+        if len(gone) > MAX_REMOVED * len(rows) and not self._request.force:
             raise VocabtoolError(
                 f"{told}, more than a third, so nothing is changed: are these all the FILEs, and "
                 "whole? --force (force=True) removes the documents"
@@ -310,62 +302,63 @@ class _Loading:
     def _load(self, *, finished: bool) -> Load | None:
         if self._plan is None:
             return None
-        goes_on = finished or self._asked.reading is not None  # an update reads all again
-        read = self._read if goes_on else 0
-        return Load(self._plan, read, finished, self._new, finished and self._asked.sync)
+        goes_on = finished or self._request.options is not None  # an update reads all again
+        return Load(
+            plan=self._plan,
+            documents=self._read if goes_on else 0,
+            finished=finished,
+            alone=self._alone,
+            synced=finished and self._request.sync,
+        )
 
-    def _tell(self) -> None:
-        if self._progress is not None:
-            self._progress(f"{self._read:,} documents", 0.0)
-
-    def _blocks(self, part: Part) -> Iterator[Block]:
+    def _batches(self, part: Part) -> Iterator[EncodedBatch]:
         if part.shards is not None:
             return self._of_shards(Shards.open(part.shards), part)
-        encoder = self._belonging.encoder
+        encoder = self._model.encoder
         if encoder is None:
             raise VocabtoolError(
                 f"{self._path}: holds vectors of one's own: load a folder of `vocabtool "
                 "embed`, add documents with vectors in Python, or index with --model"
             )
-        return self._encoded(encoder, part)
 
-    def _encoded(self, encoder: Encoder, part: Part) -> Iterator[Block]:
-        reading = part.reading
-
-        def rows_of() -> Iterator[tuple[DocumentRows, int, int]]:
-            for sources in reversed(part.sources):
-                found = batches(
-                    sources,
-                    reading.options(),
-                    log=self._log,
-                    size=BLOCK,
-                    rows=ROWS,
-                    start=self._start,
-                )
-                with closed_after(found):
-                    for batch in found:
-                        told, source = part.files.get(batch.source, (batch.source, 0))
-                        rows = of_batch(replace(batch, source=told))
-                        bad = int(not_utf8(rows.texts))
-                        if self._held is not None:  # a value that is left out changes no row
-                            rows = self._writer.kept(rows, reading.on_error)
-                            rows = rows.only(self._not_met(rows))
-                        yield rows, source, bad
-
-        def encoded(read: tuple[DocumentRows, int, int]) -> Block:
+        def encoded(read: tuple[DocumentRows, int, int]) -> EncodedBatch:
             rows, source, bad = read
-            if self._held is None:
-                return Block(rows, encoder.encode(rows.texts), source, rows.rows, bad)
-            return self._compared(rows, None, source, bad, encoder)
+            if self._compares:
+                return self._compared(rows, None, source, bad, encoder)
+            vectors = encoder.encode(rows.texts)
+            return EncodedBatch(
+                rows=rows, vectors=vectors, source=source, read=len(rows), not_utf8=bad
+            )
 
-        threads = self._asked.threads or THREADS[encoder.kind]
-        return parallel_map(encoded, rows_of(), workers=threads)
+        threads = self._request.threads or THREADS[encoder.kind]
+        return parallel_map(encoded, self._rows_of(part), workers=threads)
+
+    def _rows_of(self, part: Part) -> Iterator[tuple[DocumentRows, int, int]]:
+        """Documents of files, the number of their FILE, and how many were not UTF-8."""
+        for sources in reversed(part.sources):
+            found = batches(
+                sources,
+                part.options,
+                log=self._log,
+                size=BATCH_BYTES,
+                rows=BATCH_ROWS,
+                start=self._start,
+            )
+            with closed_after(found):
+                for batch in found:
+                    told, source = part.files.get(batch.source, (batch.source, 0))
+                    rows = of_batch(replace(batch, source=told))
+                    bad = int(not_utf8(rows.texts))
+                    if self._compares:  # a value that is left out changes no row
+                        rows = self._writer.of_kinds(rows, part.options.on_error)
+                        rows = rows.only(self._not_met(rows))
+                    yield rows, source, bad
 
     def _not_met(self, rows: DocumentRows) -> NDArray[np.bool_]:
         """Which documents are of ids that no FILE had which was read before: shape (n,)."""
-        chosen = np.ones(rows.rows, np.bool_)
+        chosen = np.ones(len(rows), np.bool_)
         if self._ids is not None:
-            chosen[self._ids.add(rows.ids, "", np.arange(rows.rows))] = False
+            chosen[self._ids.add(rows.ids, "", np.arange(len(rows)))] = False
             self._log.repeated.count += int(np.count_nonzero(~chosen))
         return chosen
 
@@ -374,26 +367,32 @@ class _Loading:
         rows: DocumentRows,
         vectors: Vectors | None,
         source: int,
-        not_utf8: int,
+        bad: int,
         encoder: Encoder | None,
-    ) -> Block:
+    ) -> EncodedBatch:
         """What is new or changed of some documents; equal texts have one vector."""
-        held = self._held
-        assert held is not None  # noqa: S101 - only an update compares
-        there, same, twin = held.compared(rows, vectors)
-        changed, twin = rows.only(~same), twin[~same]
+        existing, is_same = _compare(self._before, rows, vectors)
+        changed = rows.only(~is_same)
         if vectors is not None:
-            made = vectors[~same]
+            made = vectors[~is_same]
         else:
             assert encoder is not None  # noqa: S101 - else the documents came with vectors
-            made = np.empty((changed.rows, encoder.dim), np.float32)
-            made[twin >= 0] = held.vectors(twin[twin >= 0])
-            if (new := twin < 0).any():
+            twins = _rows_of_texts(self._before, changed.texts)
+            made = np.empty((len(changed), encoder.dim), np.float32)
+            made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
+            if (new := twins < 0).any():
                 made[new] = encoder.encode(changed.only(new).texts)
-        found = there[there >= 0]
-        return Block(changed, made, source, rows.rows, not_utf8, found, there[same])
+        return EncodedBatch(
+            rows=changed,
+            vectors=made,
+            source=source,
+            read=len(rows),
+            not_utf8=bad,
+            existing=existing[existing >= 0],
+            same=existing[is_same],
+        )
 
-    def _of_shards(self, shards: Shards, part: Part) -> Iterator[Block]:
+    def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
         """The rows of a folder of shards, as they were encoded."""
         held = self._writer.manifest.configuration
         if held.encoder is not None and shards.plan.encoder != held.encoder:
@@ -408,17 +407,73 @@ class _Loading:
         for batch in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep]):
             out = min(left, len(batch))
             left -= out
-            if out < len(batch):
-                rows, vectors = _rows(batch.slice(out), shards)
-                if self._held is None:
-                    yield Block(rows, vectors, source, rows.rows, 0)
-                else:
-                    rows = self._writer.kept(rows, part.reading.on_error)
-                    new = self._not_met(rows)
-                    yield self._compared(rows.only(new), vectors[new], source, 0, None)
+            if out == len(batch):
+                continue
+            rows, vectors = _rows_of_shard(batch.slice(out), shards)
+            if self._compares:
+                rows = self._writer.of_kinds(rows, part.options.on_error)
+                new = self._not_met(rows)
+                yield self._compared(rows.only(new), vectors[new], source, 0, None)
+            else:
+                yield EncodedBatch(rows=rows, vectors=vectors, source=source, read=len(rows))
 
 
-def _rows(batch: pa.RecordBatch, shards: Shards) -> tuple[DocumentRows, Vectors]:
+def _rows_of_shard(batch: pa.RecordBatch, shards: Shards) -> tuple[DocumentRows, Vectors]:
     fields = {name: of_texts(batch.column(name)) for name in shards.plan.keep}
     rows = DocumentRows(batch.column(ID), batch.column(TEXT), fields)
     return out_of_file(rows, lambda row: str(shards.path)), vectors_of(batch)
+
+
+def _compare(
+    before: Snapshot, rows: DocumentRows, vectors: Vectors | None
+) -> tuple[Rows, NDArray[np.bool_]]:
+    """The row of a commit that has each id, -1: none; and whether it holds the same.
+
+    ``vectors``: those that the documents come with, shape (n, dim).
+    """
+    ids, texts = rows.ids.to_pylist(), rows.texts.to_pylist()
+    found = before.rows_of(ids)
+    existing = np.array([found.get(id_, -1) for id_ in ids], np.int64)
+    there = np.flatnonzero(existing >= 0)
+    is_same = np.zeros(len(rows), np.bool_)
+    columns = {}
+    for name, column in rows.fields.items():
+        kind = union(before.manifest.fields.get(name, "null"), column.kind)
+        columns[name] = values_of(column, kind)
+    for place, held in zip(there.tolist(), before.documents.stored(existing[there]), strict=True):
+        values = {name: column[place] for name, column in columns.items()}
+        fields = {
+            name: value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+            for name, value in values.items()
+            if value is not None
+        }
+        is_same[place] = held.text == texts[place] and held.fields == fields
+    if vectors is not None:
+        configuration = before.manifest.configuration
+        given = as_stored(prepared(vectors[there], configuration.metric), configuration.dtype)
+        is_same[there] &= (before.vectors.raw.take(existing[there]) == given).all(axis=1)
+    return existing, is_same
+
+
+def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
+    """A row of a commit with each text whose vector is that of the text too, -1: none.
+
+    Its vector was made by the encoder for sure: it came from a FILE, not in Python, perhaps with a
+    vector. It may be deleted.
+    """
+    encoded: list[bytes] = texts.view(pa.binary()).to_pylist()
+    hashes = [*map(text_hash, encoded)]
+    rows = dict(
+        before.commit.database.select(
+            "SELECT text_hash, max(row) FROM fields WHERE text_hash IN (?...)"
+            f" AND source > 0 AND row < {before.manifest.rows} GROUP BY text_hash",
+            [*dict.fromkeys(hashes)],
+        )
+    )
+    found = np.array([rows.get(each, -1) for each in hashes], np.int64)
+    there = np.flatnonzero(found >= 0)
+    held = Documents(before.commit.database, {}).stored(found[there])
+    for place, document in zip(there.tolist(), held, strict=True):
+        if document.text.encode() != encoded[place]:
+            found[place] = -1
+    return found

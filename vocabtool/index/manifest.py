@@ -1,51 +1,103 @@
-"""One commit of an index as its manifest tells of it: a JSON file that is renamed last.
+"""One commit of an index as its database records it: what it was created as, and what is in it.
 
-Everything that a reader looks at is named here by a number, with its size and checksum; paths are
-made of these numbers, never taken from the file.
+Paths are made of numbers and fingerprints, never taken from here.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from math import isfinite
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Final, cast, get_args
 
-from vocabtool.errors import InvalidFile
-from vocabtool.index import document_files, row_hashes, sources
-from vocabtool.index.configuration import Configuration
-from vocabtool.index.deletions import NAME as DELETED
-from vocabtool.index.deletions import DeletedFile
-from vocabtool.index.document_files import DocumentFile
-from vocabtool.index.sources import Source, SourcesFile
-from vocabtool.index.vector_file import NAME as VECTORS
-from vocabtool.index.vector_file import Written
-from vocabtool.index.vectors.codebook import NO_LIST
-from vocabtool.index.vectors.facts import CodeFacts
+from vocabtool.index.fields import Kind
+from vocabtool.index.options import EXACT_BELOW, RECALL, Metric, StoredType
+from vocabtool.index.sources import Source
+from vocabtool.index.vectors.codes import CodeFacts
+from vocabtool.keywords.options import Language
 from vocabtool.search.calibration import Calibration
+from vocabtool.system.records import decode_record, encode_record
 
-FORMAT: Final = 3  # 1, 2: no checksums of all files, hashes of rows, FILEs that they came from
-NUMBERS: Final = (
-    *("commit", "generation", "rows", "words", "surfaces"),
-    *("coded", "code_commit"),
-)
-NOT_OURS: Final = "not a manifest of `vocabtool index`"
-HEX: Final = re.compile(r"[0-9a-f]{32}")
-KEYWORD_FILE: Final = re.compile(r"meta\.json|[0-9a-f]{32}\.[a-z0-9.]{1,32}")
-MOST: Final = 1 << 62
-NONE_WRITTEN: Final = Written(0, 0)
+KIND: Final = "index"
+FORMAT: Final = 4  # 1 to 3: folders of version 0.1.0, which have no database
+ADVICE: Final = "index the documents again: `vocabtool index` as it was made, with --force"
+MAX_DIMENSIONS: Final = 1 << 16
 
 
-class Chance(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """How much of a file is committed: bytes, and their CRC-32C."""
+
+    size: int = 0
+    crc32c: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What an index is created as; only ``memory`` may be another later.
+
+    ``dim``: numbers in a vector. ``recall``: wanted of the approximate search, at ten.
+    ``exact_below``: up to how many rows vectors are searched exactly. ``memory``: bytes that
+    building may take; ``None``: as it comes. ``cutter``: fingerprint of the keyword leg's rule.
+    ``model``: the path or name the encoder was opened by, ``kind``: what it is, ``options``: with
+    which arguments; ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints of encoder,
+    word rule, vocabulary and the fitted weights of word vectors; ``rule``: the word rule by which
+    the vocabulary alone tells what is known. ``None``: there is none.
+    """
+
+    dim: int
+    metric: Metric
+    dtype: StoredType
+    language: Language
+    cutter: str
+    recall: float = RECALL
+    exact_below: int = EXACT_BELOW
+    memory: int | None = None
+    model: str | None = None
+    kind: str | None = None
+    options: Mapping[str, str | bool] = field(default_factory=dict)
+    encoder: str | None = None
+    words: str | None = None
+    vocabulary: str | None = None
+    rule: str | None = None
+    weights: str | None = None
+
+    def bounded(self, memory: int) -> Configuration:
+        """The same with another bound. Raises ``ValueError`` for what is none."""
+        check_numbers(self.dim, self.recall, self.exact_below, memory)
+        return replace(self, memory=memory)
+
+
+def check_numbers(dim: int, recall: float, exact_below: int, memory: int | None) -> None:
+    """Raise ``ValueError`` for numbers of a caller that no index can have."""
+    for name, number in {"dim": dim, "exact_below": exact_below, "memory": memory or 0}.items():
+        if type(number) is not int:  # anything else would not come back out of JSON as it was
+            raise ValueError(f"{name}: wanted a whole number, got {number!r}")
+    if not 0 < dim <= MAX_DIMENSIONS:
+        raise ValueError(f"dim: wanted 1 to {MAX_DIMENSIONS:,}, got {dim}")
+    if not 0 < recall <= 1:
+        raise ValueError(f"recall: wanted more than 0, at most 1, got {recall}")
+    if exact_below < 0 or (memory is not None and memory < 1):
+        raise ValueError(f"wanted no negative number, got {exact_below=}, {memory=}")
+
+
+def check_choices(metric: str, dtype: str) -> tuple[Metric, StoredType]:
+    """The choices as such. Raises ``ValueError`` for wrong ones."""
+    for name, value, among in (("metric", metric, Metric), ("dtype", dtype, StoredType)):
+        if value not in get_args(among):
+            raise ValueError(f"{name} {value!r}, wanted one of {', '.join(get_args(among))}")
+    return cast(Metric, metric), cast(StoredType, dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
     """How near chance brings vectors (``vectors/chance.py``), and how many rows told so."""
 
     similarity: float
     rows: int
 
 
-class Load(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
     """The last load of documents from files.
 
     ``plan``: what tells it from others; ``documents``: how many are in; ``finished``: whether that
@@ -60,31 +112,30 @@ class Load(NamedTuple):
     synced: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A commit. ``index``: what this index is told from others by, 32 hexadecimal digits.
+    """A commit. ``index``: the id of the index, 32 hexadecimal digits.
 
     ``rows``: how many there are, deleted ones too; what lies at or past that number in any file is
     of no commit. ``words``, ``surfaces``: how many terms of each field all rows hold.
-    ``codes``: how the approximate search was built, none while it is exact; ``coded``: how many
-    rows it covers; ``code_commit``: which commit built it; ``code_files``: size and checksum of its
-    files, by name. ``keywords``: the CRC-32C of each file of the keyword leg, as
-    ``keywords/tantivy_files.py`` notes them; ``model_files``: of each by which the model is known.
-    ``calibration``: ``None`` until done. ``chance``: ``None`` in small indexes. ``sources``: the
-    FILEs that documents came from, ``row_sources``: which rows of which; ``None``: no row of any.
+    ``deleted``: how many rows are deleted. ``fields``: the kind of each kept field, in the order of
+    the columns of the database. ``vectors``: the file of them. ``codes``: how the approximate
+    search was built, none while it is exact; ``coded``: how many rows it covers; ``code_commit``:
+    which commit built it; ``code_files``: its files. ``keywords``: the CRC-32C of each file of the
+    keyword leg, as ``keywords/tantivy_files.py`` notes them; ``model_files``: of each by which the
+    model is known. ``calibration``: ``None`` until done. ``chance``: ``None`` in small indexes.
+    ``sources``: the FILEs that documents came from; row numbers of the k-th say ``k + 1``.
     """
 
     index: str
     configuration: Configuration
     commit: int = 0
-    generation: int = 0
     rows: int = 0
-    deleted: DeletedFile | None = None
+    deleted: int = 0
     words: int = 0
     surfaces: int = 0
-    documents: tuple[DocumentFile, ...] = ()
-    vectors: Written = NONE_WRITTEN
-    hashes: Written = NONE_WRITTEN
+    fields: Mapping[str, Kind] = field(default_factory=dict)
+    vectors: Written = Written()
     codes: CodeFacts | None = None
     coded: int = 0
     code_commit: int = 0
@@ -95,152 +146,22 @@ class Manifest:
     load: Load | None = None
     chance: Chance | None = None
     sources: tuple[Source, ...] = ()
-    row_sources: SourcesFile | None = None
 
     @property
     def live(self) -> int:
         """How many documents there are."""
-        return self.rows - (self.deleted.rows if self.deleted else 0)
+        return self.rows - self.deleted
 
     @property
-    def code_names(self) -> tuple[str, str]:
-        """What the files of the approximate search are called: codebook and codes."""
-        return f"codebook-{self.code_commit:06}.bin", f"codes-{self.code_commit:06}.bin"
+    def code_name(self) -> str:
+        """What the file of the approximate search is called."""
+        return f"codes-{self.code_commit:06}.faiss"
 
-    def files(self) -> frozenset[str]:
-        """The names of the files in its generation's folder, but for the keyword leg's."""
-        names = [each.name for each in self.documents]
-        if self.deleted is not None:
-            names.append(DELETED.format(self.deleted.commit))
-        if self.row_sources is not None:
-            names.append(sources.NAME.format(self.row_sources.commit))
-        return frozenset((*names, *self.code_files, VECTORS, row_hashes.NAME))
-
-    def to_json(self) -> bytes:
-        """As it is kept, with a checksum; the same commit gives the same bytes."""
-        held = {"vocabtool_index": FORMAT, **_plain(self)}
-        return json.dumps({**held, "crc32c": _crc(held)}, indent=1).encode() + b"\n"
+    def encode(self) -> bytes:
+        """As it is kept, with version and checksum; the same commit gives the same bytes."""
+        return encode_record(self, kind=KIND, version=FORMAT)
 
     @classmethod
-    def from_json(cls, data: bytes) -> Manifest:
-        """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
-        try:
-            held = json.loads(data)
-            crc = held.pop("crc32c")
-            version = held.pop("vocabtool_index")
-            if version != FORMAT:
-                raise InvalidFile(
-                    f"written by another vocabtool: version {version!r}, wanted {FORMAT}; index "
-                    "the documents again: `vocabtool index` as it was made, with --force"
-                )
-            manifest = _manifest(held)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            what = error.what if isinstance(error, InvalidFile) else str(error)
-            raise InvalidFile(f"{NOT_OURS}: {what}") from error
-        if manifest.to_json() != data or type(crc) is not int:
-            raise InvalidFile(f"{NOT_OURS}, or damaged: its checksum does not fit")
-        return manifest
-
-
-def _plain(manifest: Manifest) -> dict[str, Any]:
-    held: dict[str, Any] = {}
-    for each in fields(Manifest):
-        held[each.name] = getattr(manifest, each.name)
-    for name in ("configuration", "codes", "calibration"):
-        held[name] = None if held[name] is None else asdict(held[name])
-    return held
-
-
-def _crc(held: Mapping[str, Any]) -> int:
-    import google_crc32c
-
-    return int(google_crc32c.value(json.dumps(held).encode()))
-
-
-def _manifest(held: dict[str, Any]) -> Manifest:
-    told = {each.name: held.pop(each.name) for each in fields(Manifest)}
-    if held:
-        raise InvalidFile(f"{next(iter(held))!r} is in it")
-    numbers = [told[name] for name in NUMBERS]
-    manifest = Manifest(
-        **told
-        | {
-            "configuration": Configuration.of(told["configuration"]),
-            "deleted": DeletedFile(*told["deleted"]) if told["deleted"] else None,
-            "documents": tuple(DocumentFile(*each) for each in told["documents"]),
-            "vectors": Written(*told["vectors"]),
-            "hashes": Written(*told["hashes"]),
-            "codes": CodeFacts(**told["codes"]) if told["codes"] else None,
-            "code_files": {name: Written(*each) for name, each in told["code_files"].items()},
-            "calibration": Calibration.of(told["calibration"]) if told["calibration"] else None,
-            "load": _load(told["load"]) if told["load"] else None,
-            "chance": _chance(told["chance"]) if told["chance"] else None,
-            "sources": tuple(Source.of(each) for each in told["sources"]),
-            "row_sources": SourcesFile(*told["row_sources"]) if told["row_sources"] else None,
-        }
-    )
-    numbers += [*(manifest.deleted or ()), *manifest.vectors, *manifest.hashes]
-    numbers += [*(manifest.row_sources or ())]
-    numbers += [number for each in manifest.code_files.values() for number in each]
-    numbers += [*manifest.keywords.values(), *manifest.model_files.values()]
-    if not all(type(number) is int and 0 <= number < MOST for number in numbers):
-        raise InvalidFile("a number is not whole, or out of range")
-    _check(manifest)
-    return manifest
-
-
-def _load(told: list[Any]) -> Load:
-    load = Load(*told)
-    if tuple(map(type, load)) != (str, int, bool, bool, bool) or not 0 <= load.documents < MOST:
-        raise InvalidFile("the entry 'load' does not describe a load")
-    return load
-
-
-def _chance(told: list[Any]) -> Chance:
-    chance = Chance(*told)
-    similarity, rows = chance
-    if type(similarity) is not float or not isfinite(similarity) or type(rows) is not int:
-        raise InvalidFile("the entry 'chance' does not hold two numbers")
-    return chance
-
-
-def _check(manifest: Manifest) -> None:
-    """What the numbers promise together."""
-    if not HEX.fullmatch(manifest.index):
-        raise InvalidFile("the index is not named by 32 digits")
-    if not all(map(KEYWORD_FILE.fullmatch, manifest.keywords)):
-        raise InvalidFile("a keyword file of another name")
-    if manifest.model_files.keys() != manifest.configuration.model_files:
-        raise InvalidFile("files of the model of other names")
-    if manifest.vectors.size != manifest.rows * manifest.configuration.vector_bytes:
-        raise InvalidFile(f"{manifest.rows:,} rows, and {manifest.vectors.size:,} bytes of vectors")
-    if manifest.hashes.size != manifest.rows * row_hashes.ROW_BYTES:
-        raise InvalidFile(f"{manifest.rows:,} rows, and {manifest.hashes.size:,} bytes of hashes")
-    document_files.check(manifest.documents)
-    if sum(each.rows for each in manifest.documents) != manifest.rows:
-        raise InvalidFile(f"{manifest.rows:,} rows, and other documents")
-    if manifest.coded > manifest.rows or (manifest.coded > 0) != (manifest.codes is not None):
-        raise InvalidFile(f"{manifest.rows:,} rows, and codes of {manifest.coded:,}")
-    if {*manifest.code_files} != ({*manifest.code_names} if manifest.coded else set()):
-        raise InvalidFile("files of codes of other names")
-    if manifest.codes is not None and not _are_facts(manifest.codes):
-        raise InvalidFile("the entry 'codes' does not describe codes")
-    if manifest.codes is not None and manifest.codes.dim != manifest.configuration.dim:
-        raise InvalidFile("codes of other vectors")
-    if manifest.live < 0:
-        raise InvalidFile("more rows are deleted than there are")
-
-
-def _are_facts(codes: CodeFacts) -> bool:
-    """Whether these came out of a build: numbers above nothing, and shares."""
-    counts = (codes.lists, codes.probes, codes.candidates, codes.sample, codes.coded)
-    numbers = (*counts, codes.queries, codes.seed)
-    shares = (codes.recall_asked, codes.recall)
-    return (
-        all(type(number) is int and 0 <= number < MOST for number in numbers)
-        and min(counts) > 0
-        and codes.lists <= NO_LIST
-        and all(type(share) is float and 0 <= share <= 1 for share in shares)
-        and type(codes.seconds) is float
-        and type(codes.given) is bool
-    )
+    def decode(cls, data: bytes) -> Manifest:
+        """Raises :class:`InvalidFile` for what :meth:`encode` did not write."""
+        return decode_record(data, cls, kind=KIND, version=FORMAT, advice=ADVICE)

@@ -1,65 +1,42 @@
-"""Where the documents of an index come from: the FILEs, how each is read, and the FILE of each row.
-
-    sources-000007.bin    of one commit: 4 bytes a row; 0: of no FILE, k: of the k-th that is known
+"""The FILEs that an index is made of: remembered, found again, and opened to be read.
 
 A FILE is remembered as it was named, for ids that are places (``docs/a.txt:1``), and with the
-folder that it was named in, so that it is found from anywhere.
+folder that it was named in, so that it is found from anywhere. What is read now is named by a
+caller, or all that the index was made of.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from glob import escape, has_magic
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final
 
 from vocabtool.documents.files import find
-from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
-from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.system.checksums import checksum, compare
-from vocabtool.system.whole_file import whole_file
+from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.reading import Sources, left_out, names_of
+from vocabtool.embedding.inputs import can_be_read_again, files_outside
+from vocabtool.embedding.shards import RUN
+from vocabtool.errors import NotFound, VocabtoolError
 
-NAME: Final = "sources-{:06}.bin"  # by the number of the commit
-NUMBER: Final = np.dtype("<u4")
-
-RowSources = NDArray[np.uint32]  # shape (rows,)
+AS_SHIPPED: Final = ReadOptions()
 
 
-class Reading(NamedTuple):
-    """How FILEs are read, as it is kept: :class:`ReadOptions` as a list of values."""
-
-    field: str | None
-    format: Format | None
-    id_field: str | None
-    keep: tuple[str, ...]
-    on_error: OnError
-    on_duplicate: OnDuplicate | None
-
-    @classmethod
-    def of(cls, options: ReadOptions) -> Reading:
-        """The options to be kept."""
-        return cls(**asdict(options))
-
-    def options(self) -> ReadOptions:
-        """The options that were kept."""
-        return ReadOptions(**self._asdict())
-
-
-class Source(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Source:
     """A FILE: a file, a folder or a glob, by the ``name`` it was given.
 
     ``at``: the absolute path of the folder it was named in; ``beside``: the way there from the
-    index, for where both were moved.
+    index, for where both were moved. So ids that are places (``docs/a.txt:1``) stay, and it is
+    found from anywhere.
     """
 
     name: str
     at: str
     beside: str
-    reading: Reading
+    options: ReadOptions
 
     @property
     def path(self) -> str:
@@ -75,27 +52,10 @@ class Source(NamedTuple):
         return path
 
     @classmethod
-    def named(cls, name: str, index: Path, reading: Reading) -> Source:
+    def named(cls, name: str, index: Path, options: ReadOptions) -> Source:
         """One that a caller names now."""
         at = os.getcwd()  # noqa: PTH109 - a string, which bears any name
-        return cls(name, at, os.path.relpath(at, index), reading)
-
-    @classmethod
-    def of(cls, told: Any) -> Source:
-        """Out of a file. Raises :class:`InvalidFile` for what is none."""
-        name, at, beside, (field, format_, id_field, keep, on_error, on_duplicate) = told
-        texts = (name, at, beside, *keep, *(each for each in (field, id_field) if each is not None))
-        choices = (
-            (format_, (None, *get_args(Format))),
-            (on_error, get_args(OnError)),
-            (on_duplicate, get_args(OnDuplicate)),
-        )
-        if not all(type(text) is str for text in texts) or not all(
-            value in among for value, among in choices
-        ):
-            raise InvalidFile("the entry 'sources' does not describe a FILE")
-        how = Reading(field, format_, id_field, tuple(keep), on_error, on_duplicate)
-        return cls(name, at, beside, how)
+        return cls(name, at, os.path.relpath(at, index), options)
 
     def is_there(self) -> bool:
         """Whether it names a file, or a folder with one."""
@@ -107,37 +67,171 @@ class Source(NamedTuple):
     def found(self, index: Path) -> Source:
         """The same where it is now: where it was, or beside an index that was moved with it."""
         moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118
-        other = self._replace(at=moved)
+        other = replace(self, at=moved)
         return other if not self.is_there() and other.is_there() else self
 
 
-class SourcesFile(NamedTuple):
-    """The numbers of a commit's rows as the manifest tells of them: which commit wrote them."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """FILEs that are read alike.
 
-    commit: int
-    crc32c: int
+    ``sources``: what is opened, in each of which ids are compared as ``options`` say; of documents
+    of one id in several the last counts. ``files``: of each file among it the name that it is told
+    by, and the number of its FILE; of a stream nothing. ``notes``: on files that are not read.
+    """
+
+    sources: tuple[Sources, ...]
+    options: ReadOptions
+    files: Mapping[str, tuple[str, int]]
+    is_stream: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> set[int]:
+        """The numbers of the FILEs."""
+        return {number for _, number in self.files.values()}
+
+    @property
+    def shards(self) -> Path | None:
+        """The folder of shards that is read, if it is one."""
+        return shards_in(self.sources[0])
 
 
-def write(folder: Path, commit: int, numbers: RowSources) -> SourcesFile | None:
-    """Keep the numbers of all rows; ``None`` where no row is of a FILE."""
-    if not numbers.any():
-        return None
-    path = folder / NAME.format(commit)
-    with whole_file(path) as file:
-        file.write(numbers.astype(NUMBER).tobytes())
-    return SourcesFile(commit, checksum(path))
+def named(
+    sources: Sources, options: ReadOptions, known: Sequence[Source], index: Path
+) -> tuple[list[Part], tuple[Source, ...]]:
+    """What a caller names, read in one go; and the FILEs that are known with it."""
+    files = files_outside(sources, index)
+    names = names_of(sources)
+    if files is None or names is None or not can_be_read_again(files):
+        part = Part((sources if files is None else files,), options, {}, is_stream=True)
+        return [part], (*known,)
+    given = [Source.named(name, index, options) for name in names]
+    all_known, numbers = _remembered(known, given)
+    told: dict[str, tuple[str, int]] = {}
+    for source in given:
+        found = files_outside([source.name], index) or []
+        for file in found:
+            told.setdefault(file, (file, numbers[source.path]))
+    if shards_in(sources) is not None:
+        return [Part((sources,), options, told)], all_known
+    return [Part((files,), options, told, notes=left_out(sources, index))], all_known
 
 
-def read(folder: Path, file: SourcesFile | None, rows: int, known: int) -> RowSources:
-    """The numbers of a commit, of so many FILEs. Raises :class:`InvalidFile`."""
-    if file is None:
-        return np.zeros(rows, np.uint32)
-    path = folder / NAME.format(file.commit)
-    with reading(str(path)):
-        if (size := path.stat().st_size) != rows * NUMBER.itemsize:
-            raise InvalidFile(f"{size:,} bytes, wanted {rows * NUMBER.itemsize:,}")
-        compare(path, file.crc32c)
-        numbers = np.fromfile(path, NUMBER).astype(np.uint32)
-        if rows and int(numbers.max()) > known:
-            raise InvalidFile(f"a row of FILE number {numbers.max():,}, of {known:,}")
-    return numbers
+def made_of(
+    sources: Sources | None, known: Sequence[Source], index: Path, *, sync: bool
+) -> tuple[list[Part], tuple[Source, ...]]:
+    """FILEs to be read again, all that are ``known`` or those that a caller names; as above.
+
+    One that is known is read, and its documents are called, as before; a new one as the last known.
+    Of two FILEs that hold one file the first is read. Raises :class:`VocabtoolError` where there is
+    none, and where a sync could not tell what is gone; :class:`NotFound`.
+    """
+    known = [source.found(index) for source in known]
+    chosen, options = known, known[-1].options if known else AS_SHIPPED
+    if sources is not None:
+        names, given_files = names_of(sources), files_outside(sources, index)
+        if names is None or not can_be_read_again(given_files):
+            if sync:
+                raise VocabtoolError(
+                    "what is gone cannot be told from a stream: a sync wants names of files"
+                )
+            stream = sources if given_files is None else given_files
+            return [Part((stream,), options, {}, is_stream=True)], (*known,)
+        by_path = {source.path: source for source in known}
+        given = [Source.named(name, index, options) for name in names]
+        chosen = [by_path.get(source.path, source) for source in given]
+        if sync:
+            _refuse_narrower(chosen, known)
+    elif not chosen:
+        raise VocabtoolError(f"{index}: was made of no FILE that is remembered: name FILEs")
+    all_known, numbers = _remembered(known, chosen)
+    parts: list[Part] = []
+    taken: set[str] = set()
+    for source in dict.fromkeys(chosen):
+        if not source.is_there():
+            raise NotFound(
+                f"{source.path}: is not there, and {index} was made of it: put it back, or name "
+                "the FILEs to read"
+            )
+        part = _part(source, numbers[source.path], index, taken)
+        last = parts[-1] if parts else part
+        if parts and last.options == part.options and last.shards is part.shards is None:
+            files, notes = {**last.files, **part.files}, (*last.notes, *part.notes)
+            is_one = part.options.on_duplicate != "error"
+            read = ([*files],) if is_one else (*last.sources, *part.sources)
+            part = Part(read, part.options, files, notes=notes)
+            parts.pop()
+        parts.append(part)
+    return parts, all_known
+
+
+def _part(source: Source, number: int, index: Path, taken: set[str]) -> Part:
+    """One FILE, without files that are ``taken``; its own are from now on."""
+    start = os.path.join(source.at, "")  # noqa: PTH118 - globs too
+    name = source.from_anywhere
+    found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
+    if not can_be_read_again(found.values()):
+        raise VocabtoolError(f"{name}: is a stream now: name the FILEs to read")
+    files = [file for real, file in found.items() if real not in taken]
+    taken.update(found)
+    told = {
+        file: (file if name == source.name else file.removeprefix(start), number) for file in files
+    }
+    if shards_in(name) is not None:
+        return Part((name,), source.options, told)
+    return Part((files,), source.options, told, notes=left_out(name, index))
+
+
+def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
+    """The numbers of the FILEs whose documents a sync of these looks at.
+
+    These, and what lies in a folder that is one of them, as far as that was read or is gone.
+    """
+    numbers = {number for part in parts for number in part.numbers}
+    read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100
+    folders = [Path(known[number - 1].path) for number in numbers]
+
+    def is_seen(path: Path) -> bool:
+        inside = [path.relative_to(each) for each in folders if path.is_relative_to(each)]
+        shown = any(not any(part.startswith(".") for part in each.parts) for each in inside)
+        return shown and (str(path) in read or path.is_dir() or not path.exists())
+
+    return [
+        number
+        for number, source in enumerate(known, 1)
+        if number in numbers or is_seen(Path(source.path))
+    ]
+
+
+def shards_in(sources: Sources) -> Path | None:
+    """The folder of shards that is meant, if it is one."""
+    names = names_of(sources)
+    if names is not None and len(names) == 1 and (Path(names[0]) / RUN).is_file():
+        return Path(names[0])
+    return None
+
+
+def _remembered(
+    known: Sequence[Source], now: Iterable[Source]
+) -> tuple[tuple[Source, ...], dict[str, int]]:
+    """All FILEs, those that were known in their places; and the number of each by its path."""
+    held = {source.path: source for source in known} | {source.path: source for source in now}
+    return (*held.values(),), {path: number for number, path in enumerate(held, 1)}
+
+
+def _refuse_narrower(chosen: Sequence[Source], known: Sequence[Source]) -> None:
+    """A FILE in a known folder or glob, whose documents are noted as of that."""
+    others = [source for source in known if source not in chosen]
+    for source in chosen:
+        for other in others if source not in known else ():
+            inside = Path(source.path).is_relative_to(other.path)
+            if inside or (has_magic(other.path) and source.path in _files(other)):
+                raise VocabtoolError(
+                    f"{source.name}: is part of {other.name}, of which the index was made: a sync "
+                    "wants that, or no FILE for all"
+                )
+
+
+def _files(source: Source) -> list[str]:
+    return find(source.path) if source.is_there() else []

@@ -1,95 +1,79 @@
 """Changes to an index that become one commit, or several: the public ``Writer``.
 
-Which files a commit consists of is told in ``folder.py``; when codes are built in ``coding.py``.
+How files are appended to and committed is in ``generation.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, assert_never, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.documents.reading import OnError, Skipped
-from vocabtool.embedding.columns import as_utf8
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index import coding, deletions, folder, sources
-from vocabtool.index.appending import Appending
-from vocabtool.index.belonging import Belonging
-from vocabtool.index.document_columns import decoded, id_in_utf8
-from vocabtool.index.document_fields import PLAIN, fitted
-from vocabtool.index.document_files import kinds_of
-from vocabtool.index.document_rows import DocumentRows, Items, document_rows
+from vocabtool.index.documents import DocumentRows, Items, decoded, document_rows, id_in_utf8
+from vocabtool.index.fields import PLAIN, fitted
+from vocabtool.index.folder import Commit, commit_in, recover
+from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.manifest import Load, Manifest
-from vocabtool.index.row_hashes import hashes_of
-from vocabtool.index.vectors.metric import prepared
+from vocabtool.index.model import IndexModel
+from vocabtool.index.options import OnExisting
+from vocabtool.index.vectors.raw import prepared
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.calibration import Calibration
 from vocabtool.system.ranked import Rows
 from vocabtool.system.telling import plural
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-OnExisting = Literal["error", "skip", "update"]
-Progress = Callable[[str, float], None]
-
-WHAT_NEXT = "Mend it, or leave such values out: --on-error skip, in Python on_error='skip'"
-FAILED = "an earlier change failed half-way: leave the writer, what is not committed is dropped"
+WHAT_NEXT: Final = "Mend it, or leave such values out: --on-error skip, in Python on_error='skip'"
+FAILED: Final = (
+    "an earlier change failed half-way: leave the writer, what is not committed is dropped"
+)
 
 
 class Writer:
     """Made by :meth:`Index.writer`, which commits at the end, or drops all after an exception.
 
-    One thread may use it at a time, while others search the index. It remembers the ids of what is
-    not committed: add many documents with a :meth:`commit` now and then, or by :meth:`Index.load`.
+    One thread may use it at a time, while others search the index. Add many documents with a
+    :meth:`commit` now and then, or by :meth:`Index.load`.
     ``left_out``: values that are not of their fields' kinds, how many, and the first with places.
+    ``sources``: the FILEs that are known from the next commit on.
     """
 
     def __init__(
         self,
         path: Path,
-        manifest: Manifest,
-        belonging: Belonging,
+        commit: Commit,
+        model: IndexModel,
         cutter: Cutter,
         progress: Progress | None = None,
     ) -> None:
-        folder.recover(path, manifest)
+        recover(path, commit)
+        self.left_out = Skipped()
+        self.sources = commit.manifest.sources
         self._path = path
-        self._manifest = manifest
-        self._belonging = belonging
+        self._model = model
         self._progress = progress
-        self._files = folder.generation(path, manifest.generation)
-        self._held = TantivyReader(self._files / folder.KEYWORDS)
-        self._deleted = deletions.read(self._files, manifest.deleted, manifest.rows)
-        self.sources = manifest.sources  # the FILEs that are known from the next commit on
-        known = len(self.sources)
-        self._numbers = sources.read(self._files, manifest.row_sources, manifest.rows, known)
-        self._new_numbers: list[int] = []  # of rows that are not committed
-        self._new: dict[str, int] = {}  # rows that are not committed, by id
-        self._gone: list[int] = []  # those of them that are deleted again
+        self._is_deleted = commit.is_deleted.copy()  # as long as the rows, or shorter
         self._changed = False
         self._failed = False
-        self._appending = Appending(path, manifest, cutter)
-        self._kinds = kinds_of(manifest.documents)
-        self.left_out = Skipped()
+        self._files = GenerationWriter(commit.folder, commit.manifest, cutter)
 
     @property
     def manifest(self) -> Manifest:
         """The last commit."""
-        return self._manifest
+        return self._files.manifest
 
     @property
     def rows(self) -> int:
         """How many rows there are, committed or not."""
-        return self._appending.rows
+        return self._files.rows
 
     def add(
         self,
@@ -112,15 +96,15 @@ class Writer:
         check_choice(on_existing)
         if on_error not in get_args(OnError):
             raise ValueError(f"on_error: wanted one of {get_args(OnError)}, got {on_error!r}")
-        matrix = None if vectors is None else _matrix(vectors, self._manifest.configuration.dim)
+        matrix = None if vectors is None else _matrix(vectors, self.manifest.configuration.dim)
         before, taken = self.rows, 0
         with self._failing():
             for rows in document_rows(documents, self.rows):
-                part = None if matrix is None else matrix[taken : taken + rows.rows]
-                taken += rows.rows
+                part = None if matrix is None else matrix[taken : taken + len(rows)]
+                taken += len(rows)
                 if matrix is not None and taken > len(matrix):
                     raise ValueError(_unequal(len(matrix), documents, taken))
-                self._add(self.kept(rows, on_error), part, on_existing)
+                self.add_rows(rows, part, on_existing=on_existing, on_error=on_error)
             if matrix is not None and taken < len(matrix):
                 raise ValueError(_unequal(len(matrix), documents, taken))
         return self.rows - before
@@ -139,57 +123,69 @@ class Writer:
         """Delete documents; how many of these ids there were."""
         wanted = dict.fromkeys(map(id_in_utf8, [ids] if isinstance(ids, str) else ids))
         found = self._existing([*wanted])
-        for id_, row in found.items():
-            self._delete(id_, row)
+        self.delete_rows(np.array([*found.values()], np.int64))
         return len(found)
 
-    def row_sources(self) -> sources.RowSources:
-        """The number of the FILE that each committed row came from; 0: from none."""
-        return self._numbers
-
-    def are_of(self, rows: Rows, source: int) -> None:
-        """Note that committed rows are of this FILE now."""
-        if (self._numbers[rows] != source).any():
-            self._numbers = self._numbers.copy()
-            self._numbers[rows] = source
+    def delete_rows(self, rows: Rows) -> None:
+        """Delete rows."""
+        if len(rows):
+            self._is_deleted = self._all_deleted()
+            self._is_deleted[rows] = True
             self._changed = True
 
-    def delete_rows(self, rows: Rows) -> None:
-        """Delete committed rows."""
-        self._deleted[rows] = True
-        self._changed = True
+    def set_source(self, rows: Rows, source: int) -> None:
+        """Note that rows are of this FILE now."""
+        self._changed |= self._files.database.set_source(rows, source)
 
-    def append_new(
-        self,
-        rows: DocumentRows,
-        vectors: Vectors,
-        on_existing: OnExisting,
-        on_error: OnError,
-        source: int = 0,
-    ) -> None:
-        """Add documents of which the caller knows that no id is in the index: a first load.
-
-        Only an id with U+FFFD may be that of another one, and is looked for. ``source``: the number
-        of the FILE that they came from.
-        """
-        with self._failing():
-            rows = self.kept(rows, on_error)
-            if _any_replaced(rows.ids):
-                self._add(rows, vectors, on_existing, source)
-            else:
-                self._append(rows, vectors, source)
+    def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
+        """All rows, deleted ones too, that are of some FILEs, ascending."""
+        found = self._files.database.select(
+            "SELECT row FROM fields WHERE source IN (?...)", numbers
+        )
+        return np.sort(np.fromiter((row for (row,) in found), np.int64))
 
     def add_rows(
         self,
         rows: DocumentRows,
-        vectors: Vectors,
+        vectors: Vectors | None,
+        *,
         on_existing: OnExisting,
         on_error: OnError,
         source: int = 0,
+        are_new: bool = False,
     ) -> None:
-        """Add documents as :meth:`add` does. ``source``: the number of their FILE."""
+        """Add documents as :meth:`add` does. ``source``: the number of their FILE.
+
+        ``are_new``: whether the caller knows that no id is in the index, as in a first load; only
+        an id with U+FFFD may then be that of another one, and is looked for.
+        """
         with self._failing():
-            self._add(self.kept(rows, on_error), vectors, on_existing, source)
+            rows = self.of_kinds(rows, on_error)
+            if not are_new or pc.any(pc.match_substring(rows.ids, "\ufffd")).as_py():
+                chosen = self._chosen(rows.ids.to_pylist(), on_existing)
+                if not chosen.all():
+                    rows = rows.only(chosen)
+                    vectors = None if vectors is None else vectors[chosen]
+            if len(rows):
+                made = self._encoded(rows) if vectors is None else vectors
+                metric = self.manifest.configuration.metric
+                self._files.append(rows, prepared(made, metric), [source] * len(rows))
+                self._changed = True
+
+    def of_kinds(self, rows: DocumentRows, on_error: OnError) -> DocumentRows:
+        """The documents in UTF-8, each field's values of its kind."""
+        fields = {}
+        for name, column in rows.fields.items():
+            kind = self.manifest.fields.get(name, "null")
+            fields[name], others = fitted(column, kind)
+            for row in others:
+                place = rows.place(row) if rows.place else f"document {decoded(rows.ids)[row]!r}"
+                got = decoded(column.texts.slice(row, 1))[0][:50]
+                reason = f"the field {name!r} holds {PLAIN[kind]}, got {got!r}"
+                if on_error == "raise":
+                    raise VocabtoolError(f"{place}: {reason}. {WHAT_NEXT}")
+                self.left_out.add(place, reason)
+        return replace(rows, fields=fields).in_utf8()
 
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
         """Make everything so far the last commit: on disk, and seen by readers.
@@ -202,129 +198,58 @@ class Writer:
             raise VocabtoolError(f"{self._path}: {FAILED}")
         if not self._changed and load is None:
             return
-        with self._failing():
-            flushed = self._appending.flush()
-            deleted = self._all_deleted(flushed.rows)
-            number = flushed.commit + 1
-            numbers = np.concatenate([self._numbers, np.array(self._new_numbers, np.uint32)])
-            coded = coding.coded(self._files, flushed, self._progress) if codes else flushed
-            self._finish(
-                replace(
-                    coded,
-                    commit=number,
-                    deleted=deletions.write(self._files, number, deleted),
-                    load=load or disturbed(flushed.load),
-                    sources=self.sources,
-                    row_sources=sources.write(self._files, number, numbers),
-                )
-            )
-        self._deleted = deleted
-        self._numbers = numbers
-        self._changed = False
+        manifest = replace(
+            self.manifest, load=load or disturbed(self.manifest.load), sources=self.sources
+        )
+        self._finish(manifest, codes=codes)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Keep how much the keyword leg weighs, and of how many documents: a commit of its own."""
         self.commit()
-        held = self._manifest
+        held = self.manifest
         if calibration is not None:
             calibration = replace(calibration, documents=held.live)
-        self._finish(replace(held, commit=held.commit + 1, calibration=calibration))
+        self._finish(replace(held, calibration=calibration), codes=False)
 
     def close(self) -> None:
         """Let go of the files; what is not committed is dropped."""
-        self._appending.close()
+        self._files.close()
 
-    def _finish(self, manifest: Manifest) -> None:
-        folder.commit(self._path, manifest)
-        self._manifest = manifest
-        self._appending.committed(manifest)
-        self._kinds = kinds_of(manifest.documents)
-        folder.recover(self._path, manifest)  # what only earlier commits held
-        self._held.refresh()
-        self._new.clear()
-        self._new_numbers.clear()
-        self._gone.clear()
-
-    def kept(self, rows: DocumentRows, on_error: OnError) -> DocumentRows:
-        """The documents in UTF-8, each field's values of its kind."""
-        fields = {}
-        for name, column in rows.fields.items():
-            kind = self._kinds.get(name, "null")
-            fields[name], others = fitted(column, kind)
-            for row in others:
-                place = rows.place(row) if rows.place else f"document {decoded(rows.ids)[row]!r}"
-                got = decoded(column.texts.slice(row, 1))[0][:50]
-                reason = f"the field {name!r} holds {PLAIN[kind]}, got {got!r}"
-                if on_error == "raise":
-                    raise VocabtoolError(f"{place}: {reason}. {WHAT_NEXT}")
-                self.left_out.add(place, reason)
-        return in_utf8(rows._replace(fields=fields))
-
-    def _add(
-        self,
-        rows: DocumentRows,
-        vectors: Vectors | None,
-        on_existing: OnExisting,
-        source: int = 0,
-    ) -> None:
-        chosen = self._chosen(rows.ids.to_pylist(), on_existing)
-        if not chosen.all():
-            rows = rows.only(chosen)
-            vectors = None if vectors is None else vectors[chosen]
-        if rows.rows:
-            first = self._append(rows, self._encoded(rows) if vectors is None else vectors, source)
-            self._new.update(zip(rows.ids.to_pylist(), count(first), strict=False))
+    def _finish(self, manifest: Manifest, *, codes: bool) -> None:
+        with self._failing():
+            self._is_deleted = self._all_deleted()
+            manifest = replace(manifest, commit=self.manifest.commit + 1)
+            self._files.commit(manifest, self._is_deleted, codes=codes, progress=self._progress)
+            recover(self._path, commit_in(self._files.folder, self._files.database))
+        self._changed = False
 
     def _chosen(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
         """Which of some documents are added; those in whose place they come are deleted."""
         existing = self._existing(ids)
         places = {id_: place for place, id_ in enumerate(ids)}  # the last of each
-        match on_existing:
-            case "error":
-                _refuse_repeated(ids, existing)
-            case "skip":
-                places = {id_: place for place, id_ in reversed(list(enumerate(ids)))}
-                places = {id_: place for id_, place in places.items() if id_ not in existing}
-            case "update":
-                for id_, row in existing.items():
-                    self._delete(id_, row)
-            case _:
-                assert_never(on_existing)
+        if on_existing == "error":
+            _refuse_repeated(ids, existing)
+        elif on_existing == "skip":
+            places = {id_: place for place, id_ in reversed(list(enumerate(ids)))}
+            places = {id_: place for id_, place in places.items() if id_ not in existing}
+        else:
+            self.delete_rows(np.array([*existing.values()], np.int64))
         chosen = np.zeros(len(ids), np.bool_)
         chosen[list(places.values())] = True
         return chosen
 
     def _existing(self, ids: list[str]) -> dict[str, int]:
         """The rows of those ids that the index holds, committed or not."""
-        found = {id_: self._new[id_] for id_ in ids if id_ in self._new}
-        if self._manifest.live:
-            for id_, rows in self._held.rows_of(ids).items():
-                for row in rows:
-                    if row < len(self._deleted) and not self._deleted[row]:
-                        found[id_] = row
-        return found
-
-    def _delete(self, id_: str, row: int) -> None:
-        self._changed = True
-        if row < len(self._deleted):
-            self._deleted[row] = True
-        else:
-            self._gone.append(row)
-            del self._new[id_]
-
-    def _append(self, rows: DocumentRows, vectors: Vectors, source: int) -> int:
-        """Put rows behind the others; the first one's number."""
-        first = self._appending.rows
-        self._appending.append(rows, self._prepared(vectors), hashes_of(rows))
-        self._new_numbers += [source] * rows.rows
-        self._changed = True
-        return first
-
-    def _prepared(self, vectors: Vectors) -> Vectors:
-        return prepared(vectors, self._manifest.configuration.metric)
+        known = len(self._is_deleted)
+        return {
+            id_: row
+            for id_, rows in self._files.database.rows_of(ids).items()
+            for row in rows
+            if row >= known or not self._is_deleted[row]
+        }
 
     def _encoded(self, rows: DocumentRows) -> Vectors:
-        encoder = self._belonging.encoder
+        encoder = self._model.encoder
         if encoder is None:
             raise VocabtoolError(
                 f"{self._path}: holds vectors of one's own: give vectors=, or create an index with "
@@ -332,11 +257,10 @@ class Writer:
             )
         return encoder.encode(rows.texts)
 
-    def _all_deleted(self, rows: int) -> deletions.Deleted:
-        deleted = np.zeros(rows, np.bool_)
-        deleted[: len(self._deleted)] = self._deleted
-        deleted[self._gone] = True
-        return deleted
+    def _all_deleted(self) -> NDArray[np.bool_]:
+        """Which rows are deleted: shape (rows,)."""
+        new = np.zeros(self.rows - len(self._is_deleted), np.bool_)
+        return np.concatenate([self._is_deleted, new]) if len(new) else self._is_deleted
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -352,25 +276,13 @@ class Writer:
 
 def disturbed(load: Load | None) -> Load | None:
     """The last load after another change: rows may be of others now."""
-    return None if load is None else load._replace(alone=False)
+    return None if load is None else replace(load, alone=False)
 
 
 def check_choice(on_existing: str) -> None:
     """Raise ``ValueError`` for what is none."""
     if on_existing not in get_args(OnExisting):
         raise ValueError(f"on_existing: wanted one of {get_args(OnExisting)}, got {on_existing!r}")
-
-
-def _any_replaced(ids: pa.StringArray) -> bool:
-    import pyarrow.compute as pc
-
-    return bool(pc.any(pc.match_substring(ids, "\ufffd")).as_py())
-
-
-def in_utf8(rows: DocumentRows) -> DocumentRows:
-    """The documents with U+FFFD in ids and texts in place of bytes that are not UTF-8."""
-    ids, texts = (as_utf8(column)[0] for column in (rows.ids, rows.texts))
-    return rows._replace(ids=ids, texts=texts)
 
 
 def _matrix(vectors: NDArray[Any] | Sequence[Any], dim: int) -> Vectors:

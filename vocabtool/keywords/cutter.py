@@ -3,7 +3,7 @@
 The model's rule would delete digits, join ``quick-brown`` or give pieces; it only decides which
 words are known. Where words stand is in ``tokens.py``; here they are folded and stemmed:
 
-- field *words*: every run of letters, digits and marks, folded (``folding.py``) and stemmed, words
+- field *words*: every run of letters, digits and marks, folded and stemmed, words
   with a digit folded only. On ASCII text these are the runs ``[a-z0-9]+`` of the lower-cased text.
   Of scripts without blanks (Han, kana, Thai, ...) overlapping pairs of characters. Behind all of
   them the humps of runs in mixed case, so that phrases are found as if there were none:
@@ -25,7 +25,6 @@ from typing import Final
 
 import unicodedataplus
 
-from vocabtool.keywords.folding import case_folded, without_marks
 from vocabtool.keywords.options import Language
 from vocabtool.keywords.queries import Term
 from vocabtool.keywords.stemming import Stems, is_stop_word
@@ -33,11 +32,13 @@ from vocabtool.keywords.tokens import (
     MAX_TERM,
     Span,
     Token,
+    case_folded,
     humps,
     is_without_blanks,
     runs_of,
     surfaces_of,
     tokens,
+    without_marks,
 )
 
 RULE: Final = 2  # counts the versions of the rule: another one, another index

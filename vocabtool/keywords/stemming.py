@@ -12,8 +12,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.keywords.folding import case_folded
 from vocabtool.keywords.options import LANGUAGES, Language
+from vocabtool.keywords.tokens import case_folded
 
 if TYPE_CHECKING:
     import tantivy

@@ -26,7 +26,6 @@ import numpy as np
 from vocabtool.errors import FolderInUse, InvalidFile, UnsupportedFormat, VocabtoolError
 from vocabtool.keywords.bm25 import idf
 from vocabtool.keywords.cutter import Terms
-from vocabtool.keywords.noted_lengths import padded
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.spellings import nearest
 from vocabtool.keywords.tantivy_files import META, description, file_names
@@ -74,7 +73,7 @@ class TantivyWriter:
             document = tantivy.Document()
             document.add_unsigned("row", row)
             document.add_text("id", name)
-            document.add_text("words", padded(cut.words, cut.count))
+            document.add_text("words", cut.words)
             if cut.surfaces:
                 document.add_text("surfaces", cut.surfaces)
             writer.add_document(document)

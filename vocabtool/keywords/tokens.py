@@ -1,4 +1,4 @@
-r"""Where the words of a text stand, and which belong together as one identifier.
+r"""Where the words of a text stand, which belong together as one identifier, how they are folded.
 
 A *run* is a maximal run of letters, digits and marks. A *token* is a run, or runs that joiners
 hold together:
@@ -31,6 +31,13 @@ Patterns match over *shapes*, texts with one ASCII letter for each character:
 | blank  | everything else: cuts                                                 |
 
 Categories and scripts are those of ``unicodedataplus``, whatever Python's own tables are.
+
+*Folding* makes spellings of one word meet: case, width, ligatures, accents. NFKC and case folding
+come before a stemmer sees the word (Snowball's rules know accents), marks come off after it where
+they are an addition to a letter: combining marks of no script of their own (accents, Arabic vowel
+signs) and Hebrew points. Vowel signs of Indic scripts are letters and stay. Latin letters that
+Unicode does not take apart (``ł``, ``ø``, ``æ``) become those that stand for them in ASCII, as in
+the folding of Lucene (ASCIIFoldingFilter); ``ß`` is ``ss`` by case folding.
 """
 
 from __future__ import annotations
@@ -38,11 +45,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, NamedTuple
 
 import unicodedataplus
-
-from vocabtool.keywords.folding import case_folded, without_marks
 
 MAX_TERM: Final = 1_000  # characters; longer ones are found by their beginning
 
@@ -75,6 +81,13 @@ _ONE_KIND: Final = re.compile(r"[a0f]++([.\-_/\\@#&$])[a0f]++(?:\1[a0f]++)*+")  
 _JOINS: Final = re.compile(r"[.\-_/\\@:#&+$]")  # an arrow holds a hyphen
 _AT_EDGES: Final = "./\\-"
 _AROUND: Final = _AT_EDGES + "_#@$+"
+
+# Small letters only: capitals have met case folding before.
+_LATIN: Final = str.maketrans(
+    dict(zip("łøđðıȷħŧŋĸƒƀɓƈɖɗɛɠǥɨƙƚɲƞɔɵƥʈƭʉʋƴƶ", "loddijhtnqfbbcddeggiklnnoopttuvyz", strict=True))
+    | {"æ": "ae", "œ": "oe", "þ": "th"}
+)
+_VOICING: Final = frozenset("\u3099\u309a")  # kana: another sound, not an addition
 
 
 class _Shapes(dict[int, str]):
@@ -185,3 +198,32 @@ def _folded(segment: str) -> str:
     """Case-folded and without accents, blanks that folding made left out."""
     folded = without_marks(case_folded(segment[:MAX_TERM])).replace(_HYPHEN, "-")
     return (folded if folded.isascii() else "".join(folded.split()))[:MAX_TERM]
+
+
+def case_folded(text: str) -> str:
+    """NFKC and case folding, format characters left out."""
+    if text.isascii():
+        return text.lower()
+    visible = "".join(character for character in text if not _is_format(character))
+    return str(unicodedataplus.normalize("NFKC", visible)).casefold()
+
+
+def without_marks(text: str) -> str:
+    """A case-folded text without accents and points, plain Latin letters, composed (NFKC)."""
+    if text.isascii():
+        return text
+    apart = unicodedataplus.normalize("NFKD", text)
+    bare = "".join(character for character in apart if not _is_addition(character))
+    return str(unicodedataplus.normalize("NFKC", bare.translate(_LATIN)))
+
+
+@cache
+def _is_format(character: str) -> bool:
+    return bool(unicodedataplus.category(character) == "Cf")
+
+
+@cache
+def _is_addition(character: str) -> bool:
+    if unicodedataplus.category(character) not in {"Mn", "Me"} or character in _VOICING:
+        return False
+    return unicodedataplus.script(character) in {"Inherited", "Hebrew"}

@@ -119,7 +119,7 @@ def _rows(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
     judged = words.look_up(texts)
     ids = [None if number < 0 else number for number in judged.ids.tolist()]
     counts = [None] * len(ids) if judged.pieces is None else judged.pieces.tolist()
-    spelled = [judged.spelled.of(at) if judged.spelled else [] for at in range(len(ids))]
+    spelled = [judged.spelled.of_word(at) if judged.spelled else [] for at in range(len(ids))]
     distinct = as_bytes(judged.distinct)
     each = list(map(_Word, distinct, ids, judged.known.tolist(), counts, spelled))
     codes, bounds = judged.codes.tolist(), judged.offsets.tolist()

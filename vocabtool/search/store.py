@@ -6,24 +6,15 @@ ask at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
+from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.search.known_words import KnownWords
 from vocabtool.system.ranked import Mask, Near, Ranked, Rows
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """A document as it was added."""
-
-    id: str
-    text: str
-    fields: Mapping[str, Any]
 
 
 class KeywordStore(Protocol):
@@ -58,7 +49,7 @@ class DocumentStore(Protocol):
     def ids(self, rows: Rows) -> list[str]:
         """Their ids."""
 
-    def stored(self, rows: Rows) -> list[StoredDocument]:
+    def stored(self, rows: Rows) -> list[Document]:
         """The documents themselves."""
 
 

@@ -9,7 +9,7 @@ types of the dataclass say the rest. Files of strangers are never read here.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from math import isfinite
@@ -83,8 +83,8 @@ def from_json(kind: type[Record], value: Any, name: str) -> Record:
     """A value of type ``kind`` out of parsed JSON; ``name`` is where it stands, for messages.
 
     ``kind``: a dataclass, ``int``, ``float``, ``str``, ``bool``, a ``Literal``, ``X | None``, a
-    tuple, or a mapping by strings, and these within each other. Keys that the dataclass does not
-    have are refused, keys with a default may be missing. Raises :class:`InvalidFile`.
+    tuple, a sequence, or a mapping by strings, and these within each other. Keys that the dataclass
+    does not have are refused, keys with a default may be missing. Raises :class:`InvalidFile`.
     """
     return cast(Record, _decode(kind, value, name))
 
@@ -94,10 +94,11 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
     if is_dataclass(kind) and isinstance(value, dict):
         return _dataclass(kind, value, name)
     if origin in (Union, UnionType):
-        if value is None and NoneType in arguments:
-            return None
-        (kind,) = (each for each in arguments if each is not NoneType)
-        return _decode(kind, value, name)
+        if type(value) in arguments:
+            return value
+        others = [each for each in arguments if each is not NoneType]
+        if len(others) == 1:
+            return _decode(others[0], value, name)
     if origin is Literal and value in arguments:
         return value
     if origin is tuple and isinstance(value, list):
@@ -105,6 +106,8 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
         if len(kinds) == len(value):
             pairs = enumerate(zip(kinds, value, strict=True))
             return tuple(_decode(each, part, f"{name}[{i}]") for i, (each, part) in pairs)
+    if origin is Sequence and isinstance(value, list):
+        return tuple(_decode(arguments[0], part, f"{name}[{i}]") for i, part in enumerate(value))
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, dict):
         return {key: _decode(arguments[1], part, f"{name}.{key}") for key, part in value.items()}
     if kind is float and type(value) in (int, float) and isfinite(value):

@@ -94,7 +94,7 @@ def _parse(opened: graph_files.Opened) -> Proto:
     try:
         saved.ParseFromString(opened.file.read_bytes())
     except message.DecodeError as error:
-        raise InvalidFile(f"TensorFlow does not read it: {gist(error)}") from error
+        raise InvalidFile(f"TensorFlow does not read it: {reason_of(error)}") from error
     number = serving([list(graph.meta_info_def.tags) for graph in saved.meta_graphs])
     del saved.meta_graphs[number + 1 :]
     del saved.meta_graphs[:number]
@@ -159,20 +159,20 @@ def _load(folder: str) -> Any:
     except Exception as error:
         missing = UNREGISTERED.search(str(error))
         if missing is None:
-            what = gist(error).replace(f"{folder}/", "")
+            what = reason_of(error).replace(f"{folder}/", "")
             raise UnsupportedFormat(f"TensorFlow does not load it: {what}") from error
     _import("tensorflow_text", f"its op {missing[1]} needs")
     try:
         return tensorflow.saved_model.load(folder)
     except Exception as error:
         missing = UNREGISTERED.search(str(error))
-        what = gist(error).replace(f"{folder}/", "")
+        what = reason_of(error).replace(f"{folder}/", "")
         if missing is not None:
             what = f"its op {missing[1]} is unknown"
         raise UnsupportedFormat(f"TensorFlow does not load it: {what}") from error
 
 
-def gist(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """The line that says what is wrong, of what TensorFlow says: there may be pages.
 
     Where a graph fails, a stack comes first, then the reason, then where it was met.

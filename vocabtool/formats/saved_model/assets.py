@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from vocabtool.errors import NotFound, UnsupportedFormat, reading, refuse_pointer
-from vocabtool.formats import text_file
+from vocabtool.formats import sentencepiece, text_file
+from vocabtool.formats.files import named_file, refuse_link
 from vocabtool.formats.model import PassedOver
-from vocabtool.formats.named_files import named_file, refuse_link
-from vocabtool.formats.saved_model.tokenizers import vocabulary
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
 MAX_FILE: Final = 1 << 30  # bytes
@@ -77,15 +76,13 @@ def read_file(path: Path, file: str) -> bytes:
 
 def read_unlinked(path: Path) -> Vocabulary | PassedOver:
     """What an asset that no table reads is. Raises as :func:`unlinked` and :func:`read_file`."""
-    from vocabtool.formats import sentencepiece
-
     name = printable(os.fsencode(path.name))
     place = Place(f"assets/{name}", WHOLE)
     with reading(place.file):
         refuse_link(path)
         with path.open("rb") as opened:
             head = opened.read(HEAD)
-    is_worth_reading = sentencepiece.recognise(head) or _is_text(head)
+    is_worth_reading = sentencepiece.looks_like_model(head) or _is_text(head)
     data = read_file(path, place.file) if is_worth_reading else b""
     with reading(place.file):
         return unlinked(name, place, data)
@@ -94,13 +91,11 @@ def read_unlinked(path: Path) -> Vocabulary | PassedOver:
 def unlinked(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
     """What the content of an asset is: a tokenizer, a list of words, or no vocabulary.
 
-    ``place``: the file, as a whole. Raises what ``sentencepiece.read`` does.
+    ``place``: the file, as a whole. Raises what ``sentencepiece.read_pieces`` does.
     """
-    from vocabtool.formats import sentencepiece
-
     head = data[:HEAD]
-    if sentencepiece.recognise(head):
-        return vocabulary(sentencepiece.read(data), name, "sentencepiece", place)
+    if sentencepiece.looks_like_model(head):
+        return sentencepiece.vocabulary(data, name, place)
     if not _is_text(head):
         return PassedOver(name, 0, place, "a file that is not text and no table reads")
     entries = text_file.read_lines(data)

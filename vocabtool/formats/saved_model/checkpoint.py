@@ -28,7 +28,7 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats.named_files import refuse_link
+from vocabtool.formats.files import refuse_link
 from vocabtool.formats.saved_model.leveldb_table import (
     MAX_TABLE,
     Pair,

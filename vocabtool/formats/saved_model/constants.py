@@ -14,8 +14,8 @@ import numpy as np
 
 from vocabtool.formats import wire_arrays
 from vocabtool.formats.model import TOO_FEW, PassedOver
+from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.findings import Findings
 from vocabtool.formats.saved_model.graph import STRING_TYPE, Body, Node
 from vocabtool.formats.saved_model.linker import COPIES, Linker
 from vocabtool.formats.saved_model.table_contents import CHECKPOINT_INDEX, KEYS, VALUES

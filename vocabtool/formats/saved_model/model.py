@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.errors import NotFound, reading
-from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, Reader, ReadResult, Source
 from vocabtool.formats.saved_model.assets import AssetFolder, read_file, read_unlinked
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
-from vocabtool.formats.saved_model.findings import Findings
 from vocabtool.formats.saved_model.graph_files import (
     Opened,
     graphs_file_in,

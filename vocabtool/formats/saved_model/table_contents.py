@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import text_file
 from vocabtool.formats.model import PassedOver
+from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.findings import Findings
 from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP, Body, Node
 from vocabtool.formats.saved_model.linker import TABLES, Linker, Origin, Table
 from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS

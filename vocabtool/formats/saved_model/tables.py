@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.saved_model.findings import Findings
+from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.saved_model.linker import COPIES, Linker, Table
 from vocabtool.formats.saved_model.table_contents import TableContents, scalar

@@ -28,15 +28,15 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import flatbuffer, sentencepiece
 from vocabtool.formats.flatbuffer import Table
-from vocabtool.formats.pieces import Pieces
+from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.double_array import DoubleArray, Leaves
-from vocabtool.formats.saved_model.findings import Findings
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.tensors import DT_INT8, DT_UINT8
+from vocabtool.formats.sentencepiece import Pieces
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, numbering, printable
+from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
 
 SENTENCEPIECE: Final = b"SentencepieceOp"
 KINDS: Final[dict[bytes, Kind]] = {
@@ -47,7 +47,6 @@ KINDS: Final[dict[bytes, Kind]] = {
     b"PhraseTokenize": "phrase",
     b"TFText>PhraseTokenize": "phrase",
 }
-MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
 
 END_TO_END: Final = 10
 
@@ -87,7 +86,7 @@ def read_tokenizer(
         known[data] = _pieces(node.op, data)
     # The scope of the op is the tokenizer's own name.
     name = printable(node.name).rpartition("/")[0] or printable(node.name)
-    return vocabulary(known[data], name, KINDS[node.op], linker.graph.place(body, node.name))
+    return known[data].vocabulary(name, KINDS[node.op], linker.graph.place(body, node.name))
 
 
 def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
@@ -102,28 +101,12 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
 
 def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
     """The vocabulary of an op of :data:`KINDS` whose model is ``data``."""
-    return vocabulary(_pieces(op, data), name, KINDS[op], place)
-
-
-def vocabulary(pieces: Pieces, name: str, kind: Kind, place: Place) -> Vocabulary:
-    """The pieces of a tokenizer as a vocabulary."""
-    first_id, ids = (0, None) if pieces.ids is None else numbering(pieces.ids)
-    return Vocabulary(
-        name=name,
-        kind=kind,
-        stored=pieces.entries,
-        first_id=first_id,
-        ids=ids,
-        unknown=None if pieces.unknown_id is None else Unknown(pieces.unknown_id),
-        places=(place,),
-        notes=pieces.notes,
-        marker=MARKERS.get(kind),
-    )
+    return _pieces(op, data).vocabulary(name, KINDS[op], place)
 
 
 def _pieces(op: bytes, data: bytes) -> Pieces:
     if op == SENTENCEPIECE:
-        return sentencepiece.read(data)
+        return sentencepiece.read_pieces(data)
     return READERS[KINDS[op]](data)
 
 

@@ -2,22 +2,31 @@
 
 Rows without codes (of small indexes all, of large ones the newest) are searched exactly, and so
 are the few rows that a strict mask leaves. Where lists hold too few allowed rows, more of them
-are visited.
+are visited. Scores are those of ``raw.similarities``: equal vectors get equal ones wherever they
+lie. Where these are in double precision, all rows are scored in single precision first, and then
+those that may be among the best.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index.vectors.cost import by_codes, exactly
-from vocabtool.index.vectors.exact import KEPT_BYTES, ExactSearch, among_rows, first, merged, scored
-from vocabtool.index.vectors.facts import CodeFacts
-from vocabtool.index.vectors.fast_scan import FastScan
-from vocabtool.index.vectors.metric import Metric, prepared_query
-from vocabtool.index.vectors.raw import RawVectors
-from vocabtool.system.ranked import Near, Ranked, Rows, Scores
+from vocabtool.index.options import Metric
+from vocabtool.index.vectors.codes import REFINED, CodeFacts, VectorCodes
+from vocabtool.index.vectors.raw import RawVectors, prepared_query, similarities
+from vocabtool.system.ranked import Mask, Near, Ranked, Rows, Scores
+
+KEPT_BYTES: Final = 256 << 20  # of vectors that stay in memory as float32
+BATCH_BYTES: Final = 16 << 20  # of vectors that are read at a time by their rows
+BATCH_ROWS: Final = 4096  # whose exact scores are computed at a time
+SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 
 
 class VectorLeg:
@@ -31,18 +40,20 @@ class VectorLeg:
         self,
         raw: RawVectors,
         metric: Metric,
-        codes: FastScan | None = None,
+        codes: VectorCodes | None = None,
         facts: CodeFacts | None = None,
         kept_bytes: int = KEPT_BYTES,
     ) -> None:
         if (codes is None) != (facts is None):
             raise ValueError("codes and their facts come together")
         self.raw, self._metric = raw, metric
-        self._codes, self._facts = codes, facts
+        self.codes, self._facts = codes, facts
         self._coded = codes.rows if codes else 0
-        self._tail = ExactSearch(raw, self._coded, raw.count, metric, kept_bytes)
+        self._kept_bytes = kept_bytes
+        self._kept: Block | None = None  # of the rows without codes, read when first needed
+        self._lock = Lock()
 
-    def search(self, vector: Vectors, limit: int, among: NDArray[np.bool_] | None = None) -> Ranked:
+    def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> Ranked:
         """The nearest rows to a vector of shape (dim,), scored exactly.
 
         ``among``: a mask over the rows, which may be shorter than the rows are many; what lies
@@ -51,34 +62,40 @@ class VectorLeg:
         """
         return self.near(vector, Ranked.none().rows, limit, among).nearest
 
-    def near(
-        self, vector: Vectors, rows: Rows, limit: int, among: NDArray[np.bool_] | None = None
-    ) -> Near:
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None) -> Near:
         """What :meth:`search` finds, and how near some ``rows`` are, whatever ``among`` says.
 
         NaN for zero vectors, and of all rows where ``vector`` is one.
         """
-        query = self._query(vector)
+        raw, metric = self.raw, self._metric
+        if np.shape(vector) != (raw.dim,):
+            raise ValueError(f"wanted a vector of {raw.dim:,} numbers, got {np.shape(vector)}")
+        query = prepared_query(vector, metric)
         if not np.count_nonzero(query):
             return Near(Ranked.none(), np.full(len(rows), np.nan, np.float32))
         if limit < 1:
-            return Near(Ranked.none(), self._scored(query, rows))
+            return Near(Ranked.none(), self._scores(query, rows))
         allowed = self._allowed(among)
-        if self._codes is None:
-            found = self._tail.search(query, limit, allowed)
+        if self.codes is None:
+            found = self._search_rest(query, limit, allowed)
             return Near(found, self._scored_but(found, query, rows))
-        if allowed is not None and self._few(self._codes, limit, int(np.count_nonzero(allowed))):
+        if allowed is not None:
             left = np.flatnonzero(allowed)
-            found = among_rows(self.raw, left, query, limit, self._metric)
-            return Near(found, self._scored(query, rows))
-        return self._by_codes(self._codes, query, rows, limit, allowed)
+            share = min(1.0, self._probes(len(left)) / self.codes.lists)
+            refined = min(len(left), self._candidates(limit))
+            if raw.dim * len(left) * REFINED <= self.codes.cost(share, refined, raw.dim):
+                blocks = (Block.of(part, raw.take(part), metric) for part in self._parts(left))
+                found = merged((block.best(query, limit, metric) for block in blocks), limit)
+                return Near(found, self._scores(query, rows))
+        # Candidates and ``rows`` are read together; rows without codes are all compared.
+        candidates = self._candidate_rows(self.codes, query, limit, allowed)
+        scores = self._scores(query, np.concatenate((candidates, rows)))
+        found = best_of_scores(candidates, scores[: len(candidates)], limit)
+        if self._coded < raw.count:
+            found = merged([found, self._search_rest(query, limit, allowed)], limit)
+        return Near(found, scores[len(candidates) :])
 
-    def _query(self, vector: Vectors) -> Vectors:
-        if np.shape(vector) != (self.raw.dim,):
-            raise ValueError(f"wanted a vector of {self.raw.dim:,} numbers, got {np.shape(vector)}")
-        return prepared_query(vector, self._metric)
-
-    def _allowed(self, among: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    def _allowed(self, among: Mask | None) -> Mask | None:
         """A mask as long as the rows, ``None`` where it allows all of them."""
         count = self.raw.count
         if among is None or (len(among) >= count and among[:count].all()):
@@ -87,50 +104,60 @@ class VectorLeg:
             return among[:count]
         return np.concatenate([among, np.zeros(count - len(among), np.bool_)])
 
-    def _candidates(self, limit: int) -> int:
-        return max(limit, self._facts.candidates if self._facts else 0)
+    def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> Ranked:
+        """The nearest of the rows without codes, exactly.
 
-    def _few(self, codes: FastScan, limit: int, left: int) -> bool:
-        """Whether so few rows are left that it is cheaper to compare all of them."""
-        share = min(1.0, self._probes(left) / codes.lists)
-        return exactly(left, self.raw.dim) <= by_codes(
-            codes.rows * share, min(left, self._candidates(limit)), self.raw.dim
-        )
+        Their vectors stay in memory where they fit into 256 MiB; else each search reads them all.
+        """
+        raw, start, stop = self.raw, self._coded, self.raw.count
+        blocks: Iterable[Block]
+        if (stop - start) * raw.dim * 4 > self._kept_bytes:
+            read = raw.blocks(start, stop)
+            blocks = (
+                Block.of(np.arange(first, first + len(vectors)), vectors, self._metric)
+                for first, vectors in read
+            )
+        else:
+            with self._lock:
+                if self._kept is None:
+                    vectors = raw.slice(start, stop)
+                    self._kept = Block.of(np.arange(start, stop), vectors, self._metric)
+            blocks = [self._kept]
+        if allowed is not None:
+            blocks = (block.among(allowed) for block in blocks)
+        return merged((block.best(query, limit, self._metric) for block in blocks), limit)
 
-    def _scored(self, query: Vectors, rows: Rows) -> Scores:
-        return scored(self.raw, rows, query, self._metric)
+    def _parts(self, rows: Rows) -> Iterator[Rows]:
+        step = max(1, BATCH_BYTES // (4 * self.raw.dim))
+        return (rows[start : start + step] for start in range(0, len(rows), step))
+
+    def _scores(self, query: Vectors, rows: Rows) -> Scores:
+        """How near each of these rows is to a prepared query, exactly; NaN for zero vectors."""
+        parts = [np.empty(0, np.float32)]
+        for part in self._parts(rows):
+            vectors = self.raw.take(part)
+            scores = similarities(query, vectors, self._metric)
+            if self._metric == "l2":
+                scores[~vectors.any(axis=1)] = np.nan
+            elif np.count_nonzero(scores) < len(scores):  # as a zero vector's product is zero
+                nothing = np.flatnonzero(scores == 0)
+                scores[nothing[~vectors[nothing].any(axis=1)]] = np.nan
+            parts.append(scores)
+        return np.concatenate(parts)
 
     def _scored_but(self, found: Ranked, query: Vectors, rows: Rows) -> Scores:
-        """The same; what was found is not read again."""
+        """How near the rows are; what was found is not read again."""
         if not len(rows):
             return np.empty(0, np.float32)
         known = np.full(self.raw.count, np.nan, np.float32)
         known[found.rows] = found.scores
         scores: Scores = known[rows]
         others = np.flatnonzero(np.isnan(scores))
-        scores[others] = self._scored(query, rows[others])
+        scores[others] = self._scores(query, rows[others])
         return scores
 
-    def _by_codes(
-        self,
-        codes: FastScan,
-        query: Vectors,
-        rows: Rows,
-        limit: int,
-        allowed: NDArray[np.bool_] | None,
-    ) -> Near:
-        """Candidates and ``rows`` are read together; rows without codes are all compared."""
-        candidates = self._candidate_rows(codes, query, limit, allowed)
-        scores = self._scored(query, np.concatenate((candidates, rows)))
-        others = scores[len(candidates) :]
-        there = np.flatnonzero(~np.isnan(scores[: len(candidates)]))  # all, but in damaged files
-        found = first(candidates[there], scores[there], limit)
-        if self._coded < self.raw.count:
-            found = merged([found, self._tail.search(query, limit, allowed)], limit)
-        return Near(found, others)
-
     def _candidate_rows(
-        self, codes: FastScan, query: Vectors, limit: int, allowed: NDArray[np.bool_] | None
+        self, codes: VectorCodes, query: Vectors, limit: int, allowed: Mask | None
     ) -> Rows:
         """What seems nearest, ascending; lists are visited until enough rows are found."""
         coded = None if allowed is None else allowed[: self._coded]
@@ -143,6 +170,81 @@ class VectorLeg:
                 return rows
             probes *= 4
 
+    def _candidates(self, limit: int) -> int:
+        return max(limit, self._facts.candidates if self._facts else 0)
+
     def _probes(self, left: int) -> int:
         """More where a mask leaves few rows in each list, so that as many are looked at."""
         return self._facts.probes * self._coded // max(1, left) if self._facts else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``rows``: ascending; ``vectors``: none of them zero; ``squares``: of their lengths.
+
+    Under cosine ``squares`` is empty: all lengths are 1.
+    """
+
+    rows: Rows
+    vectors: Vectors
+    squares: Scores
+
+    @classmethod
+    def of(cls, rows: Rows, vectors: Vectors, metric: Metric) -> Block:
+        """Vectors of rows, zero vectors left out."""
+        squares = np.einsum("ij,ij->i", vectors, vectors)
+        if not squares.all():
+            there = squares > 0
+            there[~there] = vectors[~there].any(axis=1)  # so short that its square is zero
+            rows, vectors, squares = rows[there], vectors[there], squares[there]
+        return cls(rows, vectors, squares if metric != "cosine" else np.empty(0, np.float32))
+
+    def among(self, allowed: Mask) -> Block:
+        """What is left of it under a mask over all rows."""
+        kept = allowed[self.rows]
+        squares = self.squares[kept] if len(self.squares) else self.squares
+        return Block(self.rows[kept], self.vectors[kept], squares)
+
+    def best(self, query: Vectors, limit: int, metric: Metric) -> Ranked:
+        """The nearest ``limit`` rows to a prepared query of shape (dim,)."""
+        if metric == "cosine" or len(self.rows) <= limit:
+            return best_of_scores(self.rows, similarities(query, self.vectors, metric), limit)
+        near = self._places_near(query, limit, metric)
+        parts = (near[start : start + BATCH_ROWS] for start in range(0, len(near), BATCH_ROWS))
+        exact = [similarities(query, self.vectors[part], metric) for part in parts]
+        return best_of_scores(self.rows[near], np.concatenate(exact), limit)
+
+    def _places_near(self, query: Vectors, limit: int, metric: Metric) -> NDArray[np.int64]:
+        """Where the rows are that rounding may put among the best, of more than ``limit``."""
+        rough = np.einsum("ij,j->i", self.vectors, query)
+        length, longest = float(np.sqrt(query @ query)), float(np.sqrt(self.squares.max()))
+        error = (len(query) + 8) * SINGLE * longest * length
+        if metric == "l2":
+            rough = 2 * rough - self.squares
+            error = 2 * error + (len(query) + 8) * SINGLE * longest**2
+        return np.flatnonzero(rough >= _nth(rough, limit) - 2 * error)
+
+
+def merged(lists: Iterable[Ranked], limit: int) -> Ranked:
+    """The best of several lists that share no row."""
+    best = Ranked.none()
+    for found in lists:
+        if not len(best.rows):
+            best = found
+        elif len(found.rows):
+            rows = np.concatenate([best.rows, found.rows])
+            best = Ranked.of(rows, np.concatenate([best.scores, found.scores]), limit)
+    return best
+
+
+def best_of_scores(rows: Rows, scores: Scores, limit: int) -> Ranked:
+    """The best of ascending rows, none of whose scores is NaN."""
+    if len(rows) > 2 * limit:  # fewer are sorted as soon as they are looked through
+        near = np.flatnonzero(scores >= _nth(scores, limit))
+        rows, scores = rows[near], scores[near]
+    return Ranked.of_ascending(rows, scores, limit)
+
+
+def _nth(scores: Scores, nth: int) -> float:
+    """The score of the ``nth`` best."""
+    return float(np.partition(scores, len(scores) - nth)[len(scores) - nth])

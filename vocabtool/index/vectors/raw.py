@@ -1,26 +1,30 @@
-"""The vectors themselves: an append-only file of rows, float16 or float32, little-endian.
+"""The vectors of an index: how they are compared, and the file that they lie in.
 
-Nothing but numbers lies in it; how many rows count, of which length, says the manifest. Searches
-map the file, building reads it block by block: mapped pages would count as its memory.
+There are three metrics, with one meaning of score: higher is better. The file is append-only, rows
+of float16 or float32, little-endian; nothing but numbers lies in it, how many rows count, of which
+length, says the index. Searches map it, building reads it block by block: mapped pages would count
+as its memory.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.index.vectors.metric import StoredType
-from vocabtool.system.ranked import Rows
+from vocabtool.index.options import Metric, StoredType
+from vocabtool.system.ranked import Rows, Scores
 
 Stored: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
 
+MAX_LENGTH: Final = 1e18  # so that a product of two vectors stays far below float32's largest
 READ_BYTES: Final = 16 << 20  # a block of plain reads, in float32
 IN_CACHE: Final = 1 << 16  # numbers that are converted at a time
 REBIASED: Final = np.float32(2.0 ** (127 - 15))
@@ -39,19 +43,15 @@ class RawVectors:
         self.dtype: StoredType = dtype
         self.count = count
         self._type = np.dtype(dtype).newbyteorder("<")
+        self.row_bytes: int = dim * self._type.itemsize  # the size of one vector in the file
         with reading(str(file)):
-            self._refuse_short()
-            self._rows = self._mapped()
-
-    @classmethod
-    def open(cls, file: Path, *, dim: int, dtype: StoredType, count: int) -> RawVectors:
-        """The first ``count`` rows of a file, which may be longer."""
-        return cls(file, dim=dim, dtype=dtype, count=count)
-
-    @property
-    def row_bytes(self) -> int:
-        """The size of one vector in the file."""
-        return self.dim * self._type.itemsize
+            size, wanted = file.stat().st_size, count * self.row_bytes
+            if size < wanted:
+                what = f"{count:,} vectors of {self.row_bytes:,} bytes, {wanted:,} bytes in all"
+                raise InvalidFile(f"wanted {what}, got {size:,}", offset=size)
+            self._rows: Stored = np.empty((0, dim), self._type)
+            if count:
+                self._rows = np.asarray(np.memmap(file, self._type, "r", shape=(count, dim)))
 
     def take(self, rows: Rows) -> Vectors:
         """These rows, float32, shape (len(rows), dim)."""
@@ -87,21 +87,6 @@ class RawVectors:
             raise InvalidFile("was cut while it was read", offset=opened.tell())
         return np.frombuffer(data, self._type).reshape(rows, self.dim)
 
-    def _refuse_short(self) -> None:
-        size, wanted = self.file.stat().st_size, self.count * self.row_bytes
-        if size < wanted:
-            raise InvalidFile(
-                f"wanted {self.count:,} vectors of {self.row_bytes:,} bytes, {wanted:,} bytes in "
-                f"all, got {size:,}",
-                offset=size,
-            )
-
-    def _mapped(self) -> Stored:
-        shape = (self.count, self.dim)
-        if not self.count:
-            return np.empty(shape, self._type)
-        return np.asarray(np.memmap(self.file, self._type, "r", shape=shape))
-
 
 def _single(stored: Stored) -> Vectors:
     """Float16 as float32 by its bits, in half of NumPy's time; infinity and NaN are not stored.
@@ -121,3 +106,73 @@ def _single(stored: Stored) -> Vectors:
         part &= SIGN_AND_REST
         numbers[start : start + IN_CACHE] *= REBIASED
     return single
+
+
+def prepared(vectors: NDArray[Any], metric: Metric) -> Vectors:
+    """Vectors as an index keeps them: float32, contiguous, of the shape they came in.
+
+    Under ``cosine`` they get unit length; a zero vector stays zero. Raises :class:`ValueError` for
+    NaN, infinity, and vectors longer than 1e18.
+    """
+    exact = np.asarray(vectors, np.float64)
+    lengths = np.sqrt(np.einsum("...i,...i->...", exact, exact))
+    _refuse(~np.isfinite(lengths), "holds NaN or infinity")
+    if metric == "cosine":
+        exact = exact / np.where(lengths, lengths, 1)[..., np.newaxis]
+    else:
+        _refuse(lengths > MAX_LENGTH, f"is longer than {MAX_LENGTH:g}")
+    return np.ascontiguousarray(exact, np.float32)
+
+
+def prepared_query(vector: NDArray[Any], metric: Metric) -> Vectors:
+    """One vector of shape (dim,) as :func:`prepared` makes it, in a third of the time."""
+    exact = np.asarray(vector, np.float64)
+    length = math.sqrt(exact @ exact)
+    if not math.isfinite(length) or (metric != "cosine" and length > MAX_LENGTH):
+        prepared(exact[np.newaxis], metric)  # which says what is wrong
+    if metric == "cosine" and length:
+        exact = exact / length
+    single: Vectors = exact.astype(np.float32)
+    return single
+
+
+def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vectors:
+    """Prepared vectors as they lie in the file, little-endian.
+
+    Raises :class:`ValueError` where a number is too large for float16.
+    """
+    with np.errstate(over="ignore"):  # refused below
+        stored = vectors.astype(np.dtype(dtype).newbyteorder("<"))
+    if dtype == "float16":
+        _refuse(
+            np.isinf(stored).any(axis=-1),
+            'holds a number too large for float16: use dtype="float32"',
+        )
+    return stored
+
+
+def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
+    """Of each vector how near it is to a query, both prepared.
+
+    ``query``: shape (dim,); ``vectors``: shape (n, dim), C-contiguous. The result, float32, is
+    summed row by row, so that it depends on nothing but the two vectors. Cosine (within -1 and 1,
+    although float16 rounds lengths), inner product, or minus the squared distance: these two in
+    double precision, since what is summed may be much larger than the sum.
+    """
+    if metric == "cosine":
+        cosines: Scores = np.einsum("ij,j->i", vectors, query)
+        np.minimum(cosines, 1, out=cosines)  # and the next: sooner than np.clip
+        return np.maximum(cosines, -1, out=cosines)
+    exact, asked = vectors.astype(np.float64), query.astype(np.float64)
+    if metric == "l2":
+        exact -= asked
+        scores: NDArray[np.float64] = -np.einsum("ij,ij->i", exact, exact)
+    else:
+        scores = np.einsum("ij,j->i", exact, asked)
+    return scores.astype(np.float32)
+
+
+def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
+    if np.any(bad):
+        first = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"vector {first:,} {what}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from vocabtool.comparison.diff import Diff, Side
 from vocabtool.comparison.folding import FoldOrAll
 from vocabtool.comparison.ranks import Order
-from vocabtool.tokenization.named_rules import tokenizer_file
+from vocabtool.tokenization.options import tokenizer_file
 
 if TYPE_CHECKING:
     from vocabtool.comparison.use import SideName, Use

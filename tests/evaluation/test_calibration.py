@@ -1,0 +1,163 @@
+"""The weight of the keyword leg: estimated from an index's documents, or tuned by judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.builders.judged_collection import (
+    printed_json,
+    with_encoder,
+    without_encoder,
+    write_judgements,
+)
+from vocabtool import Index, calibrate, errors
+from vocabtool.cli.main import cli
+
+Output = pytest.CaptureFixture[bytes]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    return with_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    return without_encoder(tmp_path_factory.mktemp("own"))
+
+
+def test_an_estimate_repeats_with_its_seed(index: Index) -> None:
+    """To the last bit; another seed draws other documents. It is the mean of the nearly best."""
+    found = calibrate(index, sample=12)
+    assert found is not None and found == calibrate(index, sample=12)
+    other = calibrate(index, sample=12, seed=1)
+    assert other is not None and other.curve != found.curve
+    assert [point.a for point in found.curve] == [step / 20 for step in range(21)]
+    lowest = min(point.loss for point in found.curve)
+    nearly_best = [point.a for point in found.curve if point.loss <= lowest + 0.02]
+    assert found.a == pytest.approx(sum(nearly_best) / len(nearly_best))
+    assert (found.sample, found.seed) == (12, 0)
+    (note,) = found.notes
+    assert note.startswith("an estimate: nobody judged what it finds")
+    assert [(each.kind, each.leg) for each in found.rates] == [
+        ("title", "dense"), ("title", "keyword"), ("hard", "dense"), ("hard", "keyword"),
+    ]  # fmt: skip
+    assert all(0 <= each.first <= each.first_ten <= 1 for each in found.rates)
+    told = found.to_dict()
+    assert told["curve"][3] == {"a": 0.15, "loss": found.curve[3].loss}
+    kept = found.calibration
+    assert (kept.a, kept.judged, kept.sample, kept.seed) == (found.a, 0, 12, 0)
+
+
+def test_a_search_takes_the_weight_that_was_kept(index: Index, capsysbinary: Output) -> None:
+    """Not of a dry run."""
+    command = ("calibrate", index.path, "--sample", 12)
+    dry = printed_json(capsysbinary, *command, "--dry-run")
+    assert Index.open(index.path).calibration is None
+    assert printed_json(capsysbinary, *command) == dry
+    opened = Index.open(index.path)
+    assert opened.search("bak").query.a == dry["a"]
+    opened.store_calibration(None)
+
+
+def test_everything_is_encoded_once(tmp_path: Path) -> None:
+    """Two queries and two copies for each document, nothing for a weight."""
+    encoded: list[str] = []
+
+    def letters(texts: Sequence[str]) -> NDArray[np.float32]:
+        encoded.extend(texts)
+        return np.array([[text.count(each) + 1 for each in "abde"] for text in texts], np.float32)
+
+    index = Index.create(tmp_path / "index", letters, fingerprint="letters")
+    words = [f"w{number}" for number in range(40)]
+    texts = [
+        ". ".join(" ".join(words[at % 37 : at % 37 + 6]) for at in range(n, n + 3))
+        for n in range(30)
+    ]
+    with index.writer() as writer:
+        writer.add(texts)
+    encoded.clear()
+    assert calibrate(index, sample=12) is not None
+    assert len(encoded) == 4 * 12
+
+
+def test_what_tells_nothing_is_no_estimate(
+    own: Index, index: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """Short texts: none; a small sample, and an index without an encoder, are errors."""
+
+    def lengths(texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([[len(text), 1] for text in texts], np.float32)
+
+    short = Index.create(tmp_path / "index", lengths, fingerprint="lengths")
+    with short.writer() as writer:
+        writer.add(["short text"] * 50)
+    assert calibrate(short) is None
+    with pytest.raises(ValueError, match="sample: wanted 10 documents or more, got 9"):
+        calibrate(index, sample=9)
+    with pytest.raises(errors.VocabtoolError, match=r"calibrating encodes .* judged queries"):
+        calibrate(own)
+    (tmp_path / "queries").write_text("a b")
+    with pytest.raises(Exception, match="Unjudged queries no longer shift the weight"):
+        printed_json(capsysbinary, "calibrate", index.path, "--queries", tmp_path / "queries")
+
+
+def test_judged_queries_choose_the_weight_that_finds_most(
+    index: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """As searches with each weight find it."""
+    import ir_measures
+    from ir_measures import nDCG
+
+    queries, qrels = write_judgements(tmp_path)
+    judged = ("--queries", tmp_path / "queries", "--qrels", tmp_path / "qrels")
+    tuned = printed_json(capsysbinary, "calibrate", index.path, *judged, "--dry-run")
+    assert tuned == printed_json(capsysbinary, "calibrate", index.path, *judged, "--dry-run")
+    curve = {point["a"]: point["ndcg"] for point in tuned["curve"]}
+    chosen = [name for name in queries if max(qrels.get(name, {"": 0}).values()) > 0]
+    for a in (0.0, 0.35, tuned["a"], 1.0):
+        run = {}
+        for name in chosen:
+            hits = index.search(queries[name], a=a)
+            run[name] = {hit.id: float(-rank) for rank, hit in enumerate(hits)}
+        part = {name: qrels[name] for name in chosen}
+        wanted = ir_measures.calc_aggregate([nDCG @ 10], part, run)
+        assert curve[a] == pytest.approx(wanted[nDCG @ 10])
+    assert curve[tuned["a"]] == pytest.approx(max(curve.values()))
+    assert tuned["fixed"] == curve[0.5]
+    assert tuned["held_out"] <= max(curve.values()) + 1e-12
+    assert (tuned["queries"], tuned["a"]) == (38, pytest.approx(tuned["a"]))
+
+
+def test_tuning_wants_ten_judged_queries_and_vectors(
+    own: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """Too few, and no vector at all; with vectors it is kept."""
+    write_judgements(tmp_path)
+
+    def tuned(*more: object) -> Any:
+        judged = ("--queries", tmp_path / "queries", "--qrels", tmp_path / "qrels")
+        return printed_json(capsysbinary, "calibrate", own.path, *judged, *more)
+
+    with pytest.raises(errors.VocabtoolError, match="give the vectors"):
+        tuned()
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(40, 2)))
+    found = tuned("--vectors", tmp_path / "v.npy")
+    kept = Index.open(own.path).calibration
+    assert kept is not None
+    assert (kept.a, kept.judged) == (found["a"], 38)
+    lines = (tmp_path / "queries").read_text().splitlines()
+    (tmp_path / "queries").write_text("\n".join(lines[10:19]))
+    with pytest.raises(errors.VocabtoolError, match=r"wants 10 queries .* got 9"):
+        tuned()
+    with pytest.raises(Exception, match="--vectors is for judged queries"):
+        cli.main(
+            ["calibrate", str(own.path), "--vectors", str(tmp_path / "v.npy")],
+            standalone_mode=False,
+        )

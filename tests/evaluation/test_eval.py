@@ -1,0 +1,278 @@
+"""``eval``: every fusion on judged queries against ir-measures, known items, recall."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.builders.judged_collection import (
+    STRANGE,
+    documents,
+    printed_json,
+    with_encoder,
+    without_encoder,
+    write_judgements,
+)
+from vocabtool import Index, errors
+from vocabtool.cli.main import cli
+
+FUSIONS = ("coverage", "convex", "rrf", "dense", "keyword", "unknown-only")
+MEASURES = ("ndcg@10", "recall@100", "mrr@10")
+Output = pytest.CaptureFixture[bytes]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    return with_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    return without_encoder(tmp_path_factory.mktemp("own"))
+
+
+def evaluation(output: Output, index: Index, folder: Path, *more: object) -> Any:
+    judged = ("--queries", folder / "queries", "--qrels", folder / "qrels")
+    return printed_json(output, "eval", index.path, *judged, *more)
+
+
+def test_means_are_those_of_ir_measures(index: Index, tmp_path: Path, capsysbinary: Output) -> None:
+    """For all queries and for both parts, from what a search of the same fusion gives."""
+    import ir_measures
+    from ir_measures import RR, R, nDCG
+
+    queries, qrels = write_judgements(tmp_path)
+    found = evaluation(capsysbinary, index, tmp_path)
+    rows = {(row["fusion"], row["split"]): row for row in found["rows"]}
+    assert set(rows) == {(each, split) for each in FUSIONS for split in ("all", "unknown", "known")}
+    chosen = [name for name in queries if max(qrels.get(name, {"": 0}).values()) > 0]
+    unknown = {name for name in chosen if "q" in queries[name]}
+    splits = {"all": {*chosen}, "unknown": unknown, "known": {*chosen} - unknown}
+    for fusion in FUSIONS:
+        run = {
+            name: {
+                hit.id: float(-rank)
+                for rank, hit in enumerate(index.search(queries[name], k=100, fusion=fusion))
+            }
+            for name in chosen
+        }
+        for split, names in splits.items():
+            part = {name: qrels[name] for name in names}
+            measures = (nDCG @ 10, R @ 100, RR @ 10)
+            wanted = ir_measures.calc_aggregate(measures, part, {name: run[name] for name in names})
+            row = rows[fusion, split]
+            assert row["queries"] == len(names)
+            assert [row["measures"][each] for each in MEASURES] == pytest.approx(
+                [wanted[each] for each in measures]
+            )
+            for name, apart in row["differences"].items():
+                reference = rows["coverage", split]["measures"][name]
+                assert apart["mean"] == pytest.approx(row["measures"][name] - reference)
+                assert apart["low"] <= apart["mean"] <= apart["high"]
+    assert rows["coverage", "all"]["differences"] == {}
+    assert rows["dense", "unknown"]["differences"]["ndcg@10"]["high"] < 0
+    assert (found["queries"], found["unknown"]) == (38, 19)
+    assert found["notes"] == [
+        "2 queries without a relevant document are left out",
+        "1 judged queries have no text",
+    ]
+    assert evaluation(capsysbinary, index, tmp_path) == found
+
+
+def test_without_vectors_only_keywords_are_judged(
+    own: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """Said in a note; with vectors of all queries, in their order, every fusion is judged."""
+    queries, _ = write_judgements(tmp_path)
+    alone = evaluation(capsysbinary, own, tmp_path)
+    assert [(row["fusion"], row["split"], row["differences"]) for row in alone["rows"]] == [
+        ("keyword", "all", {}),
+        ("keyword", "known", {}),  # nothing tells what is known
+    ]
+    assert "give vectors" in alone["notes"][-1]
+    vectors = np.random.default_rng(0).normal(size=(len(queries), 2)).astype(np.float32)
+    for name, arrays in (("a.npz", {"queries": vectors, "x": vectors}), ("b.npz", {"x": vectors})):
+        np.savez(tmp_path / name, **arrays)  # type: ignore[arg-type] # no allow_pickle
+        given = evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / name)
+        rows = {row["fusion"]: row["measures"] for row in given["rows"] if row["split"] == "all"}
+        assert set(rows) == set(FUSIONS)
+        assert rows["keyword"] == alone["rows"][0]["measures"]
+    np.save(tmp_path / "c.npy", vectors[:-1])
+    with pytest.raises(Exception, match="39 vectors for 40 queries"):
+        evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / "c.npy")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ({"queries": np.arange(3.0)}, "a matrix"),
+        ({"queries": np.ones((2, 2), np.int64)}, "of floating point numbers, got int64"),
+        ({"a": np.ones((2, 2)), "b": np.ones((2, 2))}, "wanted an array 'queries', got a, b"),
+        ({"queries": np.array([["a", None]], object)}, "allow_pickle"),
+        (b"", r"not a \.npy or \.npz file"),
+        (b"PK\x03\x04 cut", r"not a \.npy or \.npz file"),
+        (b"\x93NUMPY\x01\x00", r"not a \.npy or \.npz file"),
+    ],
+)
+def test_other_files_of_vectors_are_refused(
+    content: Any, what: str, own: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """Also pickled objects: nothing is unpickled."""
+    write_judgements(tmp_path)
+    if isinstance(content, bytes):
+        (tmp_path / "v.npz").write_bytes(content)
+    else:
+        np.savez(tmp_path / "v.npz", **content)
+    with pytest.raises(errors.InvalidFile, match=what):
+        evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / "v.npz")
+
+
+BEIR = '{"_id": "1", "text": "%s"}\n{"_id": "x", "text": "%s", "metadata": {}}\n'
+TOPICS = """<top>
+<num> Number: 301
+<title> %s
+
+<desc> Description:
+Identify organizations.
+</top>
+
+<top><num>302<title>%s
+</top>
+"""
+
+
+@pytest.mark.parametrize(
+    ("layout", "names"),
+    [
+        (BEIR, "1 x"),
+        ('{"id": 7, "text": "%s"}\r\n\n{"id": 8, "text": "%s"}', "7 8"),
+        ("7\t%s\n8\t%s\n", "7 8"),
+        ("%s\n\n%s\n", "1 2"),
+        ("\ufeff%s\n%s", "1 2"),
+        (TOPICS, "301 302"),
+    ],
+)
+@pytest.mark.parametrize(
+    "judgements",
+    [
+        "query-id\tcorpus-id\tscore\n{0}\td0\t2\n{0}\td3\t0\n{1}\td1\t1\n{1}\td 2\t-1\n",
+        "{0}\td0\t2.0\n{0}\td3\t0\n{1}\td1\t1\n{1}\td 2\t-1",
+        "{0} 0 d0 2\n{0}\tQ0\td3\t0\n{1} 0 d1 1\n",
+    ],
+)
+def test_every_layout_of_test_collections_is_read(
+    layout: str, names: str, judgements: str, own: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """The content tells which; each query is all words of the document that is relevant."""
+    texts = [each.text.replace(". ", " ") for each in documents()[:2]]
+    (tmp_path / "queries").write_text(layout % tuple(texts), "utf-8", newline="")
+    (tmp_path / "qrels").write_text(judgements.format(*names.split()))
+    found = evaluation(capsysbinary, own, tmp_path)
+    assert (found["queries"], found["rows"][0]["measures"]["mrr@10"]) == (2, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("queries", "what"),
+    [
+        ("", "no query"),
+        ('{"_id": "1"}', "wanted"),
+        ('{"_id": [], "text": ""}', "wanted"),
+        ('{"_id": "1", "text": "a"}\n[]', r"wanted .*at byte 26"),
+        ('{"_id": "1", "text": "a"}\nnot', r"not a JSON object.*at byte 26"),
+        ('{"a":' * 100_000, "not a JSON object"),
+        ('{"_id": "1", "text": "a"}\n{"_id": "1", "text": "b"}', r"'1' stands twice.*byte 26"),
+        ("<top>\n<num> 1\n</top>", "without <num> or <title>"),
+        ("<top>\n<num> 1\n<title> a", "without </top>"),
+        ("a" * ((1 << 20) + 1), "a line of more than"),
+        ("a\nb\udcff", r"not UTF-8 \(at byte 3\)"),
+    ],
+)
+def test_a_file_that_holds_no_queries_is_refused(
+    queries: str, what: str, own: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """The error names the file, what is wrong and the byte where."""
+    (tmp_path / "queries").write_bytes(queries.encode("utf-8", "surrogateescape"))
+    (tmp_path / "qrels").write_text("1\td1\t1\n")
+    with pytest.raises(errors.InvalidFile, match=rf"^{tmp_path / 'queries'}: .*{what}"):
+        evaluation(capsysbinary, own, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("judgements", "what"),
+    [
+        ("", "no judgement"),
+        ("query-id\tcorpus-id\tscore\n", "no judgement"),
+        ("1\td1\t1\n1\td2\tgood\n", r"a whole number last \(at byte 7\)"),
+        ("1\td1\t0.5\n2\td1\t0.5\n", "a whole number last"),
+        ("1\td1\tinf\n2\td1\tnan\n", "a whole number last"),
+        ("1 0 d1 1 extra\n", "wanted"),
+        ("1\td1\t1\n1\td1\t0\n", "judged twice"),
+    ],
+)
+def test_a_file_that_holds_no_judgements_is_refused(
+    judgements: str, what: str, own: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """The error says what is wanted."""
+    (tmp_path / "queries").write_text("a b")
+    (tmp_path / "qrels").write_text(judgements)
+    with pytest.raises(errors.InvalidFile, match=rf"^{tmp_path / 'qrels'}: .*{what}"):
+        evaluation(capsysbinary, own, tmp_path)
+
+
+def test_what_does_not_belong_together_is_refused(
+    own: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """Files of two collections, one without the other, and a file that is not there."""
+    (tmp_path / "queries").write_text("a b")
+    with pytest.raises(errors.NotFound, match="qrels"):
+        evaluation(capsysbinary, own, tmp_path)
+    (tmp_path / "qrels").write_text("other\td1\t1\n")
+    with pytest.raises(errors.VocabtoolError, match="Are both files of one collection"):
+        evaluation(capsysbinary, own, tmp_path)
+    with pytest.raises(Exception, match="--queries and --qrels go together"):
+        cli.main(["eval", str(own.path), "--qrels", str(tmp_path / "qrels")], standalone_mode=False)
+
+
+def test_the_self_check_finds_known_items(index: Index, capsysbinary: Output) -> None:
+    """Queries of words of a document; the same seed draws the same."""
+    check = ("eval", index.path, "--self-check", "--sample", 30)
+    found = printed_json(capsysbinary, *check, "--seed", 1)
+    assert found == printed_json(capsysbinary, *check, "--seed", 1)
+    assert found != printed_json(capsysbinary, *check, "--seed", 2)
+    rates = {(rate["kind"], rate["fusion"]): rate for rate in found["rates"]}
+    assert set(rates) == {(kind, each) for kind in ("ordinary", "unknown") for each in FUSIONS}
+    assert {rate["queries"] for rate in found["rates"]} == {30}
+    assert all(0 <= rate["first"] <= rate["first_ten"] <= 1 for rate in found["rates"])
+    assert rates["unknown", "coverage"]["first"] > rates["unknown", "dense"]["first"]
+    assert rates["ordinary", "keyword"]["first_ten"] > 0.9
+    assert (found["notes"], found["sample"]) == ([], 30)
+    assert found["recall"] == {"mean": 1.0, "queries": 60}
+
+
+def test_the_self_check_without_an_encoder(
+    own: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """Keywords only, recall by documents' vectors, and both said; nothing is unknown."""
+    found = printed_json(capsysbinary, "eval", own.path, "--self-check", "--sample", 20)
+    assert [(rate["kind"], rate["fusion"]) for rate in found["rates"]] == [("ordinary", "keyword")]
+    assert ["no encoder" in note or "nothing tells" in note for note in found["notes"]] == [
+        True
+    ] * 2
+    assert found["recall"] == {"mean": 1.0, "queries": 20}
+    empty = Index.create(tmp_path / "index", dim=2)
+    with pytest.raises(errors.VocabtoolError, match="no document holds a word"):
+        printed_json(capsysbinary, "eval", empty.path, "--self-check")
+
+
+def test_recall_of_an_approximate_index_is_measured(tmp_path: Path, capsysbinary: Output) -> None:
+    """Against comparing every vector: by brute force here."""
+    vectors = np.random.default_rng(0).normal(size=(3000, 24)).astype(np.float32)
+    index = Index.create(tmp_path / "index", dim=24, exact_below=100, recall=0.5, dtype="float32")
+    with index.writer() as writer:
+        writer.add([f"word{row} {STRANGE[row % 60]}" for row in range(3000)], vectors)
+    found = printed_json(capsysbinary, "eval", index.path, "--self-check", "--sample", 100)
+    assert 0.5 < found["recall"]["mean"] < 1
+    assert found["recall"]["queries"] == 100

@@ -1,0 +1,307 @@
+"""Conditions on fields, compared with what SQLite says of the same rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vocabtool import Document, Index, InvalidCondition, VocabtoolError
+
+SAFE: int = 1 << 53  # whole numbers that floating point holds exactly
+DEEPEST, LONGEST = 50, 10_000  # as the README says
+
+
+def index_of(folder: Path, *commits: Sequence[Document]) -> Index:
+    """An index after some commits."""
+    index = Index.create(folder / "index", dim=1)
+    for documents in commits:
+        with index.writer() as writer:
+            writer.add(documents, np.ones((len(documents), 1)), on_existing="update")
+    return index
+
+
+def fulfilled(index: Index, condition: str) -> str:
+    """The ids of the documents that fulfil a condition, in their order."""
+    rows = np.flatnonzero(index.snapshot().where(condition))
+    return "".join(index.snapshot().documents.ids(rows))
+
+
+SHORT = st.text("ab%_\\'\"é\n.", max_size=4)
+VALUES: Mapping[str, st.SearchStrategy[Any]] = {
+    "year": st.integers(-3, 3) | st.integers(-SAFE, SAFE),
+    "price": st.sampled_from([0.0, -0.0, 0.5, 1.0, -2.5]) | st.floats(-1e300, 1e300),
+    "name": SHORT,
+    "open": st.booleans(),
+    "a field": SHORT,
+    "id": SHORT,
+    "text": SHORT,
+}
+WORDS = ("and", "or", "AND")
+FIELDS = ("year", "price", "name", "open", "a field")
+ROWS = st.lists(
+    st.tuples(
+        VALUES["id"],
+        VALUES["text"],
+        st.fixed_dictionaries({name: st.none() | VALUES[name] for name in FIELDS}),
+    ),
+    min_size=1,
+    max_size=12,
+    unique_by=lambda row: row[0],
+)
+
+
+def literal(value: Any) -> str:
+    """A value as it is written in SQL and in a condition."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+@st.composite
+def one_test(draw: st.DrawFn) -> tuple[str, str]:
+    """A test of one field: the condition, and the same in SQLite's dialect."""
+    name = draw(st.sampled_from(sorted(VALUES)))
+    values = VALUES["year"] | VALUES["price"] if name in ("year", "price") else VALUES[name]
+    value, other = literal(draw(values)), literal(draw(values))
+    field = f'"{name}"' if " " in name or draw(st.booleans()) else name
+    no = draw(st.sampled_from(["", "not ", "NOT "]))
+    column = f'"{name}"'
+    shapes = [
+        (f"{field} {sign} {value}", f"{column} {sign} {value}")
+        for sign in ("=", "==", "!=", "<>", "<", "<=", ">", ">=")
+    ]
+    shapes += [
+        (f"{field} {no}in ({value}, {other})", f"{column} {no}in ({value}, {other})"),
+        (f"{field} {no}between {value} and {other}",) * 2,
+        (f"{field} is {no}null", f"{column} is {no}null"),
+    ]
+    if name == "open":
+        shapes.append((field, column))
+    if value.startswith("'"):
+        shapes += [
+            (f"{field} {no}like {value}", f"{column} {no}like {value}"),
+            (f"{field} {no}contains {value}", f"{no}instr({column}, {value}) > 0"),
+        ]
+    ours, theirs = draw(st.sampled_from(shapes))
+    return (ours, theirs) if draw(st.booleans()) else (f"not {ours}", f"not {theirs}")
+
+
+def _joined(parts: Sequence[tuple[str, str]], word: str) -> tuple[str, str]:
+    ours, theirs = zip(*parts, strict=True)
+    return f" {word} ".join(ours), f" {word} ".join(theirs)
+
+
+CONDITIONS = st.recursive(
+    one_test(),
+    lambda inner: (
+        inner.map(lambda pair: (f"not ({pair[0]})", f"not ({pair[1]})"))
+        | inner.map(lambda pair: (f"( {pair[0]} )", f"({pair[1]})"))
+        | st.builds(_joined, st.lists(inner, min_size=2, max_size=3), st.sampled_from(WORDS))
+    ),
+    max_leaves=5,
+)
+
+
+def says_sqlite(rows: Sequence[Any], conditions: Sequence[str]) -> list[list[int]]:
+    """Which rows fulfil each condition."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("pragma case_sensitive_like = on")
+        types = "year integer, price real, name text, open integer, 'a field' text"
+        database.execute(f"create table rows (number integer, id text, text text, {types})")
+        for number, (id_, text, fields) in enumerate(rows):
+            values = (number, id_, text, *(fields[name] for name in FIELDS))
+            database.execute("insert into rows values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+        return [
+            [row for (row,) in database.execute(f"select number from rows where {condition}")]
+            for condition in conditions
+        ]
+
+
+@given(rows=ROWS, conditions=st.lists(CONDITIONS, min_size=9, max_size=25), cut=st.integers(0, 12))
+@settings(max_examples=30, deadline=None)
+def test_against_sqlite(
+    rows: list[Any],
+    conditions: list[tuple[str, str]],
+    cut: int,
+) -> None:
+    """Conditions say what SQL says: nulls, precedence, patterns, quotes, over several files too."""
+    documents = [Document(*row) for row in rows]
+    with TemporaryDirectory() as folder:
+        snapshot = index_of(Path(folder), documents[:cut], documents[cut:]).snapshot()
+        found = [np.flatnonzero(snapshot.where(ours)).tolist() for ours, _ in conditions]
+    assert found == says_sqlite(rows, [theirs for _, theirs in conditions])
+
+
+DOCUMENTS = (
+    Document("a", "one", {"year": 2019, "lang": "en", "open": True, "none": None, "in": 1}),
+    Document("b", "two", {"year": 2020, "lang": "de", "open": False, "price": 2.5}),
+    Document("c", "three", {"year": 2021, "lang": "en", "tags": ["x"]}),
+)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    """An index of three documents."""
+    return index_of(tmp_path_factory.mktemp("three"), DOCUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("year >= 2020 and lang = 'en'", "c"),
+        ("YEAR_ = 3", None),
+        ("year>=2020 AND lang<>'en'", "b"),
+        ("id in ('a', 'c')", "ac"),
+        ("text contains 'o' and not id = 'a'", "b"),
+        ("text like 't%'", "bc"),
+        ("open", "a"),
+        ("not open", "b"),
+        ("open is null", "c"),
+        ("open = true or price > 2", "ab"),
+        ("price is not null", "b"),
+        ("none = 3 or none like 'x' or none", ""),
+        ("not (none = 3)", ""),
+        ("none is null", "abc"),
+        ('"in" = 1', "a"),
+        ("tags contains 'x'", "c"),
+        ("year between 2019.5 and 2020.5", "b"),
+        ("year in (2019, 2020.0)", "ab"),
+        ("year < 9223372036854775808", "abc"),
+        ("year > 1e999", ""),
+        ("price = 2.50", "b"),
+        ("year = +2019", "a"),
+        (f"year = 2019 or year = {'9' * 5000}", "a"),
+        ("  year\n=\t2019  ", "a"),
+        ("(" * DEEPEST + "open" + ")" * DEEPEST, "a"),
+        (" or ".join(["id = 'b'"] * 500), "b"),
+        ("lang not like '" + "_%" * 4900 + "'", "abc"),
+    ],
+)
+def test_conditions(three: Index, condition: str, ids: str | None) -> None:
+    """Which of three documents fulfil a condition."""
+    if ids is None:
+        with pytest.raises(InvalidCondition, match="no field 'YEAR_'"):
+            three.search("one", where=condition)
+    else:
+        assert fulfilled(three, condition) == ids
+
+
+@pytest.mark.parametrize(
+    ("condition", "what", "position"),
+    [
+        ("year contains '2'", "holds whole numbers: 'contains' is for texts and lists", 0),
+        ("lang contains 3", "the field 'lang' holds text, as some", 14),
+        ("", "wanted the name of a field, got the end", 0),
+        ("year", "the field 'year' is not true or false: compare it with a value", 0),
+        ("yaer = 3", "no field 'yaer'; there are 'year', 'lang', 'open', 'none', 'in'", 0),
+        ("open and (yaer is null)", "no field 'yaer'", 10),
+        ("year = '2019'", "holds whole numbers: write the value without quotes", 7),
+        ("price = '2.5'", "holds numbers: write the value without quotes", 8),
+        ("year like '2%'", "holds whole numbers", 10),
+        ("year = true", "holds whole numbers", 7),
+        ("lang = true", "holds strings: write the value in single quotes", 7),
+        (
+            "lang > 3",
+            "the field 'lang' holds text, as some document's value is no number: numbers cannot be "
+            "compared with it, only values in single quotes, as text",
+            7,
+        ),
+        ("lang in ('en', 3)", "holds text", 15),
+        ("open = 1", "holds true and false", 7),
+        ("lang = en", "wanted a value; a string stands in single quotes, got 'en'", 7),
+        ('lang = "en"', "wanted a value; a string stands in single quotes", 7),
+        ("lang = null", "nothing equals null: write 'is null' or 'is not null'", 7),
+        ("lang = ", "wanted a value, got the end", 6),
+        ("lang = 'en", "no closing '", 7),
+        ("lang = 'it''s", "no closing '", 7),
+        ('"lang = 3', 'no closing "', 0),
+        ("year = 2019a", "no condition begins or goes on with '2'", 7),
+        ("year ; drop", "no condition begins or goes on with ';'", 5),
+        ("year = 3 lang = 'x'", "wanted 'and', 'or' or the end, got 'lang'", 9),
+        ("(open", "wanted ')', got the end", 5),
+        ("open)", "wanted 'and', 'or' or the end, got ')'", 4),
+        ("year in 3", "wanted '(', got '3'", 8),
+        ("year in ()", "wanted a value, got ')'", 9),
+        ("year in (3", "wanted ')', got the end", 10),
+        ("year between 3", "wanted 'and', got the end", 14),
+        ("year is 3", "wanted 'null', got '3'", 8),
+        ("year not 3", "wanted 'in', 'between', 'like' or 'contains', got '3'", 9),
+        ("lang like 3", "wanted a string in single quotes, got '3'", 10),
+        ("and", "wanted the name of a field, got 'and'", 0),
+        ("not", "wanted the name of a field, got the end", 3),
+        ("open or", "wanted the name of a field, got the end", 7),
+        ("3 = year", "wanted the name of a field, got '3'", 0),
+        (
+            "not " * (DEEPEST + 2) + "open",
+            f"more than {DEEPEST} conditions inside",
+            4 * DEEPEST + 4,
+        ),
+        ("(" * 9000, f"more than {DEEPEST} conditions inside", DEEPEST + 1),
+        ("x" * (LONGEST + 1), "a condition of 10,001 characters, wanted at most 10,000", LONGEST),
+        ("lang = '\udcff'", "no text in UTF-8", 8),
+    ],
+)
+def test_what_is_no_condition(three: Index, condition: str, what: str, position: int) -> None:
+    """What is wrong is said, and where."""
+    with pytest.raises(InvalidCondition) as raised:
+        three.search("one", where=condition)
+    assert what in str(raised.value)
+    assert raised.value.position == position
+
+
+def test_errors_point_at_the_place(three: Index) -> None:
+    """The message shows the condition, and a mark below the place that is meant."""
+    with pytest.raises(VocabtoolError) as raised:
+        three.search("one", where="year >= 2020 and lang = en")
+    assert str(raised.value) == (
+        "where: wanted a value; a string stands in single quotes, got 'en'\n"
+        "  year >= 2020 and lang = en\n"
+        "                          ^"
+    )
+
+
+LISTS = (
+    Document("a", "[1]", {"tags": ["cab", "b"], "numbers": [1, 2.5], "mixed": ["cab"]}),
+    Document("b", "2", {"tags": ["a", "cab"], "numbers": [True, None], "mixed": "a cab"}),
+    Document("c", "3", {"tags": [], "numbers": [[1]], "mixed": "[cab"}),
+    Document("d", "4", {"tags": None, "numbers": None}),
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("tags contains 'a'", "b"),
+        ("tags contains 'cab'", "ab"),
+        ("tags contains '[\"a'", ""),
+        ("not tags contains 'a'", "ac"),
+        ("tags not contains 'b' and tags contains 'cab'", "b"),
+        ("numbers contains 1", "a"),
+        ("numbers contains 2.5", "a"),
+        ("numbers contains true", "b"),
+        ("numbers contains '1'", ""),
+        ("mixed contains 'a'", "bc"),
+        ("mixed contains 'cab'", "abc"),
+        ("text contains '1'", "a"),
+    ],
+)
+def test_lists_contain_elements(tmp_path: Path, condition: str, ids: str) -> None:
+    """Not parts of them, nor of the JSON text that they are kept as; texts contain their parts."""
+    assert fulfilled(index_of(tmp_path, LISTS), condition) == ids
+
+
+def test_an_empty_index(tmp_path: Path) -> None:
+    """Of no rows none fulfil a condition; there are no fields but id and text."""
+    index = index_of(tmp_path)
+    assert index.search("a", where="id = 'a'").hits == ()
+    with pytest.raises(InvalidCondition, match="no field 'year'; there are 'id', 'text'"):
+        index.search("a", where="year = 3")

@@ -1,0 +1,495 @@
+r"""A vocabulary written to a file of its own and read back: text, JSON, CSV and Parquet.
+
+text     One entry a line, each line ended by ``\n``: entries only, for grep and its like. An entry
+         that a line cannot hold is backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for a byte that
+         is not UTF-8. So is one that would read as if it were escaped; in an escaped entry a
+         backslash is doubled. In every other entry a backslash is just that: ``C:\foo``.
+JSON     Everything, as one object: the facts, then ``tokens``, one a line. ``ids`` is there only
+         where they do not count on by one from ``first_id``; ``base64``, by index in ``tokens``,
+         only for entries that are not UTF-8, whose token is escaped for people to read.
+CSV      RFC 4180 with the columns ``id,token,base64``: entries and ids. Only an entry that is not
+         UTF-8 has a ``base64``, and its ``token`` is empty.
+Parquet  Everything: columns ``id``, ``token`` and ``bytes``, facts as JSON in its metadata under
+         the key ``vocabtool``. Each entry is in one of ``token`` and ``bytes``: in the latter where
+         it is not UTF-8. The same version of pyarrow gives the same bytes.
+
+The last three are also recognised as models; a file of plain lines is a list of words like any
+other (``word_list.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
+from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.system.byte_strings import CHUNK, ByteStrings
+from vocabtool.system.records import from_json
+from vocabtool.system.whole_file import whole_file
+from vocabtool.vocabulary import (
+    EntryType,
+    Kind,
+    Marker,
+    Place,
+    Special,
+    Unknown,
+    Vocabulary,
+    is_utf8,
+    numbering,
+)
+
+FileFormat = Literal["text", "json", "csv", "parquet"]
+ENDINGS: Final[dict[str, FileFormat]] = {
+    ".txt": "text",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+INT64: Final = range(-(1 << 63), 1 << 63)
+NEWLINE: Final = 10
+ESCAPE: Final = re.compile(rb"\\(\\|n|r|x[0-9a-fA-F]{2})")
+LOOK_ESCAPED: Final = "lines look backslash-escaped, as extract writes them; taken as they stand"
+MEANING: Final = {b"\\": b"\\", b"n": b"\n", b"r": b"\r"}
+CSV_COLUMNS: Final = ["id", "token", "base64"]
+PARQUET_COLUMNS: Final = {"id": "int64", "token": "string", "bytes": "binary"}
+PARQUET_KEY: Final = b"vocabtool"
+
+JSON_BEGINS: Final = re.compile(rb'\s*\{\s*"name":[^\n]*?"?,?\s*"kind":[^\n]*\s*"entry_type":')
+CSV_BEGINS: Final = b"id,token,base64\r\n"
+PARQUET_BEGINS: Final = b"PAR1"
+FOOTER: Final = 1 << 20  # bytes at the end of a Parquet file in which its key stands
+
+
+def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - as the option is called
+    """Write ``vocabulary`` to an open file; return how many entries had to be escaped.
+
+    Only ``text`` escapes. The same vocabulary always gives the same bytes.
+    """
+    return _WRITERS[_checked(format)](vocabulary, file)
+
+
+def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - as the option is called
+    """Write a file wholly or not at all; return what :func:`write` returns.
+
+    Without ``format`` the ending of the file tells; a file without one is ``text``. A link is
+    followed; what is no regular file (a pipe, a device) is written to as it is. Raises
+    :class:`NotFound` where there is no folder to write in, and :class:`UnknownFormat` for another
+    ending.
+    """
+    format = _checked(format or (_by_ending(path) if Path(path).suffix else "text"))  # noqa: A001 - as the option is called
+    with whole_file(path) as file:
+        return write(vocabulary, file, format)
+
+
+def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - as the option is called
+    """Read a file that :func:`save` made; without ``format``, its ending tells.
+
+    JSON and Parquet give back an equal vocabulary with the same name, places and notes. CSV and
+    text hold none of these: the name is the file's, the kind ``asset``, and in text ids count
+    from 0. Raises :class:`NotFound`, :class:`UnknownFormat` for another ending, and
+    :class:`InvalidFile` where the content is not as :func:`save` writes it.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise NotFound(f"{path}: no such file")
+    format = _checked(format or _by_ending(path))  # noqa: A001 - as the option is called
+    with reading(str(path)):
+        return _READERS[format](path.read_bytes(), path.stem)
+
+
+def _by_ending(path: str | Path) -> FileFormat:
+    ending = Path(path).suffix
+    if ending.lower() not in ENDINGS:
+        raise UnknownFormat(f"{path}: wanted {', '.join(ENDINGS)}, got {ending!r}")
+    return ENDINGS[ending.lower()]
+
+
+def _checked(format_: FileFormat) -> FileFormat:
+    if format_ not in get_args(FileFormat):
+        raise UnknownFormat(f"wanted one of {', '.join(get_args(FileFormat))}, got {format_!r}")
+    return format_
+
+
+# Recognised as models.
+
+
+def _written_as(source: Source) -> FileFormat | None:
+    if source.head.startswith(PARQUET_BEGINS):
+        return "parquet"
+    if source.head.startswith(CSV_BEGINS):
+        return "csv"
+    return "json" if JSON_BEGINS.match(source.head) else None
+
+
+def _recognise(source: Source) -> str | None:
+    return None if _written_as(source) else "does not begin as JSON, CSV or Parquet of extract -o"
+
+
+def _read_model(source: Source) -> ReadResult:
+    """The vocabulary as it was written, this file the first of its places.
+
+    Raises :class:`InvalidFile` where the file was changed or cut off, :class:`UnknownFormat` for a
+    Parquet file of somebody else's.
+    """
+    written = _written_as(source)
+    if written == "parquet":
+        with source.file.open("rb") as file:
+            file.seek(max(source.size - FOOTER, 0))
+            if PARQUET_KEY not in file.read(FOOTER):
+                what = "a Parquet file that vocabtool did not write"
+                raise UnknownFormat(f"{source.name}: {what}")
+    vocabulary = read(source.file, written)
+    place = Place(source.name, "written by vocabtool extract")
+    return ReadResult((replace(vocabulary, places=(place, *vocabulary.places)),))
+
+
+READER: Final = Reader("file of vocabtool extract", _recognise, _read_model)
+
+
+# Facts: all of a vocabulary but its entries and ids.
+
+
+@dataclass(frozen=True, slots=True)
+class _Special:
+    id: int
+    entry: str
+    role: Literal["mask", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    file: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """In the order in which they are written."""
+
+    name: str
+    kind: Kind
+    entry_type: EntryType
+    size: int
+    sha256: str
+    first_id: int
+    unknown: Unknown | None
+    specials: tuple[_Special, ...]
+    places: tuple[_Place, ...]
+    notes: tuple[str, ...]
+    marker: Marker | None = None
+
+
+def _facts(vocabulary: Vocabulary) -> dict[str, Any]:
+    first_id = int(vocabulary.id_array()[0]) if len(vocabulary) else vocabulary.first_id
+    facts = _Facts(
+        name=vocabulary.name,
+        kind=vocabulary.kind,
+        entry_type=vocabulary.entry_type,
+        size=len(vocabulary),
+        sha256=vocabulary.sha256,
+        first_id=first_id,
+        unknown=vocabulary.unknown,
+        specials=tuple(_Special(*special) for special in vocabulary.specials),
+        places=tuple(_Place(*place) for place in vocabulary.places),
+        notes=vocabulary.notes,
+        marker=vocabulary.marker,
+    )
+    return {key: value for key, value in asdict(facts).items() if key != "marker" or value}
+
+
+def _vocabulary(
+    facts: Mapping[str, Any], stored: ByteStrings, ids: NDArray[np.int64] | None
+) -> Vocabulary:
+    """Put facts, entries and ids together again.
+
+    Raises :class:`InvalidFile` where a fact is missing, of another type, or contradicts the rest.
+    """
+    held = from_json(_Facts, facts, "facts")
+    if (held.size, held.sha256) != (len(stored), stored.sha256):
+        raise InvalidFile("size and sha256 are not those of the entries: the file was changed")
+    first_id, uneven = held.first_id, ids
+    if ids is not None:
+        if len(ids) != len(stored) or bool((ids[1:] < ids[:-1]).any()):
+            raise InvalidFile(f"wanted {len(stored):,} ascending ids, got {len(ids):,}")
+        first_id, uneven = numbering(ids)
+    numbers = [first_id, *(special.id for special in held.specials)]
+    if uneven is None:
+        numbers.append(first_id + max(len(stored) - 1, 0))
+    if held.unknown is not None:
+        numbers += [held.unknown.id, held.unknown.count]
+        if held.unknown.count < 1:
+            raise InvalidFile(f"count: wanted at least 1, got {held.unknown.count}")
+    if any(number not in INT64 for number in numbers):
+        raise InvalidFile("an id beyond 64 bits")
+    return Vocabulary(
+        name=held.name,
+        kind=held.kind,
+        stored=stored,
+        first_id=first_id,
+        ids=uneven,
+        unknown=held.unknown,
+        specials=tuple(Special(each.id, each.entry, each.role) for each in held.specials),
+        places=tuple(Place(each.file, each.place) for each in held.places),
+        entry_type=held.entry_type,
+        notes=held.notes,
+        marker=held.marker,
+    )
+
+
+# Text.
+
+
+def _write_text(vocabulary: Vocabulary, file: BinaryIO) -> int:
+    escaped = 0
+    for number, piece in enumerate(vocabulary.stored.pieces()):
+        at = number * CHUNK
+        count = min(CHUNK, len(vocabulary) - at)
+        # NumPy counts what is frequent faster than bytes.count does
+        breaks = int(np.count_nonzero(np.frombuffer(piece, np.uint8) == NEWLINE))
+        plain = breaks == count and b"\r" not in piece and b"\\" not in piece
+        if not plain or not (piece.isascii() or is_utf8(piece)):
+            entries = piece.split(b"\n")[:-1]
+            if breaks != count:  # some entries hold line breaks
+                entries = [vocabulary.stored[i] for i in range(at, at + count)]
+            lines = [*map(_escape, entries), b""]
+            escaped += sum(map(bytes.__ne__, entries, lines))
+            piece = b"\n".join(lines)  # noqa: PLW2901 - the same lines, escaped
+        file.write(piece)
+    return escaped
+
+
+def _escape(entry: bytes) -> bytes:
+    if b"\n" in entry or b"\r" in entry or ESCAPE.search(entry) or not is_utf8(entry):
+        entry = entry.replace(b"\\", rb"\\").replace(b"\n", rb"\n").replace(b"\r", rb"\r")
+        return entry.decode("utf-8", "backslashreplace").encode()
+    return entry
+
+
+def _read_text(data: bytes, name: str) -> Vocabulary:
+    if data and not data.endswith(b"\n"):
+        raise InvalidFile("the last line has no end: the file is cut off", offset=len(data))
+    if b"\r" in data or not is_utf8(data):
+        raise InvalidFile("a carriage return or bytes that are not UTF-8: these are escaped")
+
+    def meant(line: bytes) -> bytes:
+        return ESCAPE.sub(lambda m: MEANING.get(m[1]) or bytes([int(m[1][1:], 16)]), line)
+
+    return Vocabulary(name, "asset", ByteStrings.of(map(meant, data.split(b"\n")[:-1])))
+
+
+def count_escaped(lines: ByteStrings) -> int:
+    """How many lines may be entries that were escaped when they were written as text."""
+    if ESCAPE.search(lines.data) is None:
+        return 0
+    return sum(ESCAPE.search(line) is not None for line in lines)
+
+
+# JSON.
+
+
+def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> int:
+    """No more than ``CHUNK`` entries are Python objects at a time."""
+    stored, separator = vocabulary.stored, b"{\n"
+    for key, value in _facts(vocabulary).items():
+        file.write(separator + b'"%b": %b' % (key.encode(), _json(value)))
+        separator = b",\n"
+    tokens = (
+        [entry.decode("utf-8", "backslashreplace") for entry in part] for part in _parts(stored)
+    )
+    _write_list(file, b"tokens", tokens)
+    ids = None if vocabulary.ids is None else numbering(vocabulary.ids)[1]
+    if ids is not None:
+        _write_list(
+            file, b"ids", (ids[at : at + CHUNK].tolist() for at in range(0, len(ids), CHUNK))
+        )
+    if len(stored.not_utf8):
+        file.write(b',\n"base64": {')
+        for start in range(0, len(stored.not_utf8), CHUNK):
+            positions = stored.not_utf8[start : start + CHUNK].tolist()
+            part = {str(at): b64encode(stored[at]).decode() for at in positions}
+            file.write(b", " * (start > 0) + _json(part)[1:-1])
+        file.write(b"}")
+    file.write(b"\n}\n")
+    return 0
+
+
+def _json(value: object) -> bytes:
+    """JSON in UTF-8; a lone surrogate (``vocabulary.decode`` makes some) stays an escape."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _parts(stored: ByteStrings) -> Iterator[ByteStrings]:
+    for at in range(0, len(stored), CHUNK):
+        chunk = slice(at, at + CHUNK)
+        yield ByteStrings(stored.data, stored.starts[chunk], stored.ends[chunk])
+
+
+def _write_list(file: BinaryIO, key: bytes, parts: Iterable[list[Any]]) -> None:
+    file.write(b',\n"%b": [' % key)
+    separator = "\n"
+    for part in parts:
+        text = json.dumps(part, ensure_ascii=False, separators=(",\n", ": "))
+        file.write((separator + text[1:-1]).encode())
+        separator = ",\n"
+    file.write(b"\n]")
+
+
+def _read_json(data: bytes, _: str) -> Vocabulary:
+    document = _object(data)
+    tokens, beside = document.pop("tokens", None), document.pop("base64", {})
+    ids = document.pop("ids", None)
+    if not isinstance(tokens, list) or not isinstance(beside, dict):
+        raise InvalidFile("tokens: wanted an array, and base64, where it is, an object")
+    if ids is not None and (not isinstance(ids, list) or set(map(type, ids)) - {int}):
+        raise InvalidFile("ids: wanted an array of integers")
+    try:
+        entries = [token.encode() for token in tokens]
+        for at, encoded in beside.items():
+            if not at.isdecimal() or int(at) >= len(entries):
+                raise InvalidFile(f"base64: no entry {at}")
+            entries[int(at)] = b64decode(encoded, validate=True)
+        numbers = None if ids is None else np.array(ids, np.int64)
+    except InvalidFile:
+        raise
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise InvalidFile(f"tokens, ids or base64: {error}") from error
+    return _vocabulary(document, ByteStrings.of(entries), numbers)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidFile(f"wanted an object, got {type(found).__name__}")
+    return found
+
+
+# CSV.
+
+
+def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> int:
+    """No more than ``CHUNK`` entries are Python objects at a time."""
+    import csv
+    import io
+
+    def add(rows: Iterable[Iterable[object]]) -> None:
+        # line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\r\n").writerows(rows)
+        file.write(text.getvalue().encode())
+
+    add([CSV_COLUMNS])
+    ids = iter(vocabulary.id_array().tolist())
+    for part in _parts(vocabulary.stored):
+        add([next(ids), *_cells(entry)] for entry in part)
+    return 0
+
+
+def _cells(entry: bytes) -> tuple[str, str]:
+    try:
+        return entry.decode(), ""
+    except UnicodeDecodeError:
+        return "", b64encode(entry).decode()
+
+
+def _read_csv(data: bytes, name: str) -> Vocabulary:
+    import csv
+    import io
+
+    if data and not data.endswith(b"\n"):
+        raise InvalidFile("the last row has no end: the file is cut off", offset=len(data))
+    ids: list[int] = []
+    entries: list[bytes] = []
+    limit = csv.field_size_limit(len(data) + 1)  # it is the process's: put back below
+    try:
+        rows = csv.reader(io.StringIO(data.decode(), newline=""), strict=True)
+        if next(rows, None) != CSV_COLUMNS:
+            raise InvalidFile(f"wanted the columns {','.join(CSV_COLUMNS)}")
+        for number, token, encoded in rows:
+            if token and encoded:
+                raise InvalidFile(f"row {len(ids) + 1:,}: both token and base64")
+            ids.append(int(number))
+            entries.append(b64decode(encoded, validate=True) if encoded else token.encode())
+        numbers = np.array(ids, np.int64)
+    except InvalidFile:
+        raise
+    except (ValueError, OverflowError, csv.Error) as error:
+        raise InvalidFile(f"row {len(ids) + 1:,}: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
+    if bool((numbers[1:] < numbers[:-1]).any()):
+        raise InvalidFile("ids must ascend")
+    first_id, uneven = numbering(numbers)
+    return Vocabulary(name, "asset", ByteStrings.of(entries), first_id, uneven)
+
+
+# Parquet.
+
+
+def _write_parquet(vocabulary: Vocabulary, file: BinaryIO) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()}
+    schema = pa.schema(columns, {PARQUET_KEY: json.dumps(_facts(vocabulary)).encode()})
+    strange = set(vocabulary.stored.not_utf8.tolist())
+    ids, stored = vocabulary.id_array(), vocabulary.stored
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for at in range(0, len(stored), CHUNK):
+            some = range(at, min(at + CHUNK, len(stored)))
+            tokens = [None if i in strange else stored[i].decode() for i in some]
+            raw = [stored[i] if i in strange else None for i in some]
+            arrays = [pa.array(ids[at : at + CHUNK]), pa.array(tokens, pa.string())]
+            batch = pa.record_batch([*arrays, pa.array(raw, pa.binary())], schema=schema)
+            writer.write_batch(batch)
+    return 0
+
+
+def _read_parquet(data: bytes, _: str) -> Vocabulary:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(pa.BufferReader(data)) as file:  # read_table imports more of Arrow
+            table = file.read()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InvalidFile(f"not Parquet, or damaged: {error}") from error
+    found = [(field.name, str(field.type)) for field in table.schema]
+    if sorted(found) != sorted(PARQUET_COLUMNS.items()):  # one may be there twice
+        raise InvalidFile(f"wanted the columns {list(PARQUET_COLUMNS.items())}, got {found}")
+    facts = _object((table.schema.metadata or {}).get(PARQUET_KEY, b""))
+    entries = []
+    for token, raw in zip(table["token"].to_pylist(), table["bytes"].to_pylist(), strict=True):
+        if (token is None) == (raw is None):
+            raise InvalidFile("wanted either token or bytes in every row")
+        entries.append(raw if token is None else token.encode())
+    if table["id"].null_count:
+        raise InvalidFile("wanted an id in every row")
+    ids = np.asarray(table["id"].to_numpy(), np.int64)
+    return _vocabulary(facts, ByteStrings.of(entries), ids)
+
+
+_WRITERS: Final[dict[FileFormat, Callable[[Vocabulary, BinaryIO], int]]] = {
+    "text": _write_text,
+    "json": _write_json,
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+}
+_READERS: Final[dict[FileFormat, Callable[[bytes, str], Vocabulary]]] = {
+    "text": _read_text,
+    "json": _read_json,
+    "csv": _read_csv,
+    "parquet": _read_parquet,
+}

@@ -1,0 +1,376 @@
+"""The database of an index: ids, texts and fields of its documents, and the commit itself.
+
+    index.db       SQLite, with its journal beside it while it is open (-wal, -shm)
+      record       one row: the manifest of the last commit, and the bitmap of its deleted rows
+      documents    row, id, text
+      fields       row, number of its source, hash of its text, and a column for each kept field:
+                   numbers as numbers, true and false as 1 and 0, all else as text; an index each
+
+A writer keeps one transaction open, and its COMMIT is the commit of the whole index. Before it the
+other files were appended to and flushed: vectors, codes, keywords. After a kill they may be ahead
+of the record, never behind it; the next writer cuts them back to it (``folder.py``, ``writer.py``).
+
+Readers see whole commits without holding one open. Rows are numbered from 0 in the order of adding,
+and nothing that a reader looks at in them is changed or removed: a document is deleted in the
+bitmap, updated by another row. So a reader that keeps the manifest and the bitmap it opened with
+sees that commit for ever: rows below ``manifest.rows`` that are not in the bitmap, whatever has
+been committed since. Each statement is a read transaction of its own, so that no reader holds up
+the checkpoint after a commit, which empties the journal. Rows leave the disk only by compaction,
+which writes another database in another folder; who has the old one open reads on.
+
+Several threads share one connection, one statement at a time. A forked process opens its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+from urllib.parse import quote_from_bytes
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.documents.batch import Document
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
+from vocabtool.index.fields import Kind, value_of
+from vocabtool.system.ranked import Rows
+
+NAME: Final = "index.db"
+JOURNALS: Final = (f"{NAME}-wal", f"{NAME}-shm")
+CACHE_KIB: Final = 64 << 10
+WAIT_SECONDS: Final = 60.0
+CHECKPOINT_WAIT: Final = 500  # milliseconds; a journal that is not emptied now is emptied later
+MAX_PARAMETERS: Final = 10_000  # of one statement
+COPIED_ROWS: Final = 128  # at a time: their texts are in memory
+SCHEMA: Final = """
+CREATE TABLE record (data BLOB NOT NULL, deleted BLOB NOT NULL);
+CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT NOT NULL, text TEXT NOT NULL);
+CREATE INDEX documents_by_id ON documents (id);
+CREATE TABLE fields (row INTEGER PRIMARY KEY, source INTEGER NOT NULL, text_hash INTEGER NOT NULL);
+CREATE INDEX fields_by_text ON fields (text_hash);
+CREATE INDEX fields_by_source ON fields (source);
+"""
+FULL: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+Value = str | int | float | None
+Fields = Mapping[str, Kind]
+
+_OPEN: Final[weakref.WeakSet[Database]] = weakref.WeakSet()
+_INHERITED: Final[list[sqlite3.Connection]] = []  # of a parent process, never to be closed here
+
+
+def text_hash(text: bytes) -> int:
+    """64 bits of BLAKE2b, signed: finds documents of the same text, and damage."""
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
+
+
+def column(fields: Fields, name: str) -> str:
+    """The column of a kept field."""
+    return f"field_{[*fields].index(name)}"
+
+
+class Database:
+    """The database of one generation, open for reading; ``file``: its path.
+
+    Every method raises :class:`InvalidFile`, which names the file, where it is damaged, and
+    :class:`NotFound` where it is gone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / NAME
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+        self._lock = Lock()
+        _OPEN.add(self)
+        with self.statements():
+            pass
+
+    @contextmanager
+    def statements(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone."""
+        with self._lock, self.errors():
+            if self._connection is None:
+                if not self.file.is_file():
+                    raise NotFound(f"{self.file}: no such file")
+                self._inode = self.file.stat().st_ino
+                self._connection = connection = self._connected()
+                weakref.finalize(self, _close, connection, os.getpid())
+            yield self._connection
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Errors of SQLite as ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in FULL:
+                raise VocabtoolError(f"{self.file}: {error}") from error
+            if not self.file.is_file():
+                raise NotFound(f"{self.file}: {error}") from error
+            raise InvalidFile(
+                f"damaged, or no database of ours: {error}", file=str(self.file)
+            ) from error
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file of this name is still the one that was opened."""
+        try:
+            return self.file.stat().st_ino == self._inode
+        except OSError:
+            return False
+
+    def _connected(self) -> sqlite3.Connection:
+        may_write = os.access(self.file.parent, os.W_OK) and os.access(self.file, os.W_OK)
+        return _connect(self.file, "mode=rw" if may_write else "immutable=1")
+
+    def fetch(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """All rows that a statement gives."""
+        with self.statements() as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def record(self) -> tuple[bytes, bytes]:
+        """The manifest of the last commit, and its bitmap of deleted rows, as they are kept."""
+        found = self.fetch("SELECT data, deleted FROM record")
+        if len(found) != 1 or not all(isinstance(each, bytes) for each in found[0]):
+            raise InvalidFile("holds no commit", file=str(self.file))
+        return found[0]
+
+    def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a statement with ``(?...)``, which stands for some of many values."""
+        for start in range(0, len(values), MAX_PARAMETERS):
+            part = values[start : start + MAX_PARAMETERS]
+            marks = ",".join("?" * len(part))
+            yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
+        """All rows of each id that is there, deleted and uncommitted ones too, ascending."""
+        found: dict[str, list[int]] = {}
+        statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
+        for id_, row in self.select(statement, ids):
+            found.setdefault(id_, []).append(row)
+        return found
+
+    def copied_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+        """All rows in order, some at a time: row, id, text, source, text_hash, values."""
+        names = [name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")]
+        columns = "".join(f", {name}" for name in names if name.startswith("field_"))
+        statement = (
+            f"SELECT documents.row, id, text, source, text_hash{columns} FROM documents JOIN fields"
+            " ON fields.row = documents.row WHERE documents.row >= ? AND documents.row < ?"
+            " ORDER BY documents.row"
+        )
+        for first in range(0, rows, COPIED_ROWS):
+            yield self.fetch(statement, (first, min(first + COPIED_ROWS, rows)))
+
+    def verify(self, rows: int) -> Iterator[tuple[int, str, int]]:
+        """Read everything; the row, id and source of each document, ascending by row.
+
+        SQLite compares each value that has an index with it, so ids, fields and hashes are there
+        twice; texts are compared with their hashes.
+        """
+        (told,) = self.fetch("PRAGMA integrity_check(1)")[0]
+        if told != "ok":
+            raise InvalidFile(f"damaged: {told}", file=str(self.file))
+        wanted = 0
+        for part in self.copied_rows(rows):
+            for row, id_, text, source, held, *_ in part:
+                if row != wanted or text_hash(text.encode(errors="surrogateescape")) != held:
+                    raise InvalidFile(f"damaged: row {wanted:,}", file=str(self.file))
+                yield row, id_, source
+                wanted += 1
+        if wanted != rows:
+            raise InvalidFile(f"row {wanted:,} is missing", file=str(self.file))
+
+    def close(self) -> None:
+        """Let go of the file. A reader may be left open."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of one commit by their rows: int64, shape (n,). ``fields``: their kinds."""
+
+    database: Database
+    fields: Fields
+
+    def ids(self, rows: Rows) -> list[str]:
+        """Their ids."""
+        statement = "SELECT row, id FROM documents WHERE row IN (?...)"
+        found = dict(self.database.select(statement, wanted := rows.tolist()))
+        return [self._there(found, row) for row in wanted]
+
+    def stored(self, rows: Rows) -> list[Document]:
+        """The documents themselves; of nulls among their fields nothing."""
+        columns = "".join(f", field_{at}" for at in range(len(self.fields)))
+        statement = (
+            f"SELECT documents.row, id, text{columns} FROM documents JOIN fields"
+            " ON fields.row = documents.row WHERE documents.row IN (?...)"
+        )
+        selected = self.database.select(statement, wanted := rows.tolist())
+        found = {row: document for row, *document in selected}
+        documents = []
+        for row in wanted:
+            id_, text, *values = self._there(found, row)
+            held = {
+                name: bool(value) if kind == "boolean" else value
+                for (name, kind), value in zip(self.fields.items(), values, strict=True)
+                if value is not None
+            }
+            documents.append(Document(id_, text, held))
+        return documents
+
+    def _there(self, found: Mapping[int, Any], row: int) -> Any:
+        if row not in found:
+            raise InvalidFile(f"row {row:,} is missing", file=str(self.database.file))
+        return found[row]
+
+
+class DatabaseWriter(Database):
+    """A transaction on the database, made where there is none; one at a time in a folder."""
+
+    @classmethod
+    def create(cls, folder: Path) -> DatabaseWriter:
+        """One of no documents."""
+        file = folder / NAME
+        for name in (NAME, *JOURNALS):  # of a writer that was killed before its first commit
+            (folder / name).unlink(missing_ok=True)
+        connection = _connect(file, "mode=rwc")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(SCHEMA)
+        connection.close()
+        return cls(folder)
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = _connect(self.file, "mode=rw")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        return connection
+
+    def add_columns(self, count: int) -> None:
+        """Have columns for so many kept fields."""
+        names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
+        with self.statements() as connection:
+            for at in range(count):
+                if f"field_{at}" not in names:
+                    connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
+
+    def append(
+        self,
+        first: int,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        facts: Iterable[Sequence[object]],
+        columns: Sequence[str] = (),
+    ) -> None:
+        """Add rows; ``facts``: of each its source, the hash of its text and the values of columns.
+
+        Values in bytes are kept as text, whatever bytes they are.
+        """
+        numbers = range(first, first + len(ids))
+        names = "".join(f", {name}" for name in columns)
+        values = "".join(f", {_as_text(4 + at)}" for at in range(len(columns)))
+        with self.statements() as connection:
+            connection.executemany(
+                "INSERT INTO documents VALUES (?, ?, ?)", zip(numbers, ids, texts, strict=True)
+            )
+            connection.executemany(
+                f"INSERT INTO fields (row, source, text_hash{names}) VALUES (?1, ?2, ?3{values})",
+                ((row, *each) for row, each in zip(numbers, facts, strict=True)),
+            )
+
+    def set_source(self, rows: Rows, source: int) -> bool:
+        """Note which source rows are of now; whether that changed anything."""
+        with self.statements() as connection:
+            before = connection.total_changes
+            connection.executemany(
+                "UPDATE fields SET source = ?2 WHERE row = ?1 AND source <> ?2",
+                ((row, source) for row in rows.tolist()),
+            )
+            return connection.total_changes > before
+
+    def set_kind(self, name: str, kind: Kind, first: int) -> None:
+        """Read the texts of a column from row ``first`` on as values of a kind; index it."""
+        with self.statements() as connection:
+            if kind != "string":
+                connection.create_function(
+                    "as_value", 1, lambda text: value_of(text, kind), deterministic=True
+                )
+                connection.execute(
+                    f"UPDATE fields SET {name} = as_value({name})"
+                    f" WHERE row >= ? AND {name} IS NOT NULL",
+                    (first,),
+                )
+            connection.execute(f"CREATE INDEX by_{name} ON fields ({name})")
+
+    def commit(self, data: bytes, deleted: bytes) -> None:
+        """Make it the last commit: on disk and seen by readers; another transaction begins."""
+        with self.statements() as connection:
+            connection.execute("DELETE FROM record")
+            connection.execute("INSERT INTO record VALUES (?, ?)", (data, deleted))
+            connection.execute("COMMIT")
+            connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAIT}")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute(f"PRAGMA busy_timeout = {int(WAIT_SECONDS * 1000)}")
+            connection.execute("BEGIN IMMEDIATE")
+
+    def close(self) -> None:
+        """Drop what is not committed."""
+        with self._lock:
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        super().close()
+
+
+def deleted_rows(bitmap: bytes, rows: int) -> NDArray[np.bool_]:
+    """Which rows a bitmap says are deleted: shape (rows,)."""
+    bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=rows)
+    return bits.astype(np.bool_)
+
+
+def _as_text(at: int) -> str:
+    return f"CASE typeof(?{at}) WHEN 'blob' THEN CAST(?{at} AS TEXT) ELSE ?{at} END"
+
+
+def _connect(file: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote_from_bytes(os.fsencode(file))}?{how}",
+        timeout=WAIT_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=True,
+    )
+    connection.text_factory = _decoded
+    connection.execute("PRAGMA case_sensitive_like = ON")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    return connection
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _close(connection: sqlite3.Connection, process: int) -> None:
+    if os.getpid() == process:
+        connection.close()
+
+
+def _after_fork() -> None:
+    """A connection must not be used, nor closed, in a process that was forked."""
+    for database in _OPEN:
+        if database._connection is not None:
+            _INHERITED.append(database._connection)
+        database._connection, database._lock = None, Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

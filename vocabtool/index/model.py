@@ -1,0 +1,278 @@
+"""The model that an index belongs to: kept by fingerprints, opened when it is asked for.
+
+    vocabulary-….parquet    the entries that the model knows, where that is known
+    weights-….json          of word vectors, fitted on the corpus
+    tokenizer-SHA256        the file of a rule ``tokenizer:FILE``, named by its content
+
+A model is opened by the name that the index holds only where that is a file or folder here. A
+Python callable or a handle of TensorFlow Hub is named by the caller, each time: nothing is imported
+and nothing fetched because a folder says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from vocabtool.encoders.choices import KINDS
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.encoders.opening import Model, is_encoder, open_encoder
+from vocabtool.encoders.static import StaticEncoder
+from vocabtool.encoders.word_weights import FittedWeights
+from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
+from vocabtool.formats.vocabulary_files import read, save
+from vocabtool.index.manifest import Manifest
+from vocabtool.search.known_words import KnownWords
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.system.checksums import checksum
+from vocabtool.system.whole_file import whole_file
+from vocabtool.tokenization.options import tokenizer_file
+from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import Vocabulary, encode
+
+RULE: Final = "keras"  # for a vocabulary without a rule: lower-case, without ASCII's punctuation
+TOKENIZER: Final = re.compile("tokenizer-[0-9a-f]{64}")
+# What an encoder may be opened with again unasked: nothing that lets a model do more.
+OPTIONS: Final = frozenset(
+    ("kind", "signature", "output", "name", "rule", "weights", "remove_component", "fingerprint")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedModel:
+    """An encoder, by which name and with which options it was opened; or words alone.
+
+    ``rule``: where the vocabulary and it tell the words, without the model. ``tokenizer``: the
+    file of a rule ``tokenizer:FILE``, which is kept beside the index.
+    """
+
+    encoder: Encoder | None
+    words: Words | None
+    model: str | None = None
+    options: Mapping[str, str | bool] = field(default_factory=dict)
+    rule: str | None = None
+    tokenizer: bytes | None = None
+
+    @property
+    def weights(self) -> FittedWeights | None:
+        """What was fitted on the corpus; ``None``: nothing."""
+        return self.encoder.fitted if isinstance(self.encoder, StaticEncoder) else None
+
+    def save(self, folder: Path) -> dict[str, int]:
+        """Write what the model is known by; the CRC-32C of each file, by its name."""
+        found: dict[str, int] = {}
+        if self.words is not None:
+            vocabulary = self.words.vocabulary
+            part = folder / f".vocabtool-{vocabulary.fingerprint:.16}.tmp"
+            save(vocabulary, part, "parquet")
+            name = f"vocabulary-{vocabulary.fingerprint:.16}-{{:08x}}.parquet"
+            found |= _named_by_content(part, name)
+        if self.weights is not None:
+            part = folder / f".vocabtool-{self.weights.fingerprint:.16}.tmp"
+            self.weights.write(part)
+            found |= _named_by_content(
+                part, f"weights-{self.weights.fingerprint:.16}-{{:08x}}.json"
+            )
+        file = _kept_tokenizer(folder, self.rule or self.options.get("rule"))
+        if file is not None and self.tokenizer is not None:
+            with whole_file(file) as written:
+                written.write(self.tokenizer)
+            found[file.name] = checksum(file)
+        return found
+
+
+def _named_by_content(part: Path, name: str) -> dict[str, int]:
+    crc = checksum(part)
+    part.replace(part.with_name(name.format(crc)))
+    return {name.format(crc): crc}
+
+
+def open_model(
+    model: Model, options: Mapping[str, Any], sample: Iterable[str | bytes] | None
+) -> OpenedModel:
+    """The encoder that an index is created for.
+
+    ``sample``: texts that the weights of word vectors are fitted on. Raises :class:`VocabtoolError`
+    where they are not fitted and there is no sample.
+    """
+    encoder = open_encoder(model, **options)
+    if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
+        if sample is None:
+            raise VocabtoolError(
+                f"{model}: its words are weighted by the corpus, of which a sample is taken from "
+                "files: here give weights fitted before (--fitted FILE) or none (--weights none), "
+                "in Python also sample=texts"
+            )
+        encoder = encoder.fit(sample)
+    kept = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
+    rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
+    return _with_tokenizer(OpenedModel(encoder, encoder.words, _name(model), kept, rule))
+
+
+def vocabulary_alone(
+    vocabulary: Vocabulary | Iterable[str] | None, rule: str | None
+) -> OpenedModel:
+    """What an index of vectors of one's own is created for. ``ValueError``: a rule for nothing."""
+    if vocabulary is None:
+        if rule is not None:
+            raise ValueError(f"rule {rule!r}: is that of a vocabulary: give one, or a model")
+        return OpenedModel(None, None)
+    if not isinstance(vocabulary, Vocabulary):
+        entries = ByteStrings.of(encode(word) for word in vocabulary)
+        vocabulary = Vocabulary("words", "list", entries)
+    rule = rule or RULE
+    return _with_tokenizer(OpenedModel(None, Words.of(vocabulary, rule=rule), rule=rule))
+
+
+def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
+    """The same, where its rule names a tokenizer with that file and the name it is kept by."""
+    told = opened.rule or opened.options.get("rule")
+    file = tokenizer_file(told) if isinstance(told, str) else None
+    if file is None:
+        return opened
+    with reading(str(file)):
+        tokenizer = file.read_bytes()
+    rule = f"tokenizer:tokenizer-{hashlib.sha256(tokenizer).hexdigest()}"
+    options = {name: rule if name == "rule" else each for name, each in opened.options.items()}
+    return replace(opened, rule=opened.rule and rule, options=options, tokenizer=tokenizer)
+
+
+def _kept_tokenizer(folder: Path, rule: str | bool | None) -> Path | None:
+    """The file beside an index that its rule names; ``None`` for any other rule."""
+    file = tokenizer_file(rule) if isinstance(rule, str) else None
+    return folder / str(file) if file is not None and TOKENIZER.fullmatch(str(file)) else None
+
+
+def _name(model: Model) -> str | None:
+    """How a model is found again, wherever the next command runs; ``None``: by the caller."""
+    if isinstance(model, Path):
+        return os.path.abspath(model)  # noqa: PTH100 - links stay: what is behind may move
+    if not isinstance(model, str):
+        return None
+    prefix, rest = _parted(model)
+    return prefix + os.path.abspath(rest) if os.path.exists(rest) else model  # noqa: PTH100, PTH110 - the same; bears any text
+
+
+def _parted(model: str) -> tuple[str, str]:
+    """What says that a file or folder is of a kind (``static:``), and the rest.
+
+    Never ``python:``, whose rest is imported.
+    """
+    prefix, colon, rest = model.partition(":")
+    if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - bears any text
+        return prefix + colon, rest
+    return "", model
+
+
+class IndexModel:
+    """The model of one index. ``given``: what the caller names it by now, with its options."""
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        given: Model | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._files = manifest.model_files
+        self._configuration = manifest.configuration
+        self._given = given
+        self._options = options or {}
+
+    @cached_property
+    def encoder(self) -> Encoder | None:
+        """The encoder; ``None`` where the index holds vectors of one's own.
+
+        Raises :class:`OtherModel` where it is not the one that made the vectors.
+        """
+        held = self._configuration
+        if held.encoder is None:
+            return None
+        weights = self._file("weights-")
+        fitted = FittedWeights.read(weights) if weights is not None else None
+        encoder = self._opened(fitted)
+        made_with = None if self._given is None else held.model
+        if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
+            if (found := encoder.vectors_fingerprint) != fitted.vectors:
+                part = "file of word vectors"
+                raise OtherModel(str(self._folder), part, fitted.vectors, found, made_with)
+            encoder = encoder.with_weights(fitted)
+        if (found := encoder.fingerprint) != held.encoder:
+            raise OtherModel(str(self._folder), "encoder", held.encoder, found, made_with)
+        return encoder
+
+    @cached_property
+    def known_words(self) -> KnownWords | None:
+        """Which words the model knows; ``None`` where nothing tells."""
+        words = self._words()
+        if words is None:
+            return None
+        held = self._configuration
+        for part, wanted, found in (
+            ("word rule", held.words, words.fingerprint),
+            ("vocabulary", held.vocabulary, words.vocabulary.fingerprint),
+        ):
+            if found != wanted:
+                raise OtherModel(str(self._folder), part, wanted or "none", found)
+        return KnownWords(words)
+
+    def vocabulary(self) -> Vocabulary | None:
+        """The entries that the model knows; ``None`` where nothing tells."""
+        file = self._file("vocabulary-")
+        return None if file is None else read(file)
+
+    def _file(self, start: str) -> Path | None:
+        names = (name for name in self._files if name.startswith(start))
+        return next((self._folder / name for name in names), None)
+
+    def _words(self) -> Words | None:
+        if self._configuration.words is None:
+            return None
+        rule, is_open = self._configuration.rule, vars(self).get("encoder") is not None
+        if rule is not None and not is_open:  # searched by keywords, the model may be missing
+            vocabulary = self.vocabulary()
+            return None if vocabulary is None else Words.of(vocabulary, rule=self._rule(rule))
+        return None if self.encoder is None else self.encoder.words
+
+    def _opened(self, fitted: FittedWeights | None) -> Encoder:
+        held = self._configuration
+        if self._given is not None and is_encoder(self._given):  # it has its options already
+            return open_encoder(self._given, **self._options)
+        options: dict[str, Any] = dict(held.options)
+        if isinstance(rule := options.get("rule"), str):
+            options["rule"] = self._rule(rule)
+        options |= self._options
+        if self._given is not None:
+            return open_encoder(self._given, **options)
+        model = self._own_model()
+        if held.kind == "static":  # all that opening would find out is known
+            known = {"rule": self._rule(str(held.rule)), "fitted": fitted}
+            try:
+                return open_encoder(model, **{"kind": held.kind, **known, **options})
+            except VocabtoolError:
+                pass  # other word vectors, perhaps: their fingerprint tells
+        return open_encoder(model, **options)
+
+    def _rule(self, rule: str) -> str:
+        """The rule with the tokenizer that lies beside the index, where it has one."""
+        file = _kept_tokenizer(self._folder, rule)
+        return rule if file is None else f"tokenizer:{file}"
+
+    def _own_model(self) -> str:
+        model = self._configuration.model
+        path = _parted(model)[1] if model else ""
+        # What is not a whole path may as well be the name of something to import.
+        if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - these bear any text
+            told = f"{model[:100]!r}, which is not here" if model else "an object in Python"
+            raise NotFound(
+                f"{self._folder}: its vectors were made by {told}: name the model (--model, in "
+                "Python model=)"
+            )
+        return model

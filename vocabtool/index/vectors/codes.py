@@ -1,0 +1,356 @@
+"""Short codes for vectors, by FAISS: lists of 4-bit product quantisation (IVF, PQ, FastScan).
+
+Each vector is put into the list of its nearest coarse centroid, and a search visits only some
+lists; small indexes have a single one, which, unlike FAISS's flat index, takes masks. Coded is by
+what the vector differs from that centroid, a quarter byte a dimension; for L2 the vector itself is
+coded, as differences would take a table for each list that a query visits. Zero vectors are in no
+list: they are never found. Candidates are approximate; who scores them exactly is ``leg.py``.
+
+The file is FAISS's own. Checksums are the caller's business.
+
+H. Jégou, M. Douze, C. Schmid: Product Quantization for Nearest Neighbor Search, 2011; of 4 bits,
+so that tables fit into registers: F. André, A.-M. Kermarrec, N. Le Scouarnec: Cache locality is
+not enough, 2015.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import UnsupportedFormat, VocabtoolError
+from vocabtool.index.options import Metric
+from vocabtool.index.vectors.raw import READ_BYTES, RawVectors
+from vocabtool.index.vectors.recall import (
+    QuerySample,
+    nearest_rows,
+    prepare_queries,
+    queries_unlike_documents,
+    recall_by_count,
+)
+from vocabtool.system.ranked import Mask, Rows
+
+CENTROIDS: Final = 16  # of 4 bits
+WIDTH: Final = 2  # dimensions that share a code
+MAX_LISTS: Final = (1 << 16) - 1
+LISTS_FROM: Final = 50_000  # rows from which on only some lists of them are looked at
+LISTS: Final = 1.6  # times the square root of the rows: 512 lists of 100,000, 2,048 of a million
+SAMPLE: Final = 1 << 16  # vectors to train on, at most, but where many lists need more
+MIN_SAMPLE: Final = 4096
+SAMPLE_PER_LIST: Final = 40
+SAMPLE_PER_CODE: Final = 512
+COARSE_ROUNDS: Final = 10  # of k-means
+LITTLE: Final = 1e-6  # of the largest centroid: less than codes can tell
+MAX_CANDIDATES: Final = 1 << 14
+EASIER: Final = 2  # times as many of the nearest are missed by real queries as by made ones
+
+# What searches cost, roughly, in nanoseconds on one core of a server of 2023 (measured on a million
+# vectors of 256 numbers): enough to choose between them, the same on every machine.
+COMPARED: Final = 0.04  # per dimension of a row whose code is compared
+REFINED: Final = 1.8  # per dimension of a row whose vector is read and compared
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFacts:
+    """How codes were built and how they are searched, as the index keeps it.
+
+    ``lists``: of the coarse layer, 1 for small indexes; ``probes``: how many of them a search
+    visits. ``candidates``: how many rows a search refines exactly, at least. ``recall_asked``,
+    ``recall``: of the ten nearest, asked and measured, over ``queries`` vectors that were ``given``
+    or else made (``recall.py``). ``sample``: how many vectors the codes were trained on.
+    ``coded``: how many rows there were when they were built; ``seconds``: how long that took.
+    """
+
+    dim: int
+    lists: int
+    probes: int
+    candidates: int
+    recall_asked: float
+    recall: float
+    queries: int
+    given: bool
+    sample: int
+    coded: int
+    seed: int
+    seconds: float
+
+
+class VectorCodes:
+    """The codes of the first ``rows`` rows. Several threads may ask at a time."""
+
+    def __init__(self, index: Any, rows: int) -> None:
+        self._index = index
+        self.rows = rows
+        self.lists: int = index.nlist
+        self._parameters: dict[int, Any] = {}  # of searches without a mask, by lists visited
+
+    @classmethod
+    def trained(cls, sample: Vectors, lists: int, metric: Metric, seed: int) -> VectorCodes:
+        """Codes of no row yet: centroids of a sample of shape (n, dim).
+
+        The same for the same sample and seed.
+        """
+        if not 0 < lists <= MAX_LISTS:
+            raise ValueError(f"wanted 1 to {MAX_LISTS:,} lists, got {lists:,}")
+        faiss = faiss_library()
+        padded = _padded(sample)
+        # FAISS wants as many vectors as centroids, and prints a warning below 39 for each.
+        missing = -(-39 * max(lists, CENTROIDS) // max(1, len(padded)))
+        enough = np.ascontiguousarray(np.tile(padded, (missing, 1)) if missing > 1 else padded)
+        dim = padded.shape[1]
+        kind = f"IVF{lists},PQ{dim // WIDTH}x4fs{'' if metric == 'l2' else 'r'}"
+        measure = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
+        index = faiss.index_factory(dim, kind, measure)
+        if lists == 1:
+            centroids = padded.mean(axis=0, keepdims=True)
+        else:
+            means = faiss.Kmeans(dim, lists, niter=COARSE_ROUNDS, seed=seed)
+            means.train(enough)
+            centroids = means.centroids
+        index.quantizer.add(np.asarray(centroids, np.float32))
+        index.pq.cp.seed = seed
+        index.pq.cp.max_points_per_centroid = SAMPLE_PER_CODE
+        with one_thread():  # sub-quantisers are so small that threads wait for each other
+            index.train(enough)
+        _part_equal_centroids(index.pq)
+        return cls(index, 0)
+
+    @classmethod
+    def read(cls, file: Path, rows: int) -> VectorCodes:
+        """The codes of ``rows`` rows as :meth:`write` wrote them."""
+        return cls(faiss_library().read_index(str(file)), rows)
+
+    def write(self, file: Path) -> None:
+        """Write them to a file, and that to the disk."""
+        faiss_library().write_index(self._index, str(file))
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+
+    def add(self, vectors: Vectors) -> None:
+        """Add the codes of further rows: shape (n, dim), prepared."""
+        there = vectors.any(axis=1)
+        rows = self.rows + np.flatnonzero(there)
+        if len(rows):
+            self._index.add_with_ids(_padded(vectors[there]), rows)
+        self.rows += len(vectors)
+
+    def add_rows(self, raw: RawVectors, progress: Progress | None = None) -> None:
+        """Add the codes of all rows that have none."""
+        for first, vectors in raw.blocks(self.rows):
+            self.add(vectors)
+            if progress is not None:
+                progress(first + len(vectors), raw.count)
+
+    def candidates(
+        self, queries: Vectors, count: int, probes: int = 1, allowed: Mask | None = None
+    ) -> Rows:
+        """For each query the rows that seem nearest, nearest first, -1 where there are no more.
+
+        ``queries``: shape (n, dim), prepared. ``probes``: how many lists are visited.
+        ``allowed``: a mask over the rows, shape (rows,).
+        """
+        faiss, probes = faiss_library(), max(1, min(probes, self.lists))
+        if allowed is not None:
+            selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+            how = faiss.IVFSearchParameters(nprobe=probes, sel=selector)
+        else:
+            how = self._parameters.get(probes) or faiss.IVFSearchParameters(nprobe=probes)
+            self._parameters[probes] = how
+        # For one query threads wait for each other longer than they work.
+        with one_thread() if len(queries) == 1 else nullcontext():
+            found: Rows = self._index.search(_padded(queries), min(count, self.rows), params=how)[1]
+        return found
+
+    def cost(self, share: float, candidates: int, dim: int) -> float:
+        """What comparing this share of the codes and refining so many candidates costs."""
+        return dim * (self.rows * share * COMPARED + candidates * REFINED)
+
+
+def build_codes(
+    raw: RawVectors,
+    *,
+    metric: Metric,
+    recall: float = 0.95,
+    memory: int | None = None,
+    seed: int = 0,
+    queries: Vectors | None = None,
+    lists: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[VectorCodes, CodeFacts]:
+    """The codes of all rows, and how to search them: train, encode, measure, choose.
+
+    Centroids are trained on a bounded sample; all vectors are then read block by block, so that
+    memory grows by their codes only. The setting of a search is the cheapest that reaches the
+    ``recall`` asked for, less its standard error; on made queries, which are easier than real ones
+    (measured on queries of three words), half as many misses are allowed. Where none reaches it,
+    the best one is in the facts with what it reaches.
+
+    ``memory``: bytes that this may take beyond what the process holds already. ``queries``: vectors
+    like those that will be asked, shape (n, dim), n of some hundreds. ``lists``: how many, by the
+    number of rows unless said. ``progress``: called with rows done and rows to do. The same
+    vectors and seed give the same codes. Raises :class:`VocabtoolError` where they do not fit into
+    ``memory``.
+    """
+    began = perf_counter()
+    if lists is None:
+        lists = min(MAX_LISTS, 1 << round(math.log2(LISTS * math.sqrt(raw.count))))
+        lists = lists if raw.count >= LISTS_FROM else 1
+    size = _sample_size(raw, lists, memory)
+    random = np.random.default_rng(seed)
+    rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))
+    sample = raw.read_rows(rows)
+    there = sample.any(axis=1)
+    if there.any() and not there.all():
+        rows, sample = rows[there], sample[there]
+    codes = VectorCodes.trained(sample, lists, metric, seed)
+    if queries is not None:
+        kinds = [prepare_queries(queries, metric)]
+    else:
+        kinds = queries_unlike_documents(sample, rows, metric, random)
+    wanted = recall if queries is not None else 1 - (1 - recall) / EASIER
+    codes.add_rows(raw, progress)
+    chosen = _choose_setting(raw, codes, kinds, metric, wanted)
+    return codes, CodeFacts(
+        dim=raw.dim,
+        lists=lists,
+        probes=chosen.probes,
+        candidates=chosen.candidates,
+        recall_asked=recall,
+        recall=chosen.recall,
+        queries=sum(len(kind.queries) for kind in kinds),
+        given=queries is not None,
+        sample=size,
+        coded=raw.count,
+        seed=seed,
+        seconds=round(perf_counter() - began, 3),
+    )
+
+
+def memory_needed(rows: int, dim: int, sample: int) -> int:
+    """Bytes that building and opening codes take at their peak."""
+    code = -(-dim // WIDTH) / 2
+    training = 3 * sample * dim * 4  # copies: differences and FAISS's, or the queries' mixtures
+    opened = int(rows * (2 * code + 42))  # codes and row numbers, while lists grow
+    return max(training, opened) + 6 * READ_BYTES
+
+
+def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
+    wanted = min(raw.count, max(SAMPLE, SAMPLE_PER_LIST * lists))
+    if memory is None:
+        return wanted
+    fits = (memory - 6 * READ_BYTES) // (3 * raw.dim * 4)
+    least = min(wanted, max(MIN_SAMPLE, lists))
+    if memory_needed(raw.count, raw.dim, 0) > memory or fits < least:
+        needed = memory_needed(raw.count, raw.dim, least)
+        raise VocabtoolError(
+            f"the codes of {raw.count:,} vectors of {raw.dim:,} numbers need about "
+            f"{needed / 2**20:,.0f} MiB of memory to be built and searched, got "
+            f"{memory / 2**20:,.0f} MiB: allow more, or index fewer documents"
+        )
+    return min(wanted, fits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """``probes``: lists visited; ``candidates``: rows refined exactly."""
+
+    probes: int
+    candidates: int
+    recall: float
+
+
+def _choose_setting(
+    raw: RawVectors, codes: VectorCodes, kinds: list[QuerySample], metric: Metric, recall: float
+) -> _Setting:
+    """The cheapest setting whose recall is enough even if it was overrated; else the best."""
+    truths = [nearest_rows(raw, kind, metric) for kind in kinds]
+    counts = _steps(32, min(codes.rows, MAX_CANDIDATES))
+    best, enough, cost = _Setting(1, 0, -1.0), None, math.inf
+    for probes in _steps(1, codes.lists):
+        share = probes / codes.lists
+        if codes.cost(share, 0, raw.dim) >= cost:
+            break
+        measured = [
+            recall_by_count(truth, codes.candidates(kind.queries, counts[-1], probes), counts)
+            for kind, truth in zip(kinds, truths, strict=True)
+        ]
+        for count, values in zip(counts, zip(*measured, strict=True), strict=True):
+            lowest = min(mean for mean, _ in values)
+            setting = _Setting(probes, count, round(lowest, 4))
+            best = max(best, setting, key=lambda one: one.recall)
+            if min(mean - error for mean, error in values) >= recall:
+                if (now := codes.cost(share, count, raw.dim)) < cost:
+                    enough, cost = setting, now
+                break
+    return enough or best
+
+
+def _steps(first: int, last: int) -> list[int]:
+    """Powers of two and half way between them, from ``first`` to ``last``."""
+    powers = range(first.bit_length() - 1, last.bit_length())
+    every = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
+    return [step for step in every if first <= step < last] + [last]
+
+
+def _padded(vectors: Vectors) -> Vectors:
+    """Vectors of shape (n, dim) with a zero at the end where ``dim`` is odd."""
+    missing = vectors.shape[1] % WIDTH
+    return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors)
+
+
+def _part_equal_centroids(quantiser: Any) -> None:
+    """Put a little between the centroids of dimensions in which no vectors differ.
+
+    FastScan finds no vector that has the lowest value of a query's table in every place. These
+    centroids lie on both sides of zero, and where vectors do not differ theirs is a middle one.
+    """
+    faiss = faiss_library()
+    centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)
+    same = centroids.min(axis=1, keepdims=True) == centroids.max(axis=1, keepdims=True)
+    steps = np.arange(CENTROIDS)[:, np.newaxis] - (CENTROIDS - 1) / 2
+    little = LITTLE * (np.abs(centroids).max() or 1.0) * steps ** [1, 3]  # no query levels both
+    parted = np.asarray(np.where(same, centroids + little, centroids), np.float32)
+    faiss.copy_array_to_vector(parted.ravel(), quantiser.centroids)
+
+
+def faiss_library() -> Any:
+    """FAISS. Raises :class:`UnsupportedFormat` where it is not installed."""
+    try:
+        import faiss
+    except ImportError as error:
+        what = "short codes need faiss, which is not installed: pip install faiss-cpu"
+        raise UnsupportedFormat(what) from error
+    return faiss
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """FAISS computes on the calling thread alone; other threads keep their number (OpenMP's)."""
+    faiss = faiss_library()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def _compute_alone() -> None:
+    """FAISS's threads are not in a forked process: it would wait for them without end."""
+    if "faiss" in sys.modules:
+        faiss_library().omp_set_num_threads(1)
+
+
+os.register_at_fork(after_in_child=_compute_alone)
