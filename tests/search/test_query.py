@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
@@ -21,6 +22,7 @@ from vocabtool.search.query import (
     unknown_share,
     weigh_words,
 )
+from vocabtool.search.search import search
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
@@ -199,3 +201,16 @@ def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.known for each in knowledge.statuses(["x3", "love"])] == [False, True]
     assert [each.known for each in knowledge.statuses(["love", "x1"])] == [True, False]
     assert asked == [["love", "x1"], ["x2"], ["x3"], ["love", "x1"]]
+
+
+def test_models_of_pieces_have_no_m_and_a_smaller_a() -> None:
+    """A code in three pieces or more counts as unknown for the guarantee; two are known."""
+    docs = [Doc("right", "one SKU-48007-H there", (-1, 0)), Doc("other", "love", (1, 0))]
+    east = np.array([1, 0], np.float32)
+    hits = search(SmallCorpus(docs, Pieces(4)), "love SKU-48007-H", east, explain=True)
+    assert (hits.query.a, hits.query.m, hits.query.weight) == (0.4, 0, 0.4)
+    assert [word.pieces for word in hits.query.words] == [1, 3]
+    assert (hits[0].id, hits[0].tier) == ("right", 1)
+    assert any("pieces" in note for note in hits.notes)
+    coarse = search(SmallCorpus(docs, Pieces(6)), "love SKU-48007-H", east)
+    assert {hit.tier for hit in coarse} == {0}
