@@ -27,7 +27,7 @@ from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
 from vocabtool.cli.oov import COUNT_BYTES
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.strings import Lower, SplitWhitespace
+from vocabtool.tokenization.string_steps import Lower, SplitWhitespace
 
 COMMAND = [sys.executable, "-c", "from vocabtool.cli.main import main; main()"]
 # What a shell starts in the background has SIGINT ignored, and so has all that it starts.

@@ -41,7 +41,6 @@ from vocabtool.errors import (
     VocabtoolError,
 )
 from vocabtool.tokenization.lookup import WordLookup
-from vocabtool.tokenization.op_traces import MARK
 from vocabtool.tokenization.words import Words
 
 USE = ROOT / "data" / "sentence_encoder"
@@ -476,22 +475,22 @@ def test_exact_words_and_vectors_come_out_of_one_run(
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "per_text"),
+    ("name", "told"),
     [
-        ("padded", "n texts are run for n", 1),
-        ("serving", "2 n texts are run for n", 2),
-        ("scalar", "n texts are run one by one", 1),
+        ("padded", "n texts are run for n"),
+        ("serving", "n texts are run one by one"),
+        ("scalar", "n texts are run one by one"),
     ],
 )
 def test_what_exact_words_cost_is_said_and_true(
-    name: str, told: str, per_text: int, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    name: str, told: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Texts that the model is given, counted; sentinels are dropped from vectors and words."""
+    """Texts that the model is given, counted."""
     encoder = opened(name, True)
     assert any(note.startswith("exact words") and told in note for note in encoder.notes)
     given: list[bytes] = []
     assert encoder._tap is not None
-    entry = encoder._tap._model.entry
+    entry = encoder._tap.entry
     feed = type(entry).feed
 
     def counted(self: Any, texts: Sequence[bytes]) -> Any:
@@ -500,23 +499,14 @@ def test_what_exact_words_cost_is_said_and_true(
 
     monkeypatch.setattr(type(entry), "feed", counted)
     found = encoder.encode_with_words(TEXTS)
-    assert len(given) == per_text * len(TEXTS)
-    assert given.count(MARK) == (per_text - 1) * len(TEXTS)
+    assert len(given) == len(TEXTS)
     assert len(found.vectors) == len(found.words.offsets) - 1 == len(TEXTS)
 
 
-def test_without_sentinels_vectors_are_the_same_to_the_bit(opened: Opened) -> None:
+def test_vectors_beside_exact_words_are_the_same_to_the_bit(opened: Opened) -> None:
     """Where shapes tell whose words they are."""
     wanted = opened("padded", False).encode(TEXTS)
     assert np.array_equal(opened("padded", True).encode_with_words(TEXTS).vectors, wanted)
-
-
-def test_a_text_may_hold_the_sentinel(built: Built, opened: Opened) -> None:
-    """Then the batch does not add up, and each text is run alone."""
-    texts = [*TEXTS, MARK.decode(), f"fox {MARK.decode()} fox"]
-    found = opened("serving", True).encode_with_words(texts)
-    same(found.words, Words.of(built("serving"), exact=True).look_up(texts))
-    assert np.allclose(found.vectors, opened("serving", False).encode(texts), rtol=0, atol=1e-6)
 
 
 def test_exact_words_of_many_batches_are_one_answer(built: Built, opened: Opened) -> None:

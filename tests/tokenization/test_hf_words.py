@@ -30,7 +30,7 @@ from tokenizers import (
 from tests.conftest import ROOT
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.oov.counter import OovCounter
-from vocabtool.tokenization.hf_tokenizer_steps import chunk_way
+from vocabtool.tokenization.hf_description import chunking
 from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import encode
@@ -328,7 +328,7 @@ WAYS = {
 )
 def test_texts_in_chunks(name: str, texts: list[list[str]]) -> None:
     """Where texts may be cut beforehand nothing changes, whatever stands around a blank."""
-    assert chunk_way(json.loads(made(name).to_str())) == WAYS[name]
+    assert chunking(json.loads(made(name).to_str())) == WAYS[name]
     check(name, ["".join(parts) for parts in texts])
 
 

@@ -15,9 +15,10 @@ from vocabtool.tokenization.in_order import AHEAD, find_in_order, letters
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.mask import BATCH_LINES, Masked, Mode, Totals, batches, mask
 from vocabtool.tokenization.named_rules import parse_rule
-from vocabtool.tokenization.strings import Characters, Join
+from vocabtool.tokenization.steps import Step
+from vocabtool.tokenization.string_steps import Characters, Join
 from vocabtool.tokenization.surface import Span, surface_words
-from vocabtool.tokenization.text_arrays import Step, per_text, string_array, whole
+from vocabtool.tokenization.text_arrays import Tokens, string_array
 from vocabtool.vocabulary import decode, encode
 
 Split = Callable[[str], list[str]]
@@ -42,10 +43,10 @@ def by_steps(steps: Sequence[Step], knows: Callable[[bytes], bool]) -> LookUp:
     """The judge that a chain of steps and a table make."""
 
     def judge(texts: Sequence[str]) -> WordLookup:
-        cut = whole(string_array(texts))
+        cut = Tokens.whole(string_array(texts))
         for step in steps:
             cut = step.apply(cut)
-        return judged(per_text(cut), knows)
+        return judged(cut.to_lists(), knows)
 
     return judge
 
@@ -225,7 +226,7 @@ def test_the_unknown_words_printed_are_those_of_the_line(line: str, rule: str, s
 
     def spelled(text: str) -> list[bytes]:
         answer = judge([text])
-        words = per_text(whole(answer.distinct))
+        words = Tokens.whole(answer.distinct).to_lists()
         return [words[code][0] for code in answer.codes if not answer.known[code]]
 
     assert spelled(masked.text) == spelled(line)

@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 from nltk.tokenize import TreebankWordTokenizer
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.named_rules import (
-    NAMES,
-    RULE_NAMES,
-    Matches,
-    parse_rule,
-    tokenizer_file,
-)
-from vocabtool.tokenization.text_arrays import per_text, string_array, whole
+from vocabtool.tokenization.named_rules import Matches, parse_rule
+from vocabtool.tokenization.options import NAMED, RULE_NAMES, tokenizer_file
+from vocabtool.tokenization.text_arrays import Tokens, string_array
 from vocabtool.vocabulary import decode
 
 SOME = st.text(
@@ -27,10 +22,10 @@ SOME = st.text(
 
 
 def words(rule: str, *texts: str | bytes) -> list[list[bytes]]:
-    cut = whole(string_array(texts))
+    cut = Tokens.whole(string_array(texts))
     for step in parse_rule(rule):
         cut = step.apply(cut)
-    return per_text(cut)
+    return cut.to_lists()
 
 
 def shown(rule: str, text: str | bytes) -> list[str]:
@@ -168,7 +163,7 @@ def test_local_rules_may_follow_a_split(text: bytes, rule: str) -> None:
 
 def test_every_rule_describes_itself() -> None:
     """Each step in plain words, and equal rules are equal."""
-    for name in (*NAMES, "regex:a"):
+    for name in (*NAMED, "regex:a"):
         assert parse_rule(name) == parse_rule(name)
         assert all(step.describe() for step in parse_rule(name))
     assert Matches("[a-z]+").describe() == "each match of '[a-z]+' is a word"

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.unicode12 import assigned_text
 from vocabtool.tokenization.named_rules import LowerEveryScript, Matches, parse_rule
-from vocabtool.tokenization.ngrams import NGrams
-from vocabtool.tokenization.normalizing import CaseFold, NormalizeUtf8
-from vocabtool.tokenization.rule import Coded, Rule
-from vocabtool.tokenization.strings import (
+from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.steps import Step
+from vocabtool.tokenization.string_steps import (
     Characters,
     Decoding,
     DropEmpty,
     Join,
     Lower,
+    NGrams,
     RegexReplace,
     SplitAtAny,
     SplitOn,
@@ -31,8 +31,14 @@ from vocabtool.tokenization.strings import (
     Transcode,
     Upper,
 )
-from vocabtool.tokenization.text_arrays import Step, as_bytes, per_text, string_array
-from vocabtool.tokenization.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
+from vocabtool.tokenization.text_arrays import TokenCodes, as_bytes, string_array
+from vocabtool.tokenization.text_steps import (
+    CaseFold,
+    NormalizeUtf8,
+    RegexSplit,
+    ScriptSplit,
+    WhitespaceSplit,
+)
 
 PUNCTUATION = r"[!-/:-@\[-`{-~]"
 SPLIT = SplitWhitespace()
@@ -89,7 +95,7 @@ TEXT = (
 TEXTS = st.lists(TEXT, max_size=6)
 
 
-def expanded(coded: Coded) -> list[list[bytes]]:
+def expanded(coded: TokenCodes) -> list[list[bytes]]:
     """The words of each text that codes stand for."""
     distinct = as_bytes(coded.distinct)
     flat = [distinct[code] for code in coded.codes.tolist()]
@@ -111,11 +117,11 @@ def test_coded_words_are_those_of_the_cut(
 ) -> None:
     """What ``coded`` gives are the words of ``cut``; also of a slice of a longer array."""
     rule = Rule(steps)
-    wanted = per_text(rule.cut(string_array(texts)))
-    assert expanded(rule.coded(string_array(texts))) == wanted
+    wanted = rule.tokens(string_array(texts)).to_lists()
+    assert expanded(rule.token_codes(string_array(texts))) == wanted
     part = string_array([*before, *texts, *after]).slice(len(before), len(texts))
-    assert expanded(rule.coded(part)) == wanted
-    assert per_text(rule.cut(part)) == wanted
+    assert expanded(rule.token_codes(part)) == wanted
+    assert rule.tokens(part).to_lists() == wanted
 
 
 @given(pattern=st.sampled_from([r"[^\w\s]", "[a ]", r"\s", r"\W", "[^b]"]), texts=TEXTS)
@@ -127,7 +133,10 @@ def test_replacements_that_look_local_are(
 ) -> None:
     """A replacement is worked between blanks only where that makes no difference."""
     rule = Rule((RegexReplace(form.format(pattern), rewrite), SPLIT))
-    assert expanded(rule.coded(string_array(texts))) == per_text(rule.cut(string_array(texts)))
+    assert (
+        expanded(rule.token_codes(string_array(texts)))
+        == rule.tokens(string_array(texts)).to_lists()
+    )
 
 
 @pytest.mark.parametrize("pattern", [r"(\W)+", "([x ])+"])
@@ -135,7 +144,7 @@ def test_the_last_of_a_run_may_be_another_character(pattern: str) -> None:
     """Of a run with a blank in it ``\\1`` may keep another character: the words grow together."""
     rule = Rule((RegexReplace(pattern, r"\1"), SPLIT))
     texts = string_array(["foo (bar", "y xxz"])
-    assert expanded(rule.coded(texts)) == per_text(rule.cut(texts))
+    assert expanded(rule.token_codes(texts)) == rule.tokens(texts).to_lists()
 
 
 @pytest.mark.parametrize("steps", BETWEEN_BLANKS, ids=shown)
@@ -153,7 +162,7 @@ def test_rules_that_need_whole_texts(steps: tuple[Step, ...]) -> None:
 
 def test_distinct_words_are_looked_at_once() -> None:
     """However often a piece stands in the texts, a step sees it once."""
-    coded = Rule((Lower(), SPLIT)).coded(string_array(["A b a\n", "a B  ", "b"] * 1000))
+    coded = Rule((Lower(), SPLIT)).token_codes(string_array(["A b a\n", "a B  ", "b"] * 1000))
     assert len(coded.codes) == 6000
     assert len(coded.distinct) < 10
 
@@ -221,7 +230,7 @@ def test_fingerprints_are_the_same_everywhere() -> None:
     assert Rule((Lower(), SplitWhitespace())).fingerprint == wanted
     code = (
         "from vocabtool.tokenization.rule import Rule;"
-        "from vocabtool.tokenization.strings import *; "
+        "from vocabtool.tokenization.string_steps import *; "
         "print(Rule((Lower(), SplitWhitespace())).fingerprint)"
     )
     for seed in ("1", "2"):

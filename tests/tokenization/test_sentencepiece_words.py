@@ -105,7 +105,7 @@ def pieces_of(words: Words, text: str) -> tuple[list[str], list[str]]:
     """The pieces of a text, and those of them that are unknown."""
     judged = words.look_up([text])
     assert judged.spelled is not None
-    pieces = [piece for code in judged.codes.tolist() for piece in judged.spelled.of(code)]
+    pieces = [piece for code in judged.codes.tolist() for piece in judged.spelled.of_word(code)]
     return [p.decode() for p, _ in pieces], [p.decode() for p, known in pieces if not known]
 
 

@@ -33,16 +33,16 @@ from tests.builders.text_models import (
     spaced_words,
 )
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
-from vocabtool.tokenization.instrumented_graph import OWN, add_taps
+from vocabtool.tokenization.exact_words import trace_by_word
+from vocabtool.tokenization.instrumented_graph import OWN, instrument
 from vocabtool.tokenization.instrumented_model import (
-    BATCH,
     BATCH_BYTES,
+    BATCH_TEXTS,
     InstrumentedModel,
     _batches,
 )
-from vocabtool.tokenization.op_traces import MARK, OpTrace
-from vocabtool.tokenization.tap_words import by_word
-from vocabtool.tokenization.text_arrays import Cut, as_bytes, per_text
+from vocabtool.tokenization.op_traces import OpTrace
+from vocabtool.tokenization.text_arrays import Tokens, as_bytes
 
 tf1 = tf.compat.v1
 
@@ -80,11 +80,15 @@ def tapped(text_model: Built) -> Tapping:
     return load
 
 
+def by_word(found: OpTrace) -> OpTrace:
+    return found if found.pieces is None else trace_by_word(found, found.pieces)[0]
+
+
 def words(found: OpTrace) -> list[list[bytes]]:
-    return per_text(by_word(found).cut)
+    return by_word(found).tokens.to_lists()
 
 
-def rows(values: Any, cut: Cut) -> list[list[Any]]:
+def rows(values: Any, cut: Tokens) -> list[list[Any]]:
     """Values that stand beside strings, text by text."""
     bounds = cut.offsets.tolist()
     return [values[i:j].tolist() for i, j in pairwise(bounds)]
@@ -93,7 +97,7 @@ def rows(values: Any, cut: Cut) -> list[list[Any]]:
 def plainly(found: Sequence[OpTrace]) -> list[list[Any]]:
     """An answer as lists, text by text."""
     return [
-        [words(each), rows(each.ids, each.cut) if each.pieces is None else flat_ids(each)]
+        [words(each), rows(each.ids, each.tokens) if each.pieces is None else flat_ids(each)]
         for each in found
     ]
 
@@ -102,7 +106,7 @@ def flat_ids(found: OpTrace) -> list[list[int]]:
     """The ids of the pieces of each text."""
     assert found.pieces is not None
     assert found.ids is not None
-    return rows(found.ids, Cut(found.cut.values, found.pieces.offsets[found.cut.offsets]))
+    return rows(found.ids, Tokens(found.tokens.values, found.pieces.offsets[found.tokens.offsets]))
 
 
 def finds(found: Sequence[OpTrace]) -> list[list[list[bytes]]]:
@@ -114,7 +118,7 @@ def settled(found: OpTrace, ids: list[list[int]]) -> list[list[int]]:
 
     It says -1 for what a hash puts in a bucket later, and Keras masks the empty string by itself.
     """
-    own = rows(found.ids, found.cut)
+    own = rows(found.ids, found.tokens)
     triples = [zip(*row, strict=True) for row in zip(own, ids, words(found), strict=True)]
     return [[id_ if id_ == -1 or not w else right for id_, right, w in row] for row in triples]
 
@@ -138,7 +142,7 @@ def test_words_are_those_that_tensorflow_makes(
     if main.pieces is not None:
         assert flat_ids(main) == truth.ids(texts)
     else:
-        assert rows(main.ids, main.cut) == settled(main, truth.ids(texts))
+        assert rows(main.ids, main.tokens) == settled(main, truth.ids(texts))
 
 
 @pytest.mark.sampled(10)
@@ -171,7 +175,7 @@ def test_pieces_are_those_that_tensorflow_makes(
     assert found.pieces is not None
     assert found.pieces.values is not None
     assert truth.pieces is not None
-    made = per_text(Cut(found.pieces.values, found.pieces.offsets))
+    made = Tokens(found.pieces.values, found.pieces.offsets).to_lists()
     assert made == [pieces for text in truth.pieces(texts) for pieces in text]
 
 
@@ -184,7 +188,7 @@ def test_pieces_cover_their_words(name: str, text_model: Built, tapped: Tapping)
     assert found.pieces.ends is not None
     first, last = found.pieces.offsets[:-1], found.pieces.offsets[1:] - 1
     assert found.pieces.starts[first].tolist() == [0] * len(first)
-    assert found.pieces.ends[last].tolist() == list(map(len, as_bytes(found.cut.values)))
+    assert found.pieces.ends[last].tolist() == list(map(len, as_bytes(found.tokens.values)))
     inside = np.setdiff1d(np.arange(len(found.pieces.starts)), first)
     assert found.pieces.starts[inside].tolist() == found.pieces.ends[inside - 1].tolist()
 
@@ -195,7 +199,7 @@ TEXT = st.one_of(
     st.sampled_from(CALM),
     st.text(max_size=12).map(str.encode),
     st.binary(max_size=8),
-    st.lists(st.sampled_from([*VOCABULARY[:8], ",", MARK.decode(), "qzmarka"]), max_size=6).map(
+    st.lists(st.sampled_from([*VOCABULARY[:8], ",", "qzproba"]), max_size=6).map(
         lambda parts: " ".join(parts).encode()
     ),
 )
@@ -208,7 +212,7 @@ TEXT = st.one_of(
 def test_a_batch_is_its_texts_one_by_one(
     name: str, texts: list[bytes], text_model: Built, tapped: Tapping
 ) -> None:
-    """Whatever stands beside a text, even what marks the ends of texts."""
+    """Whatever stands beside a text."""
     tap = tapped(name)
     together = plainly(tap.run(texts))
     alone = [plainly(tap.run([text])) for text in texts]
@@ -220,7 +224,7 @@ def test_a_batch_is_its_texts_one_by_one(
 @pytest.mark.parametrize("name", ["nested", "padded", "mapped", "bert_lower", "sentencepiece"])
 def test_many_batches_are_one_answer(name: str, text_model: Built, tapped: Tapping) -> None:
     """More texts than are run at once, with the longest among them."""
-    texts = (AWKWARD * (3 * BATCH // len(AWKWARD) + 1))[: 2 * BATCH + 17]
+    texts = (AWKWARD * (3 * BATCH_TEXTS // len(AWKWARD) + 1))[: 2 * BATCH_TEXTS + 17]
     assert words(tapped(name).run(texts)[0]) == text_model(name)[1].words(texts)
 
 
@@ -229,29 +233,29 @@ def test_a_long_text_is_run_with_few_others() -> None:
     texts = [b"a"] * 600 + [b"b" * (BATCH_BYTES // 2)] + [b"c"] * 3 + [b"d" * (BATCH_BYTES + 1)]
     batches = list(_batches(texts))
     assert [text for batch in batches for text in batch] == texts
-    assert list(map(len, batches)) == [BATCH, 600 - BATCH, 2, 2, 1]
+    assert list(map(len, batches)) == [BATCH_TEXTS, 600 - BATCH_TEXTS, 2, 2, 1]
 
 
 def test_no_text_at_all(tapped: Tapping) -> None:
     """Nothing in, nothing out."""
     (found,) = tapped("nested").run([])
     assert words(found) == []
-    assert len(found.cut.values) == 0
+    assert len(found.tokens.values) == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "way"),
+    ("name", "together"),
     [
-        *(("nested", "marks"), ("padded", "shapes"), ("mapped", "shapes"), ("whole", "shapes")),
-        *(("bert_lower", "marks"), ("sentencepiece", "shapes"), ("tf1", "marks")),
-        *(("branches_by_batch", "alone"), ("joined_with_itself", "alone")),
+        *(("nested", False), ("padded", True), ("mapped", True), ("whole", True)),
+        *(("bert_lower", False), ("sentencepiece", True), ("tf1", False)),
+        *(("branches_by_batch", False), ("joined_with_itself", False)),
     ],
 )
-def test_the_quickest_way_that_is_right_is_taken(name: str, way: str, tapped: Tapping) -> None:
-    """One call for each text is left to models that allow nothing else."""
-    tap = tapped(name)
-    tap.run([b"the"])
-    assert tap._way == way
+def test_texts_that_cannot_be_told_apart_run_one_by_one(
+    name: str, together: bool, tapped: Tapping
+) -> None:
+    """Those of which a row or a run is each text's run at once."""
+    assert tapped(name).runs_together == together
 
 
 # What stays as it was.
@@ -313,11 +317,11 @@ def test_ops_say_where_they_stand_and_whether_they_are_reached(tmp_path: Path) -
     assert len(tap.ops) > len(live) == 1
     assert live[0].function.startswith(b"__inference_")
     assert {op.op for op in tap.ops} == {"LookupTableFindV2"}
-    assert tap.entry == "signature serving_default"
+    assert tap.entry.name == "signature serving_default"
     (found,) = tap.run([b"the", b"spare"])
     assert found.op == live[0]
     assert found.default == 0
-    assert rows(found.ids, found.cut) == [[VOCABULARY.index("the")], [0]]
+    assert rows(found.ids, found.tokens) == [[VOCABULARY.index("the")], [0]]
 
 
 def test_an_op_of_the_main_graph_has_no_function(tapped: Tapping) -> None:
@@ -367,7 +371,7 @@ def test_calls_that_lead_to_a_report_are_stateful(text_model: Built) -> None:
     library = meta_graph.graph_def.library.function
     before = {node.op for f in library for node in f.node_def}
     assert "PartitionedCall" in before
-    reports = add_taps(meta_graph, "name")
+    reports = instrument(meta_graph, "name")
     assert len(reports) > 0
     assert {f.signature.is_stateful for f in library if reports_in(f)} == {True}
     reporting = {f.signature.name for f in library if reports_in(f)}
@@ -487,7 +491,7 @@ def test_another_signature_is_taken_where_the_default_wants_more(tmp_path: Path)
         },
     )
     tap = InstrumentedModel.load(tmp_path)
-    assert tap.entry == "signature one"
+    assert tap.entry.name == "signature one"
     assert finds(tap.run([b"the"])) == [[[b"the"]]]
 
 
@@ -507,7 +511,7 @@ def test_a_model_without_signatures_is_called(tmp_path: Path) -> None:
     encoder.__call__.get_concrete_function(tf.TensorSpec([None], tf.string), training=False)
     tf.saved_model.save(encoder, str(tmp_path))
     tap = InstrumentedModel.load(tmp_path)
-    assert tap.entry == "__call__"
+    assert tap.entry.name == "__call__"
     assert finds(tap.run([b"The fox!", b"a"])) == [[[b"the", b"fox", b"!"], [b"a"]]]
     (ids,) = tap.outputs([b"The fox!"]).values()
     assert ids.tolist() == [1, 4, 0]

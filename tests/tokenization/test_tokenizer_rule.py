@@ -108,7 +108,7 @@ def means(tokenizer: Path, vectors: Path) -> NDArray[np.float64]:
 def pieces_of(words: Words, text: str) -> list[str]:
     judged = words.look_up([text])
     assert judged.spelled is not None
-    return [p.decode() for code in judged.codes.tolist() for p, _ in judged.spelled.of(code)]
+    return [p.decode() for code in judged.codes.tolist() for p, _ in judged.spelled.of_word(code)]
 
 
 @pytest.mark.parametrize("marker", MARKED)

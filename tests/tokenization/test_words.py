@@ -20,7 +20,7 @@ from vocabtool.documents.reading import Document
 from vocabtool.errors import NotFound, NoVocabulary, VocabtoolError
 from vocabtool.oov import counter as counters
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.strings import Lower, RegexReplace, SplitWhitespace
+from vocabtool.tokenization.string_steps import Lower, RegexReplace, SplitWhitespace
 from vocabtool.tokenization.text_arrays import string_array
 
 MODEL = ROOT / "data" / "sentence_encoder"

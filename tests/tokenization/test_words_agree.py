@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.builders.text_models import TEXT_CASES, WITHOUT_TEXTS, TextTruth
 from tests.unicode12 import assigned_text
 from vocabtool.errors import NoVocabulary, VocabtoolError
-from vocabtool.tokenization.sentencepiece_judge import SentencePieceTokenizer
-from vocabtool.tokenization.text_arrays import as_bytes, per_text, string_array
+from vocabtool.tokenization.sentencepiece import SentencePieceTokenizer
+from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
 
 # Their flatbuffers hold another form of the tokenizer, which only its own op runs.
@@ -123,13 +123,13 @@ def test_pieces_are_those_of_tensorflow(name: str, text_model: Built) -> None:
     texts = truth.accepted()
     judge = Words.of(path, name=truth.vocabulary).tokenizer
     assert isinstance(judge, SentencePieceTokenizer)
-    cut = judge.rule.cut(string_array(texts))
-    assert per_text(cut) == truth.words(texts)
-    given = judge.tokenizer.pieces(as_bytes(cut.values))
+    cut = judge.rule.tokens(string_array(texts))
+    assert cut.to_lists() == truth.words(texts)
+    given = judge.model.pieces(as_bytes(cut.values))
     assert truth.ids is not None
     assert [[i for _, i in pieces] for pieces in given] == truth.ids(texts)
-    unknown = judge.tokenizer.unknown_id
-    words = judge.tokenizer.words(as_bytes(cut.values))
+    unknown = judge.model.unknown_id
+    words = judge.model.words(as_bytes(cut.values))
     for row, flags in zip(words, truth.known(texts), strict=True):
         assert all(word.known == all(i != unknown for _, i in word.pieces) for word in row)
         assert all(word.known for word in row) == all(flags)

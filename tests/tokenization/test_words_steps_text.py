@@ -8,12 +8,18 @@ from hypothesis import strategies as st
 
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.tokenization.bert import BertNormalize, BertSplit, read_bert_normalizer
-from vocabtool.tokenization.ngrams import NGrams
-from vocabtool.tokenization.normalizing import CaseFold, NormalizeUtf8
-from vocabtool.tokenization.strings import SplitWhitespace
-from vocabtool.tokenization.text_arrays import Step, per_text, string_array, whole
-from vocabtool.tokenization.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
+from vocabtool.tokenization.steps import Step
+from vocabtool.tokenization.string_steps import NGrams, SplitWhitespace
+from vocabtool.tokenization.text_arrays import Tokens, string_array
+from vocabtool.tokenization.text_steps import (
+    BertNormalize,
+    BertSplit,
+    CaseFold,
+    NormalizeUtf8,
+    RegexSplit,
+    ScriptSplit,
+    WhitespaceSplit,
+)
 from vocabtool.tokenization.wordpiece import WordPiece
 
 LOCAL_PATTERNS = (
@@ -40,7 +46,7 @@ OTHERS: tuple[Step, ...] = (
 
 def words(step: Step, *texts: str | bytes) -> list[list[bytes]]:
     """What a step makes of texts."""
-    return per_text(step.apply(whole(string_array(texts))))
+    return step.apply(Tokens.whole(string_array(texts))).to_lists()
 
 
 @pytest.mark.parametrize("step", LOCAL, ids=str)
@@ -50,9 +56,9 @@ def test_local_steps_need_only_what_stands_between_blanks(step: Step, text: str 
     if isinstance(step, RegexSplit):  # which ends a text at NUL
         text = text.replace("\0", "") if isinstance(text, str) else text.replace(b"\0", b"")
     split = SplitWhitespace()
-    once = split.apply(step.apply(whole(string_array([text]))))
-    pieces = split.apply(whole(string_array([text])))
-    assert per_text(once) == per_text(split.apply(step.apply(pieces)))
+    once = split.apply(step.apply(Tokens.whole(string_array([text]))))
+    pieces = split.apply(Tokens.whole(string_array([text])))
+    assert once.to_lists() == split.apply(step.apply(pieces)).to_lists()
 
 
 @pytest.mark.parametrize("step", [*LOCAL, *OTHERS], ids=str)
@@ -103,7 +109,7 @@ def test_bert_values() -> None:
 def test_damaged_normalizer() -> None:
     """A model that is no flatbuffer is refused."""
     with pytest.raises(InvalidFile):
-        read_bert_normalizer(b"\xff\xff\xff\xff")
+        BertNormalize.read(b"\xff\xff\xff\xff")
 
 
 @pytest.mark.parametrize("pattern", ["(x*)", "()", "(a)|b", "(^)"])
@@ -126,7 +132,7 @@ def test_wordpiece_values() -> None:
     """The longest entry first; an unknown part makes a word unknown; ``[UNK]`` may be a word."""
     tokenizer = WordPiece(IDS)
     given = [b"abb", "abé".encode(), b"abc", b"", b"[UNK]", b"a" * 101]
-    assert tokenizer.pieces(given) == [
+    assert list(map(tokenizer.pieces, given)) == [
         ((b"ab", 2), (b"##b", 3)),
         ((b"ab", 2), ("##é".encode(), 4)),
         ((b"[UNK]", 0),),
@@ -134,30 +140,30 @@ def test_wordpiece_values() -> None:
         ((b"[UNK]", 0),),
         ((b"[UNK]", 0),),
     ]
-    assert tokenizer.known(given) == [True, True, False, True, True, False]
-    assert WordPiece({}).pieces([b"a"]) == [((b"[UNK]", -1),)]
+    assert list(map(tokenizer.knows, given)) == [True, True, False, True, True, False]
+    assert WordPiece({}).pieces(b"a") == ((b"[UNK]", -1),)
 
 
 @given(st.lists(st.sampled_from([b"a", b"ab", b"b", b"c", "é".encode()])).map(b"".join))
 def test_pieces_make_up_their_word(word: bytes) -> None:
     """Joined without their indicators, the pieces of a known word are the word."""
     tokenizer = WordPiece(IDS)
-    (pieces,), (known,) = tokenizer.pieces([word]), tokenizer.known([word])
+    pieces, known = tokenizer.pieces(word), tokenizer.knows(word)
     joined = b"".join(piece.removeprefix(b"##") for piece, _ in pieces)
     assert known == (joined == word)
 
 
 def test_ngram_values() -> None:
     """Width by width, text by text; a text that is too short stays one run if it may."""
-    cut = SplitWhitespace().apply(whole(string_array(["a b c", "", "d"])))
-    assert per_text(NGrams(b" ", (1, 2)).apply(cut)) == [
+    cut = SplitWhitespace().apply(Tokens.whole(string_array(["a b c", "", "d"])))
+    assert NGrams(b" ", (1, 2)).apply(cut).to_lists() == [
         [b"a", b"b", b"c", b"a b", b"b c"],
         [],
         [b"d"],
     ]
     padded = NGrams(b"_", (2,), b"<", b">", -1)
-    assert per_text(padded.apply(cut))[2] == [b"<_d", b"d_>"]
-    assert per_text(NGrams(b" ", (2,), preserve_short=True).apply(cut))[1:] == [[], [b"d"]]
+    assert padded.apply(cut).to_lists()[2] == [b"<_d", b"d_>"]
+    assert NGrams(b" ", (2,), preserve_short=True).apply(cut).to_lists()[1:] == [[], [b"d"]]
 
 
 def test_the_characters_of_unicode_12() -> None:

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.strings import (
+from vocabtool.tokenization.steps import Step
+from vocabtool.tokenization.string_steps import (
     Characters,
     Decoding,
     DropEmpty,
@@ -29,7 +30,7 @@ from vocabtool.tokenization.strings import (
     Transcode,
     Upper,
 )
-from vocabtool.tokenization.text_arrays import Step, per_text, string_array, whole
+from vocabtool.tokenization.text_arrays import Tokens, string_array
 
 AWKWARD = (
     *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),
@@ -111,7 +112,7 @@ CASES: list[tuple[Step, Op]] = [
 
 
 def ours(step: Step, texts: list[bytes]) -> list[list[bytes]]:
-    return per_text(step.apply(whole(string_array(texts))))
+    return step.apply(Tokens.whole(string_array(texts))).to_lists()
 
 
 @pytest.mark.parametrize(
@@ -162,9 +163,9 @@ def test_local_steps_may_follow_a_split(text: bytes, step: Step) -> None:
     if isinstance(step, Lower | Upper) and step.utf8 and b"\0" in text:
         return
     split = SplitWhitespace()
-    once = split.apply(step.apply(whole(string_array([text]))))
-    pieces = split.apply(whole(string_array([text])))
-    assert per_text(once) == per_text(split.apply(step.apply(pieces)))
+    once = split.apply(step.apply(Tokens.whole(string_array([text]))))
+    pieces = split.apply(Tokens.whole(string_array([text])))
+    assert once.to_lists() == split.apply(step.apply(pieces)).to_lists()
 
 
 def test_which_replacements_are_local() -> None:
@@ -189,5 +190,5 @@ def test_which_replacements_are_local() -> None:
 
 def test_empty_strings_are_dropped_where_they_are_padding() -> None:
     """Texts keep their other strings."""
-    cut = SplitOn(b",").apply(whole(string_array(["a,,b", "", ","])))
-    assert per_text(DropEmpty().apply(cut)) == [[b"a", b"b"], [], []]
+    cut = SplitOn(b",").apply(Tokens.whole(string_array(["a,,b", "", ","])))
+    assert DropEmpty().apply(cut).to_lists() == [[b"a", b"b"], [], []]

@@ -27,13 +27,20 @@ from tensorflow_text.python.ops import bert_tokenizer, regex_split_ops, whitespa
 from tests.builders.tensorflow_models import sentencepiece_model
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.tokenization.bert import BertNormalize, BertSplit, read_bert_normalizer
-from vocabtool.tokenization.ngrams import NGrams
-from vocabtool.tokenization.normalizing import CaseFold, Form, NormalizeUtf8
-from vocabtool.tokenization.sentencepieces import SentencePieces, charsmaps
-from vocabtool.tokenization.strings import RegexReplace
-from vocabtool.tokenization.text_arrays import Cut, Step, as_bytes, per_text, string_array, whole
-from vocabtool.tokenization.tokenizing import RegexSplit, ScriptSplit, WhitespaceSplit
+from vocabtool.tokenization.sentencepiece import SentencePieces, charsmaps
+from vocabtool.tokenization.steps import Step
+from vocabtool.tokenization.string_steps import NGrams, RegexReplace
+from vocabtool.tokenization.text_arrays import Tokens, as_bytes, string_array
+from vocabtool.tokenization.text_steps import (
+    BertNormalize,
+    BertSplit,
+    CaseFold,
+    Form,
+    NormalizeUtf8,
+    RegexSplit,
+    ScriptSplit,
+    WhitespaceSplit,
+)
 from vocabtool.tokenization.wordpiece import WordPiece, read_fast_wordpiece
 
 SENTENCES = (
@@ -164,7 +171,7 @@ def repaired(step: Step, texts: Texts) -> Texts:
 def test_every_character_of_unicode_12(step: Step, oracle: Oracle, full: bool) -> None:
     """Each assigned character (else one in ten) alone, and inside a word."""
     texts = repaired(step, all_texts(every=1 if full else 10))
-    cut = per_text(step.apply(whole(string_array(texts))))
+    cut = step.apply(Tokens.whole(string_array(texts))).to_lists()
     different = [row for row in zip(texts, oracle(texts), cut, strict=True) if row[1] != row[2]]
     assert different == []
 
@@ -179,7 +186,7 @@ def test_every_character_of_unicode_12(step: Step, oracle: Oracle, full: bool) -
 def test_any_text(step: Step, oracle: Oracle, texts: Texts) -> None:
     """Any texts of assigned characters, and any bytes: what the op makes of them."""
     texts = repaired(step, texts)
-    assert per_text(step.apply(whole(string_array(texts)))) == oracle(texts)
+    assert step.apply(Tokens.whole(string_array(texts))).to_lists() == oracle(texts)
 
 
 @pytest.mark.parametrize(("delimiter", "keep"), [("(", "()"), ("(b)", "(")])
@@ -188,14 +195,14 @@ def test_no_regular_expression(delimiter: str, keep: str) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError):
         regex_split(delimiter, keep)([b"abc"])
     with pytest.raises(VocabtoolError, match="no regular expression of RE2"):
-        RegexSplit(delimiter, keep).apply(whole(string_array(["abc"])))
+        RegexSplit(delimiter, keep).apply(Tokens.whole(string_array(["abc"])))
 
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_normalizer_of_a_model(lower: bool) -> None:
     """The flag is read from the op's own model."""
     model = tft.FastBertNormalizer(lower)._model.numpy().tobytes()
-    assert read_bert_normalizer(model) == BertNormalize(lower)
+    assert BertNormalize.read(model) == BertNormalize(lower)
 
 
 # Pieces of words.
@@ -253,7 +260,8 @@ def test_wordpieces(options: dict[str, Any], words: Texts) -> None:
     words = [*words, *LONG]
     make = functools.partial(tft.WordpieceTokenizer, table(), **options)
     wanted = [make(token_out_type=out).tokenize(words).to_list() for out in (tf.string, tf.int64)]
-    found = WordPiece(IDS, unknown_id=len(ENTRIES), **spelled(options)).pieces(words)
+    wordpiece = WordPiece(IDS, unknown_id=len(ENTRIES), **spelled(options))
+    found = list(map(wordpiece.pieces, words))
     assert [[piece for piece, _ in row] for row in found] == wanted[0]
     assert [[number for _, number in row] for row in found] == wanted[1]
 
@@ -270,7 +278,8 @@ def test_fast_wordpieces(longest: int, words: Texts) -> None:
         no_pretokenization=True,
     )
     wanted = [make(token_out_type=out).tokenize(words).to_list() for out in (tf.string, tf.int64)]
-    found = WordPiece(IDS, max_bytes_per_word=longest).pieces(words)
+    wordpiece = WordPiece(IDS, max_bytes_per_word=longest)
+    found = list(map(wordpiece.pieces, words))
     assert [[piece for piece, _ in row] for row in found] == wanted[0]
     assert [[number for _, number in row] for row in found] == wanted[1]
 
@@ -297,24 +306,26 @@ def fast_wordpieces(end_to_end: bool, detokenizes: bool) -> tuple[Any, Any]:
 def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
     """The tokenizer read from the op's own buffer does what the op does with it."""
     to_pieces, to_ids = fast_wordpieces(end_to_end, detokenizes)
-    tokenizer = read_fast_wordpiece(to_ids._model.numpy().tobytes())
-    assert tokenizer.end_to_end == end_to_end
+    wordpiece, cuts_texts = read_fast_wordpiece(to_ids._model.numpy().tobytes())
+    assert cuts_texts == end_to_end
     texts = [*texts, *LONG]
     words = [[text] for text in texts]
     if end_to_end:
-        words = per_text(BertSplit().apply(whole(string_array(texts))))
-    found = [list(chain(*tokenizer.wordpiece.pieces(row))) for row in words]
+        words = BertSplit().apply(Tokens.whole(string_array(texts))).to_lists()
+    found = [list(chain(*map(wordpiece.pieces, row))) for row in words]
     assert [[piece for piece, _ in row] for row in found] == to_pieces.tokenize(texts).to_list()
     assert [[number for _, number in row] for row in found] == to_ids.tokenize(texts).to_list()
 
 
 def pieces_of(steps: Sequence[Step], texts: Texts) -> list[list[list[bytes]]]:
     """The pieces of the words that steps make of texts."""
-    cut = functools.reduce(lambda cut, step: step.apply(cut), steps, whole(string_array(texts)))
+    cut = functools.reduce(
+        lambda cut, step: step.apply(cut), steps, Tokens.whole(string_array(texts))
+    )
     wordpiece = WordPiece(IDS)
     return [
-        [[piece for piece, _ in pieces] for pieces in wordpiece.pieces(words)]
-        for words in per_text(cut)
+        [[piece for piece, _ in pieces] for pieces in map(wordpiece.pieces, words)]
+        for words in cut.to_lists()
     ]
 
 
@@ -537,6 +548,6 @@ def test_ngrams(
         preserve_short_sequences=preserve_short,
     )
     step = NGrams(b"_", tuple(widths), b"L", b"R", pad_width, preserve_short)
-    cut = step.apply(Cut(string_array(flat), splits))
+    cut = step.apply(Tokens(string_array(flat), splits))
     assert as_bytes(cut.values) == wanted.numpy().tolist()
     assert cut.offsets.tolist() == wanted_splits.numpy().tolist()

@@ -20,7 +20,12 @@ from vocabtool.cli.embed import embed_command
 from vocabtool.cli.evaluate import calibrate_command, eval_command
 from vocabtool.cli.index import index_command, update_command
 from vocabtool.cli.inspect import extract_command, inspect_command
-from vocabtool.cli.maintain import compact_command, delete_command, verify_command
+from vocabtool.cli.maintain import (
+    compact_command,
+    delete_command,
+    upgrade_command,
+    verify_command,
+)
 from vocabtool.cli.oov import oov_command
 from vocabtool.cli.search import search_command
 from vocabtool.cli.words import words_command
@@ -62,6 +67,7 @@ for command in (
     calibrate_command,
     delete_command,
     compact_command,
+    upgrade_command,
     verify_command,
     demo_command,
 ):

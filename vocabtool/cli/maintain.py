@@ -1,4 +1,4 @@
-"""Commands that keep an index in order: ``delete``, ``compact``, ``verify``."""
+"""Commands that keep an index in order: ``delete``, ``compact``, ``upgrade``, ``verify``."""
 
 from __future__ import annotations
 
@@ -49,6 +49,20 @@ def compact_command(folder: str, quiet: bool) -> None:
     if not quiet:
         deleted = plural(removed, "deleted document", "deleted documents")
         tell(f"{deleted} removed, {plural(left, 'is', 'are')} left")
+
+
+@click.command("upgrade")
+@DIR
+@QUIET
+def upgrade_command(folder: str, quiet: bool) -> None:
+    """Make the index of version 0.1.0 in DIR one that this version reads; no model is needed."""
+    from vocabtool.index.upgrade import upgrade
+
+    with step_progress(quiet) as progress:
+        removed, left = upgrade(folder, progress)
+    if not quiet:
+        deleted = plural(removed, "deleted document", "deleted documents")
+        tell(f"{plural(left, 'document', 'documents')} taken over, {deleted} left out")
 
 
 @click.command("verify")

@@ -10,10 +10,11 @@ import click
 
 from vocabtool.documents.options import Format, OnDuplicate, OnError
 from vocabtool.encoders.choices import KINDS, WEIGHTINGS
+from vocabtool.tokenization.options import RULE_NAMES
 
 Decorator = Callable[[Any], Any]
 
-RULES: Final = "whitespace, lower, keras, ptb, tokenizer:FILE, regex:PATTERN"
+RULES: Final = ", ".join(RULE_NAMES)
 REPORTS: Final = ("text", "json")
 
 
@@ -49,11 +50,12 @@ def check_rule(context: click.Context, option: click.Parameter, spec: str | None
     """Refuse a rule that there is not."""
     if spec is not None:
         from vocabtool.errors import VocabtoolError
-        from vocabtool.tokenization import named_rules
+        from vocabtool.tokenization.named_rules import parse_rule
+        from vocabtool.tokenization.options import tokenizer_file
 
         try:
-            if named_rules.tokenizer_file(spec) is None:
-                named_rules.parse_rule(spec)
+            if tokenizer_file(spec) is None:
+                parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
     return spec

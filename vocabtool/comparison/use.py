@@ -26,7 +26,8 @@ from vocabtool.comparison.entries import Union, arrow, booleans, integers, take
 from vocabtool.comparison.folding import fold_entries
 from vocabtool.comparison.options import Fold
 from vocabtool.formats.markers import marked, plain_strings
-from vocabtool.tokenization import named_rules
+from vocabtool.tokenization.named_rules import parse_rule
+from vocabtool.tokenization.options import tokenizer_file
 from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
@@ -163,10 +164,10 @@ class UseCounter:
     ) -> None:
         self._rule_name = rule or RULE
         self._folds = tuple(fold for fold in folds if fold != "markers")
-        file = named_rules.tokenizer_file(self._rule_name)
+        file = tokenizer_file(self._rule_name)
         self._rule: Rule | Words
         if file is None:
-            self._rule = Rule(named_rules.parse_rule(self._rule_name))
+            self._rule = Rule(parse_rule(self._rule_name))
             entries_a, entries_b = (self._fold(whole_words(each)) for each in (a, b))
         else:
             self._rule = tokenizer_of(file)
@@ -211,7 +212,7 @@ class UseCounter:
         """What to say where a vocabulary holds capitals and the rule makes none."""
         if "case" in self._folds or isinstance(self._rule, Words):
             return
-        if self._rule.cut(string_array(["A"])).values.to_pylist() == ["A"]:
+        if self._rule.tokens(string_array(["A"])).values.to_pylist() == ["A"]:
             return
         for name, words in zip("AB", sides, strict=True):
             capitals = np.count_nonzero(characters(words) & UPPER)
@@ -264,7 +265,7 @@ def _count_words(
     rule: Rule, texts: pa.StringArray
 ) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
     """The different words of texts, how often each stands, and how many tokens there are."""
-    coded = rule.coded(texts)
+    coded = rule.token_codes(texts)
     counts = np.bincount(coded.codes, minlength=len(coded.distinct))
     return coded.distinct.view(pa.binary()).cast(pa.large_binary()), counts, len(coded.codes)
 

@@ -1,24 +1,77 @@
-"""The demo told to a person: what each step did, and the answers side by side.
+"""The story of ``vocabtool demo``, told line by line while it is made.
 
-Lines of plain text, whoever prints them. What is told comes from ``running.py``.
+A small model is trained on Python's own documentation; its words are read out again, what it does
+not know is counted, the documents are indexed, and queries whose answer is known are asked, by
+vectors alone and with keywords.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
+import json
+import random
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from shlex import quote
 from textwrap import wrap
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Literal
 
-from vocabtool.demo.asking import DEEP, FOUND, FUSIONS, Answer, Found, Fusion
-from vocabtool.demo.questions import RULE
-from vocabtool.demo.running import Demo, Step
+import numpy as np
 
-if TYPE_CHECKING:
-    from vocabtool.search.hits import Hit, Hits, WordSummary
+from vocabtool.demo.documentation import documentation
+from vocabtool.demo.training import (
+    MAX_WORDS,
+    WORD_VECTORS_RULE,
+    save_sentence_encoder,
+    save_word_vectors,
+)
+from vocabtool.documents import Document
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.encoders.opening import open_encoder
+from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
+from vocabtool.formats.vocabulary_files import save
+from vocabtool.index.index import Index
+from vocabtool.oov.counter import OovCounter
+from vocabtool.search.hits import Hits, WordSummary
+from vocabtool.tokenization.checked_model import import_tensorflow
+from vocabtool.tokenization.text_arrays import as_bytes, string_array
+from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import printable
 
+Fusion = Literal["dense", "keyword", "rrf", "coverage"]
+
+MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
+ABOUT: Final = b"""
+documents.jsonl   Python's own documentation, a text a line
+model/            a small sentence encoder that was trained on it, a TensorFlow SavedModel,
+                  or vectors.npz, a file of word vectors, where TensorFlow is not installed
+vocabulary.txt    the words that it knows, read out of its files
+index/            what `vocabtool search` searches
+queries.jsonl     queries with a word that the model does not know, drawn by a rule ...
+qrels.tsv         ... and which document each was made of, as `vocabtool eval` reads them
+"""
+FILES: Final = ("documents.jsonl", "vocabulary.txt", "queries.jsonl", "qrels.tsv", "vectors.npz")
 WIDTH: Final = 96
-NAMES: Final[dict[Fusion, str]] = {
+QUERIES: Final = 100
+MAX_SHOWN: Final = 5  # queries told of: the first that vectors alone miss
+MAX_HOLDERS: Final = 3  # documents that hold the unknown word of a query
+ORDINARY: Final = (0.01, 0.1)  # share of the documents that hold a known word of a query
+WORD: Final = re.compile(rb"[a-z]{5,20}")
+RULE: Final = (
+    f"a word of 5 to 20 letters that the model does not know and that at most {MAX_HOLDERS} "
+    "documents hold in any form, with two ordinary words of one of these documents: such that the "
+    f"model knows and {ORDINARY[0]:.0%} to {ORDINARY[1]:.0%} of all documents hold; no stop words; "
+    "drawn by a seeded generator, a document at most once"
+)
+PLACES: Final = 10  # that a person looks at
+DEPTH: Final = 100  # places that a document is looked for in
+NO_WORD: Final = "xqzzyvw"
+FUSIONS: Final[dict[Fusion, str]] = {
     "dense": "vectors alone",
     "keyword": "keywords alone",
     "rrf": "reciprocal rank fusion",
@@ -26,96 +79,265 @@ NAMES: Final[dict[Fusion, str]] = {
 }
 
 
-def of_step(step: Step) -> Iterator[str]:
-    """A step that is done, and the command that does the same."""
-    yield f"{step.title} ({step.seconds:.1f} s)"
-    for told in step.told:
-        yield from _indented(told)
-    if step.command is not None:
-        yield f"  $ {step.command}"
-    yield ""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query with one unknown word, and the id of the document that it was made of."""
+
+    text: str
+    unknown: str
+    document: str
+
+    def place(self, index: Index, fusion: Fusion) -> int:
+        """Where the right document comes, from 1; 0: it is not among the first ones."""
+        ids = [hit.id for hit in index.search(self.text, k=DEPTH, fusion=fusion)]
+        return ids.index(self.document) + 1 if self.document in ids else 0
 
 
-def of_answers(demo: Demo) -> Iterator[str]:
-    """The first queries with vectors alone and hybrid, how all of them went, and what to try."""
-    for number, answer in enumerate(demo.shown, 1):
-        yield f"Query {number}: {answer.question.text}"
-        yield from _of_answer(answer)
-        yield f"  $ vocabtool search {_index(demo)} {shlex.quote(answer.question.text)} --explain"
+def tell_story(folder: Path, seed: int = 0) -> Iterator[str]:
+    """Build everything in ``folder``, and tell of each step when it is done.
+
+    With TensorFlow the model is a SavedModel, without it a file of word vectors.
+    Raises :class:`VocabtoolError` where something else is in the folder, :class:`NotFound` where
+    this Python lacks its documentation.
+    """
+    _check_folder(folder)
+    return _Story(folder, seed).tell()
+
+
+class _Story:
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.seed = seed
+        self.start = self.last = time.perf_counter()
+        self.corpus = folder / "documents.jsonl"
+        self.documents: tuple[Document, ...] = ()
+        self.options: dict[str, Any] = {}  # of the encoder, where they are not the usual ones
+
+    def tell(self) -> Iterator[str]:
+        """All of it."""
+        yield from self._train()
+        encoder, words = self._open()
+        name, entries = words.vocabulary.name, len(words.vocabulary)
+        model, corpus = quote(str(self.model)), quote(str(self.corpus))
+        yield from self._step(
+            "Its vocabulary is read out of its files",
+            f"{entries:,} entries, called {name} in the model",
+            command=f"extract {model}",
+        )
+        rule = f" --rule {WORD_VECTORS_RULE}" if self.options else ""
+        yield from self._count(words, f"oov {model} {corpus}{rule}")
+        index = Index.create(self.folder / "index", self.model, **self.options)
+        with index.writer() as writer:
+            writer.add(self.documents)
+        weights = " --weights none" if self.options else ""
+        another = quote(str(self.folder / "another-index"))
+        yield from self._step(
+            "They are indexed",
+            f"{len(index):,} documents by their vectors and by their words, in {index.path}",
+            command=f"index {corpus} --model {model}{rule}{weights} -o {another}",
+        )
+        yield from self._ask(index, encoder, words)
+        seconds = time.perf_counter() - self.start
+        yield f"All of it is in {self.folder}, to play with; it took {seconds:.0f} s."
+
+    def _step(self, title: str, *lines: str, command: str = "") -> Iterator[str]:
+        """What was done since the step before, and the command that does the same."""
+        now = time.perf_counter()
+        yield f"{title} ({now - self.last:.1f} s)"
+        for line in lines:
+            yield from _wrap(line)
+        if command:
+            yield f"  $ vocabtool {command}"
         yield ""
-    yield from _counted(demo)
-    yield ""
-    yield f"All of it is in {demo.folder}, to play with; it took {demo.seconds:.0f} s."
+        self.last = now
 
-
-def _of_answer(answer: Answer) -> Iterator[str]:
-    question = answer.question
-    yield f"  made of {question.document}"
-    for word in answer.hybrid.query.words:
-        yield f"    {_of_word(word)}"
-    yield from _of_weight(answer.hybrid)
-    if answer.blind:
-        yield from _indented("the vector is the same with any other unknown word in its place")
-    yield from _of_hits("vectors alone", answer.dense, answer.places["dense"], answer)
-    yield from _of_hits("hybrid", answer.hybrid, answer.places["coverage"], answer)
-
-
-def _of_word(word: WordSummary) -> str:
-    known = "known" if word.known else "unknown to the model"
-    if word.document_frequency is None:
-        return f"{word.surface}: {known}"
-    documents = "document" if word.document_frequency == 1 else "documents"
-    return f"{word.surface}: {known}, in {word.document_frequency:,} {documents}"
-
-
-def _of_weight(hits: Hits) -> Iterator[str]:
-    """How much keywords count for this query, and why."""
-    asked = hits.query
-    if asked.m is not None and asked.weight is not None:
-        yield from _indented(
-            f"the unknown is {asked.m:.0%} of what the query says (by idf), "
-            f"so keywords count {asked.weight:.0%} of the score"
+    def _train(self) -> Iterator[str]:
+        tensorflow: Any = None
+        try:
+            tensorflow = import_tensorflow()
+            yield from self._step("TensorFlow is loaded")
+        except UnsupportedFormat:
+            note = "so the model is a file of word vectors, not a SavedModel; for that: "
+            install = "pip install '.[tensorflow]'"
+            yield from self._step("TensorFlow is not installed", note + install)
+        self.documents = documentation()
+        texts = [document.text for document in self.documents]
+        _prepare_folder(self.folder)
+        with self.corpus.open("w", encoding="utf-8") as file:
+            for document in self.documents:
+                row = {"id": document.id, "text": document.text, **document.fields}
+                file.write(json.dumps(row) + "\n")
+        characters = sum(map(len, texts)) / 1e6
+        count = f"{len(texts):,} texts of its documentation, {characters:.1f} million characters"
+        yield from self._step("What every Python has", count, f"in {self.corpus}")
+        if tensorflow is not None:
+            self.model = self.folder / "model"
+            save_sentence_encoder(self.model, texts, tensorflow)
+        else:
+            self.model = self.folder / "vectors.npz"
+            self.options = {"rule": WORD_VECTORS_RULE, "weights": "none"}
+            save_word_vectors(self.model, texts)
+        yield from self._step(
+            "A small sentence encoder is trained",
+            f"vectors of {MAX_WORDS:,} words, from which words stand near which in these texts",
+            f"saved in {self.model}",
         )
 
+    def _open(self) -> tuple[Encoder, Words]:
+        """The encoder and its words, read off the model's files again."""
+        encoder = open_encoder(self.model, **self.options)
+        if encoder.words is None:
+            raise VocabtoolError(f"{self.model}: its words are not recovered")
+        save(encoder.words.vocabulary, self.folder / "vocabulary.txt")
+        return encoder, encoder.words
 
-def _of_hits(name: str, hits: Hits, place: int | None, answer: Answer) -> Iterator[str]:
-    where = f"at place {place}" if place is not None else f"not among the first {DEEP}"
-    yield f"  {name}: {where}"
-    for rank, hit in enumerate(hits, 1):
-        mark = ">" if hit.id == answer.question.document else " "
-        told = f"{rank}. {hit.id}{_why(hit)}"
-        yield from _indented(told, f"   {mark}", "       ")
+    def _count(self, words: Words, command: str) -> Iterator[str]:
+        counter = OovCounter(words)
+        counter.count([string_array([document.text for document in self.documents])])
+        report = counter.report(model=str(self.model), sources=(str(self.corpus),))
+        commonest = [printable(each.word) for each in report.commonest(8)]
+        yield from self._step(
+            "What it does not know",
+            f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts, "
+            f"{report.token_rate:.1%}; {report.distinct_unknown:,} different ones",
+            f"the commonest of them: {', '.join(commonest)}",
+            command=command,
+        )
+
+    def _ask(self, index: Index, encoder: Encoder, words: Words) -> Iterator[str]:
+        questions = list(_draw_questions(self.documents, words, index, self.seed))
+        queries, qrels = self.folder / "queries.jsonl", self.folder / "qrels.tsv"
+        with queries.open("w") as file, qrels.open("w") as judgements:
+            judgements.write("query-id\tcorpus-id\tscore\n")
+            for number, question in enumerate(questions, 1):
+                file.write(json.dumps({"_id": str(number), "text": question.text}) + "\n")
+                judgements.write(f"{number}\t{question.document}\t1\n")
+        places = {
+            fusion: [question.place(index, fusion) for question in questions] for fusion in FUSIONS
+        }
+        folder = quote(str(index.path))
+        yield from self._step(
+            "It is asked",
+            f"{len(questions)} queries, drawn by a rule: {RULE}",
+            command=f"eval {folder} --queries {quote(str(queries))} --qrels {quote(str(qrels))}",
+        )
+        missed = [at for at, place in enumerate(places["dense"]) if not 0 < place <= PLACES]
+        for number, at in enumerate(missed[:MAX_SHOWN], 1):
+            yield f"Query {number}: {questions[at].text}"
+            yield from _tell_question(questions[at], index, encoder)
+            yield f"  $ vocabtool search {folder} {quote(questions[at].text)} --explain"
+            yield ""
+        hybrid = sum(0 < places["coverage"][at] <= PLACES for at in missed)
+        yield f"Shown are the first {len(missed[:MAX_SHOWN])} that vectors alone miss."
+        yield f"Of the {len(missed)} that vectors alone miss, hybrid finds {hybrid}."
+        yield f"Of all {len(questions)}, the document that the query was made of comes"
+        yield f"  {'':34}first   among the first ten"
+        for fusion, name in FUSIONS.items():
+            ten = sum(0 < place <= PLACES for place in places[fusion])
+            yield f"  {name:34}{places[fusion].count(1):5}   {ten:5}"
+        yield ""
 
 
-def _why(hit: Hit) -> str:
-    why = hit.explanation
-    if why is None or not why.words:
-        return ""
-    return f"  (holds {', '.join(word.surface for word in why.words)})"
+def _tell_question(question: Question, index: Index, encoder: Encoder) -> Iterator[str]:
+    """The words of a query, and the first hits without and with keywords."""
+    hybrid = index.search(question.text, k=3, explain=True)
+    query = hybrid.query
+    yield f"  made of {question.document}"
+    for word in query.words:
+        known = "known" if word.known else "unknown to the model"
+        count = word.document_frequency or 0
+        yield f"    {word.surface}: {known}, in {count:,} document{'s' * (count != 1)}"
+    if query.m is not None and query.weight is not None:
+        yield from _wrap(
+            f"the unknown is {query.m:.0%} of what the query says (by idf), so keywords count "
+            f"{query.weight:.0%} of the score"
+        )
+    own, other = encoder.encode([question.text, question.text.replace(question.unknown, NO_WORD)])
+    if np.array_equal(own, other):
+        yield "  the vector is the same with any other unknown word in its place"
+    dense = index.search(question.text, k=3, fusion="dense", explain=True)
+    pairs: tuple[tuple[Fusion, Hits], ...] = (("dense", dense), ("coverage", hybrid))
+    for name, hits in pairs:
+        place = question.place(index, name)
+        where = f"at place {place}" if place else f"not among the first {DEPTH}"
+        yield f"  {FUSIONS[name].removesuffix(' by coverage (the default)')}: {where}"
+        for rank, hit in enumerate(hits, 1):
+            words = hit.explanation.words if hit.explanation else ()
+            held = f"  (holds {', '.join(word.surface for word in words)})" if words else ""
+            yield f"   {'>' if hit.id == question.document else ' '}{rank}. {hit.id}{held}"
 
 
-def _counted(demo: Demo) -> Iterator[str]:
-    drawn, missed = len(demo.answers), len(demo.missed)
-    yield from _indented(f"A rule drew {drawn} queries: {RULE}.", "")
-    yield from _indented(
-        f"Shown are the first {len(demo.shown)} whose document is not among the first {FOUND} by "
-        "vectors alone, whatever hybrid makes of them.",
-        "",
-    )
-    hybrid = Found.of(demo.missed, "coverage").ten
-    yield f"Of the {missed} that vectors alone miss, hybrid finds {hybrid}."
-    yield f"Of all {drawn}, the document that the query was made of comes"
-    yield f"  {'':34}first   among the first ten"
-    for fusion in FUSIONS:
-        found = demo.found(fusion)
-        yield f"  {NAMES[fusion]:34}{found.first:5}   {found.ten:5}"
+def _draw_questions(
+    documents: Sequence[Document], words: Words, index: Index, seed: int
+) -> Iterator[Question]:
+    """At most :data:`QUERIES` queries by :data:`RULE`; the same documents give the same ones."""
+    lookup = words.look_up([document.text for document in documents])
+    texts = np.repeat(np.arange(len(documents)), np.diff(lookup.offsets))
+    spellings = as_bytes(lookup.distinct)
+    plain = np.array([WORD.fullmatch(spelling) is not None for spelling in spellings])
+    pairs = np.unique(texts * len(spellings) + lookup.codes)  # each word of a text once
+    text_of, code_of = np.divmod(pairs, len(spellings))
+    frequency = np.bincount(code_of, minlength=len(spellings))
+    share = frequency / len(documents)
+    ordinary = plain & lookup.known & (share >= ORDINARY[0]) & (share <= ORDINARY[1])
+    candidates = np.flatnonzero(plain & ~lookup.known & (frequency <= MAX_HOLDERS)).tolist()
+    candidates.sort(key=spellings.__getitem__)
+    generator = random.Random(seed)  # noqa: S311 - nothing secret
+    generator.shuffle(candidates)
+    drawn: set[int] = set()
+
+    @cache
+    def summary(code: int) -> WordSummary:
+        return index.search(spellings[code].decode(), k=1, explain=True).query.words[0]
+
+    for code in candidates:
+        if len(drawn) == QUERIES:
+            break
+        text = generator.choice(text_of[code_of == code].tolist())
+        holders = summary(code).document_frequency or 0
+        if text in drawn or not summary(code).counts or not 1 <= holders <= MAX_HOLDERS:
+            continue
+        known = sorted(code_of[(text_of == text) & ordinary[code_of]].tolist())
+        generator.shuffle(known)
+        known = list(islice((each for each in known if summary(each).counts), 2))
+        if len(known) < 2:
+            continue
+        drawn.add(text)
+        order = lookup.codes[lookup.offsets[text] : lookup.offsets[text + 1]].tolist()
+        taken = sorted([code, *known], key=order.index)
+        query = " ".join(spellings[each].decode() for each in taken)
+        yield Question(query, spellings[code].decode(), documents[text].id)
 
 
-def _index(demo: Demo) -> str:
-    return shlex.quote(str(demo.folder / "index"))
+def _check_folder(folder: Path) -> None:
+    """Raise :class:`VocabtoolError` for a folder of something else, :class:`NotFound` for none."""
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            about = folder / "ABOUT.txt"
+            if not about.is_file() or not about.read_bytes().startswith(MARK):
+                raise VocabtoolError(
+                    f"{folder}: not empty, and not made by the demo, so nothing is done. "
+                    "Name a new folder"
+                )
+    except OSError as error:
+        raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
 
 
-def _indented(text: str, first: str = "  ", other: str | None = None) -> list[str]:
-    """Lines of text, with ``other`` (if not the same) before all but the first."""
-    other = first if other is None else other
-    return wrap(text, WIDTH, initial_indent=first, subsequent_indent=other, break_on_hyphens=False)
+def _prepare_folder(folder: Path) -> None:
+    """Make the folder, or empty it of an earlier demo: a link goes, not what it leads to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+        for path in (folder / "model", folder / "index"):
+            if path.is_symlink():
+                path.unlink()
+            elif path.exists():
+                shutil.rmtree(path)
+        (folder / "ABOUT.txt").write_bytes(MARK + ABOUT)
+    except OSError as error:
+        raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
+
+
+def _wrap(text: str) -> list[str]:
+    return wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)

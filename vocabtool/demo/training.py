@@ -1,63 +1,53 @@
-"""Small word vectors, trained in seconds: which words stand near which, in few dimensions.
+"""Small word vectors, trained in seconds, and saved as a model that makes vectors of texts.
 
-Positive pointwise mutual information, then a truncated singular value decomposition (Levy and
-Goldberg, "Neural Word Embedding as Implicit Matrix Factorization", 2014). Words that are rare get
-no vector: the model that is made of these will not know them. How texts are cut into words, and
-how a model is saved, is in ``sentence_encoder.py``.
+Positive pointwise mutual information of words that stand near each other, then a truncated singular
+value decomposition (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix Factorization",
+2014). Rare words get no vector: the model does not know them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-SIZE: Final = 3_000  # words, with the unknown one
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import Vocabulary
+
+MAX_WORDS: Final = 3_000
 DIMENSIONS: Final = 64
 WINDOW: Final = 5  # words to either side count as near
 SMOOTHING: Final = 0.75  # the exponent of a neighbour's count, so that rare ones surprise less
 COMMON: Final = 1e-3  # a word of this frequency counts half
-UNKNOWN: Final = b"<UNK>"
+SAVED_MODEL_RULE: Final = r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]"  # of lower-case text
+WORD_VECTORS_RULE: Final = "ptb"
 
 
-class TextWords(NamedTuple):
-    """The words of texts, one after the other.
+def train(texts: Sequence[str], rule: str) -> tuple[list[str], NDArray[np.float32]]:
+    """The commonest words and their vectors, shape (n, dim); the same texts give the same vectors.
 
-    ``words``: m of them, as the model looks them up; ``texts``: int64, shape (m,), ascending: the
-    number of the text that each stands in.
+    ``rule``: how texts become words, as in ``Words.of``.
     """
-
-    words: list[bytes]
-    texts: NDArray[np.int64]
-
-
-class Trained(NamedTuple):
-    """``words``: the unknown one, then the commonest; ``vectors``: float32, shape (words, dim).
-
-    The unknown word's vector is zero: it adds nothing to the mean of a text.
-    """
-
-    words: list[bytes]
-    vectors: NDArray[np.float32]
-
-
-def train(text: TextWords, *, size: int = SIZE, dimensions: int = DIMENSIONS) -> Trained:
-    """Vectors of the commonest words; the same texts give the same vectors."""
-    frequency = Counter(text.words)
-    words = sorted(frequency, key=lambda word: (-frequency[word], word))[: size - 1]
-    numbers = {word: number for number, word in enumerate(words)}
-    ids = np.array([numbers.get(word, -1) for word in text.words], np.int64)
-    counts = neighbours(ids, text.texts, len(words))
-    vectors = reduced(surprise(counts), dimensions)
-    share = np.array([frequency[word] for word in words]) / len(text.words)
-    weighted = vectors * (COMMON / (COMMON + share))[:, None]  # common words say less
-    zero = np.zeros((1, dimensions))
-    return Trained([UNKNOWN, *words], np.concatenate([zero, weighted]).astype(np.float32))
+    no_words = Vocabulary("words", "list", ByteStrings.of([]))
+    lookup = Words.of(no_words, rule=rule).look_up([text.lower() for text in texts])
+    words = lookup.distinct.to_pylist()
+    frequency = np.bincount(lookup.codes, minlength=len(words))
+    chosen = sorted(range(len(words)), key=lambda code: (-frequency[code], words[code]))[:MAX_WORDS]
+    numbers = np.full(len(words), -1)
+    numbers[chosen] = np.arange(len(chosen))
+    text_of = np.repeat(np.arange(len(texts)), np.diff(lookup.offsets))
+    counts = count_neighbours(numbers[lookup.codes], text_of, len(chosen))
+    vectors = reduce_dimensions(surprise(counts))
+    share = frequency[chosen] / len(lookup.codes)
+    weighted = vectors * (COMMON / (COMMON + share))[:, None]
+    return [words[code] for code in chosen], weighted.astype(np.float32)
 
 
-def neighbours(ids: NDArray[np.int64], texts: NDArray[np.int64], size: int) -> Any:
+def count_neighbours(ids: NDArray[np.int64], texts: NDArray[np.int64], size: int) -> Any:
     """How often words are near each other, nearer ones counting more: sparse, (size, size)."""
     from scipy.sparse import coo_matrix
 
@@ -80,12 +70,48 @@ def surprise(counts: Any) -> Any:
     return pairs.tocsr()
 
 
-def reduced(matrix: Any, dimensions: int) -> NDArray[np.float64]:
+def reduce_dimensions(matrix: Any, dimensions: int = DIMENSIONS) -> NDArray[np.float64]:
     """Rows of unit length in few dimensions; the start is fixed, so there is no chance in it."""
     from scipy.sparse.linalg import svds
 
-    start = np.ones(matrix.shape[0])
-    left, strength, _ = svds(matrix, k=dimensions, v0=start)
+    left, strength, _ = svds(matrix, k=dimensions, v0=np.ones(matrix.shape[0]))
     vectors = left * np.sqrt(strength)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, 1e-9))
+
+
+def save_word_vectors(file: Path, texts: Sequence[str]) -> None:
+    """Train, and write the words and vectors into an ``.npz`` archive."""
+    words, vectors = train(texts, WORD_VECTORS_RULE)
+    np.savez(file, words=np.array(words), vectors=vectors)
+
+
+def save_sentence_encoder(folder: Path, texts: Sequence[str], tf: Any) -> None:
+    """Train, and write a SavedModel of TensorFlow (``tf``) that does all text processing itself.
+
+    It takes texts, shape (n,), and gives float32, shape (n, dim): the mean of a text's word
+    vectors, where unknown words count as zeros.
+    """
+    words, vectors = train(texts, SAVED_MODEL_RULE)
+
+    class SentenceEncoder(tf.Module):  # type: ignore[misc] # TensorFlow has no types
+        def __init__(self) -> None:
+            super().__init__()
+            ids = tf.range(1, len(words) + 1, dtype=tf.int64)
+            initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(words), ids)
+            self.words = tf.lookup.StaticHashTable(initializer, 0)
+            self.vectors = tf.Variable(np.vstack([np.zeros_like(vectors[:1]), vectors]))
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "inputs")])  # type: ignore[untyped-decorator] # the same
+        def __call__(self, inputs: Any) -> Any:
+            lower = tf.strings.lower(inputs, encoding="utf-8")
+            spaced = tf.strings.regex_replace(lower, r"([^\pL\pM\pN_\s])", r" \1 ")
+            tokens = tf.compat.v1.strings.split(spaced, result_type="SparseTensor")
+            ids = tf.SparseTensor(
+                tokens.indices, self.words.lookup(tokens.values), tokens.dense_shape
+            )
+            return tf.nn.safe_embedding_lookup_sparse(self.vectors, ids, combiner="mean")
+
+    encoder = SentenceEncoder()
+    tf.saved_model.save(encoder, str(folder), signatures=encoder.__call__)
+    (folder / "fingerprint.pb").unlink(missing_ok=True)  # tells one save from the next

@@ -30,12 +30,12 @@ from vocabtool.errors import (
 from vocabtool.formats import hub_cache
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.native_import import imported
-from vocabtool.tokenization import named_rules
-from vocabtool.tokenization.checked_model import gist, import_tensorflow, load_checked
+from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
 from vocabtool.tokenization.exact_words import ExactTokenizer
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry, sizes
+from vocabtool.tokenization.options import RULE_NAMES
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.words import Words, exact_words
 
@@ -170,7 +170,7 @@ class TensorFlowEncoder(Encoder):
 
     # Opening it.
 
-    def _load(self, opened: graph_files.Opened) -> tuple[Any, Source]:
+    def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Source]:
         """Load a model, with its tap where exact words are wanted and it takes texts.
 
         What it returns first must live as long as its functions are called.
@@ -208,7 +208,7 @@ class TensorFlowEncoder(Encoder):
         if self.options.rule is None:
             raise UnsupportedFormat(
                 f"{function} takes ids, {function.wants}, and only the caller can say how texts "
-                f"become words: give --rule ({', '.join(named_rules.RULE_NAMES)}) and, "
+                f"become words: give --rule ({', '.join(RULE_NAMES)}) and, "
                 "where the model holds several vocabularies, --name"
             )
         words = Words.of(self._folder, name=self.options.name, rule=self.options.rule)
@@ -258,7 +258,7 @@ class TensorFlowEncoder(Encoder):
         except import_tensorflow().errors.OpError as error:
             raise UnsupportedFormat(
                 f"the model fails at the id {word} of {vocabulary.name}, {vocabulary.id_range}: "
-                f"{gist(error)}. --name takes another vocabulary"
+                f"{reason_of(error)}. --name takes another vocabulary"
             ) from error
         return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
 
@@ -326,14 +326,16 @@ class TensorFlowEncoder(Encoder):
                 self._run(texts[:middle])
                 self._run(texts[middle:])
             whom = f"the text {texts[0][:80]!r}" if len(texts) == 1 else f"{len(texts)} texts"
-            raise UnsupportedFormat(f"the model fails at {whom}: {gist(error)}") from error
+            raise UnsupportedFormat(f"the model fails at {whom}: {reason_of(error)}") from error
 
     def _run_judged(self, ids: IdInput, judged: WordLookup) -> Vectors:
         texts = len(judged.offsets) - 1
         try:
             return self._collect(ids.calls_of_judged(judged), texts)
         except import_tensorflow().errors.OpError as error:
-            raise UnsupportedFormat(f"the model fails at {texts} texts: {gist(error)}") from error
+            raise UnsupportedFormat(
+                f"the model fails at {texts} texts: {reason_of(error)}"
+            ) from error
 
     def _collect(self, calls: Iterable[Call], texts: int) -> Vectors:
         """The answers to calls that hold each of the texts once."""
@@ -370,16 +372,9 @@ class TensorFlowEncoder(Encoder):
 
 
 def _cost_of_exact_words(tap: InstrumentedModel) -> str:
-    match tap.way:
-        case "shapes":
-            return "exact words: read from the run that makes the vectors, n texts are run for n"
-        case "marks":
-            return (
-                "exact words: a sentinel text rides behind each text to tell their words apart, "
-                "and its vector is dropped: 2 n texts are run for n"
-            )
-        case "alone":
-            return "exact words: n texts are run one by one, for this model allows nothing else"
+    if tap.runs_together:
+        return "exact words: read from the run that makes the vectors, n texts are run for n"
+    return "exact words: n texts are run one by one, for this model allows nothing else"
 
 
 def _as_byte_list(texts: Texts) -> Sequence[bytes]:

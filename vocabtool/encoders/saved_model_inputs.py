@@ -139,7 +139,7 @@ class IdInput:
             self._ids_of_pieces(
                 self.words.tokenizer.pieces(word)
                 if spelled is None
-                else [piece for piece, _ in spelled.of(at)]
+                else [piece for piece, _ in spelled.of_word(at)]
             )
             for at, word in enumerate(as_bytes(judged.distinct))
         ]

@@ -85,8 +85,10 @@ class GenerationWriter:
         DatabaseWriter.create(folder).close()
         return cls(folder, empty, cutter)
 
-    def append(self, rows: DocumentRows, vectors: Vectors, source: int) -> None:
+    def append(self, rows: DocumentRows, vectors: Vectors, sources: Sequence[int]) -> None:
         """Add documents in UTF-8, each field of its kind, and their vectors: prepared, (n, dim).
+
+        ``sources``: the number of the FILE of each.
 
         Raises ``ValueError`` for vectors that cannot be stored; nothing is to be added then.
         """
@@ -105,7 +107,7 @@ class GenerationWriter:
             )
             self._new_kinds[name] = union(self._new_kinds.get(name, held), values.kind)
         texts: list[bytes] = rows.texts.view(pa.binary()).to_pylist()
-        facts = zip([source] * len(rows), map(text_hash, texts), *columns, strict=True)
+        facts = zip(sources, map(text_hash, texts), *columns, strict=True)
         all_columns: dict[str, Kind] = dict.fromkeys(names, "null")
         self.append_values(
             rows.ids.to_pylist(),

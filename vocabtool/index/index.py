@@ -174,6 +174,18 @@ class Index:
 
         return cls(where, index_model)
 
+    @classmethod
+    def upgrade(cls, path: str | Path, progress: Progress | None = None) -> Index:
+        """Make the index of version 0.1.0 in a folder one that this version reads, and open it.
+
+        No model is needed. Raises what :meth:`open` does, :class:`VocabtoolError` where there is
+        nothing to upgrade, and :class:`FolderInUse` where another process writes.
+        """
+        from vocabtool.index.upgrade import upgrade
+
+        upgrade(path, progress)
+        return cls.open(path)
+
     def __enter__(self) -> Index:
         return self
 

@@ -168,7 +168,7 @@ def _plan(parts: Sequence[Part]) -> str | None:
     if any(part.is_stream for part in parts):
         return None
     inputs = [asdict(each) for each in _facts(parts)]
-    read = [asdict(replace(part.options, on_error="raise")) for part in parts]
+    read = [[*asdict(replace(part.options, on_error="raise")).values()] for part in parts]
     return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
 
 

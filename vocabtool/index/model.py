@@ -32,7 +32,7 @@ from vocabtool.search.known_words import KnownWords
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.checksums import checksum
 from vocabtool.system.whole_file import whole_file
-from vocabtool.tokenization.named_rules import tokenizer_file
+from vocabtool.tokenization.options import tokenizer_file
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, encode
 

@@ -169,7 +169,7 @@ class Writer:
             if len(rows):
                 made = self._encoded(rows) if vectors is None else vectors
                 metric = self.manifest.configuration.metric
-                self._files.append(rows, prepared(made, metric), source)
+                self._files.append(rows, prepared(made, metric), [source] * len(rows))
                 self._changed = True
 
     def of_kinds(self, rows: DocumentRows, on_error: OnError) -> DocumentRows:

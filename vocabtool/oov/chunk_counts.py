@@ -15,9 +15,15 @@ from numpy.typing import NDArray
 from vocabtool.oov.batch_counts import BatchCounts, batch_counts, occurring
 from vocabtool.oov.word_tally import WordTally
 from vocabtool.tokenization.chunk_table import ChunkTable
-from vocabtool.tokenization.lookup import RuleTokenizer, WordLookup, look_up_tokens
-from vocabtool.tokenization.rule import Coded, as_bytes_encoded, chunks, text_bounds, unfolded
-from vocabtool.tokenization.text_arrays import as_bytes, as_strings
+from vocabtool.tokenization.lookup import RuleTokenizer, WordLookup
+from vocabtool.tokenization.text_arrays import (
+    TokenCodes,
+    as_bytes,
+    as_strings,
+    chunks,
+    dictionary_encode,
+    text_bounds,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +92,7 @@ class ChunkCounts:
         pieces, offsets = chunks(texts)
         slots = self._chunks.find(*_bytes_of(pieces))
         missing = np.flatnonzero(slots < 0)
-        encoded = as_bytes_encoded(pieces.take(missing))
+        encoded = dictionary_encode(pieces.take(missing))
         found = _Found(slots, offsets, missing, encoded.indices.to_numpy())
         return self._counted(found, self._look(as_strings(encoded.dictionary)))
 
@@ -97,7 +103,7 @@ class ChunkCounts:
             table.add(*_bytes_of(named.strings), numbers)
 
     def _look(self, distinct: pa.StringArray) -> _Looked:
-        words = look_up_tokens(self._judge.rule.of_chunks(distinct), self._judge.lexicon)
+        words = self._judge.lexicon.look_up(self._judge.rule.chunk_tokens(distinct))
         slots = self._words.find(*_bytes_of(words.distinct))
         others = np.flatnonzero(slots < 0)
         slots[others] = self._tally.slots_of(as_bytes(words.distinct.take(others)))
@@ -108,7 +114,7 @@ class ChunkCounts:
         first_new = len(self._tally.slots)
         numbers = looked.slots.copy()
         numbers[new] = np.arange(first_new, first_new + len(new))
-        coded = Coded(numbers[words.codes], words.offsets, words.distinct)
+        coded = TokenCodes(numbers[words.codes], words.offsets, words.distinct)
         known = self._known(first_new + len(new), numbers, words)
         occur = occurring(*_joined(found, coded), known)
         before = len(occur.codes) - len(new)
@@ -161,7 +167,7 @@ def _bytes_of(strings: pa.StringArray) -> tuple[NDArray[np.uint8], NDArray[np.in
     return data, text_bounds(strings).astype(np.int64)
 
 
-def _joined(found: _Found, words: Coded) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _joined(found: _Found, words: TokenCodes) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The words of all chunks in order, and where each text's begin.
 
     ``words``: of the distinct chunks that were looked at.
@@ -179,5 +185,5 @@ def _joined(found: _Found, words: Coded) -> tuple[NDArray[np.int32], NDArray[np.
     is_remembered[ends[remembered] - 1] = True
     tokens = np.empty(len(is_remembered), np.int32)
     tokens[is_remembered] = slots[remembered]
-    tokens[~is_remembered] = unfolded(words, which, np.arange(len(which) + 1)).codes
+    tokens[~is_remembered] = words.of_texts(which, np.arange(len(which) + 1)).codes
     return tokens, np.append(0, ends)[offsets]

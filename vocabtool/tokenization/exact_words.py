@@ -1,76 +1,104 @@
-"""Known and unknown words as the running model tells them: what the tap saw, judged."""
+"""Known and unknown words as the running model tells them, of what its ops saw."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING
+from itertools import chain, pairwise
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
-from vocabtool.tokenization.lookup import TableLexicon, WordLookup, look_up_tokens
+from vocabtool.tokenization.lookup import (
+    SpelledWord,
+    TableLexicon,
+    WordLookup,
+    look_up_spelled,
+)
 from vocabtool.tokenization.lookup_paths import LookupPath
-from vocabtool.tokenization.op_traces import Integers, OpTrace, Pieces
-from vocabtool.tokenization.rule import encoded
-from vocabtool.tokenization.sentencepiece_judge import judged_words
-from vocabtool.tokenization.sentencepieces import Piece, SentencePieces, Word, grouped, readable
-from vocabtool.tokenization.subwords import sentencepieces_of
-from vocabtool.tokenization.tap_words import by_word
-from vocabtool.tokenization.text_arrays import Cut, as_bytes
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.tokenization.op_traces import OpTrace, Pieces
+from vocabtool.tokenization.sentencepiece import (
+    SentencePieces,
+    group_by_word,
+    readable_word,
+)
+from vocabtool.tokenization.text_arrays import (
+    TokenCodes,
+    Tokens,
+    as_bytes,
+    starts_of,
+    string_array,
+)
+from vocabtool.tokenization.wordpiece import Piece
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+FAST_WORDPIECE: Final = "FastWordpieceTokenizeWithOffsets"
+SUFFIX: Final = b"##"
 
 
 class ExactTokenizer:
-    """What a running model looks up in one vocabulary."""
+    """What a running model looks up in one vocabulary.
 
-    def __init__(
-        self,
-        tap: InstrumentedModel,
-        vocabulary: Vocabulary,
-        sites: frozenset[tuple[bytes, bytes]],
-        model: bytes,
-        tokenizer: SentencePieces | None = None,
-    ) -> None:
-        self._tap = tap
-        self._vocabulary = vocabulary
-        self._sites = sites
+    ``paths``: its lookups there, which the model reaches; ``graph``: a digest of the graph's file.
+    """
+
+    def __init__(self, model: InstrumentedModel, paths: Sequence[LookupPath], graph: bytes) -> None:
         self._model = model
-        self._tokenizer = tokenizer
-        self._lexicon = TableLexicon(vocabulary)
+        self._vocabulary = paths[0].vocabulary
+        self._places = frozenset[tuple[bytes, bytes]]().union(*(path.places for path in paths))
+        self._graph = graph
+        self._sentencepieces: SentencePieces | None = None
+        if paths[0].sites[0].kind == "sentencepiece":
+            self._sentencepieces = paths[0].sentencepieces()
+        self._lexicon = TableLexicon(self._vocabulary)
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
         """Run the model on the texts; what it looked up, known and unknown."""
-        return self.look_up_traces(self._tap.run(as_bytes(texts)))
+        return self.look_up_traces(self._model.run(as_bytes(texts)))
 
-    def look_up_traces(self, tapped: Sequence[OpTrace]) -> WordLookup:
-        """The same of what the tap has told already."""
-        own = [each for each in tapped if (each.op.function, each.op.node) in self._sites]
+    def look_up_traces(self, traces: Sequence[OpTrace]) -> WordLookup:
+        """The same of a run that was made already."""
+        own = [each for each in traces if (each.op.function, each.op.node) in self._places]
         first = own[0]
         if first.pieces is None:
-            return look_up_tokens(encoded(_side_by_side([each.cut for each in own])), self._lexicon)
-        if self._vocabulary.kind == "sentencepiece":
-            return self._by_sentencepieces(first, first.pieces)
-        return _by_pieces(by_word(first), self._vocabulary)
+            tokens = _side_by_side([each.tokens for each in own])
+            return self._lexicon.look_up(TokenCodes.encode(tokens))
+        trace, pieces = trace_by_word(first, first.pieces)
+        words, unknown = self._spell(trace, pieces)
+        offsets = starts_of(list(map(len, words)))[trace.tokens.offsets]
+        return look_up_spelled(chain.from_iterable(words), offsets, self._vocabulary, unknown)
 
-    def _by_sentencepieces(self, tapped: OpTrace, pieces: Pieces) -> WordLookup:
-        """The op tells ids only: the tokenizer spells them out where it gives the same ones."""
-        told = tapped.ids if tapped.ids is not None else _ids(pieces, self._vocabulary)
-        if self._tokenizer is None:
-            return _spelled_by_entries(tapped, pieces, told, self._vocabulary)
-        texts = as_bytes(tapped.cut.values)
-        same = [i for text in self._tokenizer.pieces(texts) for _, i in text] == told.tolist()
-        if not same:
-            return _spelled_by_entries(tapped, pieces, told, self._vocabulary)
-        words = self._tokenizer.words(texts)
-        bounds = np.array([0, *accumulate(map(len, words))], np.int64)
-        flat = chain.from_iterable(words)
-        unknown = self._tokenizer.unknown_id
-        return judged_words(flat, bounds[tapped.cut.offsets], self._vocabulary, unknown)
+    def _spell(self, trace: OpTrace, pieces: Pieces) -> tuple[Sequence[Sequence[SpelledWord]], int]:
+        """The words of each string, and the id of the unknown piece."""
+        strings, vocabulary = as_bytes(trace.tokens.values), self._vocabulary
+        unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
+        values = as_bytes(pieces.values) if pieces.values is not None else None
+        if trace.ids is not None:
+            ids: list[int] = trace.ids.tolist()
+        else:
+            known = dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True))
+            ids = [known.get(value, unknown) for value in values or ()]
+        model = self._sentencepieces
+        # Where the op's own tokenizer gives the same ids, it tells bytes and unknown pieces too.
+        if model is not None and ids == [i for text in model.pieces(strings) for _, i in text]:
+            return model.words(strings), model.unknown_id
+        if values is None:
+            entries = dict(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
+            values = [entries.get(number, b"") for number in ids]
+        numbered = list(zip(values, ids, strict=True))
+        bounds = pairwise(pieces.offsets.tolist())
+        of_strings = [tuple(numbered[start:end]) for start, end in bounds]
+        if vocabulary.kind == "sentencepiece":
+            words = [
+                [_word(None, word, unknown) for word in group_by_word(each) if word]
+                for each in of_strings
+            ]
+        else:
+            pairs = zip(strings, of_strings, strict=True)
+            words = [[_word(string, each, unknown)] for string, each in pairs]
+        return words, unknown
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         """Not told: the model would have to be run on the word alone."""
@@ -78,114 +106,71 @@ class ExactTokenizer:
 
     def describe(self) -> tuple[str, ...]:
         """That nothing is described."""
-        return (f"the model itself is run ({self._tap.entry}), and reports what it looks up",)
+        entry = self._model.entry.name
+        return (f"the model itself is run ({entry}), and reports what it looks up",)
 
     @property
     def fingerprint(self) -> str:
         """Of the model's graph, in which all that cuts texts stands, and of the vocabulary."""
-        told = f"vocabtool tap 1\n{self._vocabulary.fingerprint}\n{self._tap.entry}\n"
-        return hashlib.sha256(told.encode() + self._model).hexdigest()
+        entry = self._model.entry.name
+        facts = f"vocabtool tap 1\n{self._vocabulary.fingerprint}\n{entry}\n"
+        return hashlib.sha256(facts.encode() + self._graph).hexdigest()
 
 
-def tap_judge(tap: InstrumentedModel, same: Sequence[LookupPath], model: bytes) -> ExactTokenizer:
-    """The ops that look words up in one vocabulary, tapped.
-
-    ``model``: a digest of the graph's file.
-    """
-    tokenizer = None
-    if same[0].sites[0].kind == "sentencepiece":
-        tokenizer = sentencepieces_of(same[0])
-    sites = frozenset[tuple[bytes, bytes]]().union(*(_live_sites(tap, way) for way in same))
-    return ExactTokenizer(tap, same[0].vocabulary, sites, model, tokenizer)
-
-
-def judges(
-    tap: InstrumentedModel, live: Sequence[LookupPath], model: bytes
+def exact_tokenizers(
+    model: InstrumentedModel, paths: Sequence[LookupPath], graph: bytes
 ) -> dict[str, ExactTokenizer]:
-    """A judge for each vocabulary that words are looked up in, by its name.
+    """A tokenizer for each vocabulary that words are looked up in, by its name.
 
-    ``live``: the lookups that :func:`is_live`; ``model``: a digest of the graph's file.
+    ``paths``: the lookups that the model :func:`reaches`; ``graph``: a digest of its file.
     """
     by_name: dict[str, list[LookupPath]] = {}
-    for way in live:
-        by_name.setdefault(way.vocabulary.name, []).append(way)
-    return {name: tap_judge(tap, same, model) for name, same in by_name.items()}
+    for path in paths:
+        by_name.setdefault(path.vocabulary.name, []).append(path)
+    return {name: ExactTokenizer(model, same, graph) for name, same in by_name.items()}
 
 
-def _side_by_side(cuts: Sequence[Cut]) -> Cut:
-    """What several ops saw of the same texts, text by text, one op's words behind the other's."""
-    if len(cuts) == 1:
-        return cuts[0]
-    import pyarrow as pa
-
-    texts = [np.repeat(np.arange(len(cut.offsets) - 1), np.diff(cut.offsets)) for cut in cuts]
-    order = np.argsort(np.concatenate(texts), kind="stable")
-    values = pa.concat_arrays([cut.values for cut in cuts]).take(pa.array(order))
-    return Cut(values, sum((cut.offsets for cut in cuts[1:]), cuts[0].offsets))
-
-
-def is_live(tap: InstrumentedModel, reading: LookupPath) -> bool:
+def reaches(model: InstrumentedModel, path: LookupPath) -> bool:
     """Whether the function that texts are given to reaches the lookup."""
-    return bool(_live_sites(tap, reading))
+    return any(op.live and (op.function, op.node) in path.places for op in model.ops)
 
 
-def _live_sites(tap: InstrumentedModel, reading: LookupPath) -> frozenset[tuple[bytes, bytes]]:
-    sites = {(site.body.name, site.node.name) for site in reading.sites}
-    return frozenset(sites & {(op.function, op.node) for op in tap.ops if op.live})
+def trace_by_word(trace: OpTrace, pieces: Pieces) -> tuple[OpTrace, Pieces]:
+    """The same with one string for each word, of an op that takes texts and cuts words itself.
+
+    A piece goes on with a word where it begins with ``##`` and where the piece before it ends.
+    A word is what stands there in the op's string, which is the text normalised. Strings without
+    pieces are gone. What another op told is given back as it is.
+    """
+    values, begins, ends = pieces.values, pieces.starts, pieces.ends
+    if trace.op.op != FAST_WORDPIECE or values is None or begins is None or ends is None:
+        return trace, pieces
+    string_of = np.repeat(np.arange(len(trace.tokens.values)), np.diff(pieces.offsets))
+    first = ~np.array(pc.starts_with(values.view(pa.binary()), SUFFIX), np.bool_)
+    first[:1] = True
+    first[1:] |= (begins[1:] != ends[:-1]) | (string_of[1:] != string_of[:-1])
+    starts = np.append(np.flatnonzero(first), len(first)).astype(np.int64)
+    texts = as_bytes(trace.tokens.values)
+    places = zip(string_of[starts[:-1]], begins[starts[:-1]], ends[starts[1:] - 1], strict=True)
+    words = string_array(texts[at][start:end] for at, start, end in places)
+    offsets = starts_of(first)[pieces.offsets][trace.tokens.offsets]
+    inside = begins[starts[:-1]].repeat(np.diff(starts))
+    moved = Pieces(starts, values, begins - inside, ends - inside)
+    return trace._replace(tokens=Tokens(words, offsets), pieces=moved), moved
 
 
-def _by_pieces(tapped: OpTrace, vocabulary: Vocabulary) -> WordLookup:
-    """Words of which the model made pieces: unknown where one piece is the unknown one."""
-    pieces = tapped.pieces or Pieces(np.zeros(len(tapped.cut.values) + 1, np.int64))
-    coded = encoded(tapped.cut)
-    first = np.full(len(coded.distinct), len(coded.codes), np.int64)
-    np.minimum.at(first, coded.codes, np.arange(len(coded.codes)))
-    counts = np.diff(pieces.offsets)[first]
-    starts = pieces.offsets[:-1][first]
-    ids = tapped.ids if tapped.ids is not None else _ids(pieces, vocabulary)
-    unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
-    before = np.concatenate(([0], np.cumsum(ids == unknown)))
-    known = before[starts + counts] == before[starts]
-    single = np.where(counts == 1, ids[np.minimum(starts, len(ids) - 1)] if len(ids) else -1, -1)
-    places = {int(i): at for at, i in enumerate(vocabulary.id_array().tolist())}
-    positions = np.array([places.get(i, -1) for i in single.tolist()], np.int64)
-    return WordLookup(
-        coded.codes,
-        coded.offsets,
-        coded.distinct,
-        known,
-        single,
-        positions,
-        counts.astype(np.int32),
-    )
+def _side_by_side(tokens: Sequence[Tokens]) -> Tokens:
+    """What several ops saw of the same texts, text by text, one op's words behind the other's."""
+    if len(tokens) == 1:
+        return tokens[0]
+    texts = [np.repeat(np.arange(len(each.offsets) - 1), np.diff(each.offsets)) for each in tokens]
+    order = np.argsort(np.concatenate(texts), kind="stable")
+    values = pa.concat_arrays([each.values for each in tokens]).take(pa.array(order))
+    return Tokens(values, sum((each.offsets for each in tokens[1:]), tokens[0].offsets))
 
 
-def _spelled_by_entries(
-    tapped: OpTrace, pieces: Pieces, told_ids: Integers, vocabulary: Vocabulary
-) -> WordLookup:
-    """Words as pieces make them up; an unknown piece, told by its id, is spelled as such."""
-    entries = dict(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
-    ids = told_ids.tolist()
-    spelled = as_bytes(pieces.values) if pieces.values is not None else map(entries.get, ids)
-    told = [(piece or b"", i) for piece, i in zip(spelled, ids, strict=True)]
-    unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
-    words = [
-        [_word(word, unknown) for word in grouped(tuple(told[start:end])) if word]
-        for start, end in pairwise(pieces.offsets.tolist())
-    ]
-    bounds = np.array([0, *accumulate(map(len, words))], np.int64)
-    flat = chain.from_iterable(words)
-    return judged_words(flat, bounds[tapped.cut.offsets], vocabulary, unknown)
-
-
-def _word(pieces: tuple[Piece, ...], unknown: int) -> Word:
-    text = readable(b"".join(piece for piece, _ in pieces))
-    return Word(text, pieces, all(i != unknown for _, i in pieces))
-
-
-def _ids(pieces: Pieces, vocabulary: Vocabulary) -> Integers:
-    """The ids of pieces that an op tells only as strings."""
-    ids = vocabulary.id_array()
-    values = as_bytes(pieces.values) if pieces.values is not None else []
-    held = [vocabulary.positions.get(value, -1) for value in values]
-    return np.array([int(ids[at]) if at >= 0 else -1 for at in held], np.int64)
+def _word(text: bytes | None, pieces: tuple[Piece, ...], unknown: int) -> SpelledWord:
+    """``text``: ``None`` where the pieces spell it."""
+    if text is None:
+        text = readable_word(b"".join(piece for piece, _ in pieces))
+    return SpelledWord(text, pieces, all(number != unknown for _, number in pieces))

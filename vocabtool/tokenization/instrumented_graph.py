@@ -35,15 +35,15 @@ class Output(NamedTuple):
     attribute: str = ""
 
 
-class Tapping(NamedTuple):
-    """How to tap an op. ``strings``, ``default``: positions among its inputs."""
+class OpSignature(NamedTuple):
+    """What an op takes and gives. ``strings``, ``default``: positions among its inputs."""
 
     strings: int
     outputs: tuple[Output, ...]
     default: int | None = None
 
 
-class Report(NamedTuple):
+class OpReport(NamedTuple):
     """What one op sends through its queue: its strings, its outputs, a lookup's default.
 
     ``function``: where it stands, ``b""`` for the main graph. ``queue``: the name of the node.
@@ -53,12 +53,12 @@ class Report(NamedTuple):
     function: bytes
     node: bytes
     op: str
-    tapping: Tapping
+    signature: OpSignature
     queue: str
     types: tuple[int, ...]
 
 
-_LOOKUP: Final = Tapping(1, (Output("values", "ids", INT64, "Tout"),), default=2)
+_LOOKUP: Final = OpSignature(1, (Output("values", "ids", INT64, "Tout"),), default=2)
 _SENTENCEPIECE: Final = (
     Output("output_values", "values", INT32, "out_type"),
     Output("output_splits", "splits", INT64, "Tsplits"),
@@ -68,11 +68,11 @@ _PHRASE: Final = (
     Output("output_ids", "ids", INT64),
     Output("output_row_splits", "splits", INT64),
 )
-TAPPINGS: Final[dict[str, Tapping]] = {
+SIGNATURES: Final[dict[str, OpSignature]] = {
     "LookupTableFind": _LOOKUP,
     "LookupTableFindV2": _LOOKUP,
-    "SentencepieceTokenizeOp": Tapping(1, _SENTENCEPIECE),
-    "SentencepieceTokenizeWithOffsetsOp": Tapping(
+    "SentencepieceTokenizeOp": OpSignature(1, _SENTENCEPIECE),
+    "SentencepieceTokenizeWithOffsetsOp": OpSignature(
         1,
         (
             *_SENTENCEPIECE,
@@ -80,14 +80,10 @@ TAPPINGS: Final[dict[str, Tapping]] = {
             Output("output_offset_limits", "ends", INT64),
         ),
     ),
-    "TFText>FastSentencepieceTokenize": Tapping(
-        1,
-        (
-            _SENTENCEPIECE[0],
-            Output("output_splits", "splits", INT32, "Tsplits"),
-        ),
+    "TFText>FastSentencepieceTokenize": OpSignature(
+        1, (_SENTENCEPIECE[0], Output("output_splits", "splits", INT32, "Tsplits"))
     ),
-    "FastWordpieceTokenizeWithOffsets": Tapping(
+    "FastWordpieceTokenizeWithOffsets": OpSignature(
         0,
         (
             *_PHRASE,
@@ -95,7 +91,7 @@ TAPPINGS: Final[dict[str, Tapping]] = {
             Output("end_values", "ends", INT64),
         ),
     ),
-    "WordpieceTokenizeWithOffsets": Tapping(
+    "WordpieceTokenizeWithOffsets": OpSignature(
         0,
         (
             Output("output_values", "values", STRING),
@@ -104,7 +100,7 @@ TAPPINGS: Final[dict[str, Tapping]] = {
             Output("limit_values", "ends", INT64),
         ),
     ),
-    "PhraseTokenize": Tapping(0, _PHRASE),
+    "PhraseTokenize": OpSignature(0, _PHRASE),
 }
 
 # A call of a function that reports may be neither merged with another nor left out.
@@ -133,34 +129,35 @@ class _Body(NamedTuple):
         return f"{node}:{number}" if number else node
 
 
-def add_taps(meta_graph: Proto, shared_name: str) -> tuple[Report, ...]:
+def instrument(meta_graph: Proto, shared_name: str) -> tuple[OpReport, ...]:
     """Change a MetaGraphDef in place; return what it reports, one per op that takes strings.
 
     ``shared_name``: what the names of the queues begin with, unlike any other in this process.
     Loops run one iteration at a time from now on, so that reports come in order.
     """
-    reports: list[Report] = []
+    reports: list[OpReport] = []
     main = _Body("", meta_graph.graph_def.node)
-    moved = _tap_body(main, reports, shared_name)
+    moved = _instrument_body(main, reports, shared_name)
     for signature in meta_graph.signature_def.values():
         for output in signature.outputs.values():
             output.name = moved.get(output.name, output.name)
     for function in meta_graph.graph_def.library.function:
         body = _Body(function.signature.name, function.node_def)
-        moved = _tap_body(body, reports, shared_name)
+        moved = _instrument_body(body, reports, shared_name)
         for name, reference in function.ret.items():
             function.ret[name] = moved.get(reference, reference)
     _keep_calls(meta_graph, {report.function.decode() for report in reports})
     return tuple(reports)
 
 
-def _tap_body(body: _Body, reports: list[Report], shared_name: str) -> dict[str, str]:
-    """Tap the ops of a body; return what stands now for each reference to an output of theirs."""
+def _instrument_body(body: _Body, reports: list[OpReport], shared_name: str) -> dict[str, str]:
+    """Let the ops of a body report; return what replaces each reference to an output of theirs."""
     moved: dict[str, str] = {}
     old = list(body.nodes)
     for node in old:
-        _tame(node)
-    for node in filter(_is_tapped, old):
+        if node.op in LOOPS:  # loops run in order
+            node.attr[ITERATIONS].i = 1
+    for node in filter(_is_traced, old):
         report = _report(body, node, f"{OWN}{len(reports)}")
         moved |= _add_queue(body, node, report, f"{shared_name}_{len(reports)}")
         reports.append(report)
@@ -172,19 +169,19 @@ def _tap_body(body: _Body, reports: list[Report], shared_name: str) -> dict[str,
     return moved
 
 
-def _is_tapped(node: Proto) -> bool:
-    if node.op not in TAPPINGS:
+def _is_traced(node: Proto) -> bool:
+    if node.op not in SIGNATURES:
         return False
     return not node.op.startswith("LookupTable") or node.attr["Tin"].type == STRING
 
 
-def _report(body: _Body, node: Proto, queue: str) -> Report:
-    tapping = TAPPINGS[node.op]
-    types = [_type(node, output) for output in tapping.outputs]
-    if tapping.default is not None:
+def _report(body: _Body, node: Proto, queue: str) -> OpReport:
+    signature = SIGNATURES[node.op]
+    types = [_type(node, output) for output in signature.outputs]
+    if signature.default is not None:
         types.append(types[-1])  # a lookup's default has the type of its values
     name, own = body.name.encode(), node.name.encode()
-    return Report(name, own, node.op, tapping, queue, (STRING, *types))
+    return OpReport(name, own, node.op, signature, queue, (STRING, *types))
 
 
 def _type(node: Proto, output: Output) -> int:
@@ -194,14 +191,14 @@ def _type(node: Proto, output: Output) -> int:
     return output.type
 
 
-def _add_queue(body: _Body, node: Proto, report: Report, shared_name: str) -> dict[str, str]:
+def _add_queue(body: _Body, node: Proto, report: OpReport, shared_name: str) -> dict[str, str]:
     """Add the queue beside a node; return the new reference for each old one to its outputs."""
     inputs = [reference for reference in node.input if not reference.startswith("^")]
-    tapping = report.tapping
-    outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(tapping.outputs)]
-    sent = [inputs[tapping.strings], *outputs]
-    if tapping.default is not None:
-        sent.append(inputs[tapping.default])
+    signature = report.signature
+    outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(signature.outputs)]
+    sent = [inputs[signature.strings], *outputs]
+    if signature.default is not None:
+        sent.append(inputs[signature.default])
     # The control input keeps the queue in the frame and the branch of the op.
     queue = body.nodes.add(name=report.queue, op="FIFOQueueV2", input=[f"^{node.name}"])
     queue.attr["component_types"].list.type.extend(report.types)
@@ -222,12 +219,6 @@ def _add_queue(body: _Body, node: Proto, report: Report, shared_name: str) -> di
         if not body.name and number == 0:
             moved[f"{reference}:0"] = f"{name}:0"
     return moved
-
-
-def _tame(node: Proto) -> None:
-    """Let a loop run in order."""
-    if node.op in LOOPS:
-        node.attr[ITERATIONS].i = 1
 
 
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:

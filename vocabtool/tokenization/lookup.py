@@ -1,12 +1,14 @@
 """Which words of some texts a model knows: the lookup that reports and masks are made of.
 
-A rule and a lexicon, or another tokenizer, make it of texts. A lexicon is a table of whole words,
-or the pieces that words fall into. A word is unknown where the model gives it the unknown id *and*
-the vocabulary does not hold it: a word that is called ``<UNK>`` may be an entry itself.
+A tokenizer makes it of texts: a rule with a lexicon, or another class with the same methods. A
+lexicon is a table of whole words, or the pieces that words fall into. A word is unknown where the
+model gives it the unknown id *and* the vocabulary does not hold it: a word that is called ``<UNK>``
+may be an entry itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import repeat
 from typing import Final, NamedTuple, Protocol
@@ -16,13 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.rule import Coded, Rule
-from vocabtool.tokenization.text_arrays import as_bytes
-from vocabtool.tokenization.wordpiece import WordPiece
+from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.text_arrays import (
+    Integers,
+    TokenCodes,
+    as_bytes,
+    starts_of,
+    string_array,
+)
+from vocabtool.tokenization.wordpiece import Piece, WordPiece
 from vocabtool.vocabulary import Vocabulary, encode
 
+PYTHON_LOOKUPS: Final = 4_096  # words that Python looks up faster than Arrow learns the entries
 
-class Spelled(NamedTuple):
+
+class Spellings(NamedTuple):
     """The pieces of d words, p altogether, as a model makes them where these words stand.
 
     ``pieces``: length p. ``known``: bool, shape (p,), false for what the model has no piece for.
@@ -32,9 +42,9 @@ class Spelled(NamedTuple):
 
     pieces: list[bytes]
     known: NDArray[np.bool_]
-    offsets: NDArray[np.int64]
+    offsets: Integers
 
-    def of(self, word: int) -> list[tuple[bytes, bool]]:
+    def of_word(self, word: int) -> list[tuple[bytes, bool]]:
         """The pieces of one word, and which are known."""
         start, end = self.offsets[word : word + 2].tolist()
         return list(zip(self.pieces[start:end], self.known[start:end].tolist(), strict=True))
@@ -57,46 +67,76 @@ class WordLookup(NamedTuple):
     """
 
     codes: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    offsets: Integers
     distinct: pa.StringArray
     known: NDArray[np.bool_]
-    ids: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    ids: Integers
+    positions: Integers
     pieces: NDArray[np.int32] | None = None
     unique: bool = False
-    spelled: Spelled | None = None
+    spelled: Spellings | None = None
 
 
-def without_blanks(judged: WordLookup) -> WordLookup:
+def without_blanks(lookup: WordLookup) -> WordLookup:
     """Without the words of a model of pieces that are nothing but blanks: no word, to a reader."""
-
-    if judged.pieces is None:
-        return judged
-    lengths = pc.binary_length(judged.distinct).to_numpy()
-    trimmed = pc.binary_length(pc.ascii_trim(judged.distinct, " ")).to_numpy()
-    kept = ((lengths == 0) | (trimmed > 0))[judged.codes]
-    offsets = np.append(0, np.cumsum(kept))[judged.offsets]
-    return judged._replace(codes=judged.codes[kept], offsets=offsets)
+    if lookup.pieces is None:
+        return lookup
+    lengths = pc.binary_length(lookup.distinct).to_numpy()
+    trimmed = pc.binary_length(pc.ascii_trim(lookup.distinct, " ")).to_numpy()
+    kept = ((lengths == 0) | (trimmed > 0))[lookup.codes]
+    return lookup._replace(codes=lookup.codes[kept], offsets=starts_of(kept)[lookup.offsets])
 
 
-FEW: Final = 4_096  # words that Python looks up faster than Arrow learns the entries
+class SpelledWord(NamedTuple):
+    """A word, the pieces that make it up, and whether the model knows it."""
+
+    text: bytes
+    pieces: tuple[Piece, ...]
+    known: bool
 
 
-class Verdict(NamedTuple):
-    """What a vocabulary says of d words; fields as in ``judged.WordLookup``."""
+def look_up_spelled(
+    words: Iterable[SpelledWord], offsets: Integers, vocabulary: Vocabulary, unknown: int
+) -> WordLookup:
+    """The lookup of words that a model spelled; equal ones are the same distinct word.
 
-    known: NDArray[np.bool_]
-    ids: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    pieces: NDArray[np.int32] | None = None
-    spelled: Spelled | None = None
+    ``unknown``: the id of the unknown piece, -1 where there is none.
+    """
+    places: dict[SpelledWord, int] = {}
+    codes = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
+    texts = string_array(word.text for word in places)
+    return spelled_lookup(TokenCodes(codes, offsets, texts), list(places), vocabulary, unknown)
+
+
+def spelled_lookup(
+    tokens: TokenCodes, distinct: Sequence[SpelledWord], vocabulary: Vocabulary, unknown: int
+) -> WordLookup:
+    """The same, of words that are told apart: ``distinct`` are those of ``tokens``."""
+    single = [word.pieces[0] if len(word.pieces) == 1 else None for word in distinct]
+    positions = vocabulary.positions
+    counts = np.array([len(word.pieces) for word in distinct], np.int32)
+    pieces = [piece for word in distinct for piece in word.pieces]
+    return WordLookup(
+        *tokens,
+        known=np.array([word.known for word in distinct], np.bool_),
+        ids=np.array([piece[1] if piece else -1 for piece in single], np.int64),
+        positions=np.array(
+            [positions.get(piece[0], -1) if piece else -1 for piece in single], np.int64
+        ),
+        pieces=counts,
+        spelled=Spellings(
+            [piece for piece, _ in pieces],
+            np.array([number != unknown for _, number in pieces], np.bool_),
+            starts_of(counts),
+        ),
+    )
 
 
 class Lexicon(Protocol):
-    """Looks words up."""
+    """Says which words are known."""
 
-    def look_up(self, words: pa.StringArray) -> Verdict:
-        """Say of each word whether it is known, and as what."""
+    def look_up(self, tokens: TokenCodes) -> WordLookup:
+        """Look each distinct word up."""
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         """The pieces of a word; nothing where words are looked up whole."""
@@ -109,45 +149,40 @@ class TableLexicon:
         self._vocabulary = vocabulary
         self._ids = vocabulary.id_array()
         unknown = vocabulary.unknown
+        # Of several buckets for unknown words nothing tells which.
         self._unknown = unknown.id if unknown is not None and unknown.count == 1 else -1
         masks = (special for special in vocabulary.specials if special.role == "mask")
         self._masks = {encode(mask.entry): mask.id for mask in masks}
 
-    @cached_property
-    def _entries(self) -> pa.LargeBinaryArray:
-        return self._vocabulary.to_arrow().column("token").combine_chunks()
-
-    def look_up(self, words: pa.StringArray) -> Verdict:
-        """Look each word up; of several buckets for unknown words nothing tells which."""
+    def look_up(self, tokens: TokenCodes) -> WordLookup:
+        """Look each distinct word up."""
+        words = tokens.distinct
         positions = self._positions(words)
         known = positions >= 0
         ids = np.full(len(positions), self._unknown, np.int64)
         ids[known] = self._ids[positions[known]]
         for mask, number in self._masks.items():
-            masked = self._equal(words, mask) & ~known
+            equal = pc.equal(words.view(pa.binary()), pa.scalar(mask, pa.binary()))
+            masked = equal.to_numpy(zero_copy_only=False) & ~known
             ids[masked], known[masked] = number, True
-        return Verdict(known, ids, positions)
+        return WordLookup(*tokens, known, ids, positions, unique=True)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """Nothing."""
+        """Nothing: words are looked up whole."""
         return ()
 
-    def _positions(self, words: pa.StringArray) -> NDArray[np.int64]:
+    def _positions(self, words: pa.StringArray) -> Integers:
         """Where each word stands first, -1 for none."""
-        if len(words) < FEW:
+        if len(words) < PYTHON_LOOKUPS:
             held = map(self._vocabulary.positions.get, as_bytes(words), repeat(-1))
             return np.fromiter(held, np.int64, len(words))
-
         found = pc.index_in(words.view(pa.binary()).cast(pa.large_binary()), self._entries)
-        positions: NDArray[np.int64] = found.fill_null(-1).to_numpy().astype(np.int64)
+        positions: Integers = found.fill_null(-1).to_numpy().astype(np.int64)
         return positions
 
-    @staticmethod
-    def _equal(words: pa.StringArray, wanted: bytes) -> NDArray[np.bool_]:
-
-        equal = pc.equal(words.view(pa.binary()), pa.scalar(wanted, pa.binary()))
-        found: NDArray[np.bool_] = equal.to_numpy(zero_copy_only=False)
-        return found
+    @cached_property
+    def _entries(self) -> pa.LargeBinaryArray:
+        return self._vocabulary.to_arrow().column("token").combine_chunks()
 
 
 class WordPieceLexicon:
@@ -155,49 +190,30 @@ class WordPieceLexicon:
 
     def __init__(self, vocabulary: Vocabulary, wordpiece: WordPiece) -> None:
         self._wordpiece = wordpiece
-        self._positions = vocabulary.positions
+        self._vocabulary = vocabulary
         self._unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
 
-    def look_up(self, words: pa.StringArray) -> Verdict:
-        """Cut each word; ``positions`` and ``ids`` are those of words that are one piece."""
-        keys = as_bytes(words)
-        cut = self._wordpiece.pieces(keys)
-        made_up = self._wordpiece.known(keys)
-        known = [
-            held and all(i != self._unknown for _, i in pieces)
-            for held, pieces in zip(made_up, cut, strict=True)
-        ]
-        single = [len(pieces) == 1 for pieces in cut]
-        ids = [pieces[0][1] if one else -1 for pieces, one in zip(cut, single, strict=True)]
-        held = [
-            self._positions.get(pieces[0][0], -1) if one else -1
-            for pieces, one in zip(cut, single, strict=True)
-        ]
-        counts = np.array([len(pieces) for pieces in cut], np.int32)
-        each = [piece for pieces in cut for piece in pieces]
-        spelled = Spelled(
-            [piece for piece, _ in each],
-            np.array([i != self._unknown for _, i in each], np.bool_),
-            np.append(0, np.cumsum(counts, dtype=np.int64)),
-        )
-        return Verdict(
-            np.array(known, np.bool_),
-            np.array(ids, np.int64),
-            np.array(held, np.int64),
-            counts,
-            spelled,
-        )
+    def look_up(self, tokens: TokenCodes) -> WordLookup:
+        """Cut each distinct word; ``positions`` and ``ids`` are those of words of one piece."""
+        words = [self._spell(word) for word in as_bytes(tokens.distinct)]
+        lookup = spelled_lookup(tokens, words, self._vocabulary, self._unknown)
+        return lookup._replace(unique=True)
+
+    def _spell(self, word: bytes) -> SpelledWord:
+        pieces = self._wordpiece.pieces(word)
+        known = self._wordpiece.knows(word) and all(i != self._unknown for _, i in pieces)
+        return SpelledWord(word, pieces, known)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         """As the tokenizer cuts it."""
-        return tuple(piece for piece, _ in self._wordpiece.pieces([word])[0])
+        return tuple(piece for piece, _ in self._wordpiece.pieces(word))
 
 
 class Tokenizer(Protocol):
     """Cuts texts as a model does and says which of the words it knows."""
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """The words of each text, known and unknown."""
+        """The words of each text, known and unknown; may be called by several threads."""
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         """What a subword model makes of a word; nothing for a model of whole words."""
@@ -217,8 +233,8 @@ class RuleTokenizer(NamedTuple):
     lexicon: Lexicon
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Cut and look up, each distinct word once; may be called by several threads."""
-        return look_up_tokens(self.rule.coded(texts), self.lexicon)
+        """Cut and look up, each distinct word once."""
+        return self.lexicon.look_up(self.rule.token_codes(texts))
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         """The lexicon's."""
@@ -249,11 +265,11 @@ class PieceTokenizer(NamedTuple):
         spelled = found.spelled
         if spelled is None:  # its pieces are whole words
             words = as_bytes(found.distinct)
-            spelled = Spelled(words, found.known, np.arange(len(words) + 1))
+            spelled = Spellings(words, found.known, np.arange(len(words) + 1))
         entries = self.vocabulary.positions
         held = np.array([entries.get(piece, -1) for piece in spelled.pieces], np.int64)
         held[~spelled.known] = -1
-        missed = np.append(0, np.cumsum(held < 0))
+        missed = starts_of(held < 0)
         starts, ends = spelled.offsets[:-1], spelled.offsets[1:]
         known = found.known & (missed[ends] == missed[starts])
         single = known & (ends - starts == 1)
@@ -277,19 +293,3 @@ class PieceTokenizer(NamedTuple):
     def fingerprint(self) -> str:
         """The tokenizer's."""
         return self.tokenizer.fingerprint
-
-
-def look_up_tokens(coded: Coded, lexicon: Lexicon) -> WordLookup:
-    """Words that are told apart, looked up."""
-    verdict = lexicon.look_up(coded.distinct)
-    return WordLookup(
-        coded.codes,
-        coded.offsets,
-        coded.distinct,
-        verdict.known,
-        verdict.ids,
-        verdict.positions,
-        verdict.pieces,
-        unique=True,
-        spelled=verdict.spelled,
-    )

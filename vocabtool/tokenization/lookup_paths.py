@@ -1,7 +1,7 @@
-"""Every way in which a model looks words up, and which of them a report is about.
+"""Every way in which a model looks words up, which of them a report is about, and its tokenizer.
 
-A site (``sites.py``) joined to the way of its text (``recovery.py``) and to the vocabulary as
-``inspect`` names it. Ways that are not understood are kept, with their reason.
+A site (``lookup_sites.py``) joined to the steps of its text (``infer_rule.py``) and to the
+vocabulary as ``inspect`` names it. Ways that are not understood are kept, with their reason.
 """
 
 from __future__ import annotations
@@ -10,19 +10,39 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vocabtool.errors import NoVocabulary, VocabtoolError
+from vocabtool.errors import InvalidFile, NoVocabulary, VocabtoolError, reading
 from vocabtool.formats.model import Model
-from vocabtool.formats.saved_model import graph_files
+from vocabtool.formats.saved_model import graph_files, tensors, tokenizers
 from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.meta_graph import serving
+from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.formats.saved_model.model import read_model, read_tables
-from vocabtool.tokenization.infer_rule import NO_TEXTS, Unclear, recover
-from vocabtool.tokenization.lookup_sites import LookupSite, find_lookup_sites
+from vocabtool.formats.saved_model.tensors import DT_BOOL, INTEGERS
+from vocabtool.tokenization.graph_trace import Unclear
+from vocabtool.tokenization.infer_rule import NO_TEXTS, infer_steps
+from vocabtool.tokenization.lookup import (
+    RuleTokenizer,
+    TableLexicon,
+    Tokenizer,
+    WordPieceLexicon,
+)
+from vocabtool.tokenization.lookup_sites import (
+    LookupKind,
+    LookupSite,
+    find_lookup_sites,
+    maker_of,
+)
 from vocabtool.tokenization.rule import Rule
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
+from vocabtool.tokenization.text_steps import BertSplit
+from vocabtool.tokenization.wordpiece import WordPiece, read_fast_wordpiece
+from vocabtool.vocabulary import Vocabulary, printable
 
 # A lookup of what these ops give looks up pieces of words: the op itself is the site.
 PIECES_OF: Final = ("WordpieceTokenizeWithOffsets",)
+UNDERSTOOD: Final[frozenset[LookupKind]] = frozenset(
+    ("table", "wordpiece", "fast wordpiece", "sentencepiece")
+)
+RUN_IT: Final = "Exact words need TensorFlow: pip install '.[tensorflow]' and ask for --exact-words"
 
 
 class LookupPath(NamedTuple):
@@ -38,50 +58,136 @@ class LookupPath(NamedTuple):
     linker: Linker
 
     @property
-    def ngrams(self) -> bool:
-        """Whether the lookup gets n-grams."""
-        return isinstance(self.rule, Rule) and self.rule.ngrams
+    def is_understood(self) -> bool:
+        """Whether :meth:`tokenizer` knows how texts are cut, and words into pieces."""
+        return isinstance(self.rule, Rule) and self.sites[0].kind in UNDERSTOOD
+
+    @property
+    def places(self) -> frozenset[tuple[bytes, bytes]]:
+        """The function and the node of each site."""
+        return frozenset((site.body.name, site.node.name) for site in self.sites)
+
+    def tokenizer(self) -> Tokenizer:
+        """What cuts texts and looks words up in this way.
+
+        Raises :class:`VocabtoolError` where its rule, or the tokenizer, is not understood.
+        """
+        rule, site, vocabulary = self._known_rule(), self.sites[0], self.vocabulary
+        match site.kind:
+            case "table":
+                return RuleTokenizer(rule, TableLexicon(vocabulary))
+            case "wordpiece":
+                return RuleTokenizer(rule, WordPieceLexicon(vocabulary, self._wordpiece()))
+            case "fast wordpiece":
+                return self._fast_wordpiece(rule)
+            case "sentencepiece":
+                return SentencePieceTokenizer(rule, self.sentencepieces(), vocabulary)
+            case _:
+                raise VocabtoolError(
+                    f"{vocabulary.name}: what the op {printable(site.node.op)} does is not "
+                    f"understood. {RUN_IT}"
+                )
+
+    def _known_rule(self) -> Rule:
+        if isinstance(self.rule, Rule):
+            return self.rule
+        op = f"the op {self.rule.op}: " if self.rule.op else ""
+        raise VocabtoolError(
+            f"{self.vocabulary.name}: how the model cuts texts is not understood: {op}"
+            f"{self.rule.why}. {RUN_IT}"
+        )
+
+    def _wordpiece(self) -> WordPiece:
+        """As the attributes of WordpieceTokenizeWithOffsets say."""
+        node, vocabulary = self.sites[0].node, self.vocabulary
+        return WordPiece(
+            dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True)),
+            suffix_indicator=node.bytes_of(b"suffix_indicator"),
+            max_bytes_per_word=node.integer_of(b"max_bytes_per_word"),
+            max_chars_per_token=node.integer_of(b"max_chars_per_token"),
+            unknown_token=(
+                node.bytes_of(b"unknown_token") if node.integer_of(b"use_unknown_token") else None
+            ),
+            split_unknown_characters=bool(node.integer_of(b"split_unknown_characters")),
+            unknown_id=vocabulary.unknown.id if vocabulary.unknown is not None else -1,
+        )
+
+    def _fast_wordpiece(self, rule: Rule) -> Tokenizer:
+        """As the flatbuffer of FastWordpieceTokenizeWithOffsets says, which may cut texts, too."""
+        site = self.sites[0]
+        with reading(self.vocabulary.name):
+            buffer = tokenizers.buffer_of(self.linker, site.body, site.node)
+            wordpiece, end_to_end = read_fast_wordpiece(buffer)
+        if wordpiece.max_bytes_per_word < 1:
+            raise InvalidFile(f"words of at most {wordpiece.max_bytes_per_word} bytes")
+        steps = (*rule.steps, BertSplit()) if end_to_end else rule.steps
+        return RuleTokenizer(Rule(steps), WordPieceLexicon(self.vocabulary, wordpiece))
+
+    def sentencepieces(self) -> SentencePieces:
+        """The tokenizer of a SentencepieceTokenizeOp.
+
+        Raises :class:`VocabtoolError` where it draws lots between several ways to cut.
+        """
+        site = self.sites[0]
+        maker = maker_of(self.linker, site.body, site.node.data_input(0))
+        if maker is None:
+            raise VocabtoolError(f"{self.vocabulary.name}: its SentencePiece model is not found")
+        nbest, bos, eos, reverse = map(self._constant, (2, 4, 5, 6))
+        if nbest not in (0, 1):
+            raise VocabtoolError(
+                f"{self.vocabulary.name}: the model draws lots between ways to cut a text "
+                f"(nbest_size {nbest}): its words differ from run to run"
+            )
+        _, node = maker
+        return SentencePieces(node.bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))
+
+    def _constant(self, position: int) -> int | None:
+        """An integer or bool that the op takes as a constant."""
+        site = self.sites[0]
+        origin = self.linker.origin(site.body, site.node.data_input(position))
+        tensor = origin.node.tensor_of(b"value") if origin is not None and origin.node else None
+        if tensor is None or tensor.elements != 1:
+            return None
+        if tensor.dtype == DT_BOOL:
+            return int(tensors.boolean(tensor))
+        return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
 
 
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
     """Open a model: what it holds, and each way in which it looks words up, largest first."""
     opened = graph_files.open_graphs(model)
     found = read_model(opened).model(opened.path, small=True)
-    readings: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
-    linker = Linker(opened.graphs[serving([graph.tags for graph in opened.graphs])])
+    linker = Linker(opened.graphs[pick_serving([graph.tags for graph in opened.graphs])])
     tables = read_tables(linker, opened)
-    for reading in _read(linker, tables, found):
-        key = (reading.vocabulary.name, reading.rule, reading.sites[0].kind)
-        known = readings.get(key)
-        sites = (known.sites if known else ()) + reading.sites
-        readings[key] = reading._replace(sites=sites)
-    kept = (reading for reading in readings.values() if not _never_runs(reading))
-    return found, tuple(sorted(kept, key=_order))
+    paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
+    for path in _find(linker, tables, found):
+        key = (path.vocabulary.name, path.rule, path.sites[0].kind)
+        known = paths.get(key)
+        sites = (known.sites if known else ()) + path.sites
+        paths[key] = path._replace(sites=sites)
+    return found, tuple(sorted(paths.values(), key=_order))
 
 
-def _never_runs(reading: LookupPath) -> bool:
-    """Whether texts never reach the lookup: it is there for a batch without any."""
-    return isinstance(reading.rule, Unclear) and reading.rule.why == NO_TEXTS
-
-
-def _order(reading: LookupPath) -> tuple[bool, bool, int]:
-    return (reading.ngrams, isinstance(reading.rule, Unclear), -len(reading.vocabulary))
-
-
-def _read(linker: Linker, tables: dict[bytes, Vocabulary], found: Model) -> Iterator[LookupPath]:
+def _find(linker: Linker, tables: dict[bytes, Vocabulary], found: Model) -> Iterator[LookupPath]:
     named = {vocabulary.sha256: vocabulary for vocabulary in reversed(found.vocabularies)}
     for site in find_lookup_sites(linker, tables):
-        way = recover(linker, site.body, site.text)
-        if isinstance(way, Unclear) and way.op in PIECES_OF:
+        way = infer_steps(linker, site.body, site.text)
+        # A lookup that texts never reach is there for a batch without any.
+        if isinstance(way, Unclear) and (way.op in PIECES_OF or way.why == NO_TEXTS):
             continue
         vocabulary = named.get(site.vocabulary.sha256, site.vocabulary)
         rule, text = (way, "") if isinstance(way, Unclear) else (Rule(way.steps), way.text)
         yield LookupPath(vocabulary, rule, text, (site,), linker)
 
 
-def not_understood(readings: Sequence[LookupPath], chosen: LookupPath) -> tuple[str, ...]:
+def _order(path: LookupPath) -> tuple[bool, bool, int]:
+    ngrams = isinstance(path.rule, Rule) and path.rule.ngrams
+    return (ngrams, isinstance(path.rule, Unclear), -len(path.vocabulary))
+
+
+def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[str, ...]:
     """What to say of further lookups in the same vocabulary whose words are not told."""
-    others = (r.rule for r in readings if r.vocabulary.name == chosen.vocabulary.name)
+    others = (path.rule for path in paths if path.vocabulary.name == chosen.vocabulary.name)
     return tuple(
         f"{chosen.vocabulary.name} is also looked up in a way that is not understood (the op "
         f"{rule.op}: {rule.why}); --exact-words tells those words, too"
@@ -90,16 +196,16 @@ def not_understood(readings: Sequence[LookupPath], chosen: LookupPath) -> tuple[
     )
 
 
-def choose(readings: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
+def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
     """The lookup of the vocabulary ``name``, or the first that is not of n-grams.
 
     Raises :class:`NoVocabulary` where there is none.
     """
-    wanted = [r for r in readings if name is None or r.vocabulary.name == name]
+    wanted = [path for path in paths if name is None or path.vocabulary.name == name]
     if wanted:
         return wanted[0]
     if name is not None:
-        names = dict.fromkeys(reading.vocabulary.name for reading in readings)
+        names = dict.fromkeys(path.vocabulary.name for path in paths)
         listed = "".join(f"\n  {known}" for known in names) or " nothing"
         raise NoVocabulary(
             f"{found.path}: no vocabulary named {name!r} that words are looked up in. "
@@ -112,16 +218,4 @@ def choose(readings: Sequence[LookupPath], found: Model, name: str | None) -> Lo
         f"{found.path}: no op of the model looks words up: it takes ids, or none of its "
         f"tokenizers is known. Name the rule that makes words of a text with {rule}, and with "
         "--name the vocabulary (`vocabtool inspect` lists them)"
-    )
-
-
-def understood(reading: LookupPath) -> Rule:
-    """The rule of a reading. Raises :class:`VocabtoolError` where it is not understood."""
-    if isinstance(reading.rule, Rule):
-        return reading.rule
-    op = f"the op {reading.rule.op}: " if reading.rule.op else ""
-    raise VocabtoolError(
-        f"{reading.vocabulary.name}: how the model cuts texts is not understood: {op}"
-        f"{reading.rule.why}. Exact words need TensorFlow: pip install '.[tensorflow]' "
-        "and ask for --exact-words"
     )

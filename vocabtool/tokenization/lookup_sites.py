@@ -1,6 +1,6 @@
 """Where a model looks words up: each such op, with its vocabulary and its text input.
 
-How the text becomes words on the way there is in ``recovery.py``.
+How the text becomes words on the way there is in ``infer_rule.py``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from vocabtool.vocabulary import Vocabulary
 LookupKind = Literal[
     "table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece", "phrase"
 ]
-SENTENCEPIECES: Final = frozenset(
+SENTENCEPIECE_OPS: Final = frozenset(
     (b"SentencepieceTokenizeOp", b"SentencepieceTokenizeWithOffsetsOp")
 )
 # Tokenizers that bring their own model as a buffer, and which input the text is.
-BUFFERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
+TEXT_INPUTS: Final[dict[bytes, tuple[LookupKind, int]]] = {
     b"FastWordpieceTokenizeWithOffsets": ("fast wordpiece", 0),
     b"FastSentencepieceTokenize": ("fast sentencepiece", 1),
     b"PhraseTokenize": ("phrase", 0),
@@ -43,11 +43,11 @@ class LookupSite(NamedTuple):
 def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
     """Yield every op that looks strings up. ``tables``: vocabularies by the table's key."""
     for body in linker.graph.bodies:
-        for node in body.marked(TABLE_OP):
+        for node in body.nodes_with(TABLE_OP):
             if node.op in FINDS and node.integer_of(b"Tin") == DT_STRING:
                 yield from _table_site(linker, tables, body, node, "table", 0)
         for mark in (PIECE_OP, PHRASE_OP):
-            for node in body.marked(mark):
+            for node in body.nodes_with(mark):
                 yield from _tokenizer_site(linker, tables, body, node)
 
 
@@ -71,14 +71,14 @@ def _tokenizer_site(
     op = node.op.removeprefix(b"TFText>")
     if op in WORDPIECES:
         yield from _table_site(linker, tables, body, node, "wordpiece", 1)
-    elif op in SENTENCEPIECES:
+    elif op in SENTENCEPIECE_OPS:
         maker = maker_of(linker, body, node.data_input(0))
         if maker is not None:
             found = _tokenizer(linker, *maker)
             if found is not None:
                 yield LookupSite(body, node, "sentencepiece", found, node.data_input(1))
-    elif op in BUFFERS:
-        kind, text = BUFFERS[op]
+    elif op in TEXT_INPUTS:
+        kind, text = TEXT_INPUTS[op]
         found = _tokenizer(linker, body, node)
         if found is not None:
             yield LookupSite(body, node, kind, found, node.data_input(text))

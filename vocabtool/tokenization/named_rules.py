@@ -1,7 +1,7 @@
 """Rules from text to words that a caller names, where no model tells its own.
 
 That is for a word list, or for a model that takes ids instead of text. Rules that a model brings
-along are read from its graph, in ``recovery.py``.
+along are read from its graph, in ``infer_rule.py``.
 
 ===================  ===========================================================================
 ``whitespace``       split at ASCII whitespace
@@ -17,26 +17,27 @@ along are read from its graph, in ``recovery.py``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, assert_never, get_args
+from typing import ClassVar, Final, assert_never
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.distinct import changed, list_offsets
-from vocabtool.tokenization.strings import Join, Lower, RegexReplace, SplitWhitespace
-from vocabtool.tokenization.text_arrays import Cut, Step, cut_further
+from vocabtool.tokenization.options import NAMED, RULE_NAMES, RuleName
+from vocabtool.tokenization.steps import ChangeStep, SplitStep, Step
+from vocabtool.tokenization.string_steps import Join, Lower, RegexReplace, SplitWhitespace
+from vocabtool.tokenization.text_arrays import (
+    Integers,
+    is_filled,
+    list_offsets,
+    map_unless_ascii,
+    starts_of,
+)
 from vocabtool.vocabulary import decode, encode
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Name = Literal["whitespace", "lower", "keras", "ptb"]
-NAMES: Final[tuple[Name, ...]] = get_args(Name)
-RULE_NAMES: Final = (*NAMES, "regex:PATTERN", "tokenizer:FILE")
 
 PUNCTUATION: Final = r"[!-/:-@\[-`{-~]"  # all of ASCII's
 
@@ -84,30 +85,23 @@ AT_ENDS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class LowerEveryScript:
+class LowerEveryScript(ChangeStep):
     """Lower-case by Unicode's rules. Unlike StringLower it goes on behind a NUL, and what is not
     UTF-8 stays as it is.
     """
 
-    local: bool = field(default=True, init=False, repr=False, compare=False)
+    description: ClassVar[str] = "lower-case in every script"
+    is_local: ClassVar[bool] = True
 
-    def apply(self, cut: Cut) -> Cut:
-        """Lower-case each string."""
-        import pyarrow.compute as pc
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return map_unless_ascii(values, pc.ascii_lower, self.change)
 
-        return cut._replace(values=changed(cut.values, pc.ascii_lower, _lower))
-
-    def describe(self) -> str:
-        """In plain words."""
-        return "lower-case in every script"
-
-
-def _lower(text: bytes) -> bytes:
-    return encode(decode(text).lower())
+    def change(self, text: bytes) -> bytes:
+        return encode(decode(text).lower())
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(SplitStep):
     """Each match of an RE2 pattern, from left to right, that is not empty."""
 
     pattern: str
@@ -117,50 +111,28 @@ class Matches:
         """Whether a match is a run of characters, looks at nothing around and holds no blank."""
         return RegexReplace(self.pattern, "x").local
 
-    def apply(self, cut: Cut) -> Cut:
-        """Cut each string."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        mark = _mark(cut.values)
-        marked = pc.replace_substring_regex(
-            cut.values, pattern=self.pattern, replacement=rf"{mark}\0{mark}"
+    def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
+        separator = _unused_separator(values)
+        separated = pc.replace_substring_regex(
+            values, pattern=self.pattern, replacement=rf"{separator}\0{separator}"
         )
-        lists = pc.split_pattern(marked, mark)
+        lists = pc.split_pattern(separated, separator)
         offsets, parts = list_offsets(lists), lists.flatten()
         place = np.arange(len(parts)) - np.repeat(offsets[:-1], np.diff(offsets))
-        filled = pc.not_equal(pc.binary_length(parts), 0).to_numpy(zero_copy_only=False)
-        kept = filled & (place % 2 == 1)  # every other one stands between two marks
-        bounds = np.concatenate(([0], np.cumsum(kept)))[offsets].astype(np.int64)
-        return cut_further(cut, parts.filter(pa.array(kept)), bounds)
+        is_match = is_filled(parts) & (place % 2 == 1)  # every other one is between two separators
+        return parts.filter(pa.array(is_match)), starts_of(is_match)[offsets]
 
     def describe(self) -> str:
-        """In plain words."""
         return f"each match of {self.pattern!r} is a word"
 
 
-def _mark(values: pa.StringArray) -> str:
+def _unused_separator(values: pa.StringArray) -> str:
     """A text that stands in none of the strings, and that cannot overlap with itself."""
-    import pyarrow.compute as pc
-
     for number in count():
-        mark = f"\x1e{number}\x1f"
-        if not pc.any(pc.match_substring(values, pattern=mark)).as_py():
-            return mark
+        separator = f"\x1e{number}\x1f"
+        if not pc.any(pc.match_substring(values, pattern=separator)).as_py():
+            return separator
     raise AssertionError("numbers do not end")
-
-
-def tokenizer_file(spec: str) -> Path | None:
-    """The file of a rule ``tokenizer:FILE``, which no steps stand for; ``None``: another rule.
-
-    Of a folder it is the tokenizer.json in it, else the ``.model``.
-    """
-    name, _, file = spec.partition(":")
-    if name not in ("tokenizer", "sentencepiece") or not file:
-        return None
-    path = Path(file)
-    inside = (path / "tokenizer.json", *sorted(path.glob("*.model")))
-    return next(filter(Path.is_file, inside), path)
 
 
 def parse_rule(spec: str) -> tuple[Step, ...]:
@@ -170,18 +142,18 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     """
     name, colon, rest = spec.partition(":")
     if name == "regex" and colon:
-        return (_matches(rest),)
-    for known in NAMES:
+        return (_parse_pattern(rest),)
+    for known in NAMED:
         if spec == known:
-            return _named(known)
-    meant = get_close_matches(spec.lower(), NAMES, 1)
-    hint = f" Did you mean {meant[0]}?" if meant else ""
+            return _named_steps(known)
+    close = get_close_matches(spec.lower(), NAMED, 1)
+    hint = f" Did you mean {close[0]}?" if close else ""
     raise VocabtoolError(
         f"{spec!r} is not a rule from text to words.{hint} Choose one of {', '.join(RULE_NAMES)}."
     )
 
 
-def _named(name: Name) -> tuple[Step, ...]:
+def _named_steps(name: RuleName) -> tuple[Step, ...]:
     match name:
         case "whitespace":
             return (SplitWhitespace(),)
@@ -190,21 +162,14 @@ def _named(name: Name) -> tuple[Step, ...]:
         case "keras":
             return (Lower(), RegexReplace(PUNCTUATION, ""), SplitWhitespace())
         case "ptb":
-            return _treebank()
+            inside, ends = ([RegexReplace(*pair) for pair in pairs] for pairs in (INSIDE, AT_ENDS))
+            return (LowerEveryScript(), *inside, Join(b" ", b" "), *ends, SplitWhitespace())
         case _:
             assert_never(name)
 
 
-def _treebank() -> tuple[Step, ...]:
-    inside, at_ends = ([RegexReplace(*pair) for pair in pairs] for pairs in (INSIDE, AT_ENDS))
-    return (LowerEveryScript(), *inside, Join(b" ", b" "), *at_ends, SplitWhitespace())
-
-
-def _matches(pattern: str) -> Matches:
+def _parse_pattern(pattern: str) -> Matches:
     """Raises :class:`VocabtoolError` with what RE2 says of a pattern."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pattern:
         raise VocabtoolError("regex: is followed by no pattern. Wanted: regex:[a-z]+ or the like.")
     try:

@@ -1,28 +1,30 @@
-"""What an op saw in one call of the model, put back to the texts that it came from.
+"""What ops saw while a model ran, as arrays, and put back to the texts that it came from.
 
-Strings of a whole batch mostly arrive in one row. Either their shape tells whose they are, or a
-mark does: a text of known words, fed after each text, whose strings are then found among the
-others. Nothing is believed without a count: an answer that does not fit is no answer.
+Strings of several texts are told apart by their shape only: a row for each text, or a run of the
+op for each. An answer that does not add up is no answer: the texts are then run one by one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.text_arrays import Cut, as_bytes
+from vocabtool.tokenization.checked_model import import_tensorflow
+from vocabtool.tokenization.instrumented_graph import OpReport, Role
+from vocabtool.tokenization.text_arrays import (
+    Integers,
+    Tokens,
+    is_filled,
+    starts_of,
+    string_array,
+)
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Integers = NDArray[np.int64]
-
-# Three words, so that a table of pairs or triples is asked for some of it too.
-MARK: Final = b"qzmarka qzmarkb qzmarkc"
+Tensor: TypeAlias = Any  # TensorFlow carries no types
 
 
 class TracedOp(NamedTuple):
@@ -50,13 +52,55 @@ class Pieces(NamedTuple):
     starts: Integers | None = None
     ends: Integers | None = None
 
+    def filter(self, strings: NDArray[np.bool_]) -> Pieces:
+        """The pieces of some of the strings."""
+        lengths = np.diff(self.offsets)
+        kept = np.repeat(strings, lengths)
+        return Pieces(
+            starts_of(lengths[strings]),
+            None if self.values is None else self.values.filter(pa.array(kept)),
+            None if self.starts is None else self.starts[kept],
+            None if self.ends is None else self.ends[kept],
+        )
+
+
+class OpTrace(NamedTuple):
+    """What an op saw of n texts.
+
+    ``tokens``: the strings that it looked up, or cut into pieces, text by text, m in all.
+    ``ids``: int64, of a lookup shape (m,), -1 where what it finds is no integer; of a tokenizer
+    one per piece; ``None`` where it tells none.
+    ``default``: what a lookup gives for a string that its table does not hold.
+    ``pieces``: of a tokenizer.
+    """
+
+    op: TracedOp
+    tokens: Tokens
+    ids: Integers | None = None
+    default: int | None = None
+    pieces: Pieces | None = None
+
+    def equals(self, other: OpTrace) -> bool:
+        """Whether an op saw the same strings of the same texts, and made the same of them."""
+        return all(map(_equal, _arrays(self), _arrays(other)))
+
+
+def _arrays(trace: OpTrace) -> tuple[object, ...]:
+    pieces = trace.pieces or Pieces(np.zeros(0, np.int64))
+    return (*trace.tokens, trace.ids, pieces.offsets, pieces.values)
+
+
+def _equal(one: object, other: object) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return one is other or (isinstance(one, pa.Array) and one.equals(other))
+
 
 class RawTrace(NamedTuple):
-    """What an op saw in one call, all its runs one after the other.
+    """What an op saw in one call of the model, all its runs one after the other.
 
     ``strings``: Arrow ``string`` array of length m. ``shapes``: that of the strings of each run.
-    ``ids``: one per string of a lookup, -1 where what it finds is no integer; one per piece of a
-    tokenizer; ``None`` where it tells none.
+    ``ids``, ``default``, ``pieces``: as in :class:`OpTrace`.
     """
 
     strings: pa.StringArray
@@ -65,214 +109,181 @@ class RawTrace(NamedTuple):
     default: int | None = None
     pieces: Pieces | None = None
 
-
-class OpTrace(NamedTuple):
-    """What an op saw of n texts.
-
-    ``cut``: the strings that it looked up, or cut into pieces, text by text, m in all.
-    ``ids``: int64, of a lookup shape (m,), -1 where what it finds is no integer; of a tokenizer
-    one per piece; ``None`` where it tells none.
-    ``default``: what a lookup gives for a string that its table does not hold.
-    ``pieces``: of a tokenizer.
-    """
-
-    op: TracedOp
-    cut: Cut
-    ids: Integers | None
-    default: int | None
-    pieces: Pieces | None
-
-
-def all_of_one(seen: RawTrace) -> Integers:
-    """The bounds where there is one text only."""
-    return np.array([0, len(seen.strings)], np.int64)
-
-
-def shape_bounds(seen: RawTrace, texts: int) -> Integers | None:
-    """Where each text's strings begin and end, by the shape: (texts + 1,), or ``None``.
-
-    A row for each text, or a run for each.
-    """
-    sizes = [math.prod(shape) for shape in seen.shapes]
-    total = len(seen.strings)
-    if total == 0:
-        return np.zeros(texts + 1, np.int64)
-    if len(sizes) == texts:
-        return np.cumsum([0, *sizes], dtype=np.int64)
-    if len(sizes) == 1 and seen.shapes[0] and seen.shapes[0][0] == texts:
-        return np.arange(texts + 1, dtype=np.int64) * (total // texts)
-    return None
-
-
-def mark_bounds(seen: RawTrace, mark: pa.StringArray, texts: int) -> Integers | None:
-    """The same for texts each of which is followed by the mark: shape (2 * texts + 1,)."""
-    if len(mark) == 0 or not _is_unbordered(as_bytes(mark)):
+    def bounds(self, texts: int) -> Integers | None:
+        """Where each text's strings begin and end: (texts + 1,); ``None``: that is not told."""
+        total = len(self.strings)
+        sizes = [math.prod(shape) for shape in self.shapes]
+        if total == 0:
+            return np.zeros(texts + 1, np.int64)
+        if texts == 1:
+            return np.array([0, total], np.int64)
+        if len(sizes) == texts:
+            return starts_of(sizes)
+        if len(sizes) == 1 and self.shapes[0] and self.shapes[0][0] == texts:
+            return np.arange(texts + 1, dtype=np.int64) * (total // texts)
         return None
-    ends = _places(seen.strings, mark) + len(mark)
-    if len(ends) != texts or ends[-1] != len(seen.strings):
-        return None
-    bounds = np.zeros(2 * texts + 1, np.int64)
-    bounds[1::2] = ends - len(mark)
-    bounds[2::2] = ends
-    return bounds
+
+    def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
+        """The same, text by text, without what fills rows up.
+
+        ``uncut``: the op gets each text whole, so that an empty string is an empty text.
+        """
+        strings, ids, pieces = self.strings, self.ids, self.pieces
+        kept = self._is_no_padding(bounds, uncut=uncut)
+        if not kept.all():
+            bounds, strings = starts_of(kept)[bounds], strings.filter(pa.array(kept))
+            if ids is not None:
+                lengths = 1 if pieces is None else np.diff(pieces.offsets)
+                ids = ids[np.repeat(kept, lengths)]
+            pieces = None if pieces is None else pieces.filter(kept)
+        return OpTrace(op, Tokens(strings, bounds), ids, self.default, pieces)
+
+    def _is_no_padding(self, bounds: Integers, *, uncut: bool) -> NDArray[np.bool_]:
+        """For each string, whether it is more than padding: empty, and last in a row of several."""
+        if uncut or all(len(shape) < 2 for shape in self.shapes):
+            return np.ones(len(self.strings), np.bool_)
+        # The last filled string at or behind each one, within its text.
+        last = np.full(len(bounds) - 1, -1, np.int64)
+        places = np.flatnonzero(is_filled(self.strings))
+        text_of = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+        np.maximum.at(last, text_of[places], places)
+        kept: NDArray[np.bool_] = np.arange(len(self.strings)) <= last[text_of]
+        return kept
 
 
-def _is_unbordered(mark: Sequence[bytes]) -> bool:
-    """Whether it does not end as it begins: then two places of it cannot overlap.
+def all_bounds(traces: Sequence[RawTrace], texts: int) -> list[Integers] | None:
+    """The bounds of each op's strings; ``None`` where those of one are not told.
 
-    As many places as marks are then the marks themselves, whatever the texts hold.
+    What looks up exactly the pieces that another op made of its strings has the bounds of these.
     """
-    return all(mark[:length] != mark[-length:] for length in range(1, len(mark)))
+    found = [trace.bounds(texts) for trace in traces]
+    cuts = [
+        (trace.pieces.values, trace.pieces.offsets[bounds])
+        for trace, bounds in zip(traces, found, strict=True)
+        if bounds is not None and trace.pieces is not None and trace.pieces.values is not None
+    ]
+    told = []
+    for trace, bounds in zip(traces, found, strict=True):
+        same = (of_pieces for values, of_pieces in cuts if values.equals(trace.strings))
+        known = next(same, None) if bounds is None else bounds
+        if known is None:
+            return None
+        told.append(known)
+    return told
 
 
-def _places(strings: pa.StringArray, mark: pa.StringArray) -> Integers:
-    """Where the strings of the mark stand one after the other."""
-    import pyarrow.compute as pc
-
-    places = np.flatnonzero(pc.equal(strings, mark[0]))
-    for further, string in enumerate(mark):
-        places = places[places + further < len(strings)]
-        there = pc.equal(strings.take(_indices(places + further)), string)
-        places = places[np.asarray(there, np.bool_)]
-    return places.astype(np.int64)
+def join_traces(parts: Sequence[tuple[OpTrace, ...]]) -> tuple[OpTrace, ...]:
+    """The answers for several batches as if they were one, op by op. There is at least one."""
+    return tuple(map(_join, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
 
 
-def _indices(places: Integers) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(places, pa.int64())
-
-
-def piece_bounds(seen: RawTrace, cut: RawTrace, bounds: Integers) -> Integers | None:
-    """The bounds of what looks up exactly the pieces that another op made of its strings."""
-    if cut.pieces is None or cut.pieces.values is None:
-        return None
-    if not seen.strings.equals(cut.pieces.values):
-        return None
-    return cut.pieces.offsets[bounds]
-
-
-def holds_marks(seen: RawTrace, bounds: Integers, mark: pa.StringArray, *, whole: bool) -> bool:
-    """Whether every second text is the mark, and nothing else."""
-    marks = _own(bounds, odd=True) & _filled(seen, bounds, whole=whole)
-    ends = np.concatenate([[0], np.cumsum(marks)])[bounds]
-    if np.any(np.diff(ends)[1::2] != len(mark)):
-        return False
-    found = seen.strings.filter(_mask(marks))
-    repeated = np.tile(np.arange(len(mark)), len(bounds) // 2)
-    return bool(found.equals(mark.take(_indices(repeated))))
-
-
-def without_marks(seen: RawTrace, bounds: Integers, *, whole: bool) -> tuple[RawTrace, Integers]:
-    """Leave out every second text, and what fills rows up."""
-    return _select(
-        seen, bounds, _own(bounds, odd=False) & _filled(seen, bounds, whole=whole), step=2
-    )
-
-
-def without_padding(seen: RawTrace, bounds: Integers, *, whole: bool) -> tuple[RawTrace, Integers]:
-    """Leave out what fills rows up."""
-    return _select(seen, bounds, _filled(seen, bounds, whole=whole), step=1)
-
-
-def _own(bounds: Integers, *, odd: bool) -> NDArray[np.bool_]:
-    """For each string, whether it is one of a text at an odd, or even, position."""
-    texts = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    own: NDArray[np.bool_] = (texts % 2 == 1) == odd
-    return own
-
-
-def _filled(seen: RawTrace, bounds: Integers, *, whole: bool) -> NDArray[np.bool_]:
-    """For each string, whether it is more than padding: empty, and last in a row of several.
-
-    ``whole``: the op gets each text uncut, so that an empty string is an empty text.
-    """
-    import pyarrow.compute as pc
-
-    if whole or all(len(shape) < 2 for shape in seen.shapes):
-        return np.ones(len(seen.strings), np.bool_)
-    filled = np.asarray(pc.greater(pc.binary_length(seen.strings), 0), np.bool_)
-    # The last filled string at or behind each one, within its text.
-    last = np.full(len(bounds) - 1, -1, np.int64)
-    places = np.flatnonzero(filled)
-    of_text = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    np.maximum.at(last, of_text[places], places)
-    kept: NDArray[np.bool_] = np.arange(len(filled)) <= last[of_text]
-    return kept
-
-
-def _mask(chosen: NDArray[np.bool_]) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(chosen, pa.bool_())
-
-
-def _select(
-    seen: RawTrace, bounds: Integers, chosen: NDArray[np.bool_], *, step: int
-) -> tuple[RawTrace, Integers]:
-    """Only the chosen strings, with what belongs to them; the bounds of every ``step``-th text."""
-    if chosen.all():
-        return seen, bounds[::step]
-    new_bounds = np.concatenate([[0], np.cumsum(chosen)])[bounds][::step]
-    strings = seen.strings.filter(_mask(chosen))
-    if seen.pieces is None:
-        ids = None if seen.ids is None else seen.ids[chosen]
-        return seen._replace(strings=strings, ids=ids), new_bounds
-    sizes = np.diff(seen.pieces.offsets)
-    kept = np.repeat(chosen, sizes)
-    return (
-        seen._replace(
-            strings=strings,
-            ids=_at(seen.ids, kept),
-            pieces=Pieces(
-                np.concatenate([[0], np.cumsum(sizes[chosen])]),
-                None if seen.pieces.values is None else seen.pieces.values.filter(_mask(kept)),
-                _at(seen.pieces.starts, kept),
-                _at(seen.pieces.ends, kept),
-            ),
-        ),
-        new_bounds,
-    )
-
-
-def _at(array: Integers | None, chosen: NDArray[np.bool_]) -> Integers | None:
-    return None if array is None else array[chosen]
-
-
-def joined(parts: Sequence[OpTrace]) -> OpTrace:
-    """What one op saw of several batches, as if they were one. There is at least one."""
-    if len(parts) == 1:
-        return parts[0]
-    offsets = _shifted([part.cut.offsets for part in parts])
-    cut = Cut(_strings([part.cut.values for part in parts]), offsets)
-    pieces = [part.pieces for part in parts if part.pieces is not None]
+def _join(parts: Sequence[OpTrace]) -> OpTrace:
     default = next((part.default for part in parts if part.default is not None), None)
-    ids = _numbers([part.ids for part in parts])
-    return OpTrace(parts[0].op, cut, ids, default, _joined_pieces(pieces) if pieces else None)
+    tokens = Tokens(
+        pa.concat_arrays([part.tokens.values for part in parts]),
+        _join_offsets([part.tokens.offsets for part in parts]),
+    )
+    pieces = [part.pieces for part in parts if part.pieces is not None]
+    ids = _concatenate([part.ids for part in parts])
+    return OpTrace(parts[0].op, tokens, ids, default, _join_pieces(pieces) if pieces else None)
 
 
-def _joined_pieces(parts: Sequence[Pieces]) -> Pieces:
+def _join_pieces(parts: Sequence[Pieces]) -> Pieces:
     values = [part.values for part in parts if part.values is not None]
     return Pieces(
-        _shifted([part.offsets for part in parts]),
-        _strings(values) if values else None,
-        _numbers([part.starts for part in parts]),
-        _numbers([part.ends for part in parts]),
+        _join_offsets([part.offsets for part in parts]),
+        pa.concat_arrays(values) if values else None,
+        _concatenate([part.starts for part in parts]),
+        _concatenate([part.ends for part in parts]),
     )
 
 
-def _shifted(offsets: Sequence[Integers]) -> Integers:
-    """Offsets of arrays as those of the arrays joined."""
-    lengths = [np.diff(part) for part in offsets]
-    return np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+def _join_offsets(offsets: Sequence[Integers]) -> Integers:
+    return starts_of(np.concatenate([np.diff(part) for part in offsets]))
 
 
-def _numbers(parts: Sequence[Integers | None]) -> Integers | None:
+def _concatenate(parts: Sequence[Integers | None]) -> Integers | None:
     told = [part for part in parts if part is not None]
     return np.concatenate(told) if told else None
 
 
-def _strings(parts: Sequence[pa.StringArray]) -> pa.StringArray:
-    import pyarrow as pa
+# TensorFlow's tensors end here.
 
-    return pa.concat_arrays(list(parts))
+
+def read_queue(report: OpReport, queue: Tensor) -> list[list[Tensor]]:
+    """What an op reported since the last time: the tensors of each run."""
+    tensorflow = import_tensorflow()
+    operations = tensorflow.raw_ops
+    types = [tensorflow.dtypes.as_dtype(type_) for type_ in report.types]
+    with tensorflow.device("CPU"):
+        return [
+            operations.QueueDequeueV2(handle=queue, component_types=types, timeout_ms=-1)
+            for _ in range(int(operations.QueueSizeV2(handle=queue)))
+        ]
+
+
+def raw_trace(report: OpReport, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
+    """The runs of an op, as one."""
+    if not runs:
+        return RawTrace(string_array([]), ())
+    shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)
+    columns = list(zip(*runs, strict=True))
+    strings = _strings(columns[0])
+    if report.signature.default is not None:
+        ids = _integers(columns[1])
+        if ids is None or len(ids) != len(strings):
+            ids = np.full(len(strings), -1, np.int64)
+        default = _integers(columns[2][:1])
+        return RawTrace(strings, shapes, ids, int(default[0]) if default is not None else None)
+    roles: Mapping[Role, Sequence[Tensor]] = {
+        output.role: column
+        for output, column in zip(report.signature.outputs, columns[1:], strict=True)
+    }
+    values = roles["values"]
+    is_text = values[0].dtype == import_tensorflow().string
+    pieces = Pieces(
+        starts_of(np.concatenate(list(_lengths(roles["splits"], shapes)))),
+        _strings(values) if is_text else None,
+        _integers(roles.get("starts", ())),
+        _integers(roles.get("ends", ())),
+    )
+    ids = _integers(roles.get("ids", ()) if is_text else values)
+    return RawTrace(strings, shapes, ids, None, pieces)
+
+
+def _lengths(splits: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> Iterator[Integers]:
+    """Row lengths, of row splits or of themselves: an op may tell either."""
+    for tensor, shape in zip(splits, shapes, strict=True):
+        array: Integers = tensor.numpy().astype(np.int64).ravel()
+        yield np.diff(array) if len(array) == math.prod(shape) + 1 else array
+
+
+def _strings(tensors: Sequence[Tensor]) -> pa.StringArray:
+    """String tensors as one Arrow array, without a Python object for each string."""
+    tensorflow = import_tensorflow()
+    with tensorflow.device("CPU"):
+        flat = tensorflow.concat([tensorflow.reshape(each, [-1]) for each in tensors], 0)
+        lengths = tensorflow.strings.length(flat).numpy()
+        data = tensorflow.strings.reduce_join(flat).numpy()
+    offsets = starts_of(lengths).astype(np.int32)
+    return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def _integers(tensors: Sequence[Tensor]) -> Integers | None:
+    """Integer tensors as one array; ``None`` for none, and for those of another type."""
+    if not tensors or not tensors[0].dtype.is_integer:
+        return None
+    return np.concatenate([tensor.numpy().astype(np.int64).ravel() for tensor in tensors])
+
+
+def arrays_of(answer: Any) -> dict[str, NDArray[Any]]:
+    """Tensors in any structure as arrays by name, or by position where they have none."""
+    tensorflow = import_tensorflow()
+    if isinstance(answer, dict):
+        named = {name: tensorflow.nest.flatten(part, True) for name, part in answer.items()}
+        return {
+            name if len(parts) == 1 else f"{name}_{i}": part.numpy()
+            for name, parts in named.items()
+            for i, part in enumerate(parts)
+        }
+    return {str(i): part.numpy() for i, part in enumerate(tensorflow.nest.flatten(answer, True))}

@@ -1,27 +1,29 @@
-"""Texts cut into strings, as Arrow arrays: what every step from text to words takes and gives.
+"""Texts and tokens as Arrow arrays: what every step from text to tokens takes and gives.
 
 Strings are bytes here, as they are in TensorFlow: an Arrow ``string`` array whose content need not
 be UTF-8. On ``binary`` arrays Arrow's regular expressions would match bytes instead of characters.
-The steps are in ``strings.py``, ``normalizing.py``, ``tokenizing.py``, ``bert.py``, ``ngrams.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain, pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.vocabulary import encode, is_utf8
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+SPACE, TAB, RETURN = (np.uint8(ord(blank)) for blank in " \t\r")
+Integers = NDArray[np.int64]
+EMPTY: Final = np.zeros(0, np.int64)
 
 
-class Cut(NamedTuple):
+class Tokens(NamedTuple):
     """The strings that ``n`` texts were cut into.
 
     ``values``: Arrow ``string`` array of length m, without nulls, perhaps not UTF-8.
@@ -30,31 +32,57 @@ class Cut(NamedTuple):
     """
 
     values: pa.StringArray
-    offsets: NDArray[np.int64]
+    offsets: Integers
+
+    @classmethod
+    def whole(cls, texts: pa.StringArray) -> Tokens:
+        """Each text as its own and only token."""
+        return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
+
+    def filter(self, kept: NDArray[np.bool_]) -> Tokens:
+        """Only the strings that are ``kept``."""
+        return Tokens(self.values.filter(pa.array(kept)), starts_of(kept)[self.offsets])
+
+    def to_lists(self) -> list[list[bytes]]:
+        """The strings of each text as ``bytes``: for small answers."""
+        values = as_bytes(self.values)
+        return [values[start:end] for start, end in pairwise(self.offsets.tolist())]
 
 
-class Step(Protocol):
-    """One step from text to words; steps are frozen dataclasses, equal when they do the same."""
+class TokenCodes(NamedTuple):
+    """:class:`Tokens` with each distinct string once.
 
-    @property
-    def local(self) -> bool:
-        """Whether it may be applied to what stands between ASCII whitespace, piece by piece.
+    ``codes``: int32, shape (m,), places in ``distinct``; ``offsets``: int64, shape (n + 1,).
+    """
 
-        True only where the step treats each piece alone, whatever stands around it, and makes
-        ASCII whitespace of ASCII whitespace: then texts may be cut there first.
+    codes: NDArray[np.int32]
+    offsets: Integers
+    distinct: pa.StringArray
+
+    @classmethod
+    def encode(cls, tokens: Tokens) -> TokenCodes:
+        """Dictionary-encode tokens."""
+        encoded = dictionary_encode(tokens.values)
+        return cls(encoded.indices.to_numpy(), tokens.offsets, as_strings(encoded.dictionary))
+
+    def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
+        """The tokens of texts, where these are the tokens of the distinct chunks of the texts.
+
+        ``chunks``: which chunks the texts consist of; ``offsets``: those of each text.
         """
-
-    def apply(self, cut: Cut) -> Cut:
-        """Change the strings, or cut each further."""
-
-    def describe(self) -> str:
-        """What it does, in plain words: ``lower-case A to Z``."""
+        counts = np.diff(self.offsets)
+        if bool((counts == 1).all()):
+            return TokenCodes(self.codes[chunks], offsets, self.distinct)
+        lengths = counts[chunks]
+        ends = np.cumsum(lengths)
+        places = np.repeat(self.offsets[:-1][chunks] - (ends - lengths), lengths)
+        places += np.arange(len(places))
+        bounds = np.concatenate(([0], ends))[offsets]
+        return TokenCodes(self.codes[places], bounds, self.distinct)
 
 
 def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
     """Texts as an Arrow ``string`` array; ``bytes`` need not be UTF-8."""
-    import pyarrow as pa
-
     return as_strings(pa.array(list(map(text_bytes, texts)), pa.binary()))
 
 
@@ -63,8 +91,6 @@ def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
 
     Raises :class:`VocabtoolError` where one is null, ``TypeError`` for what holds no texts.
     """
-    import pyarrow as pa
-
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     if not isinstance(texts, pa.Array):
@@ -92,15 +118,17 @@ def text_bytes(text: str | bytes) -> bytes:
 
 def as_strings(array: pa.Array) -> pa.StringArray:
     """A ``binary`` or ``string`` array as ``string``, without a look at its bytes."""
-    import pyarrow as pa
-
     return array.view(pa.string())
+
+
+def as_bytes(array: pa.StringArray) -> list[bytes]:
+    """The strings as Python ``bytes``, UTF-8 or not."""
+    found: list[bytes] = array.view(pa.binary()).to_pylist()
+    return found
 
 
 def not_utf8(texts: pa.StringArray) -> int:
     """How many texts are not UTF-8; where all are, Arrow says so at 2 GB/s and more."""
-    import pyarrow as pa
-
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
@@ -108,26 +136,104 @@ def not_utf8(texts: pa.StringArray) -> int:
     return 0
 
 
-def as_bytes(array: pa.StringArray) -> list[bytes]:
-    """The strings as Python ``bytes``, UTF-8 or not."""
-    import pyarrow as pa
+def starts_of(lengths: Sequence[int] | NDArray[np.generic]) -> Integers:
+    """Where items of these lengths begin when they stand side by side, and where the last ends."""
+    return np.append(0, np.cumsum(lengths, dtype=np.int64))
 
-    found: list[bytes] = array.view(pa.binary()).to_pylist()
+
+def is_filled(values: pa.StringArray) -> NDArray[np.bool_]:
+    """For each string, whether it is not empty."""
+    filled: NDArray[np.bool_] = pc.binary_length(values).to_numpy(zero_copy_only=False) > 0
+    return filled
+
+
+def dictionary_encode(values: pa.StringArray) -> pa.DictionaryArray:
+    """Dictionary-encode strings by their bytes."""
+    return values.view(pa.binary()).dictionary_encode()
+
+
+def map_distinct(values: pa.StringArray, change: Callable[[bytes], bytes]) -> pa.StringArray:
+    """``change`` applied to each string, once for equal ones."""
+    encoded = dictionary_encode(values)
+    results = pa.array(map(change, encoded.dictionary.to_pylist()), pa.binary())
+    return as_strings(results.take(encoded.indices))
+
+
+def map_unless_ascii(
+    values: pa.StringArray,
+    change_ascii: Callable[[pa.StringArray], pa.StringArray],
+    change: Callable[[bytes], bytes],
+) -> pa.StringArray:
+    """``change`` applied to each string; ``change_ascii``, which does the same, to ASCII.
+
+    NUL counts as not ASCII: some of TensorFlow's ops end a text there.
+    """
+    easy = pc.and_(pc.string_is_ascii(values), pc.invert(pc.match_substring(values, pattern="\0")))
+    hard = pc.invert(easy)
+    count = pc.sum(hard).as_py() or 0
+    if not count:
+        return change_ascii(values)
+    changed = map_distinct(values.filter(hard), change)
+    if count == len(values):
+        return changed
+    binary = change_ascii(values).view(pa.binary())
+    return as_strings(pc.replace_with_mask(binary, hard, changed.view(pa.binary())))
+
+
+def split_distinct(
+    values: pa.StringArray, split: Callable[[bytes], Sequence[bytes]]
+) -> tuple[pa.StringArray, Integers]:
+    """Each string cut into those that ``split`` makes of it, once for equal ones.
+
+    Returns all of them, and offsets of shape (len(values) + 1,).
+    """
+    encoded = dictionary_encode(values)
+    parts = [split(entry) for entry in as_bytes(encoded.dictionary)]
+    bounds = [0, *accumulate(map(len, parts))]
+    flat = pa.array(list(chain.from_iterable(parts)), pa.binary())
+    lists = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), flat).take(encoded.indices)
+    return as_strings(lists.flatten()), list_offsets(lists)
+
+
+def list_offsets(lists: pa.ListArray) -> Integers:
+    """The offsets of a list array without nulls, beginning at 0: shape (n + 1,)."""
+    offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    found: Integers = offsets - (offsets[0] if len(offsets) else 0)
     return found
 
 
-def whole(texts: pa.StringArray) -> Cut:
-    """Each text as its own and only string."""
-    return Cut(texts, np.arange(len(texts) + 1, dtype=np.int64))
+def text_bounds(texts: pa.StringArray) -> NDArray[np.int32]:
+    """Where texts begin in their buffer, and where the last one ends: int32, shape (n + 1,)."""
+    buffer = texts.buffers()[1]
+    return np.frombuffer(buffer, np.int32)[texts.offset : texts.offset + len(texts) + 1]
 
 
-def cut_further(cut: Cut, values: pa.StringArray, offsets: NDArray[np.int64]) -> Cut:
-    """Each string of ``cut`` cut into ``values[offsets[j]:offsets[j + 1]]``."""
-    return Cut(values, offsets[cut.offsets])
+def text_data(texts: pa.StringArray) -> NDArray[np.uint8]:
+    """The bytes of texts, one text behind the other."""
+    bounds = text_bounds(texts)
+    return np.frombuffer(texts.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
 
 
-def per_text(cut: Cut) -> list[list[bytes]]:
-    """The strings of each text as ``bytes``: for tests and for small answers."""
-    values = as_bytes(cut.values)
-    bounds = cut.offsets.tolist()
-    return [values[start:end] for start, end in pairwise(bounds)]
+def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
+    """Texts cut behind each byte of ASCII whitespace, without a copy: ``"I ", "love\\n"``.
+
+    Returns the chunks, which together are the texts, and offsets of shape (n + 1,) into them.
+    """
+    data = text_data(texts)
+    is_last = data == SPACE
+    is_last |= data - TAB <= RETURN - TAB
+    bounds = text_bounds(texts)
+    ends = bounds[1:] - 1 - bounds[0]
+    is_last[ends[ends >= 0]] = True
+    return cut_before(texts, np.append(0, np.flatnonzero(is_last) + 1))
+
+
+def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, Integers]:
+    """Chunks of texts, which begin at ``cuts``, counted from the first text's first byte.
+
+    All texts begin at a cut; the last cut is where the last text ends.
+    """
+    bounds = text_bounds(texts)
+    offsets = np.searchsorted(cuts, bounds - bounds[0])
+    places = pa.py_buffer((cuts + bounds[0]).astype(np.int32))
+    return pa.StringArray.from_buffers(len(cuts) - 1, places, texts.buffers()[2]), offsets

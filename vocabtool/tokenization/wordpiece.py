@@ -2,17 +2,17 @@
 
 As WordpieceTokenizeWithOffsets does it (tensorflow_text/core/kernels/wordpiece_tokenizer.cc), and
 FastWordpieceTokenizeWithOffsets with the words and settings of its flatbuffer. How texts become
-words is left out: ``tokenizing.py``, ``bert.py``.
+words is left out: ``text_steps.py``.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final
 
 from vocabtool.formats import flatbuffer
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
@@ -56,19 +56,13 @@ class WordPiece:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_longest", max(map(len, self.ids), default=0))
 
-    def pieces(self, words: Sequence[bytes]) -> list[tuple[Piece, ...]]:
-        """The pieces of each word with their ids; the empty word has none."""
-        return [self._numbered(self._pieces(word)) for word in words]
+    def pieces(self, word: bytes) -> tuple[Piece, ...]:
+        """The pieces of a word with their ids; the empty word has none."""
+        return tuple((piece, self.ids.get(piece, self.unknown_id)) for piece in self._pieces(word))
 
-    def known(self, words: Sequence[bytes]) -> list[bool]:
-        """Whether entries make up each word; a word that is itself ``[UNK]`` may be one."""
-        return [
-            len(word) <= self.max_bytes_per_word and all(held for _, held in self._cut(word))
-            for word in words
-        ]
-
-    def _numbered(self, pieces: Iterable[bytes]) -> tuple[Piece, ...]:
-        return tuple((piece, self.ids.get(piece, self.unknown_id)) for piece in pieces)
+    def knows(self, word: bytes) -> bool:
+        """Whether entries make up a word; one that is itself ``[UNK]`` may be an entry."""
+        return len(word) <= self.max_bytes_per_word and all(held for _, held in self._cut(word))
 
     def _pieces(self, word: bytes) -> list[bytes]:
         if len(word) > self.max_bytes_per_word:
@@ -105,15 +99,11 @@ class WordPiece:
         return max(fitting, at)
 
 
-class FastWordPiece(NamedTuple):
-    """``end_to_end``: it takes texts, and cuts them as ``bert.BertSplit``."""
+def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
+    """The tokenizer in a flatbuffer; whether it takes texts, and cuts them as ``BertSplit`` does.
 
-    wordpiece: WordPiece
-    end_to_end: bool
-
-
-def read_fast_wordpiece(buffer: bytes) -> FastWordPiece:
-    """The tokenizer in a flatbuffer. Raises :class:`InvalidFile` where that is damaged."""
+    Raises :class:`InvalidFile` where that is damaged.
+    """
     found = read_wordpiece(buffer)
     ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
     model = flatbuffer.root(buffer)
@@ -124,4 +114,4 @@ def read_fast_wordpiece(buffer: bytes) -> FastWordPiece:
         unknown_token=model.string(UNKNOWN_TOKEN),
         unknown_id=model.integer(UNKNOWN_ID),
     )
-    return FastWordPiece(wordpiece, bool(model.byte(END_TO_END)))
+    return wordpiece, bool(model.byte(END_TO_END))

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.formats import sentencepiece
 from vocabtool.formats.markers import guess_marker
 from vocabtool.formats.reader import HEAD
 from vocabtool.system.parallel import pipe_rows
-from vocabtool.tokenization import named_rules
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
     RuleTokenizer,
@@ -32,26 +32,24 @@ from vocabtool.tokenization.lookup import (
     Tokenizer,
     WordLookup,
 )
+from vocabtool.tokenization.named_rules import parse_rule
+from vocabtool.tokenization.options import RULE_NAMES, tokenizer_file
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.sentencepiece_judge import SentencePieceTokenizer
-from vocabtool.tokenization.sentencepieces import SentencePieces
+from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from vocabtool.formats.model import Model
     from vocabtool.tokenization.instrumented_model import InstrumentedModel
 
-RULES = f"Name a rule (--rule, in Python rule=): {', '.join(named_rules.RULE_NAMES)}"
-LIST = f"a list of words does not say how a text is cut into words, and cannot be run. {RULES}"
-TOKENIZER = (
+NAME_RULE = f"Name a rule (--rule, in Python rule=): {', '.join(RULE_NAMES)}"
+LIST = f"a list of words does not say how a text is cut into words, and cannot be run. {NAME_RULE}"
+NAME_TOKENIZER = (
     "Name the tokenizer that makes them, a tokenizer.json or a SentencePiece .model: "
     "--rule tokenizer:FILE, in Python rule='tokenizer:FILE'"
 )
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
-MOST_PIECES = 0.9  # control pieces need not be among a model's entries
+MIN_SHARED_PIECES = 0.9  # control pieces need not be among a model's entries
 How = Literal["recovered", "named", "exact"]
 
 
@@ -107,15 +105,21 @@ class Words:
             if rule is None or exact:
                 raise VocabtoolError(f"{model.name}: {LIST}")
             return _by_rule(model, rule)
-        if exact:
-            return _exact(model, name, trust)
         from vocabtool.formats import registry
         from vocabtool.formats.extraction import extract
 
+        if exact:
+            if not registry.has_graphs(model):
+                raise VocabtoolError(
+                    f"{model}: it holds words, and no graph that could be run. {NAME_RULE}"
+                )
+            from vocabtool.tokenization.instrumented_model import InstrumentedModel
+
+            return exact_words(InstrumentedModel.load(model, trust=trust), model, name)
         if rule is not None:
             return _by_rule(extract(model, name), rule)
         if not registry.has_graphs(model):
-            return _of_its_own(model, name)
+            return _from_file(model, name)
         return _recovered(model, name)
 
     def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
@@ -133,8 +137,6 @@ class Words:
         ``word``: binary, as it is looked up; ``id``: int64, null where a hash bucket decides;
         ``pieces``: int32, null but for models of subwords.
         """
-        import pyarrow as pa
-
         judged = self.look_up(texts)
         ids = pa.array(judged.ids, mask=judged.ids < 0)
         pieces = pa.nulls(len(judged.known), pa.int32())
@@ -187,7 +189,7 @@ class Words:
         return self.tokenizer.fingerprint
 
 
-def _of_its_own(model: str | Path, name: str | None) -> Words:
+def _from_file(model: str | Path, name: str | None) -> Words:
     """The words of what holds no graphs: a SentencePiece model or a tokenizer.json cuts texts.
 
     Of several vocabularies the first that says how, unless ``name`` tells which is meant.
@@ -200,61 +202,54 @@ def _of_its_own(model: str | Path, name: str | None) -> Words:
     path = graph_files.path_of(model)
     others = [other for other in found.vocabularies if other is not chosen and name is None]
     for vocabulary in (chosen, *others):
-        judge = _own_judge(vocabulary, path)
-        if judge is not None:
-            return Words(vocabulary, "recovered", judge, notes=_left_out(found, vocabulary, name))
+        tokenizer = _own_tokenizer(vocabulary, path)
+        if tokenizer is None:
+            continue
+        notes = found.warnings
+        left_out = [other.name for other in found.vocabularies if other is not vocabulary]
+        if name is None and left_out:
+            notes = (*notes, f"not looked at, --name takes another: {', '.join(left_out)}")
+        return Words(vocabulary, "recovered", tokenizer, notes=notes)
     if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
         raise VocabtoolError(f"{path}: {LIST}")
     raise VocabtoolError(
         f"{path}: how texts are cut into these pieces is not read from it, and it cannot be run. "
-        f"{TOKENIZER}"
+        f"{NAME_TOKENIZER}"
     )
 
 
-def _left_out(found: Model, taken: Vocabulary, name: str | None) -> tuple[str, ...]:
-    """What a person should know who did not say which vocabulary is meant."""
-    names = [other.name for other in found.vocabularies if other is not taken]
-    if name is not None or not names:
-        return found.warnings
-    return (*found.warnings, f"not looked at, --name takes another: {', '.join(names)}")
-
-
-def _own_judge(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
+def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     """Cuts texts as the file does that holds the vocabulary; ``None`` where it does not say how."""
-    from vocabtool.tokenization import hf_tokenizer_judge, keras_tokenizer_judge
+    from vocabtool.tokenization import hf_tokenizer, keras_tokenizer
 
     model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
     if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
         return SentencePieceTokenizer(Rule(()), SentencePieces(model), vocabulary)
-    for file in _files_of(vocabulary, path):
-        for kind in (hf_tokenizer_judge, keras_tokenizer_judge):
-            judge: Tokenizer | None = kind.tokenizer_for(file, vocabulary)
-            if judge is not None:
-                return judge
+    files = [path]
+    if path.is_dir():  # the files of the folder in which the vocabulary was found
+        names = {place.file: None for place in vocabulary.places if "/" not in place.file}
+        files = [path / name for name in names if (path / name).is_file()]
+    for file in files:
+        for module in (hf_tokenizer, keras_tokenizer):
+            tokenizer: Tokenizer | None = module.tokenizer_for(file, vocabulary)
+            if tokenizer is not None:
+                return tokenizer
     return None
 
 
-def _files_of(vocabulary: Vocabulary, path: Path) -> list[Path]:
-    """The files that a vocabulary was found in: the model itself, or files of its folder."""
-    if not path.is_dir():
-        return [path]
-    names = {place.file: None for place in vocabulary.places if "/" not in place.file}
-    return [path / name for name in names if (path / name).is_file()]
-
-
 def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
-    file = named_rules.tokenizer_file(spec)
+    file = tokenizer_file(spec)
     if file is not None:
-        tokenizer = tokenizer_of(file)
-        check_pieces(tokenizer, file, vocabulary)
-        return Words(vocabulary, "named", PieceTokenizer(tokenizer.tokenizer, vocabulary))
-    rule = Rule(named_rules.parse_rule(spec))
+        words = tokenizer_of(file)
+        check_pieces(words, file, vocabulary)
+        return Words(vocabulary, "named", PieceTokenizer(words.tokenizer, vocabulary))
+    rule = Rule(parse_rule(spec))
     marker = vocabulary.marker or guess_marker(vocabulary.stored)
     if marker is not None or vocabulary.kind in SUBWORDS:
         how = f"many are marked with {marker!r}" if marker else f"of {vocabulary.kind}"
         raise VocabtoolError(
             f"{vocabulary.name}: its entries are pieces of words ({how}), among which a rule of "
-            f"whole words would find few. {TOKENIZER}"
+            f"whole words would find few. {NAME_TOKENIZER}"
         )
     return Words(vocabulary, "named", RuleTokenizer(rule, TableLexicon(vocabulary)))
 
@@ -272,23 +267,23 @@ def tokenizer_of(file: Path) -> Words:
     from vocabtool.formats.extraction import extract
 
     vocabulary = extract(file)
-    judge = _own_judge(vocabulary, file)
-    if judge is None:
+    tokenizer = _own_tokenizer(vocabulary, file)
+    if tokenizer is None:
         raise VocabtoolError(
             f"{file}: does not say how texts are cut; wanted a tokenizer.json or a SentencePiece "
             ".model"
         )
-    return Words(vocabulary, "recovered", judge)
+    return Words(vocabulary, "recovered", tokenizer)
 
 
 def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> None:
     """Refuse a tokenizer whose pieces are not the entries of any of the vocabularies."""
     pieces = tokenizer.vocabulary.stored
-    held = [sum(piece in each.positions for piece in pieces) for each in vocabularies]
-    if max(held) < len(pieces) * MOST_PIECES:
+    counts = [sum(piece in each.positions for piece in pieces) for each in vocabularies]
+    if max(counts) < len(pieces) * MIN_SHARED_PIECES:
         shares = " and ".join(
             f"{each.name} holds only {count:,}"
-            for each, count in zip(vocabularies, held, strict=True)
+            for each, count in zip(vocabularies, counts, strict=True)
         )
         raise VocabtoolError(
             f"{file} cuts texts into {len(pieces):,} pieces, of which {shares}: it is not this "
@@ -298,51 +293,39 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
 
 def _recovered(model: str | Path, name: str | None) -> Words:
     from vocabtool.tokenization import lookup_paths
-    from vocabtool.tokenization.subwords import is_understood, tokenizer_for
 
-    found, ways = lookup_paths.read_lookup_paths(model)
-    chosen = lookup_paths.choose(ways, found, name)
-    judge = tokenizer_for(chosen)
-    others, notes = [], list(found.warnings + lookup_paths.not_understood(ways, chosen))
-    for way in ways:
-        if way is chosen or way.text != chosen.text or not is_understood(way):
+    found, paths = lookup_paths.read_lookup_paths(model)
+    chosen = lookup_paths.choose(paths, found, name)
+    tokenizer = chosen.tokenizer()
+    others, notes = [], [*found.warnings, *lookup_paths.notes_on_unclear(paths, chosen)]
+    for path in paths:
+        if path is chosen or path.text != chosen.text or not path.is_understood:
             continue
         try:
-            others.append(Words(way.vocabulary, "recovered", tokenizer_for(way)))
+            others.append(Words(path.vocabulary, "recovered", path.tokenizer()))
         except VocabtoolError as error:
             notes.append(f"left out: {error}")
-    return Words(chosen.vocabulary, "recovered", judge, tuple(others), tuple(notes))
+    return Words(chosen.vocabulary, "recovered", tokenizer, tuple(others), tuple(notes))
 
 
-def _exact(model: str | Path, name: str | None, trust: bool) -> Words:
-    from vocabtool.formats import registry
+def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | None) -> Words:
+    """The words that a running model looks up. Raises :class:`NoVocabulary` where it looks up none.
 
-    if not registry.has_graphs(model):
-        raise VocabtoolError(f"{model}: it holds words, and no graph that could be run. {RULES}")
-    from vocabtool.tokenization.instrumented_model import InstrumentedModel
-
-    return exact_words(InstrumentedModel.load(model, trust=trust), model, name)
-
-
-def exact_words(tap: InstrumentedModel, model: str | Path, name: str | None) -> Words:
-    """The words that a tapped model looks up. Raises :class:`NoVocabulary` where it looks none up.
-
-    ``model``: what was loaded with that tap; ``name``: the vocabulary, if several are looked up in.
+    ``model``: what was loaded; ``name``: the vocabulary, if several are looked up in.
     """
     from vocabtool.formats.saved_model import graph_files
-    from vocabtool.tokenization import lookup_paths
-    from vocabtool.tokenization.exact_words import is_live, judges
+    from vocabtool.tokenization import exact_words, lookup_paths
 
-    found, ways = lookup_paths.read_lookup_paths(model)
-    live = [way for way in ways if is_live(tap, way)]
+    found, paths = lookup_paths.read_lookup_paths(model)
+    live = [path for path in paths if exact_words.reaches(instrumented, path)]
     chosen = lookup_paths.choose(live, found, name).vocabulary
     with graph_files.open_graphs(model).file.open("rb") as file:
         graph = hashlib.file_digest(file, "sha256").digest()
-    told = judges(tap, live, graph)
-    vocabularies = {way.vocabulary.name: way.vocabulary for way in reversed(live)}
+    tokenizers = exact_words.exact_tokenizers(instrumented, live, graph)
+    vocabularies = {path.vocabulary.name: path.vocabulary for path in reversed(live)}
     others = tuple(
-        Words(vocabularies[other], "exact", judge)
-        for other, judge in told.items()
+        Words(vocabularies[other], "exact", tokenizer)
+        for other, tokenizer in tokenizers.items()
         if other != chosen.name
     )
-    return Words(chosen, "exact", told[chosen.name], others, found.warnings)
+    return Words(chosen, "exact", tokenizers[chosen.name], others, found.warnings)

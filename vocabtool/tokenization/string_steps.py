@@ -1,0 +1,429 @@
+"""TensorFlow's own string ops as steps: each does what the op of the same purpose does, byte for
+byte.
+
+Op sources: tensorflow/core/ops/string_ops.cc, tensorflow/core/kernels/string_ngrams_op.cc. Ops of
+tensorflow-text are in ``text_steps.py``; which steps an op becomes is in ``op_steps.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, reduce
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.tokenization.steps import WHITESPACE, ChangeStep, SplitStep, Step, quote
+from vocabtool.tokenization.text_arrays import (
+    Integers,
+    Tokens,
+    as_strings,
+    is_filled,
+    list_offsets,
+    map_distinct,
+    map_unless_ascii,
+    split_distinct,
+    starts_of,
+)
+
+Unit = Literal["BYTE", "UTF8_CHAR"]
+Errors = Literal["replace", "strict", "ignore"]
+
+# A pattern that matches one character, or a run of them, and looks at nothing around: bracketed
+# classes and escaped ones, alternatives of them, in groups or not.
+_CLASS: Final = (
+    r"(?:\[\^?\]?(?:\\.|\[:\w+:\]|[^\\\]])+\]|\\[pP]\{\^?\w+\}|\\[pP]\w|\\[dDwWsS]|\\[^\w])"
+)
+_ONE_CHARACTER: Final = re.compile(rf"\(?(?:\(?{_CLASS}\)?\+?)(?:\|\(?{_CLASS}\)?\+?)*\)?\+?")
+
+
+@dataclass(frozen=True, slots=True)
+class Lower(ChangeStep):
+    """StringLower. ``utf8``: every script, as ICU does it, which ends a text at NUL."""
+
+    utf8: bool = False
+    is_local: ClassVar[bool] = True
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        if not self.utf8:
+            return pc.ascii_lower(values)
+        return map_unless_ascii(values, pc.ascii_lower, self.change)
+
+    def change(self, text: bytes) -> bytes:
+        return text.partition(b"\0")[0].decode("utf-8", "replace").lower().encode()
+
+    def describe(self) -> str:
+        return "lower-case (every script)" if self.utf8 else "lower-case A to Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Upper(ChangeStep):
+    """StringUpper, like :class:`Lower`."""
+
+    utf8: bool = False
+    is_local: ClassVar[bool] = True
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        if not self.utf8:
+            return pc.ascii_upper(values)
+        return map_unless_ascii(values, pc.ascii_upper, self.change)
+
+    def change(self, text: bytes) -> bytes:
+        return text.partition(b"\0")[0].decode("utf-8", "replace").upper().encode()
+
+    def describe(self) -> str:
+        return "upper-case (every script)" if self.utf8 else "upper-case a to z"
+
+
+@dataclass(frozen=True, slots=True)
+class RegexReplace(ChangeStep):
+    """RegexReplace and StaticRegexReplace. ``rewrite``: with ``\\1`` for the first group.
+
+    ``every``: all matches, else the first only.
+    """
+
+    pattern: str
+    rewrite: str
+    every: bool = True
+
+    @property
+    def local(self) -> bool:
+        """Whether a match is one character or a run of them that never holds ASCII whitespace.
+
+        Whitespace may be replaced where it stays whitespace.
+        """
+        return self.every and _keeps_whitespace(self.pattern, self.rewrite)
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return pc.replace_substring_regex(
+            values,
+            pattern=self.pattern,
+            replacement=self.rewrite,
+            max_replacements=None if self.every else 1,
+        )
+
+    def describe(self) -> str:
+        which = "every" if self.every else "the first"
+        if not self.rewrite:
+            return f"delete {which} match of {quote(self.pattern)}"
+        return f"replace {which} match of {quote(self.pattern)} by {quote(self.rewrite)}"
+
+
+def regex_fault(pattern: str, rewrite: str) -> str | None:
+    """Why RE2 does not take a pattern or its rewrite; ``None``: it does."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        groups = re2.compile(pattern, options).groups
+    except re2.error:
+        return f"its pattern {quote(pattern)} is none that RE2 takes"
+    for escape in re.findall(r"\\(.?)", rewrite, re.DOTALL):
+        if escape != "\\" and not (escape.isascii() and escape.isdigit() and int(escape) <= groups):
+            return f"its rewrite {quote(rewrite)} is none that RE2 takes"
+    return None
+
+
+@cache
+def _keeps_whitespace(pattern: str, rewrite: str) -> bool:
+    if _ONE_CHARACTER.fullmatch(pattern) is None:
+        return False
+    blanks = pa.array([chr(byte) for byte in WHITESPACE])
+    # A run may hold blanks among other characters: it must not match any.
+    is_run = "+" in pattern
+    replaced = pc.replace_substring_regex(
+        blanks, pattern=pattern, replacement="" if is_run else rewrite
+    ).to_pylist()
+    if is_run:
+        return bool(replaced == blanks.to_pylist())
+    return all(new and not new.encode().strip(WHITESPACE) for new in replaced)
+
+
+@dataclass(frozen=True, slots=True)
+class Strip(ChangeStep):
+    """StringStrip: ASCII whitespace at both ends."""
+
+    description: ClassVar[str] = "strip whitespace at both ends"
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return pc.ascii_trim(values, characters=WHITESPACE.decode())
+
+
+@dataclass(frozen=True, slots=True)
+class SplitWhitespace(SplitStep):
+    """StringSplitV2 without a separator: at runs of ASCII whitespace, nothing empty.
+
+    ``most``: cut at most so many times, the rest stays whole; -1: at all.
+    """
+
+    most: int = -1
+
+    @property
+    def local(self) -> bool:
+        """Whether it cuts at all whitespace."""
+        return self.most < 0
+
+    def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
+        if self.most >= 0:
+            return split_distinct(values, self.split)
+        lists = pc.ascii_split_whitespace(values)
+        parts, offsets = lists.flatten(), list_offsets(lists)
+        filled = is_filled(parts)
+        if filled.all():
+            return parts, offsets
+        # An empty one stands where a text begins or ends with whitespace.
+        return parts.filter(filled), starts_of(filled)[offsets]
+
+    def split(self, text: bytes) -> list[bytes]:
+        """The rest follows even where it is empty, once there were enough."""
+        if self.most == 0:
+            return [text]
+        parts = text.lstrip(WHITESPACE).split(None, self.most)
+        return [*parts, b""] if len(parts) == self.most else parts
+
+    def describe(self) -> str:
+        return f"split at whitespace{_limit(self.most)}"
+
+
+def _limit(most: int) -> str:
+    return f", {most} times at most" if most >= 0 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOn(SplitStep):
+    """StringSplitV2 with a separator: what stands between is kept, empty or not."""
+
+    separator: bytes
+    most: int = -1
+
+    def split(self, text: bytes) -> list[bytes]:
+        return text.split(self.separator, self.most)
+
+    def describe(self) -> str:
+        return f"split at each {quote(self.separator)}{_limit(self.most)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAtAny(SplitStep):
+    """StringSplit of TensorFlow 1: at each of the bytes in ``delimiters``; none: after each byte.
+
+    ``skip_empty``: leave out what is empty.
+    """
+
+    delimiters: bytes = b" "
+    skip_empty: bool = True
+
+    def split(self, text: bytes) -> list[bytes]:
+        if not self.delimiters or not text:
+            return [text[i : i + 1] for i in range(len(text))]
+        parts = re.split(b"[" + re.escape(self.delimiters) + b"]", text)
+        return [part for part in parts if part] if self.skip_empty else parts
+
+    def describe(self) -> str:
+        if not self.delimiters:
+            return "split into bytes"
+        empty = "" if self.skip_empty else ", empty words kept"
+        return f"split at any of {quote(self.delimiters)}{empty}"
+
+
+@dataclass(frozen=True, slots=True)
+class Join(ChangeStep):
+    """StringJoin with constants: each string gets ``before`` and ``after``."""
+
+    before: bytes
+    after: bytes
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        joined = pc.binary_join_element_wise(
+            pa.scalar(self.before, pa.binary()),
+            values.view(pa.binary()),
+            pa.scalar(self.after, pa.binary()),
+            pa.scalar(b"", pa.binary()),
+        )
+        return as_strings(joined)
+
+    def describe(self) -> str:
+        parts = [f"put {quote(self.before)} before"] if self.before else []
+        parts += [f"put {quote(self.after)} behind"] if self.after else []
+        return " and ".join(parts) or "join with nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Substr(ChangeStep):
+    """Substr. ``start``: from the end where negative. ``length``: in units, as ``start``.
+
+    Raises :class:`VocabtoolError` where a string is too short: the model fails there, too.
+    """
+
+    start: int
+    length: int
+    unit: Unit = "BYTE"
+
+    def change(self, text: bytes) -> bytes:
+        if self.unit == "UTF8_CHAR":  # from a byte that begins a character up to the next such
+            units = re.findall(rb"[^\x80-\xbf][\x80-\xbf]*|^[\x80-\xbf]+", text)
+        else:
+            units = [bytes((byte,)) for byte in text]
+        start = self.start + len(units) if self.start < 0 else self.start
+        if not 0 <= start <= len(units):
+            raise VocabtoolError(
+                f"the model takes {self.describe()}, but the text {quote(text[:40])} has only "
+                f"{len(units)}: the model fails on it"
+            )
+        return b"".join(units[start : start + self.length])
+
+    def describe(self) -> str:
+        unit = "characters" if self.unit == "UTF8_CHAR" else "bytes"
+        return f"{self.length} {unit} from {self.start} on"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How UnicodeDecode and UnicodeTranscode read UTF-8.
+
+    ``errors``: what becomes of bytes that are not; ``replacement``: the character put there, and
+    instead of control characters (below U+0020) where ``controls``.
+    """
+
+    errors: Errors = "replace"
+    replacement: int = 0xFFFD
+    controls: bool = False
+
+    def decode(self, text: bytes) -> str:
+        """Read bytes. Raises :class:`VocabtoolError` where the model would fail."""
+        instead = "" if self.errors == "ignore" else chr(self.replacement)
+        parts: list[str] = []
+        rest = text
+        while True:
+            try:
+                parts.append(rest.decode())
+                break
+            except UnicodeDecodeError as error:
+                self._fail_if_strict(text)
+                parts += (rest[: error.start].decode(), "\ud800")
+                rest = rest[error.end :]
+        decoded = "".join(parts)
+        if self.controls and min(decoded, default=" ") < " ":
+            self._fail_if_strict(text)
+            decoded = "".join("\ud800" if c < " " else c for c in decoded)
+        return decoded.replace("\ud800", instead)
+
+    def _fail_if_strict(self, text: bytes) -> None:
+        if self.errors == "strict":
+            raise VocabtoolError(f"the model fails on text that is not UTF-8: {quote(text[:40])}")
+
+
+@dataclass(frozen=True, slots=True)
+class Transcode(ChangeStep):
+    """UnicodeTranscode from UTF-8 to UTF-8: repairs what is not."""
+
+    decoding: Decoding = Decoding()
+    description: ClassVar[str] = "repair what is not UTF-8"
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        if self.decoding.controls:
+            return map_distinct(values, self.change)
+        return map_unless_ascii(values, lambda unchanged: unchanged, self.change)
+
+    def change(self, text: bytes) -> bytes:
+        return self.decoding.decode(text).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Characters(SplitStep):
+    """UnicodeDecode, then each code point as a string of its own: ``tf.strings.unicode_split``."""
+
+    decoding: Decoding = Decoding()
+    description: ClassVar[str] = "split into characters"
+
+    def split(self, text: bytes) -> list[bytes]:
+        return [character.encode() for character in self.decoding.decode(text)]
+
+
+@dataclass(frozen=True, slots=True)
+class DropEmpty(Step):
+    """Empty strings left out: padding, or what a model takes for a missing value."""
+
+    description: ClassVar[str] = "leave out what is empty"
+    is_local: ClassVar[bool] = True
+
+    def apply(self, tokens: Tokens) -> Tokens:
+        return tokens.filter(is_filled(tokens.values))
+
+
+@dataclass(frozen=True, slots=True)
+class NGrams(Step):
+    """StringNGrams: of each text all runs of ``widths[0]`` words joined, then of ``widths[1]`` ...
+
+    ``pad_width``: so many pads stand before and behind a text, at most one less than the width;
+    -1: just as many. ``preserve_short``: a text too short for any run is one run.
+    """
+
+    separator: bytes
+    widths: tuple[int, ...]
+    left_pad: bytes = b""
+    right_pad: bytes = b""
+    pad_width: int = 0
+    preserve_short: bool = False
+
+    def apply(self, tokens: Tokens) -> Tokens:
+        """Join the strings of each text; where all texts are empty there are no pads either."""
+        if not len(tokens.values):
+            return Tokens(tokens.values, np.zeros_like(tokens.offsets))
+        runs = list(self._runs(tokens))
+        texts = np.concatenate([text for text, _ in runs])
+        order = np.argsort(texts, kind="stable")
+        joined = pa.chunked_array([values for _, values in runs], pa.binary()).combine_chunks()
+        counts = np.bincount(texts, minlength=len(tokens.offsets) - 1)
+        return Tokens(as_strings(joined.take(pa.array(order))), starts_of(counts))
+
+    def _runs(self, tokens: Tokens) -> Iterator[tuple[Integers, pa.BinaryArray]]:
+        """For each width, and for each length of texts that are too short: whose, and the runs."""
+        pads = pa.array([self.left_pad, self.right_pad], pa.binary())
+        words = pa.chunked_array([tokens.values.view(pa.binary()), pads]).combine_chunks()
+        lengths = np.diff(tokens.offsets)
+        every = np.arange(len(lengths))
+        short = lengths > 0
+        yield every[:0], words[:0]
+        for width in self.widths:
+            pad = width - 1 if self.pad_width < 0 else min(self.pad_width, width - 1)
+            short &= lengths + 2 * pad < width
+            yield self._join(words, tokens, every, width, pad)
+        pad = max(self.pad_width, 0)
+        for length in np.unique(lengths[short]).tolist() if self.preserve_short else ():
+            texts = every[short & (lengths == length)]
+            yield self._join(words, tokens, texts, length + 2 * pad, pad)
+
+    def _join(
+        self, words: pa.BinaryArray, tokens: Tokens, texts: Integers, width: int, pad: int
+    ) -> tuple[Integers, pa.BinaryArray]:
+        """The runs of some texts; the pads are the last two of ``words``."""
+        begins, ends = tokens.offsets[:-1][texts], tokens.offsets[1:][texts]
+        counts = np.maximum(ends - begins + 2 * pad - width + 1, 0)
+        owners = np.repeat(np.arange(len(texts)), counts)
+        before = np.cumsum(counts) - counts
+        starts = np.arange(len(owners)) - before[owners] + begins[owners] - pad
+        left, right = len(words) - 2, len(words) - 1
+
+        def column(at: int) -> pa.BinaryArray:
+            places = np.where(starts + at < begins[owners], left, starts + at)
+            places = np.where(starts + at >= ends[owners], right, places)
+            return words.take(pa.array(places))
+
+        separator = pa.scalar(self.separator, pa.binary())
+        runs = reduce(
+            lambda run, at: pc.binary_join_element_wise(run, column(at), separator),
+            range(1, width),
+            column(0),
+        )
+        return texts[owners], runs
+
+    def describe(self) -> str:
+        widths = ", ".join(map(str, self.widths))
+        return f"join runs of {widths} words with {self.separator.decode('utf-8', 'replace')!r}"

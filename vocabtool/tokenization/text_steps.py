@@ -1,0 +1,336 @@
+"""Ops of tensorflow-text as steps: normalising, splitting, and the two of its fast BERT tokenizer.
+
+Op sources: tensorflow_text/core/kernels/regex_split.cc, unicode_script_tokenizer.cc,
+whitespace_tokenizer.cc. Normalising is ICU's there; the rules are those of Unicode (annex 15, and
+NFKC_Casefold of section 3.13 of the standard). Characters younger than Python's own tables stay as
+they are. Cutting words into pieces is in ``wordpiece.py`` and ``sentencepiece.py``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Any, ClassVar, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vocabtool.errors import VocabtoolError
+from vocabtool.formats import flatbuffer
+from vocabtool.tokenization.steps import WHITESPACE, ChangeStep, SplitStep, quote
+from vocabtool.tokenization.text_arrays import map_unless_ascii
+
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+# Default_Ignorable_Code_Point (DerivedCoreProperties.txt): kept for them, assigned or not.
+IGNORABLE: Final = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# White_Space of Unicode (PropList.txt), the same since version 6.3.
+BLANKS: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_BLANK: Final = b"|".join(blank.encode() for blank in BLANKS)
+_BLANK_RUN: Final = re.compile(b"(%b)(?:%b)*" % (_BLANK, _BLANK))
+
+# fast_wordpiece_tokenizer_utils.h: what is a word of its own. The marks of ASCII are more than
+# Unicode's punctuation; the blocks are those of Chinese characters.
+ALONE: Final = (
+    r"[!-/:-@\[-`{-~\pP\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
+)
+BOUNDARY: Final = rf"({ALONE}|[{BLANKS}]+)"
+LOWER_CASE_FIELD: Final = 0  # lower_case_nfd_strip_accents of fast_bert_normalizer_model.fbs
+
+# One thing that a pattern asks for: a class, a character, an escape.
+_CLASS: Final = (
+    r"(?:\[\^?\]?(?:\\x\{\w+\}|\\[pP]\{\^?\w+\}|\\.|\[:\^?\w+:\]|[^\\\]])+\]"
+    r"|\\[pP]\{\^?\w+\}|\\[pP]\w|\\x\{\w+\}|\\[dDwWsS]|\\[^\w]|[^\\\[\](){}.^$*+?|])"
+)
+_ALTERNATIVE: Final = rf"(?:{_CLASS}\+?)+"
+_ALTERNATIVES: Final = re.compile(rf"\(?(?P<all>{_ALTERNATIVE}(?:\|{_ALTERNATIVE})*)\)?")
+_ONLY_BLANKS: Final = re.compile(r"\[?(?:[ \t-\r]|\\[stnvfr]|\[:space:\])+\]?")
+_LOOKS_BACK: Final = re.compile(r"\^|\\[AbB]")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NormalizeUtf8(ChangeStep):
+    """NormalizeUTF8. Bytes that are not UTF-8 stay."""
+
+    form: Form
+    is_local: ClassVar[bool] = True  # no character composes with whitespace or moves past it
+
+    def __repr__(self) -> str:  # with "local", as fingerprints that are stored have it
+        return f"NormalizeUtf8(form={self.form!r}, local=True)"
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return map_unless_ascii(values, lambda unchanged: unchanged, self.change)
+
+    def change(self, text: bytes) -> bytes:
+        return _encode(unicodedata.normalize(self.form, _decode(text)))
+
+    def describe(self) -> str:
+        return f"Unicode normalization {self.form}"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFold(ChangeStep):
+    """CaseFoldUTF8: NFKC_Casefold. Bytes that are not UTF-8 stay."""
+
+    description: ClassVar[str] = "fold case and compatibility forms, leave out ignorable characters"
+    is_local: ClassVar[bool] = True
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return map_unless_ascii(values, pc.ascii_lower, self.change)
+
+    def change(self, text: bytes) -> bytes:
+        return _encode(unicodedata.normalize("NFC", "".join(map(_fold, _decode(text)))))
+
+
+@cache
+def _fold(character: str) -> str:
+    """NFKC_Casefold of one character: fold, leave out and normalize until nothing changes."""
+    before, after = "", unicodedata.normalize("NFD", character)
+    while before != after:
+        before = after
+        after = unicodedata.normalize("NFKC", IGNORABLE.sub("", before).casefold())
+    return after
+
+
+def _decode(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class BertNormalize(ChangeStep):
+    """FastBertNormalize: control and format characters become spaces.
+
+    ``lower``: before that case is folded, marks are taken off. Bytes that are not UTF-8 stay. The
+    op's model is a table that was made by Unicode's rules, so these are applied instead.
+    """
+
+    lower: bool
+    is_local: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, model: bytes) -> BertNormalize:
+        """The step of a normalizer's model. Raises :class:`InvalidFile` where it is damaged."""
+        return cls(bool(flatbuffer.root(model).byte(LOWER_CASE_FIELD)))
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return map_unless_ascii(values, self._change_ascii, self.change)
+
+    def _change_ascii(self, values: pa.StringArray) -> pa.StringArray:
+        spaced = pc.replace_substring_regex(values, pattern="[\x01-\x1f\x7f]", replacement=" ")
+        return pc.ascii_lower(spaced) if self.lower else spaced
+
+    def change(self, text: bytes) -> bytes:
+        change = _fold_without_marks if self.lower else _space_for_control
+        return _encode("".join(map(change, _decode(text))))
+
+    def describe(self) -> str:
+        spaced = "control characters become spaces"
+        return f"fold case, take off accents, {spaced}" if self.lower else spaced
+
+
+@cache
+def _space_for_control(character: str) -> str:
+    return " " if unicodedata.category(character) in ("Cc", "Cf") else character
+
+
+@cache
+def _fold_without_marks(character: str) -> str:
+    apart = unicodedata.normalize("NFD", _fold(character))
+    return "".join(_space_for_control(c) for c in apart if unicodedata.category(c) != "Mn")
+
+
+@dataclass(frozen=True, slots=True)
+class BertSplit(SplitStep):
+    """FastWordpieceTokenizeWithOffsets, end to end: how it cuts a text into words.
+
+    At whitespace of Unicode; punctuation and Chinese characters are words, each alone.
+    """
+
+    description: ClassVar[str] = (
+        "split at whitespace; punctuation and Chinese characters are words of their own"
+    )
+    is_local: ClassVar[bool] = True
+
+    def split(self, text: bytes) -> list[bytes]:
+        return split_at_matches(BOUNDARY, ALONE, text)
+
+
+@dataclass(frozen=True, slots=True)
+class RegexSplit(SplitStep):
+    """RegexSplitWithOffsets: what stands between matches of ``delimiter``, nothing empty.
+
+    ``delimiter``: RE2, what its first group matches counts. ``keep``: a delimiter that it matches
+    from end to end is a word, too. A text ends at NUL. Raises :class:`VocabtoolError` where the
+    model would fail.
+    """
+
+    delimiter: str
+    keep: str = "()"
+
+    @property
+    def local(self) -> bool:
+        """Whether no match holds whitespace and anything else, or looks at what is around it.
+
+        What stands behind a NUL and a blank is lost only if texts are not cut first.
+        """
+        return _matches_whitespace_apart(self.delimiter)
+
+    def split(self, text: bytes) -> list[bytes]:
+        return split_at_matches(self.delimiter, self.keep, text.partition(b"\0")[0])
+
+    def describe(self) -> str:
+        kept = f", keep those of {quote(self.keep)} as words"
+        return f"split at matches of {quote(self.delimiter)}{kept}"
+
+
+def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
+    """What stands between matches of ``delimiter``, and those that ``keep`` matches, too.
+
+    Raises :class:`VocabtoolError` for a pattern that is none, or that matches nothing at all.
+    """
+    kept = _compile(keep)
+    words, read = [], 0
+    for start, end, after in _delimiters(delimiter, text):
+        if start > read:
+            words.append(text[read:start])
+        if kept.fullmatch(text[start:end]):
+            words.append(text[start:end])
+        read = after
+    return [*words, text[read:]] if read < len(text) else words
+
+
+@cache
+def _compile(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern.encode(), options)
+    except re2.error as error:
+        raise VocabtoolError(
+            f"the model splits at {pattern!r}, which is no regular expression of RE2: {error}"
+        ) from error
+
+
+def _delimiters(pattern: str, text: bytes) -> Iterator[tuple[int, int, int]]:
+    """Where the first group of each match starts and ends, and where the match itself ends."""
+    regex = _compile(pattern)
+    if not regex.groups:
+        return
+    read = 0
+    behind = _LOOKS_BACK.search(pattern) is not None
+    while match := regex.search(text[read:] if behind else text, 0 if behind else read):
+        offset = read if behind else 0
+        start, end, after = (offset + at for at in (*match.span(1), match.end()))
+        if after == read or start < offset:
+            raise VocabtoolError(
+                f"the model splits at {pattern!r}, which matches nothing at all in "
+                f"{text[:40]!r}: the model never ends on it"
+            )
+        yield start, end, after
+        read = after
+
+
+@cache
+def _matches_whitespace_apart(pattern: str) -> bool:
+    """Whether each alternative is one class of blanks only, or several that hold none."""
+    found = _ALTERNATIVES.fullmatch(pattern)
+    if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
+        return False
+    classes: list[tuple[str, str]] = []  # of one alternative, each with its "+" or without
+    for name, more, bar in re.findall(rf"({_CLASS})(\+?)(\|?)", found["all"]):
+        classes.append((name, more))
+        if bar:
+            if not _keeps_blanks_apart(classes):
+                return False
+            classes = []
+    return _keeps_blanks_apart(classes)
+
+
+def _keeps_blanks_apart(classes: list[tuple[str, str]]) -> bool:
+    if not any(map(_holds_blank, (name for name, _ in classes))):
+        return True
+    ((name, more), *others) = classes
+    return not others and not (more and _ONLY_BLANKS.fullmatch(name) is None)
+
+
+@cache
+def _holds_blank(name: str) -> bool:
+    return any(_compile(name).fullmatch(bytes((byte,))) for byte in WHITESPACE)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptSplit(SplitStep):
+    """UnicodeScriptTokenizeWithOffsets on text that was decoded: runs of one script.
+
+    Common and Inherited are scripts like others, and whitespace is Common. It is left out only
+    after that: ``a b`` is cut, ``! ?`` is one word ``!?``. ``keep_whitespace``: runs of
+    whitespace are words.
+    """
+
+    keep_whitespace: bool = False
+
+    @property
+    def local(self) -> bool:
+        """Whether whitespace parts what stands around it."""
+        return self.keep_whitespace
+
+    def split(self, text: bytes) -> list[bytes]:
+        decoded = text.decode("utf-8", "replace")
+        if self.keep_whitespace:
+            runs = groupby(decoded, lambda c: (_script(c), c in BLANKS))
+            return ["".join(run).encode() for _, run in runs]
+        words = ("".join(c for c in run if c not in BLANKS) for _, run in groupby(decoded, _script))
+        return [word.encode() for word in words if word]
+
+    def describe(self) -> str:
+        kept = "keep" if self.keep_whitespace else "leave out"
+        return f"split where the script changes, {kept} whitespace"
+
+
+@cache
+def _script(character: str) -> str:
+    import unicodedataplus
+
+    name: str = unicodedataplus.script(character)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class WhitespaceSplit(SplitStep):
+    """WhitespaceTokenizeWithOffsets: what stands between whitespace of Unicode, nothing empty.
+
+    ``version`` 1 takes text that was decoded, 2 takes bytes and leaves a word that stands before
+    whitespace of n bytes (a no-break space) the first n - 1 of them: a flaw of the op that words
+    must share to be found.
+    """
+
+    version: Literal[1, 2] = 1
+    description: ClassVar[str] = "split at whitespace of every script"
+    is_local: ClassVar[bool] = True
+
+    def split(self, text: bytes) -> list[bytes]:
+        words, read = [], 0
+        for blanks in _BLANK_RUN.finditer(text):
+            if blanks.start() > read:
+                kept = len(blanks[1]) - 1 if self.version == 2 else 0
+                words.append(text[read : blanks.start() + kept])
+            read = blanks.end()
+        return [*words, text[read:]] if read < len(text) else words
