@@ -304,7 +304,7 @@ def test_only_the_slice_is_read(tmp_path: Path) -> None:
 
 
 def test_ten_million_lengths(tmp_path: Path) -> None:
-    """10 MB of one-byte lengths, the most strings that so many bytes can hold, take 150 MB."""
+    """10 MB of one-byte lengths, the most strings that so many bytes can hold, take 250 MB."""
     count = 10_000_000
     checksum = google_crc32c.value(bytes(4 * count))
     rest = uint32(masked(b"", checksum))
@@ -315,7 +315,7 @@ def test_ten_million_lengths(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (len(found), found.stored[0], found.stored[-1]) == (count, b"", b"")
-    assert peak < 150_000_000
+    assert peak < 250_000_000
 
 
 def test_missing_index(tmp_path: Path) -> None:
@@ -584,7 +584,7 @@ def test_caps(tmp_path: Path) -> None:
         (1, b"\xff\xff\xff\xff\xff", r"the string lengths: wanted 1 .*, found 0 \(at byte 0\)"),
         (2, b"\0\x80\x80\x80\x80\x80", "the string lengths: wanted 2 numbers, found 1"),
         (1, b"\xff" * 9 + b"\1----", "a string is longer than the 14 bytes of its tensor"),
-        (1, b"\xff" * 10 + b"\1----", "the string lengths: wanted 1 numbers, found 0"),
+        (1, b"\xff" * 10 + b"\1----", "the string lengths: a number is longer than 10 bytes"),
         (1, b"\x06----", "a string is longer than the 5 bytes of its tensor"),
         (1, b"\xff\xff\xff\xff\x0f----", "a string is longer than the 9 bytes of its tensor"),
         (2, b"\x05\x05----", r"the strings are larger than their tensor \(at byte 0\)"),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import saved_model_bytes as b
 from vocabtool.errors import NotFound
-from vocabtool.formats.saved_model.meta_graph import serving
+from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.tokenization.trust import dangerous_ops
 
 CONST = b.const(b"path", b.scalar_tensor(b"/etc/passwd"))
@@ -166,4 +166,4 @@ def test_nothing_there(tmp_path: Path) -> None:
 )
 def test_which_graph_is_run(tags: list[list[str]], wanted: int) -> None:
     """Rules, the tap and its check look at the same one: ``serve`` alone comes first."""
-    assert serving(tags) == wanted
+    assert pick_serving(tags) == wanted

@@ -170,7 +170,7 @@ class TensorFlowEncoder(Encoder):
 
     # Opening it.
 
-    def _load(self, opened: graph_files.Opened) -> tuple[Any, Source]:
+    def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Source]:
         """Load a model, with its tap where exact words are wanted and it takes texts.
 
         What it returns first must live as long as its functions are called.

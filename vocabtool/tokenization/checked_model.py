@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.saved_model.meta_graph import read_saved_model, serving
+from vocabtool.formats.saved_model.meta_graph import pick_serving, read_saved_model
 from vocabtool.system.native_import import imported
 from vocabtool.tokenization.trust import CHECKPOINT_WRITERS, dangerous_in, served
 from vocabtool.vocabulary import printable
@@ -36,7 +36,7 @@ MAX_LINE: Final = 500
 
 
 def load_checked(
-    opened: graph_files.Opened, *, trust: bool, change: Callable[[Proto], object] | None = None
+    opened: graph_files.GraphFile, *, trust: bool, change: Callable[[Proto], object] | None = None
 ) -> Any:
     """Load the graph of a SavedModel that is run; ``change`` is given its MetaGraphDef before.
 
@@ -66,7 +66,7 @@ def _import(library: str, purpose: str) -> ModuleType:
         raise UnsupportedFormat(f"{what}: pip install '.[tensorflow]'") from error
 
 
-def _rewritten(opened: graph_files.Opened, change: Callable[[Proto], object] | None) -> bytes:
+def _rewritten(opened: graph_files.GraphFile, change: Callable[[Proto], object] | None) -> bytes:
     """The SavedModel as it is to be run, in binary form."""
     saved = _parse(opened)
     _silence_writers(saved.meta_graphs[0])
@@ -81,7 +81,7 @@ def _rewritten(opened: graph_files.Opened, change: Callable[[Proto], object] | N
     return data
 
 
-def _parse(opened: graph_files.Opened) -> Proto:
+def _parse(opened: graph_files.GraphFile) -> Proto:
     """The SavedModel as TensorFlow's protobuf, with only the graph that is run."""
     from google.protobuf import message
     from tensorflow.core.protobuf import saved_model_pb2
@@ -95,7 +95,7 @@ def _parse(opened: graph_files.Opened) -> Proto:
         saved.ParseFromString(opened.file.read_bytes())
     except message.DecodeError as error:
         raise InvalidFile(f"TensorFlow does not read it: {reason_of(error)}") from error
-    number = serving([list(graph.meta_info_def.tags) for graph in saved.meta_graphs])
+    number = pick_serving([list(graph.meta_info_def.tags) for graph in saved.meta_graphs])
     del saved.meta_graphs[number + 1 :]
     del saved.meta_graphs[:number]
     _refuse_twins(saved.meta_graphs[0])

@@ -116,7 +116,7 @@ class _Inference:
         point = here.point
         callers = point.callers()
         if not callers:
-            if point.linker.captured(point.body, point.reference.name):
+            if point.linker.is_captured(point.body, point.reference.name):
                 raise NotUnderstood(b"Const", "its words are constants, not from a text")
             return here.end(point.reference.name)
         following = []

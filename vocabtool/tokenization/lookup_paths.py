@@ -14,7 +14,7 @@ from vocabtool.errors import InvalidFile, NoVocabulary, VocabtoolError, reading
 from vocabtool.formats.model import Model
 from vocabtool.formats.saved_model import graph_files, tensors, tokenizers
 from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.meta_graph import serving
+from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.formats.saved_model.model import read_model, read_tables
 from vocabtool.formats.saved_model.tensors import DT_BOOL, INTEGERS
 from vocabtool.tokenization.graph_trace import Unclear
@@ -157,7 +157,7 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
     """Open a model: what it holds, and each way in which it looks words up, largest first."""
     opened = graph_files.open_graphs(model)
     found = read_model(opened).model(opened.path, small=True)
-    linker = Linker(opened.graphs[serving([graph.tags for graph in opened.graphs])])
+    linker = Linker(opened.graphs[pick_serving([graph.tags for graph in opened.graphs])])
     tables = read_tables(linker, opened)
     paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
     for path in _find(linker, tables, found):

@@ -43,11 +43,11 @@ class LookupSite(NamedTuple):
 def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
     """Yield every op that looks strings up. ``tables``: vocabularies by the table's key."""
     for body in linker.graph.bodies:
-        for node in body.marked(TABLE_OP):
+        for node in body.nodes_with(TABLE_OP):
             if node.op in FINDS and node.integer_of(b"Tin") == DT_STRING:
                 yield from _table_site(linker, tables, body, node, "table", 0)
         for mark in (PIECE_OP, PHRASE_OP):
-            for node in body.marked(mark):
+            for node in body.nodes_with(mark):
                 yield from _tokenizer_site(linker, tables, body, node)
 
 

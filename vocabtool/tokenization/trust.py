@@ -21,7 +21,7 @@ from typing import Final
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph import Body, Node
 from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.meta_graph import MetaGraph, serving
+from vocabtool.formats.saved_model.meta_graph import MetaGraph, pick_serving
 from vocabtool.formats.saved_model.table_contents import FROM_FILE
 from vocabtool.vocabulary import printable
 
@@ -81,7 +81,7 @@ def dangerous_ops(path: str | Path, *, writers: bool = False) -> tuple[str, ...]
 
 def served(graphs: tuple[MetaGraph, ...]) -> MetaGraph:
     """The graph that is run."""
-    return graphs[serving([graph.tags for graph in graphs])]
+    return graphs[pick_serving([graph.tags for graph in graphs])]
 
 
 def dangerous_in(graph: MetaGraph, *, writers: bool = False) -> tuple[str, ...]:

@@ -74,8 +74,8 @@ def read_file(path: Path, file: str) -> bytes:
         return data
 
 
-def read_unlinked(path: Path) -> Vocabulary | PassedOver:
-    """What an asset that no table reads is. Raises as :func:`unlinked` and :func:`read_file`."""
+def read_asset(path: Path) -> Vocabulary | PassedOver:
+    """What an asset that no table reads is; raises as :func:`classify_asset`, :func:`read_file`."""
     name = printable(os.fsencode(path.name))
     place = Place(f"assets/{name}", WHOLE)
     with reading(place.file):
@@ -85,10 +85,10 @@ def read_unlinked(path: Path) -> Vocabulary | PassedOver:
     is_worth_reading = sentencepiece.looks_like_model(head) or _is_text(head)
     data = read_file(path, place.file) if is_worth_reading else b""
     with reading(place.file):
-        return unlinked(name, place, data)
+        return classify_asset(name, place, data)
 
 
-def unlinked(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
+def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
     """What the content of an asset is: a tokenizer, a list of words, or no vocabulary.
 
     ``place``: the file, as a whole. Raises what ``sentencepiece.read_pieces`` does.

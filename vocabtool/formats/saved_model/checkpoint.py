@@ -34,9 +34,9 @@ from vocabtool.formats.saved_model.leveldb_table import (
     Pair,
     check_crc,
     crc32c,
-    located,
+    in_part,
     pairs,
-    shown,
+    quote_key,
     uint32,
 )
 from vocabtool.formats.wire import (
@@ -49,7 +49,7 @@ from vocabtool.formats.wire import (
     signed,
     varint,
 )
-from vocabtool.formats.wire_arrays import MAX_INTEGER_BYTES, varint_run
+from vocabtool.formats.wire_arrays import varint_run
 from vocabtool.system.byte_strings import ByteStrings
 
 # By number in tensorflow/core/framework/types.proto.
@@ -60,7 +60,6 @@ MAX_TENSORS: Final = 1 << 18  # which take 100 MB; real checkpoints have a few t
 MAX_RANK: Final = 254  # TensorShape::MaxDimensions
 MAX_ELEMENTS: Final = (1 << 63) - 1
 MAX_TENSOR: Final = 256 << 20  # bytes, so that positions fit in int32
-BATCH_LENGTHS: Final = 1 << 16  # of strings, decoded at a time, so that arrays stay small
 
 CHECKSUM: Final = 4
 BUNDLE_VERSION: Final = 1
@@ -140,7 +139,7 @@ class Checkpoint:
             return _integers(_read(path, entry.offset, entry.size), entry)
 
     def _entry(self, key: bytes, types: Mapping[int, str]) -> TensorEntry:
-        index, name = f"{self.prefix}.index", shown(key)
+        index, name = f"{self.prefix}.index", quote_key(key)
         entry = self.entries.get(key)
         if entry is None:
             raise NotFound(f"{index}: no tensor {name} among its {len(self.entries):,}")
@@ -200,7 +199,7 @@ def _num_shards(values: Iterator[Pair]) -> int:
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
-    with located("the header", None):
+    with in_part("the header", None):
         message = (0, len(value))
         if last_integer(value, message, 2) != 0:  # the endianness
             raise UnsupportedFormat(
@@ -225,7 +224,7 @@ def _entries(values: Iterable[Pair]) -> dict[bytes, TensorEntry]:
         try:
             entries[key] = _tensor_entry(value)
         except InvalidFile as error:
-            raise InvalidFile(f"tensor {shown(key)}: {error.what}") from error
+            raise InvalidFile(f"tensor {quote_key(key)}: {error.what}") from error
     _check_apart(entries.values())
     return entries
 
@@ -281,43 +280,31 @@ def _integers(data: bytes, entry: TensorEntry) -> NDArray[np.int64]:
 
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
-    """Split n varint lengths, their checksum and n strings, with nothing between or behind."""
+    """Split n varint lengths, their checksum and n strings, with nothing between or behind.
+
+    That checksum covers each length as four bytes, not as the varint that is stored.
+    """
     if entry.elements + CHECKSUM > len(data):
         raise InvalidFile(
             f"{entry.elements:,} strings in a tensor of {len(data):,} bytes", offset=entry.offset
         )
-    offsets, end, crc = _offsets(data, entry)
+    with in_part("the string lengths", entry.offset):
+        lengths, end = varint_run(data, entry.elements)
+        if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= len(data):
+            raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
+    if int(lengths.sum()) > len(data):
+        raise InvalidFile("the strings are larger than their tensor", offset=entry.offset)
+    offsets = np.zeros(entry.elements + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    offsets += end + CHECKSUM
     if offsets[-1] != len(data):
         raise InvalidFile(
             f"the strings end at byte {offsets[-1]:,} of a tensor of {len(data):,}",
             offset=entry.offset,
         )
+    words = lengths.astype("<u4").tobytes()
+    del lengths
+    crc = crc32c(words, 0, len(words))
     check_crc("the string lengths", crc, uint32(data, end), entry.offset + end)
     check_crc("the tensor", crc32c(data, end, len(data), crc), entry.checksum, entry.offset)
     return ByteStrings(data, offsets[:-1], offsets[1:])
-
-
-def _offsets(data: bytes, entry: TensorEntry) -> tuple[NDArray[np.int32], int, int]:
-    """Find where the strings begin and end in ``data``: int32, shape (elements + 1,).
-
-    Also returns where the lengths end and their checksum, which covers each length as four bytes
-    and not as the varint that is stored.
-    """
-    offsets = np.zeros(entry.elements + 1, np.int32)
-    pos = total = crc = 0
-    for done in range(0, entry.elements, BATCH_LENGTHS):
-        stop = min(done + BATCH_LENGTHS, entry.elements)
-        with located("the string lengths", entry.offset + pos):
-            batch = data[pos : pos + MAX_INTEGER_BYTES * (stop - done)]
-            lengths, size = varint_run(batch, stop - done)
-            if lengths.min() < 0 or lengths.max() > len(data):
-                raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
-        total += int(lengths.sum())
-        if total > len(data):
-            raise InvalidFile("the strings are larger than their tensor", offset=entry.offset)
-        words = lengths.astype("<u4").tobytes()
-        crc = crc32c(words, 0, len(words), crc)
-        offsets[done + 1 : stop + 1] = offsets[done] + np.cumsum(lengths)
-        pos += size
-    offsets += pos + CHECKSUM
-    return offsets, pos, crc

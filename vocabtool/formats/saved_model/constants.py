@@ -69,7 +69,7 @@ def read_constants(
     the values of string variables are known, so that initial values need not stand in for them.
     """
     for body in linker.graph.bodies:
-        for node in body.marked(STRING_TYPE):
+        for node in body.nodes_with(STRING_TYPE):
             tensor = node.tensor_of(b"value") if node.op == b"Const" else None
             if tensor is None or tensor.dtype != DT_STRING or not tensor.shape:
                 continue  # a scalar is no list
@@ -164,7 +164,7 @@ def _using_ops(linker: Linker, body: Body, name: bytes) -> Iterator[bytes]:
 def _passed_to(linker: Linker, node: Node, position: int) -> Iterator[tuple[Body, bytes]]:
     """The arguments that an input of a call becomes; inputs and arguments match from the end."""
     from_end = len(node.data_inputs) - position
-    for name in sorted(node.called()):
+    for name in sorted(node.called_functions()):
         function = linker.graph.functions.get(name)
         if function is not None and from_end <= len(function.arguments):
             yield function, function.arguments[-from_end]

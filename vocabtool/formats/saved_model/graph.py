@@ -101,7 +101,8 @@ class Node(NamedTuple):
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
         """The value of an int, bool or type attribute."""
-        for number, wire_type, start, end in self._fields_of(key):
+        span = self.attributes.get(key, ABSENT)
+        for number, wire_type, start, end in wire.fields(self.buffer, *span):
             if number in (3, 5, 6) and wire_type == wire.VARINT:
                 return wire.signed(wire.varint(self.buffer, start, end)[0])
         return default
@@ -110,7 +111,9 @@ class Node(NamedTuple):
         """The values of an attribute that is a list of integers."""
         return tuple(
             wire.signed(value)
-            for number, wire_type, start, end in self._fields_of(key)
+            for number, wire_type, start, end in wire.fields(
+                self.buffer, *self.attributes.get(key, ABSENT)
+            )
             if number == 1 and wire_type == LEN
             for field, inner, first, behind in wire.fields(self.buffer, start, end)
             if field == 3
@@ -126,7 +129,7 @@ class Node(NamedTuple):
         """The function that a call runs: its attribute ``f``."""
         return next(self.functions_of(b"f"), b"")
 
-    def called(self) -> set[bytes]:
+    def called_functions(self) -> set[bytes]:
         """Every function that the node names: in an attribute (``f``, a branch, a loop's body), or
         as its op."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
@@ -136,9 +139,6 @@ class Node(NamedTuple):
         """The functions that an attribute names: one, or the branches of a ``Case``."""
         for function in wire.messages(self.buffer, self.attributes.get(key, ABSENT), 10):
             yield bytes(wire.last_bytes(self.buffer, function, 1))
-
-    def _fields_of(self, key: bytes) -> Iterator[tuple[int, int, int, int]]:
-        return wire.fields(self.buffer, *self.attributes.get(key, ABSENT))
 
 
 class Body:
@@ -180,7 +180,8 @@ class Body:
             if behind > end:
                 raise InvalidFile(f"a node runs {behind - end:,} bytes past the end", offset=pos)
             if length > SMALL_NODE:
-                self._add_run(run, pos)
+                if pos > run:
+                    self._runs.append((run, buffer[run:pos]))
                 self._large.append(len(self._starts))
                 run = behind
             self._starts.append(start)
@@ -188,12 +189,9 @@ class Body:
             pos = behind
         if len(self._starts) > MAX_NODES:
             raise UnsupportedFormat(f"a graph of more than {MAX_NODES:,} nodes")
-        self._add_run(run, pos)
+        if pos > run:
+            self._runs.append((run, buffer[run:pos]))
         return pos
-
-    def _add_run(self, start: int, end: int) -> None:
-        if end > start:
-            self._runs.append((start, self.buffer[start:end]))
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -207,7 +205,7 @@ class Body:
         """Whether its first node has an op; records of other protobufs have none."""
         return len(self) > 0 and self._node(0).op != b""
 
-    def holding(self, needle: bytes) -> Iterator[Node]:
+    def search(self, needle: bytes) -> Iterator[Node]:
         """Yield the small nodes whose bytes hold ``needle``, then every large node.
 
         A search, not an answer: the caller looks at what it gets.
@@ -224,10 +222,10 @@ class Body:
                 at = run.find(needle, at)
         yield from map(self._node, self._large)
 
-    def marked(self, mark: bytes) -> tuple[Node, ...]:
-        """What :meth:`holding` yields for one of the few marks that readers ask for in turn."""
+    def nodes_with(self, mark: bytes) -> tuple[Node, ...]:
+        """What :meth:`search` yields for one of the few marks that readers ask for in turn."""
         if mark not in self._marked:
-            self._marked[mark] = tuple(self.holding(mark))
+            self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]
 
     def _node(self, record: int) -> Node:
@@ -242,7 +240,7 @@ class Body:
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             needle = b"\n" + wire.varint_of(len(name)) + name
-            return next((node for node in self.holding(needle) if node.name == name), None)
+            return next((node for node in self.search(needle) if node.name == name), None)
         record = self._records.get(name)
         return None if record is None else self._node(record)
 
@@ -252,7 +250,7 @@ class Body:
             self._searches += 1
             return [
                 (node, position)
-                for node in self.holding(name)
+                for node in self.search(name)
                 for position, reference in enumerate(node.data_inputs)
                 if reference.name == name
             ]

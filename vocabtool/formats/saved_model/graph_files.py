@@ -69,7 +69,7 @@ NOBODYS: Final = (GIT_LFS[0], RIEGELI)  # the others may be what a reader knows
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class GraphFile:
     """A model's graphs, opened and not yet looked through.
 
     ``path``: as it was given, or found for a hub handle; ``file``: the graphs' file.
@@ -91,7 +91,7 @@ class Opened:
         return self.file.parent
 
 
-def open_graphs(model: str | Path) -> Opened:
+def open_graphs(model: str | Path) -> GraphFile:
     """Open the graphs of a folder, a file or a TensorFlow Hub handle.
 
     Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
@@ -147,7 +147,7 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
     )
 
 
-def read_graphs(path: Path, file: Path) -> Opened:
+def read_graphs(path: Path, file: Path) -> GraphFile:
     """Read the graphs in ``file``. Raises as :func:`open_graphs` does."""
     with reading(str(file)):
         if not file.is_file():
@@ -158,7 +158,7 @@ def read_graphs(path: Path, file: Path) -> Opened:
             if refusal is not None:
                 raise refusal
             buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-            return Opened(path, file, *_read_binary(file, buffer, head))
+            return GraphFile(path, file, *_read_binary(file, buffer, head))
 
 
 def why_no_graphs(source: Source) -> str | None:
@@ -213,13 +213,13 @@ def _read_binary(file: Path, buffer: Buffer, head: bytes) -> tuple[tuple[MetaGra
         return read_saved_model(buffer, file.name), "SavedModel"
     except InvalidFile as error:
         if head.startswith((SCHEMA_VERSION, META_GRAPH)):
-            raise _converted(buffer, error) from error
+            raise _perhaps_converted(buffer, error) from error
         not_saved_model = f"SavedModel: {error}"
     try:
         return read_frozen_graph(buffer, file.name), FROZEN
     except InvalidFile as error:
         if _begins_with_node(head):
-            raise _converted(buffer, error) from error
+            raise _perhaps_converted(buffer, error) from error
         raise UnknownFormat(
             f"{file}: not a model that vocabtool reads; it begins {head[:12].hex(' ')}",
             (not_saved_model, f"frozen GraphDef: {error}"),
@@ -244,7 +244,7 @@ def _begins_with_node(head: bytes) -> bool:
     return False
 
 
-def _converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
+def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
     """Say what may be the matter with a binary file that looks as if it was copied as text."""
     data = bytes(buffer[: 1 << 26])
     lines, returns = data.count(b"\n"), data.count(b"\r\n")

@@ -113,16 +113,16 @@ def _add_mentioned(own: dict[str, LookupLayer], mentions: list[_Mention]) -> Non
         layer = mention.layer
         path = children.get((mention.parent, *layer.identity))
         if path is not None and mention.depth == 0:
-            own[path] = _merged(own[path], layer)
+            own[path] = _with_words_of(own[path], layer)
         elif layer.identity not in known:
             key = repr(layer.identity)
-            own[key] = _merged(own.get(key, layer), layer)
+            own[key] = _with_words_of(own.get(key, layer), layer)
     for path in [path for path in own if path.endswith(INNER)]:
         outer = own.get(path.removesuffix(INNER))
         if outer is not None and outer.class_name == "TextVectorization":
-            own[outer.path] = _merged(outer, own.pop(path))
+            own[outer.path] = _with_words_of(outer, own.pop(path))
 
 
-def _merged(layer: LookupLayer, other: LookupLayer) -> LookupLayer:
+def _with_words_of(layer: LookupLayer, other: LookupLayer) -> LookupLayer:
     """``layer``, with the vocabulary of ``other`` where it has none itself."""
     return layer if layer.vocabulary is not None else replace(layer, vocabulary=other.vocabulary)

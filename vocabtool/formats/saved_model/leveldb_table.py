@@ -33,7 +33,7 @@ Block = tuple[int, bytes]  # where a block begins, and its entries, unpacked
 
 
 @contextmanager
-def located(what: str, offset: int | None) -> Iterator[None]:
+def in_part(what: str, offset: int | None) -> Iterator[None]:
     """Name the part of a file that is wrong, and where it begins instead of an offset inside it."""
     try:
         yield
@@ -41,7 +41,7 @@ def located(what: str, offset: int | None) -> Iterator[None]:
         raise InvalidFile(f"{what}: {error.what}", offset=offset) from error
 
 
-def shown(key: bytes) -> str:
+def quote_key(key: bytes) -> str:
     """Quote a key for a message: safe on a terminal, cut to 80 bytes."""
     return repr(key[:80])[1:]
 
@@ -82,11 +82,11 @@ def pairs(table: bytes) -> Iterator[Pair]:
 def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
     last, spelled = None, 0
     for offset, entries in blocks:
-        with located("a block", offset):
+        with in_part("a block", offset):
             for key, value in _entries(entries):
                 spelled += len(key)
                 if last is not None and key <= last:
-                    raise InvalidFile(f"key {shown(key)} is not behind {shown(last)}")
+                    raise InvalidFile(f"key {quote_key(key)} is not behind {quote_key(last)}")
                 if spelled > MAX_KEYS:
                     raise InvalidFile(f"the keys have more than {MAX_KEYS:,} bytes")
                 yield key, value
@@ -115,7 +115,7 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
     index = _block(table, *_index_handle(table))
     behind = total = 0
     for _, value in _pairs([index]):
-        with located("the place of a block", index[0]):
+        with in_part("the place of a block", index[0]):
             start, end = _handle(table, value, 0)
             if start < behind:
                 raise InvalidFile("a block begins inside the one before")
@@ -131,7 +131,7 @@ def _index_handle(table: bytes) -> Span:
     start = len(table) - FOOTER
     if start < 0 or not table.endswith(MAGIC):
         raise InvalidFile(f"not a checkpoint's index: wanted {MAGIC.hex()} as its last 8 bytes")
-    with located("the footer", start):
+    with in_part("the footer", start):
         footer = table[start : -len(MAGIC)]
         _, pos = varint(footer, 0, len(footer))
         _, pos = varint(footer, pos, len(footer))
@@ -152,7 +152,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
     check_crc("a block", crc32c(table, start, end + 1), uint32(table, end + 1), start)
     content, compression = table[start:end], table[end]
     if compression == SNAPPY:
-        with located("a compressed block", start):
+        with in_part("a compressed block", start):
             content = _snappy(content)
     elif compression != NOT_COMPRESSED:
         name = "zstd" if compression == ZSTD else f"type {compression}"

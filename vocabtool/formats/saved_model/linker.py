@@ -122,7 +122,7 @@ class Linker:
 
     def _behind_argument(self, step: _Step) -> Origin | Iterable[_Step]:
         """What a function captured as an argument, or else what is passed in."""
-        captured = None if step.calls else self._captured(step.body, step.reference.name)
+        captured = None if step.calls else self._capture(step.body, step.reference.name)
         if captured is None:
             return self._passed_in(step)
         objects = self.graph.objects
@@ -140,7 +140,7 @@ class Linker:
             if from_end <= len(node.data_inputs):
                 yield _Step(caller, node.data_inputs[-from_end], step.calls[:-1])
 
-    def _captured(self, body: Body, argument: bytes) -> int | None:
+    def _capture(self, body: Body, argument: bytes) -> int | None:
         """The id of the object that a function captured as its argument; captures come last."""
         captures = self.graph.objects.captures.get(body.name, ())
         if argument not in body.arguments:
@@ -148,9 +148,9 @@ class Linker:
         position = body.arguments.index(argument) - (len(body.arguments) - len(captures))
         return captures[position] if position >= 0 else None
 
-    def captured(self, body: Body, argument: bytes) -> bool:
+    def is_captured(self, body: Body, argument: bytes) -> bool:
         """Whether an argument of a function is what it captured when it was made."""
-        return self._captured(body, argument) is not None
+        return self._capture(body, argument) is not None
 
     def callers(self, function: bytes) -> list[Call]:
         """Every node that names ``function`` in an attribute, or has it as its op."""
@@ -158,8 +158,8 @@ class Linker:
             self._callers[function] = [
                 (body, node)
                 for body in self.graph.bodies
-                for node in body.holding(function)
-                if function in node.called()
+                for node in body.search(function)
+                if function in node.called_functions()
             ]
         found = self._callers.get(function)
         return self._all_callers.get(function, []) if found is None else found
@@ -169,7 +169,7 @@ class Linker:
         index: dict[bytes, list[Call]] = {}
         for body in self.graph.bodies:
             for node in body:
-                for name in node.called() & self.graph.functions.keys():
+                for name in node.called_functions() & self.graph.functions.keys():
                     index.setdefault(name, []).append((body, node))
         return index
 

@@ -174,7 +174,7 @@ class MetaGraph:
         return next((asset.filename for asset in self.assets if asset.node == node), None)
 
 
-def serving(tags: Sequence[Sequence[str]]) -> int:
+def pick_serving(tags: Sequence[Sequence[str]]) -> int:
     """Which of several graphs is run: the one tagged ``serve`` alone, else with others, else the
     first. ``tags``: those of each graph.
     """

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from vocabtool.errors import NotFound, reading
 from vocabtool.formats.reader import Findings, Reader, ReadResult, Source
-from vocabtool.formats.saved_model.assets import AssetFolder, read_file, read_unlinked
+from vocabtool.formats.saved_model.assets import AssetFolder, read_asset, read_file
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
 from vocabtool.formats.saved_model.graph_files import (
-    Opened,
+    GraphFile,
     graphs_file_in,
     no_model_in,
     read_graphs,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 KERAS_METADATA: Final = "keras_metadata.pb"
 
 
-def read_model(opened: Opened) -> ReadResult:
+def read_model(opened: GraphFile) -> ReadResult:
     """Everything that the parts of a model hold, lists of few strings too.
 
     Of what lies beside a frozen graph, only assets that it names are read.
@@ -61,15 +61,17 @@ def read_model(opened: Opened) -> ReadResult:
         filling = {constant for content in contents for constant in content.constants}
         read_constants(linker, filling, findings, variables_read=checkpoint is not None)
     if not opened.frozen:
-        _add_configured(layers, findings)
+        for layer in layers:
+            if layer.vocabulary:  # given to the constructor: what was adapted is in no file
+                findings.add(_config_vocabulary(layer, layer.vocabulary))
         with findings.warning():
             for path in list(assets.unread()):
                 with findings.warning():
-                    findings.add(read_unlinked(path))
+                    findings.add(read_asset(path))
     return ReadResult(tuple(findings.found), tuple(findings.warnings), opened.format)
 
 
-def read_tables(linker: Linker, opened: Opened) -> dict[bytes, Vocabulary]:
+def read_tables(linker: Linker, opened: GraphFile) -> dict[bytes, Vocabulary]:
     """The vocabulary of each table of one graph, by the table's key, as :func:`read_model` has it.
 
     What cannot be read is left out: :func:`read_model` says so.
@@ -99,7 +101,7 @@ def _tables(
             yield content.table, describer.vocabulary(content)
 
 
-def _checkpoint(linker: Linker, opened: Opened, findings: Findings) -> Checkpoint | None:
+def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:
     """The checkpoint, opened only where the graph keeps words in it."""
     if not needs_checkpoint(linker):
         return None
@@ -112,7 +114,7 @@ def _checkpoint(linker: Linker, opened: Opened, findings: Findings) -> Checkpoin
     return None
 
 
-def _keras_layers(opened: Opened, findings: Findings) -> tuple[LookupLayer, ...]:
+def _keras_layers(opened: GraphFile, findings: Findings) -> tuple[LookupLayer, ...]:
     path = opened.folder / KERAS_METADATA
     if opened.frozen or not os.path.lexists(path):
         return ()
@@ -123,19 +125,14 @@ def _keras_layers(opened: Opened, findings: Findings) -> tuple[LookupLayer, ...]
     return ()
 
 
-def _add_configured(layers: tuple[LookupLayer, ...], findings: Findings) -> None:
-    """Add the lists that layers were made with; adapted ones are not in the file."""
-    for layer in layers:
-        if layer.vocabulary:
-            findings.add(
-                Vocabulary(
-                    name=layer.name,
-                    kind="config",
-                    stored=ByteStrings.of(layer.vocabulary),
-                    entry_type=layer.entry_type,
-                    places=(Place(KERAS_METADATA, layer.path),),
-                )
-            )
+def _config_vocabulary(layer: LookupLayer, entries: tuple[bytes, ...]) -> Vocabulary:
+    return Vocabulary(
+        name=layer.name,
+        kind="config",
+        stored=ByteStrings.of(entries),
+        entry_type=layer.entry_type,
+        places=(Place(KERAS_METADATA, layer.path),),
+    )
 
 
 def _why_no_folder(source: Source) -> str | None:

@@ -105,7 +105,7 @@ def read_contents(
     Ops in functions that nothing calls are passed over where their table is not to be found.
     """
     for body in linker.graph.bodies:
-        for node in body.marked(TABLE_OP):
+        for node in body.nodes_with(TABLE_OP):
             if node.op in IMPORTS or node.op in FROM_FILE or node.op == FROM_DATASET:
                 with findings.warning(f"table filled by {printable(node.name)}"):
                     contents = _contents_of(linker, assets, body, node)
@@ -254,11 +254,11 @@ def needs_checkpoint(linker: Linker) -> bool:
     return any(
         node.op in TABLES and GROWING in node.op
         for body in linker.graph.bodies
-        for node in body.marked(TABLE_OP)
+        for node in body.nodes_with(TABLE_OP)
     ) or any(
         node.op in VARIABLES
         for body in linker.graph.bodies
-        for node in body.marked(STRING_TYPE)
+        for node in body.nodes_with(STRING_TYPE)
         if node.integer_of(b"dtype") == DT_STRING
     )
 

@@ -226,7 +226,7 @@ def _users(
 ) -> Iterator[tuple[Body, Node, Table]]:
     """Each node with one of ``ops``, and the table at its input ``handle``."""
     for body in linker.graph.bodies:
-        for node in body.marked(mark):
+        for node in body.nodes_with(mark):
             if node.op in ops:
                 table = linker.table(body, node.data_input(handle))
                 if table is not None:

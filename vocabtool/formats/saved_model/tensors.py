@@ -124,7 +124,11 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
         if number == 4 and wire_type == LEN and end > start:
             return _raw_integers(tensor, bytes(tensor.buffer[start:end]))
         if number == values_field and wire_type == LEN:
-            packed.append(_packed_integers(tensor, bytes(tensor.buffer[start:end])))
+            values = bytes(tensor.buffer[start:end])
+            count = int((np.frombuffer(values, np.uint8) < 128).sum())
+            if count > tensor.elements:
+                raise _too_many(tensor, count)
+            packed.append(wire_arrays.varint_run(values, count)[0])
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):
@@ -134,13 +138,6 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
     if repeated is None:
         return found
     return found[repeated] if len(found) else np.zeros(len(repeated), np.int64)
-
-
-def _packed_integers(tensor: Tensor, packed: bytes) -> NDArray[np.int64]:
-    count = int((np.frombuffer(packed, np.uint8) < 128).sum())
-    if count > tensor.elements:
-        raise _too_many(tensor, count)
-    return wire_arrays.varint_run(packed, count)[0]
 
 
 def _raw_integers(tensor: Tensor, content: bytes) -> NDArray[np.int64]:

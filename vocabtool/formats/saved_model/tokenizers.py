@@ -65,7 +65,7 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
     known: dict[bytes, Pieces] = {}
     for body in linker.graph.bodies:
         for mark in (PIECE_OP, PHRASE_OP):
-            for node in body.marked(mark):
+            for node in body.nodes_with(mark):
                 if node.op in KINDS:
                     where = linker.graph.place(body, node.name).place
                     with findings.warning(f"tokenizer {where}"):
@@ -131,10 +131,10 @@ def read_wordpiece(buffer: bytes) -> Pieces:
     words = model.strings(12)
     if len(words):  # kept for detokenization only
         _check_unknown(unknown_id, len(words))
-        return Pieces(_marked(model, words, indicator), None, unknown_id, notes)
+        return Pieces(_add_marks(model, words, indicator), None, unknown_id, notes)
     entries, ids = _wordpieces_of_trie(model, indicator, unknown_id)
     pieces = Pieces.by_id(entries, ids, unknown_id)
-    return Pieces(pieces.entries, pieces.ids, unknown_id, (*notes, *_missing(model, pieces)))
+    return Pieces(pieces.entries, pieces.ids, unknown_id, (*notes, *_note_gaps(model, pieces)))
 
 
 def read_phrase(buffer: bytes) -> Pieces:
@@ -190,7 +190,7 @@ def _check_unknown(unknown_id: int, size: int) -> None:
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 to {size - 1}")
 
 
-def _marked(model: Table, words: ByteStrings, indicator: bytes) -> ByteStrings:
+def _add_marks(model: Table, words: ByteStrings, indicator: bytes) -> ByteStrings:
     """Put the indicator, which the buffer leaves out, in front of each suffix."""
     marks = model.vector(13, "u1")
     if len(marks) != len(words):
@@ -251,7 +251,7 @@ def _spelled_indicator(model: Table, indicator: bytes) -> list[tuple[int, bytes]
     ]
 
 
-def _missing(model: Table, pieces: Pieces) -> tuple[str, ...]:
+def _note_gaps(model: Table, pieces: Pieces) -> tuple[str, ...]:
     """Say which ids below the last are not in the buffer, and why."""
     if pieces.ids is None:
         return ()
