@@ -202,26 +202,28 @@ def _write(
 
 
 def _write_pairs(pairs: Pairs, file: str, html: str | None, output: DiffFormat | None) -> None:
-    from vocabtool.reports.comparison.pairs import save_pairs, write
+    from vocabtool.reports import writing
+    from vocabtool.reports.comparison import view_pairs
 
+    report = view_pairs(pairs)
     if html is not None:
-        save_pairs(pairs, html, "html")
+        writing.save(report, html, "html")
     if file != "-":
-        save_pairs(pairs, file, output)
+        writing.save(report, file, output)
         return
     with open_output(file) as out:
-        write(pairs, out, output or "text", width=width())
+        writing.write(report, out, output or "text", width())
 
 
 def _tell_figures(comparison: Diff) -> None:
     """The figures that lists do not hold."""
-    from vocabtool.reports.comparison.plain_words import knowing
-    from vocabtool.reports.oov.plain_words import percent
+    from vocabtool.reports.comparison import known_to
+    from vocabtool.reports.model import percent
 
     a, b = comparison.a.label, comparison.b.label
     common, only_a, only_b = comparison.common, comparison.only_a, comparison.only_b
     tell(f"{common:,} entries common, {only_a:,} only in {a}, {only_b:,} only in {b}")
     use = comparison.use
     if use is not None:
-        known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in knowing(use))
+        known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in known_to(use))
         tell(f"of {use.tokens:,} tokens known to {known} (rule for both: {use.rule_name})")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
@@ -22,6 +21,7 @@ from vocabtool.cli.output import (
 )
 from vocabtool.cli.words import MODEL_HELP, WORDS_OPTIONS, open_words
 from vocabtool.system.telling import tell
+from vocabtool.tokenization.options import MaskMode
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Batch
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 COUNT_BYTES: Final = 2 << 20  # of text counted together: larger batches hold fewer distinct words
 
-Mask = Literal["known", "unknown"]
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
 
@@ -63,7 +62,7 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
 @HTML
 @click.option(
     "--mask",
-    type=click.Choice(get_args(Mask)),
+    type=click.Choice(get_args(MaskMode)),
     help="Print each document instead: with its known words left out (known), or with [UNK] in "
     "place of those that the model does not know (unknown).",
 )
@@ -96,7 +95,7 @@ def oov_command(
     output: ReportFormat | None,
     file: str,
     html: str | None,
-    mask: Mask | None,
+    mask: MaskMode | None,
     fail_over: float | None,
     budget: int,
     threads: int,
@@ -145,10 +144,10 @@ def oov_command(
 
 def _tells_the_rule(output: ReportFormat | None, file: str) -> bool:
     """Whether the report says how texts became words: as JSON, and as a table on a terminal."""
-    from vocabtool.reports.oov import ENDINGS
+    from vocabtool.reports.writing import format_of
 
-    kind = output or ENDINGS.get(Path(file).suffix.lower(), "table")
-    return kind == "json" or (kind == "table" and (file != "-" or width() is not None))
+    kind = output or format_of(file)
+    return kind == "json" or (kind in ("table", "text") and (file != "-" or width() is not None))
 
 
 def _write(report: OovReport, file: str, output: ReportFormat | None, html: str | None) -> None:
@@ -164,7 +163,7 @@ def _write(report: OovReport, file: str, output: ReportFormat | None, html: str 
 
 
 def _tell_share(report: OovReport) -> None:
-    from vocabtool.reports.oov.plain_words import percent
+    from vocabtool.reports.model import percent
 
     unknown, tokens = report.tokens_unknown, report.tokens
     be = "is" if unknown == 1 else "are"
@@ -173,7 +172,7 @@ def _tell_share(report: OovReport) -> None:
 
 def _exit_code(report: OovReport, fail_over: float | None) -> int:
     """1 where more is unknown than the caller allows, or nothing can be said."""
-    from vocabtool.reports.oov.plain_words import percent
+    from vocabtool.reports.model import percent
 
     if not report.tokens:
         tell("no words were counted: nothing can be said of these documents")
@@ -185,7 +184,7 @@ def _exit_code(report: OovReport, fail_over: float | None) -> int:
 
 
 def _print_masked(
-    words: Words, batches: Iterator[Batch], mode: Mask, file: str, sources: tuple[str, ...]
+    words: Words, batches: Iterator[Batch], mode: MaskMode, file: str, sources: tuple[str, ...]
 ) -> None:
     from vocabtool.tokenization import mask as masks
     from vocabtool.tokenization.text_arrays import as_bytes

@@ -10,10 +10,11 @@ import click
 
 from vocabtool.documents.options import Format, OnDuplicate, OnError
 from vocabtool.encoders.choices import KINDS, WEIGHTINGS
+from vocabtool.tokenization.options import RULE_NAMES
 
 Decorator = Callable[[Any], Any]
 
-RULES: Final = "whitespace, lower, keras, ptb, tokenizer:FILE, regex:PATTERN"
+RULES: Final = ", ".join(RULE_NAMES)
 REPORTS: Final = ("text", "json")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vocabtool.reports.oov.plain_words import percent
+from vocabtool.reports.model import percent
 from vocabtool.system.telling import plural
 
 if TYPE_CHECKING:

@@ -1,24 +1,30 @@
 """Plots as SVG to stand inside a page; the same figures give the same bytes.
 
 Text stays text, in the reader's fonts and colour: plots suit light and dark pages. Nothing that
-comes from documents or models is to be drawn. What is plotted is known to each kind of report.
+comes from documents or models is drawn.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from vocabtool.comparison.diff import KindCount
+    from vocabtool.comparison.ranks import Ranks
+    from vocabtool.oov.report import CurvePoint, Pieces
+
 INK: Final = "#010203"  # stands for the colour of the text around, put in place below
-BLUE: Final = "#3d85c6"
-ORANGE: Final = "#d9722e"
-GREY: Final = "#9a9a9a"
+BLUE: Final = "#3d85c6"  # what is known; B
+ORANGE: Final = "#d9722e"  # what is unknown; A
+GREY: Final = "#9a9a9a"  # what both hold
 INCHES: Final = 5.6  # of width, at 72 points each; the page scales it
 STYLE: Final[Any] = {
     "svg.fonttype": "none",
@@ -66,3 +72,145 @@ def _inline(figure: Figure, name: str) -> str:
     text = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"| height="[\d.]+pt"', "", text, count=2)
     text = text.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
     return _IDS.sub(rf"\g<1>{name}-", text)
+
+
+def _grid(axes: Axes, axis: str = "both") -> None:
+    axes.grid(axis=axis, color=INK, alpha=0.15)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+
+
+def _whole_number(value: float, _: Any) -> str:
+    return f"{value:,.0f}"
+
+
+# Unknown words.
+
+MIN_GAP: Final = 0.01  # of all tokens: what is nearer is one line in a plot of this height
+
+
+def is_one_line(curve: Sequence[CurvePoint]) -> bool:
+    """Whether what is known cannot be told from all by the eye, as with models of pieces."""
+    return all(point.covered - point.known < MIN_GAP for point in curve)
+
+
+def coverage(curve: Sequence[CurvePoint]) -> str:
+    """Two lines over the commonest words: the share of tokens they cover, and the known share.
+
+    One where they would lie on each other.
+    """
+
+    def draw(axes: Axes) -> None:
+        words = [point.words for point in curve]
+        covered, known = ([100 * point[i] for point in curve] for i in (1, 2))
+        axes.set_xscale("log")
+        label = "known to the model"
+        if is_one_line(curve):
+            label = "all words, and those known to the model"
+        else:
+            axes.plot(words, covered, color=INK, marker="o", markersize=3, label="all")
+            axes.fill_between(words, known, covered, color=ORANGE, alpha=0.2, linewidth=0)
+        axes.plot(words, known, color=BLUE, marker="o", markersize=3, label=label)
+        axes.set_xlabel("commonest words of the documents")
+        axes.set_ylabel("% of tokens")
+        axes.set_ylim(0, 102)
+        axes.xaxis.set_major_formatter(_whole_number)
+        axes.minorticks_off()
+        axes.grid(color=INK, alpha=0.15)
+        axes.legend(loc="upper left")
+
+    return svg("coverage", draw, 3.0)
+
+
+def bars(name: str, sizes: Sequence[tuple[str, int]]) -> str:
+    """A bar for each name, as long as its number is great."""
+
+    def draw(axes: Axes) -> None:
+        shown = axes.barh(
+            [each for each, _ in sizes], [size for _, size in sizes], color=ORANGE, height=0.6
+        )
+        axes.bar_label(shown, [f"{size:,}" for _, size in sizes], padding=4)
+        axes.invert_yaxis()
+        bare(axes)
+        axes.margins(x=0.18)
+
+    return svg(name, draw, 0.3 + 0.27 * len(sizes))
+
+
+def pieces(found: Pieces) -> str:
+    """A bar for each number of pieces, as high as its tokens are many."""
+    from matplotlib.ticker import MaxNLocator
+
+    def draw(axes: Axes) -> None:
+        axes.bar(range(len(found.histogram)), found.histogram, color=BLUE, width=0.7)
+        axes.set_xlabel("pieces of a word")
+        axes.set_ylabel("tokens")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.yaxis.set_major_formatter(_whole_number)
+        _grid(axes, "y")
+
+    return svg("pieces", draw, 2.4)
+
+
+# Comparisons.
+
+MAX_POINTS: Final = 1_000  # common words that are drawn
+COLOURS: Final = {"only A": ORANGE, "both": GREY, "only B": BLUE, "neither": "none"}
+
+
+def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
+    """One bar: what only A holds, what both do, what only B holds, and what neither does."""
+
+    def draw(axes: Axes) -> None:
+        start = 0
+        for part, size in parts:
+            look = {"color": COLOURS[part], "edgecolor": INK, "linewidth": 0.5}
+            axes.barh(0, size, left=start, label=part, **look)  # type: ignore[arg-type]
+            start += size
+        axes.set_xlim(0, max(start, 1))
+        axes.set_yticks([])
+        bare(axes)
+        axes.legend(ncols=len(parts), loc="lower center", bbox_to_anchor=(0.5, 1.0), handlelength=1)
+
+    return svg(name, draw, 1.1)
+
+
+def kinds(counts: Sequence[KindCount]) -> str:
+    """Two bars for each kind: the share of A's entries and of B's, and of these what is common."""
+
+    def draw(axes: Axes) -> None:
+        places = np.arange(len(counts))
+        a = [count.a for count in counts], [count.a - count.only_a for count in counts]
+        b = [count.b for count in counts], [count.b - count.only_b for count in counts]
+        for (every, common), shift, colour, name in ((a, -0.2, ORANGE, "A"), (b, 0.2, BLUE, "B")):
+            scale = 100 / max(sum(every), 1)
+            axes.barh(places + shift, np.multiply(every, scale), 0.36, color=colour, label=name)
+            axes.barh(places + shift, np.multiply(common, scale), 0.36, color=GREY)
+        axes.barh(0, 0, color=GREY, label="common to both")
+        axes.set_yticks(places, [count.kind for count in counts])
+        axes.set_xlabel("% of entries")
+        axes.invert_yaxis()
+        _grid(axes, "x")
+        axes.legend(loc="lower right")
+
+    return svg("kinds", draw, 0.9 + 0.42 * len(counts))
+
+
+def ranks(found: Ranks) -> str:
+    """A point for a common word: its rank in A, and in B; as many from each range of ranks."""
+
+    def draw(axes: Axes) -> None:
+        last = len(found)
+        spread = np.geomspace(1, last, min(MAX_POINTS, last))
+        places = np.unique(spread.round().astype(np.int64)) - 1
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.plot([1, last], [1, last], color=INK, alpha=0.4, linewidth=1)
+        axes.plot(places + 1, found.b[places], ".", color=BLUE, markersize=3, alpha=0.7)
+        axes.set_xlabel("rank in A")
+        axes.set_ylabel("rank in B")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(_whole_number)
+        axes.minorticks_off()
+        axes.grid(color=INK, alpha=0.15)
+
+    return svg("ranks", draw, 4.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from vocabtool.reports.text_tables import aligned
+from vocabtool.reports.terminal import align
 from vocabtool.search.explanation import DEEP
 from vocabtool.search.hits import (
     Explanation,
@@ -51,7 +51,7 @@ def _query(found: Hits) -> Iterator[str]:
     codes_first = any(hit.tier for hit in found.hits)
     facts = [", ".join(_facts(each, asked.fusion, codes_first=codes_first)) for each in asked.words]
     surfaces = [_shown(word.surface) for word in asked.words]
-    yield from (f"  {line}" for line in aligned([*zip(surfaces, facts, strict=True)]))
+    yield from (f"  {line}" for line in align([*zip(surfaces, facts, strict=True)]))
     if asked.weight is not None:
         yield f"  keywords weigh {_weight(asked)}"
     yield ""

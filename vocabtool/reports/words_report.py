@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vocabtool.reports.text_tables import aligned
+from vocabtool.reports.terminal import align
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import decode, is_utf8, printable
 
@@ -42,7 +42,7 @@ def to_text(words: Words, texts: Sequence[str], *, tabs: bool) -> str:
     for text, row in zip(texts, _rows(words, texts), strict=True):
         lines += ["", _quoted(text)]
         table = [_columns(word) for word in row] or [["(no words)"]]
-        lines += map("\t".join, table) if tabs else (f"  {line}" for line in aligned(table))
+        lines += map("\t".join, table) if tabs else (f"  {line}" for line in align(table))
     return "\n".join(lines) + "\n"
 
 

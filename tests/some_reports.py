@@ -1,0 +1,132 @@
+"""Reports and comparisons to write, full of what strangers may put into entries and names."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tests.judged_words import judged, lines
+from vocabtool.comparison import use as corpus_use
+from vocabtool.comparison.diff import Diff, compare
+from vocabtool.comparison.options import Fold
+from vocabtool.comparison.pairwise import pairwise
+from vocabtool.oov.counts import OovCounts
+from vocabtool.oov.report import Estimate, Header, OovReport
+from vocabtool.reports import comparison, oov, writing
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.tokenization.text_arrays import string_array
+from vocabtool.vocabulary import Marker, Vocabulary
+
+SCRIPT = b"<script>alert(1)</script>"
+NASTY = (
+    *(SCRIPT, b"</style>", b"&amp;", b'"><img/src=x>', b"'", b"$x^2$", b"]]>", b"<!--"),
+    *(b"\x1b[31m", b"a,b", b'"', b"a\tb", b"a\r\nb", b"caf\xe9", b"\xff", b"\x00", b"\\", b""),
+    *("\u202eabc".encode(), "漢字".encode(), "😀".encode(), "\u2028".encode(), "né".encode()),
+)
+FORMATS = ("json", "csv", "parquet", "html")
+
+
+def vocabulary(
+    entries: Sequence[bytes], name: str = "v", marker: Marker | None = None, first_id: int = 0
+) -> Vocabulary:
+    return Vocabulary(name, "list", ByteStrings.of(entries), first_id=first_id, marker=marker)
+
+
+# Unknown words.
+
+KNOWN = (b"the", b"cat", b"receive", SCRIPT[:-1])
+HEADER = Header(
+    "models/<b>",
+    "words & more",
+    len(KNOWN),
+    ("lower-case A to Z", "split at whitespace"),
+    "sha256:0123",
+    ("a.txt", "<i>.txt"),
+)
+
+
+def unknown_words(
+    texts: Sequence[Sequence[bytes]],
+    known: Sequence[bytes] = KNOWN,
+    *,
+    pieces: Mapping[bytes, int] | None = None,
+    header: Mapping[str, Any] | None = None,
+    line: bytes | None = None,
+    estimated: Mapping[Any, float] | None = None,
+    **options: Any,
+) -> OovReport:
+    """A report on texts, lists of words. ``line``: what the only text looked like.
+
+    ``estimated``: by how much at most figures are off.
+    """
+    counter = OovCounts(len(known))
+    places = {entry: place for place, entry in enumerate(known)}
+    shown = lines(texts) if line is None else string_array([line])
+    counter.add(judged(texts, places, pieces), shown)
+    of = HEADER._replace(vocabulary_size=len(known))._replace(**(header or {}))
+    report = counter.report(of, vocabulary(known), **options)
+    bounds = [Estimate(figure, off, certain=False) for figure, off in (estimated or {}).items()]
+    return replace(report, estimated=tuple(bounds)) if bounds else report
+
+
+def nasty_words(*, pieces: bool = False, **options: Any) -> OovReport:
+    """Nasty words once each, ``dog`` three times in two documents, and known words."""
+    texts = [[b"the", b"dog", b"dog"], [b"recieve", b"cat", b"dog"], *([word] for word in NASTY)]
+    cut = {word: len(word) for word in NASTY} if pieces else None
+    return unknown_words(texts, pieces=cut, **options)
+
+
+def oov_text(report: OovReport, width: int | None = None) -> str:
+    """What standard output shows: a terminal of that width, or no terminal."""
+    file = io.BytesIO()
+    oov.write(report, file, "table", width=width)
+    return file.getvalue().decode()
+
+
+# Comparisons.
+
+A = (b"the", b"of", b"Paris", b"287.9", b"cat", *NASTY)
+B = (b"of", b"the", b"paris", b"dog", *NASTY[6:9])
+
+
+def compared(
+    a: Vocabulary,
+    b: Vocabulary,
+    corpus: Sequence[str] | None = None,
+    fold: tuple[Fold, ...] = (),
+    labels: tuple[str, str] | None = None,
+    sources: tuple[str, ...] = (),
+    rule: str | None = None,
+) -> Diff:
+    """A comparison, weighed by the texts of a corpus."""
+    found = compare(a, b, fold, labels or (a.name, b.name))
+    if corpus is None:
+        return found
+    counter = corpus_use.UseCounter(a, b, rule=rule, folds=fold)
+    counter.count([string_array(corpus)])
+    return replace(found, use=counter.report(sources))
+
+
+def nasty_diff(*, corpus: bool = True) -> Diff:
+    """Nasty entries, names and sources."""
+    a, b = vocabulary(A, "<b>one</b>", first_id=1), vocabulary(B, "two & more", first_id=1)
+    texts = ["the cat of Paris paris paris", "dog bird <script>"] if corpus else None
+    labels, sources = ("models/<i>", "two & more"), ("<u>.txt", "b.txt")
+    return compared(a, b, texts, labels=labels, sources=sources, rule="whitespace")
+
+
+def diff_text(found: Diff, width: int | None = None) -> str:
+    """What standard output shows of a comparison."""
+    file = io.BytesIO()
+    comparison.write(found, file, "text", width=width)
+    return file.getvalue().decode()
+
+
+def pairs_as(form: writing.Format, width: int | None = None) -> bytes:
+    """The pairs of three vocabularies, written."""
+    three = (vocabulary(A, "<b>"), vocabulary(B, "b"), vocabulary([b"of"], "c"))
+    file = io.BytesIO()
+    writing.write(comparison.view_pairs(pairwise(three)), file, form, width)
+    return file.getvalue()

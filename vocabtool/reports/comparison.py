@@ -1,0 +1,505 @@
+"""Reports on comparisons: what ``diff`` shows, and :func:`save_diff` writes.
+
+JSON: ``a``, ``b`` (``label``, ``name``, ``kind``, ``marker``, ``size``, ``distinct``,
+``duplicates``, ``merged``, ``order``); ``fold``; ``common``, ``only_a``, ``only_b``, ``jaccard``;
+``kinds``, ``gains``, ``ranks`` (``words``, ``rho``, ``largest``); ``use``, null without a corpus
+(``rule``, ``sources``, ``documents``, ``tokens``, ``shares``, ``words_both``, and ``only_a`` and
+``only_b`` with the words that carry the difference); ``notes``; ``entries`` with the lists
+``common``, ``only_a`` and ``only_b``, an entry a line: ``token`` (and ``base64`` where that is not
+UTF-8), ``id_a``, ``id_b``, ``kind_a``, ``kind_b``, ``rank_a``, ``rank_b``, ``shift``, without those
+that a side does not have. Shares are from 0 to 1.
+
+Complete lists (CSV, Parquet, tab-separated text): a row for each entry, those that both hold, then
+those of A only, of B only.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, BinaryIO, Final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.comparison.diff import Diff, Part, Side
+from vocabtool.comparison.entries import take
+from vocabtool.comparison.folding import FoldOrAll, Gain
+from vocabtool.comparison.kinds import KINDS
+from vocabtool.comparison.options import Fold, Only
+from vocabtool.comparison.pairwise import COLUMNS, Pairs
+from vocabtool.comparison.ranks import Order
+from vocabtool.comparison.use import CARRYING, SideName, Use
+from vocabtool.reports import plots, writing
+from vocabtool.reports.model import (
+    Block,
+    Column,
+    Exact,
+    Facts,
+    Figure,
+    Figures,
+    Notes,
+    Paragraph,
+    Plot,
+    Report,
+    Rows,
+    Section,
+    Table,
+    Type,
+    escaped,
+    percent,
+)
+from vocabtool.reports.page import short_name
+from vocabtool.reports.writing import Format as DiffFormat
+from vocabtool.tokenization.options import tokenizer_file
+from vocabtool.vocabulary import decode, encode, is_utf8, printable
+
+CHUNK: Final = 1 << 14
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
+HELD_BY: Final[Mapping[Only, Part]] = {"a": "only_a", "b": "only_b", "both": "common"}
+SIDES: Final[tuple[SideName, ...]] = ("a", "b")
+FOLDS: Final[dict[FoldOrAll, str]] = {
+    "case": "case",
+    "nfkc": "Unicode forms (NFKC)",
+    "markers": "marks of pieces",
+    "all": "all of these",
+}
+ORDERS: Final[dict[Order, str]] = {
+    "frequency": "seem to follow frequency: its first entries are shorter than the rest",
+    "alphabet": "follow the alphabet: its ranks say nothing of frequency",
+    "unclear": "do not tell whether they follow frequency",
+}
+ROW: Final[dict[str, Type]] = {
+    "token": "entry",
+    **dict.fromkeys(("in_a", "in_b"), "flag"),
+    **dict.fromkeys(("id_a", "id_b"), "integer"),
+    **dict.fromkeys(("kind_a", "kind_b"), "text"),
+    **dict.fromkeys(("rank_a", "rank_b"), "integer"),
+    "shift": "number",
+}
+JSON_SHIFTS: Final = 100
+JSON_WORDS: Final = 1_000  # of a corpus that one side alone knows
+TERMINAL_ENTRIES: Final = 8  # of each list, where a reader has not said how many
+PAGE_ENTRIES: Final = 24
+PAGE_SHIFTS: Final = 20
+PAGE_WORDS: Final = 40
+TERMINAL_EXAMPLES: Final = 2
+
+
+def save_diff(
+    comparison: Diff,
+    path: str | Path,
+    format: DiffFormat | None = None,  # noqa: A002 - as the option is called
+    *,
+    most: int | None = None,
+    only: Only | None = None,
+) -> None:
+    """Write a file wholly or not at all. Raises :class:`NotFound` without a folder to write in.
+
+    Without ``format`` the ending of the file tells, and any other ending means ``text``.
+    ``most``: how many entries of each list. Without it, ``json``, ``csv`` and ``parquet`` hold all
+    of them, ``text`` and ``html`` a few. ``only``: a complete list (of ``text``, too) of the
+    entries that only A holds (``a``), only B (``b``), or ``both``. Raises ``ValueError`` for it
+    with ``json`` or ``html``, which hold the whole comparison.
+    """
+    chosen = format or writing.format_of(path)
+    report = view(comparison, chosen, most, only)
+    writing.save(report, path, chosen, writing.FILE_WIDTH if only is None else None)
+
+
+def write(
+    comparison: Diff,
+    file: BinaryIO,
+    format: DiffFormat,  # noqa: A002 - as the option is called
+    *,
+    width: int | None = None,
+    most: int | None = None,
+    only: Only | None = None,
+) -> None:
+    """Write to an open file, as :func:`save_diff`; ``text`` in ``width`` columns, or as a list."""
+    report = view(comparison, format, most, only)
+    writing.write(report, file, format, width if only is None else None)
+
+
+def view(comparison: Diff, format: DiffFormat, most: int | None, only: Only | None) -> Report:  # noqa: A002 - as the option is called
+    """The comparison as sections, figures and lists."""
+    if only is not None and format in ("json", "html"):
+        raise ValueError(f"only: {format} holds the whole comparison")
+    labels = (comparison.a.label, comparison.b.label)
+    short_a, short_b = map(short_name, labels)
+    parts = PARTS if only is None else (HELD_BY[only],)
+    return Report(
+        title=" and ".join(labels if short_a == short_b else (short_a, short_b)),
+        subtitle=" and ".join(labels),
+        sections=partial(_sections, comparison, most),
+        data=partial(data, comparison),
+        lists={part: partial(_entries, comparison, part, most) for part in PARTS},
+        rows=[Rows(tuple(ROW), partial(_chunks, comparison, parts, most), tuple(ROW.values()))],
+    )
+
+
+# For machines.
+
+
+def _chunks(comparison: Diff, parts: Iterable[Part], most: int | None) -> Iterator[Any]:
+    """The entries of parts by id, the lowest first, as many rows at a time as are worked on."""
+    names = np.array([*KINDS, ""], object)
+    rank_a, rank_b, shift = comparison.rank_columns
+    for part in parts:
+        places = comparison.places(part, most)
+        for at in range(0, len(places), CHUNK):
+            some = places[at : at + CHUNK]
+            in_a, in_b = comparison.in_a[some], comparison.in_b[some]
+            columns = (
+                take(comparison.tokens, some).to_pylist(),
+                in_a.tolist(),
+                in_b.tolist(),
+                _where(in_a, comparison.ids_a[some]),
+                _where(in_b, comparison.ids_b[some]),
+                _where(in_a, names[np.minimum(comparison.kinds_a[some], len(KINDS))]),
+                _where(in_b, names[np.minimum(comparison.kinds_b[some], len(KINDS))]),
+                *(_where(in_a & in_b, column[some]) for column in (rank_a, rank_b, shift)),
+            )
+            yield list(zip(*columns, strict=True))
+
+
+def _where(held: NDArray[np.bool_], values: NDArray[Any]) -> list[Any]:
+    """The values, ``None`` where there are none."""
+    shown = values.astype(object)
+    shown[~held] = None
+    plain: list[Any] = shown.tolist()
+    return plain
+
+
+def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
+    """The entries of a part for JSON."""
+    names = [name for name in ROW if name not in ("in_a", "in_b")]
+    for chunk in _chunks(comparison, (part,), most):
+        for token, _, _, *values in chunk:
+            row = dict(zip(names, (escaped(token), *values), strict=True))
+            if not is_utf8(token):
+                row["base64"] = b64encode(token).decode()
+            yield {name: value for name, value in row.items() if value is not None}
+
+
+def data(comparison: Diff) -> dict[str, Any]:
+    """All but the entries, as values that JSON has."""
+    shifts = comparison.shifts(JSON_SHIFTS)
+    return {
+        "a": comparison.a._asdict(),
+        "b": comparison.b._asdict(),
+        "fold": list(comparison.fold),
+        "common": comparison.common,
+        "only_a": comparison.only_a,
+        "only_b": comparison.only_b,
+        "jaccard": comparison.jaccard,
+        "kinds": [kind._asdict() for kind in comparison.kinds],
+        "gains": [_gain_data(gain) for gain in comparison.gains],
+        "ranks": {
+            "words": len(comparison.ranks),
+            "rho": comparison.ranks.rho,
+            "largest": [{**each._asdict(), "token": escaped(each.token)} for each in shifts],
+        },
+        "use": None if comparison.use is None else _use_data(comparison.use),
+        "notes": list(_notes(comparison)),
+    }
+
+
+def _gain_data(gain: Gain) -> dict[str, Any]:
+    values = gain._asdict()
+    examples = [{"a": escaped(a), "b": escaped(b)} for a, b in values.pop("examples")]
+    return {**values, "jaccard": gain.jaccard, "examples": examples}
+
+
+def _use_data(use: Use) -> dict[str, Any]:
+    names = ("a", "b", "both", "only_a", "only_b", "neither")
+    figures = (use.known_a, use.known_b, use.both, use.only_a, use.only_b, use.neither)
+    known = dict(zip(names, figures, strict=True))
+    return {
+        "rule": {"name": use.rule_name, "steps": list(use.rule), "fingerprint": use.fingerprint},
+        "sources": list(use.sources),
+        "documents": use.documents,
+        "tokens": {"all": use.tokens, **known},
+        "shares": {name: use.share(tokens) for name, tokens in known.items()},
+        "words_both": use.words_both,
+        **{f"only_{side}": _words_data(use, side) for side in SIDES},
+    }
+
+
+def _words_data(use: Use, side: SideName) -> dict[str, Any]:
+    words = use.words(side)
+    some = words.slice(0, JSON_WORDS).to_pylist()
+    return {
+        "words": len(words),
+        "carriers": use.carriers(side)._asdict(),
+        "commonest": [{"word": escaped(each["word"]), "count": each["count"]} for each in some],
+    }
+
+
+# For people.
+
+
+def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Section]:
+    entries = (PAGE_ENTRIES if page else TERMINAL_ENTRIES) if most is None else most
+    facts = list(_facts(comparison))
+    use = comparison.use
+    if not page:
+        yield Section("", [Facts(facts)])
+    yield Section("", _overlap(comparison, page))
+    if page:
+        yield Section("", [Facts(facts[:3])])
+    if page and use is not None:
+        yield Section("What that means for the corpus", _use(use, PAGE_WORDS, page))
+    if comparison.kinds:
+        yield Section("Kinds of entries", _kinds(comparison, page))
+    yield Section("What would become common", _gains(comparison, page))
+    if len(comparison.ranks):
+        shifts = PAGE_SHIFTS if page else entries
+        yield Section("Rank against rank", _ranks(comparison, shifts, page))
+    for part, name, side in (("only_a", "A", comparison.a), ("only_b", "B", comparison.b)):
+        title = f"Only in {name}: {side.label}"
+        yield Section(title, _only(comparison, part, name, entries))  # type: ignore[arg-type]
+    if use is not None and not page:
+        yield from (Section("", [block]) for block in _knowing(use, page))
+        words = [_carried(use, side, entries) for side in SIDES]
+        yield from (Section("", blocks) for blocks in words)
+    notes = Notes(_notes(comparison))
+    yield Section("What was compared, and how", [Facts(facts), notes] if page else [notes])
+
+
+def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
+    """What was compared, and how; the rule of a corpus a step a line."""
+    yield "A", _described(comparison.a)
+    yield "B", _described(comparison.b)
+    yield "entries compared", _compared(comparison.fold)
+    use = comparison.use
+    if use is not None:
+        for number, source in enumerate(use.sources):
+            yield "corpus" if number == 0 else "", source
+        yield "rule for both", use.rule_name
+        yield from (("", step) for step in use.rule)
+        yield "rule's fingerprint", use.fingerprint
+
+
+def _described(side: Side) -> str:
+    name = "" if side.label == side.name else f"{side.name}, "
+    marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
+    return f"{side.label}: {name}{side.size:,} entries{marks}"
+
+
+def _compared(folds: tuple[Fold, ...]) -> str:
+    folded = ", ".join(FOLDS[fold] for fold in folds)
+    return f"without {folded}" if folded else "as they are stored"
+
+
+def _overlap(comparison: Diff, page: bool) -> Iterator[Block]:
+    common, only_a, only_b = comparison.common, comparison.only_a, comparison.only_b
+    if page:
+        sizes = (("common", common), ("only in A", only_a), ("only in B", only_b))
+        figures = [Figure(name, Exact(name, n, f"{n:,}"), ("entries",)) for name, n in sizes]
+        index = Exact("jaccard", comparison.jaccard, f"{comparison.jaccard:.4f}")
+        yield Figures([*figures, Figure("Jaccard index", index, ("0 to 1",))])
+        parts = (("only A", only_a), ("both", common), ("only B", only_b))
+        yield Plot(lambda: plots.one_bar("overlap", parts))
+        return
+    a, b = comparison.a.distinct, comparison.b.distinct
+    rows = (
+        ("common", common, common / a if a else None, common / b if b else None),
+        ("only in A", only_a, only_a / a if a else None, None),
+        ("only in B", only_b, None, only_b / b if b else None),
+    )
+    shares = (Column("of A", "percent"), Column("of B", "percent"))
+    yield Table((Column(""), Column("entries", "count"), *shares), rows)
+    yield Paragraph(f"Jaccard index {comparison.jaccard:.4f}")
+
+
+def _counts(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, "count") for name in names)
+
+
+def _kinds(comparison: Diff, page: bool) -> Iterator[Block]:
+    if page:
+        yield Plot(lambda: plots.kinds(comparison.kinds))
+    yield Table((Column("kind"), *_counts("A", "B", "only in A", "only in B")), comparison.kinds)
+
+
+def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
+    columns = (
+        Column("common if without"),
+        *_counts("more of A", "more of B"),
+        Column("Jaccard", "ratio"),
+        Column("for example"),
+    )
+    rows = []
+    for gain in comparison.gains:
+        parts: list[str | bytes] = []
+        for a, b in gain.examples[: None if page else TERMINAL_EXAMPLES]:
+            between = (", " if page else " ") * bool(parts)
+            parts += [between, a, " = ", b, _code_points(b) * page]
+            if page and _code_points(a):
+                parts[-3] = f"{_code_points(a)} = "
+        rows.append((FOLDS[gain.fold], gain.entries_a, gain.entries_b, gain.jaccard, tuple(parts)))
+    yield Table(columns, rows)
+    if page:
+        remark = "Of the entries as they are stored; nothing is folded unless it is asked for."
+        yield Paragraph(remark, small=True)
+
+
+def _code_points(entry: bytes) -> str:
+    """The numbers of a word's characters, where it may look like its own normal form."""
+    text = decode(entry)
+    if not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
+        return ""
+    return f" ({text.encode('ascii', 'backslashreplace').decode()})"
+
+
+def _ranks(comparison: Diff, most: int, page: bool) -> Iterator[Block]:
+    if page:
+        yield Plot(lambda: plots.ranks(comparison.ranks))
+    rho, count = comparison.ranks.rho, len(comparison.ranks)
+    sentence = "too few common entries to compare ranks"
+    if rho is not None:
+        sentence = f"Spearman's rho {rho:.3f} over the ranks of {count:,} common entries"
+    yield Paragraph(sentence + "." * page)
+    if page:
+        yield Paragraph("; ".join(_orders(comparison)) + ".", small=True)
+    names = (Column("ranks apart most"), *_counts("rank in A", "rank in B"))
+    yield Table((*names, Column("doublings", "doublings")), comparison.shifts(most))
+
+
+def _only(comparison: Diff, part: Part, name: str, most: int) -> Iterator[Block]:
+    """A row for each kind, the largest first, with the entries that rank highest."""
+    counts = [(getattr(count, part), count.kind) for count in comparison.kinds]
+    rows = []
+    for count, kind in sorted(counts, key=lambda pair: -pair[0]):
+        if count:
+            sample = comparison.sample(part, most, kind=kind)
+            entries = [part for entry in sample for part in ("  ", entry)][1:]
+            rows.append((kind, count, tuple(entries)))
+    columns = (Column(f"only in {name}"), *_counts("entries"), Column("lowest ids first"))
+    yield Table(columns, rows)
+
+
+def known_to(use: Use) -> tuple[tuple[str, int], ...]:
+    """The tokens that each side knows, that both do, and that neither does."""
+    return ("A", use.known_a), ("B", use.known_b), ("both", use.both), ("neither", use.neither)
+
+
+def _use(use: Use, words: int, page: bool) -> Iterator[Block]:
+    yield from _knowing(use, page)
+    steps = "; ".join(use.rule)
+    yield Paragraph(f"Words are cut by one rule for both, {use.rule_name}: {steps}.", small=True)
+    for side in SIDES:
+        yield from _carried(use, side, words)
+
+
+def _knowing(use: Use, page: bool) -> Iterator[Block]:
+    parts = (
+        *(("only A", use.only_a), ("both", use.both)),
+        *(("only B", use.only_b), ("neither", use.neither)),
+    )
+    if page:
+        figures = []
+        for name, tokens in known_to(use):
+            share = use.share(tokens)
+            figure = Exact(name, share, percent(share))
+            figures.append(Figure(f"known to {name}", figure, (f"{tokens:,} tokens",)))
+        yield Figures(figures)
+        yield Plot(lambda: plots.one_bar("use", parts))
+        return
+    columns = (Column("known to"), *_counts("tokens"), Column("share", "percent"))
+    rows = [(name, n, use.share(n)) for name, n in (*known_to(use)[:2], *parts)]
+    yield Table(columns, rows)
+
+
+def _carried(use: Use, side: SideName, most: int) -> list[Block]:
+    """How few words make up what one side alone knows, and the commonest of them."""
+    knows, misses = ("A", "B") if side == "a" else ("B", "A")
+    carriers = use.carriers(side)
+    if not carriers.words:
+        return [Paragraph(f"{misses} misses nothing of this corpus that {knows} knows")]
+    least = f"{CARRYING:.0%}" if carriers.share < 1 else "all"
+    count = carriers.words
+    words = "one word is" if count == 1 else f"the {count:,} commonest words are"
+    every = use.only_a if side == "a" else use.only_b
+    sentence = (
+        f"{words} {least} of what {misses} misses and {knows} knows, "
+        f"{every:,} of {use.tokens:,} tokens"
+    )
+    some = use.words(side).slice(0, most).to_pylist()
+    rows = [(each["word"], each["count"]) for each in some]
+    columns = (Column(f"only {knows} knows"), *_counts("count"))
+    return [Paragraph(sentence), Table(columns, rows)]
+
+
+def _orders(comparison: Diff) -> Iterator[str]:
+    """Whether ranks say anything of use, a sentence for each side."""
+    for name, side in (("A", comparison.a), ("B", comparison.b)):
+        yield f"the ids of {name} {ORDERS[side.order]}"
+
+
+def _notes(comparison: Diff) -> Iterator[str]:
+    """What a reader should know, a sentence each."""
+    yield from comparison.notes
+    for name, side in (("A", comparison.a), ("B", comparison.b)):
+        if side.duplicates:
+            yield f"repeated entries of {name}, which count once: {side.duplicates:,}"
+        if side.merged:
+            yield f"entries of {name} that folding made equal to an earlier one: {side.merged:,}"
+    yield from _orders(comparison)
+    use = comparison.use
+    if use is not None:
+        if not use.tokens:
+            yield "the corpus holds no words: its shares say nothing"
+        marked = comparison.a.marker or comparison.b.marker
+        if marked and tokenizer_file(use.rule_name) is None:
+            yield (
+                "of pieces, only those that can be a whole word were looked up in the corpus, "
+                "without their mark: other words may still be spelt in pieces"
+            )
+        yield from use.notes
+
+
+# More than two vocabularies: a table of their pairs. JSON: ``labels``, ``fold``, ``pairs``, each
+# with the fields of ``Pair``, and ``notes``; complete lists: a row for each pair.
+
+
+def view_pairs(pairs: Pairs) -> Report:
+    """The pairs as a table and a list."""
+    integers = dict.fromkeys(COLUMNS[2:7], "integer")
+    types: dict[str, Any] = {**dict.fromkeys(COLUMNS[:2], "text"), **integers}
+    types |= dict.fromkeys(COLUMNS[7:], "number")
+    return Report(
+        title="Vocabularies compared",
+        sections=partial(_pair_sections, pairs),
+        data=lambda: {**pairs._asdict(), "pairs": [pair._asdict() for pair in pairs.pairs]},
+        rows=[Rows(COLUMNS, lambda: iter([pairs.pairs]), tuple(types.values()))],
+    )
+
+
+def _pair_sections(pairs: Pairs, page: bool) -> Iterator[Section]:
+    """Names are long: on a page they stand above the table once, and in it their numbers."""
+    columns = (
+        *(Column("A"), Column("B")),
+        *_counts("in A", "in B", "common", "only in A", "only in B"),
+        *(Column("Jaccard", "ratio"), Column("rho", "ratio")),
+    )
+    names: Iterable[tuple[str, str]]
+    names = ((printable(encode(each.a)), printable(encode(each.b))) for each in pairs.pairs)
+    if page:
+        numbers = [str(number) for number in range(1, len(pairs.labels) + 1)]
+        names = combinations(numbers, 2)
+        facts = [
+            *zip(numbers, pairs.labels, strict=True),
+            ("entries compared", _compared(pairs.fold)),
+        ]
+        yield Section("", [Facts(facts)])
+    rows = [
+        (a, b, *each[2:8], "" if each.rho is None else f"{each.rho:.3f}")
+        for (a, b), each in zip(names, pairs.pairs, strict=True)
+    ]
+    yield Section("", [Table(columns, rows), *([Notes(pairs.notes)] * page)])
