@@ -25,8 +25,7 @@ from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
 from vocabtool.index.manifest import Manifest
 from vocabtool.reports.index_report import Took, lines
-from vocabtool.search.calibration import Calibration
-from vocabtool.search.settings import Fusion
+from vocabtool.search.settings import Calibration, Fusion
 
 MODEL = str(ROOT / "data" / "small_glove.txt")
 ROWS = [
