@@ -10,15 +10,14 @@ import random
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vocabtool.documents.reading import Document
-from vocabtool.encoders.encoder import Vectors
-from vocabtool.index.index import Index
-from vocabtool.index.snapshot import Snapshot
+from vocabtool import Document, Index
 
+Vectors = NDArray[np.float32]
 DIM: Final = 16
 EXACT_BELOW: Final = 300  # rows: so that codes are built and appended to, too
 WORDS: Final = ["amber", "birch", "cedar", "delta", "ember"]
@@ -91,7 +90,7 @@ def apply(index: Index, changed: Change) -> None:
         writer.delete(f"d{number}" for number in changed.deleted)
 
 
-def differs(snapshot: Snapshot, held: Content, draw: random.Random) -> str | None:
+def differs(snapshot: Any, held: Content, draw: random.Random) -> str | None:
     """How a commit differs from what it is to hold; ``None``: it does not.
 
     All documents by their ids and texts, in both legs by number, and three of them by search.

@@ -15,8 +15,7 @@ from pathlib import Path
 from shutil import copytree
 
 from tests.builders.small_indexes import answers
-from vocabtool.errors import VocabtoolError
-from vocabtool.index.index import Index
+from vocabtool import Index, VocabtoolError
 
 
 def asked(path: Path) -> object:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from vocabtool.documents.reading import Document
-from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import VocabtoolError
+from vocabtool import Document, Hits, Index, Settings, VocabtoolError
 from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import read_commit
-from vocabtool.index.index import Index
 from vocabtool.index.manifest import Manifest
-from vocabtool.search.hits import Hits
-from vocabtool.search.settings import FUSIONS, Fusion
 
+Vectors = NDArray[np.float32]
+FUSIONS: Final = get_args(get_type_hints(Settings)["fusion"])
 DIM: Final = 4
 WORDS: Final = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove")
 QUERIES: Final = ("amber birch", "only00003", "cedar delta", "grove", "SKU-10005")
@@ -56,13 +54,6 @@ def made(path: Path, numbers: Sequence[int] = range(10), **options: Any) -> Inde
     return index
 
 
-def set_manifest(path: Path, manifest: Manifest) -> None:
-    """Make a manifest that of the last commit, whatever it says; no row may be deleted."""
-    database = DatabaseWriter(read_commit(path).folder)
-    database.commit(manifest.encode(), bytes(-(-manifest.rows // 8)))
-    database.close()
-
-
 def scored(hits: Hits) -> Scored:
     """Ids and scores."""
     return [(hit.id, hit.score) for hit in hits]
@@ -73,7 +64,7 @@ def ids(hits: Hits) -> list[str]:
     return [hit.id for hit in hits]
 
 
-def answers(index: Index, queries: Sequence[str] = QUERIES) -> dict[tuple[str, Fusion], Scored]:
+def answers(index: Index, queries: Sequence[str] = QUERIES) -> dict[tuple[str, str], Scored]:
     """What every fusion answers to some queries, each with a vector of its own."""
     return {
         (text, fusion): scored(
@@ -100,3 +91,10 @@ def refused(act: Callable[[], object], name: str) -> None:
     with pytest.raises(VocabtoolError) as caught:
         act()
     assert name in str(caught.value)
+
+
+def set_manifest(path: Path, manifest: Manifest) -> None:
+    """Make a manifest that of the last commit, whatever it says; no row may be deleted."""
+    database = DatabaseWriter(read_commit(path).folder)
+    database.commit(manifest.encode(), bytes(-(-manifest.rows // 8)))
+    database.close()

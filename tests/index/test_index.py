@@ -6,9 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +30,7 @@ from tests.builders.small_indexes import (
     vectors,
 )
 from tests.conftest import ROOT
-from vocabtool.documents.reading import Document
-from vocabtool.encoders.opening import open_encoder
+from vocabtool import Document, Index, open_encoder
 from vocabtool.errors import (
     FolderInUse,
     FolderNotEmpty,
@@ -43,19 +40,6 @@ from vocabtool.errors import (
     OtherModel,
     VocabtoolError,
 )
-from vocabtool.index import folder
-from vocabtool.index import index as index_module
-from vocabtool.index.database import DatabaseWriter
-from vocabtool.index.index import Index
-from vocabtool.index.maintenance import Verified
-from vocabtool.index.maintenance import verify as verified
-from vocabtool.index.manifest import Manifest
-from vocabtool.index.snapshot import Snapshot, open_snapshot
-from vocabtool.keywords.tantivy_index import TantivyReader
-from vocabtool.search.calibration import Calibration
-from vocabtool.search.search import search
-
-CALIBRATION = Calibration(a=0.25, judged=0, sample=100, seed=1)
 
 
 def texts(index: Index) -> dict[str, str]:
@@ -141,29 +125,6 @@ def test_an_index_is_made_in_an_empty_folder_only(tmp_path: Path) -> None:
     shutil.move(index.path / "generation-000000", index.path / "generation-000000.part")
     assert len(Index.create(tmp_path / "index", dim=2)) == 0
     assert len(Index.open(tmp_path / "index")) == 0
-
-
-def test_the_old_index_stays_until_the_new_one_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stopped just before the folder is renamed, all of it is there, its vocabulary too."""
-    path = tmp_path / "index"
-    before = answers(made(path, vocabulary=["amber"]))
-
-    def stopped(part: Path, final: Path) -> None:
-        if final.parent == path:
-            raise InterruptedError
-        make_current(part, final)
-
-    make_current = folder.make_current
-    with monkeypatch.context() as patched, pytest.raises(InterruptedError):
-        patched.setattr(folder, "make_current", stopped)
-        Index.create(path, dim=2, vocabulary=["amber"], force=True)
-    assert answers(Index.open(path)) == before
-    (file,) = path.glob("vocabulary-*")
-    file.write_bytes(b"nothing")
-    Index.create(path, dim=2, vocabulary=["amber"], force=True)
-    assert Index.open(path).verify().documents == 0
 
 
 @pytest.mark.parametrize("name", ["nothing", "file.txt"])
@@ -266,7 +227,7 @@ def test_nothing_of_a_failed_add_can_be_committed(tmp_path: Path) -> None:
         with pytest.raises(VocabtoolError, match="failed half-way"):
             writer.add(documents([9]), vectors([9]))
         with pytest.raises(VocabtoolError, match="failed half-way"):
-            writer.store_calibration(CALIBRATION)
+            writer.store_calibration(None)
     assert {*contents(Index.open(tmp_path / "index"))} == {"d0", "d1", "d2"}
     with index.writer() as writer:
         writer.add(documents([8]), vectors([8]))
@@ -602,7 +563,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
             pass
         with pytest.raises(FolderInUse, match="this process writes here already: let the first"):
             other.compact()
-        code = f"from vocabtool.index.index import Index\nIndex.open({str(index.path)!r}).compact()"
+        code = f"from vocabtool import Index\nIndex.open({str(index.path)!r}).compact()"
         run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
         assert "FolderInUse" in run.stderr and "another process writes here" in run.stderr
     with other.writer() as writer:
@@ -637,7 +598,7 @@ def test_a_commit_of_another_process_is_seen(tmp_path: Path) -> None:
     """After ``refresh``, not before."""
     index = made(tmp_path / "index", range(3))
     code = (
-        "import sys; from vocabtool.index.index import Index\n"
+        "import sys; from vocabtool import Index\n"
         "with Index.open(sys.argv[1]).writer() as writer:\n"
         "    writer.delete(['d0']); writer.update([dict(id='d1', text='new')], [[1, 2, 3, 4]])\n"
     )
@@ -646,79 +607,6 @@ def test_a_commit_of_another_process_is_seen(tmp_path: Path) -> None:
     assert index.refresh()
     assert texts(index) == {"d1": "new", "d2": document(2).text}
     assert scored(index.search("", vector=[1, 2, 3, 4], fusion="dense", k=1)) == [("d1", 1.0)]
-
-
-def test_no_thread_puts_back_an_earlier_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that began to refresh before a commit may end after a thread that saw it."""
-    index = made(tmp_path / "index", range(3))
-    other = Index.open(index.path)
-    with other.writer() as writer:
-        writer.delete(["d0"])
-    begun, overtaken = threading.Event(), threading.Event()
-
-    def slowly(*given: Any) -> Snapshot:
-        opened = open_snapshot(*given)
-        if threading.current_thread() is first:
-            begun.set()
-            overtaken.wait(1)  # in vain, as it should be
-        return opened
-
-    monkeypatch.setattr(index_module, "open_snapshot", slowly)
-    first = threading.Thread(target=index.refresh)
-    first.start()
-    assert begun.wait(60)
-    with other.writer() as writer:
-        writer.delete(["d1"])
-    index.refresh()
-    overtaken.set()
-    first.join()
-    assert {*contents(index)} == {"d2"}
-
-
-def test_several_queries_are_answered_by_one_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where another one is seen before the last of them is answered."""
-    index = made(tmp_path / "index", range(3))
-
-    def searched(*given: Any, **more: Any) -> Any:
-        if "d2" in index:
-            with index.writer() as writer:
-                writer.delete(["d2"])
-        return search(*given, **more)
-
-    monkeypatch.setattr(index_module, "search", searched)
-    found = index.search_many(["only00002"] * 3, threads=1)
-    assert [ids(each) for each in found] == [["d2"]] * 3
-    assert ids(index.search("only00002")) == []
-
-
-def test_names_are_flushed_before_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a power failure the database names nothing that is not there: names come first."""
-    index = made(tmp_path / "index", range(20), exact_below=10)
-    files = index.path / "generation-000000"
-    flushed: set[str] = set()
-    missing: list[set[str]] = []
-    fsync, commit = os.fsync, DatabaseWriter.commit
-
-    def noted(handle: int) -> None:
-        fsync(handle)
-        if Path(f"/proc/self/fd/{handle}").readlink() == files:
-            flushed.update(each.name for each in files.iterdir())
-
-    def committed(database: DatabaseWriter, data: bytes, deleted: bytes) -> None:
-        missing.append({*Manifest.decode(data).code_files} - flushed)
-        commit(database, data, deleted)
-
-    monkeypatch.setattr(os, "fsync", noted)
-    monkeypatch.setattr(DatabaseWriter, "commit", committed)
-    with index.writer() as writer:
-        writer.delete(["d3"])
-        writer.add(documents(range(20, 90)), vectors(range(20, 90)))
-    assert "codes-000002.faiss" in flushed
-    assert missing == [set()]
 
 
 FORKED = """
@@ -803,53 +691,6 @@ def test_an_index_made_anew_is_opened_anew(tmp_path: Path, act: str) -> None:
         writer.add(["good"])
 
 
-def test_a_reader_that_meets_a_commit_while_it_opens_tries_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Files that it was about to open may be gone by then, those of the keyword leg first."""
-    from vocabtool.index import snapshot
-
-    index = made(tmp_path / "index", range(3))
-    tries = 0
-
-    def reader(files: Path) -> Any:
-        nonlocal tries
-        tries += 1
-        if tries == 1:  # what a writer does whose keyword leg is committed, and no more yet
-            held = (files / "meta.json").read_bytes()
-            (files / "meta.new").write_bytes(held)
-            (files / "meta.new").replace(files / "meta.json")
-            raise InvalidFile("missing", file=str(files / "gone.term"))
-        return TantivyReader(files)
-
-    monkeypatch.setattr(snapshot, "TantivyReader", reader)
-    assert len(Index.open(index.path)) == 3
-    monkeypatch.setattr(snapshot, "TantivyReader", lambda files: reader(files / ".." / "gone"))
-    with pytest.raises(VocabtoolError, match="gone"):
-        Index.open(index.path)
-
-
-def test_verify_begins_again_where_a_writer_took_files_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A compaction meanwhile is no damage; what is missing without one is."""
-    index = made(tmp_path / "index", range(5))
-    with index.writer() as writer:
-        writer.delete(["d0"])
-    other = Index.open(index.path)
-
-    def while_compacting(path: Path, snapshot: Snapshot, progress: Any) -> Verified:
-        if snapshot.commit.folder.name.endswith("0"):
-            other.compact()
-        return verified(path, snapshot, progress)
-
-    monkeypatch.setattr(index_module, "verify", while_compacting)
-    assert (index.verify().documents, index.snapshot().commit.folder.name[-1]) == (4, "1")
-    (index.path / "generation-000001" / "vectors.bin").unlink()
-    with pytest.raises(NotFound, match=r"vectors\.bin"):
-        index.verify()
-
-
 # Searching
 
 
@@ -925,23 +766,6 @@ def test_conditions_never_find_what_is_deleted(tmp_path: Path, exact_below: int)
     assert ids(index.search("only00006", where="n = 6", fusion="keyword")) == ["d6"]
 
 
-def test_calibration_is_kept_and_used(tmp_path: Path) -> None:
-    """By who stores it and by who opens the folder, until a search says otherwise."""
-    index = made(tmp_path / "index")
-    index.store_calibration(CALIBRATION)
-    for each in (index, Index.open(tmp_path / "index")):
-        assert each.calibration == replace(CALIBRATION, documents=10)
-        assert each.search("amber", vector=vector(0), fusion="convex").query.a == 0.25
-        assert each.search("amber", vector=vector(0), fusion="convex", a=0.5).query.a == 0.5
-    with index.writer() as writer:
-        writer.delete(["d0"])
-    index.compact()
-    assert index.calibration == replace(CALIBRATION, documents=10)
-    index.store_calibration(None)
-    assert Index.open(tmp_path / "index").calibration is None
-    assert index.search("amber", vector=vector(0), fusion="convex").query.a == 0.5
-
-
 def test_a_vocabulary_tells_which_words_are_known(tmp_path: Path) -> None:
     """By the rule that is given with it; it is kept with the index."""
     index = Index.create(
@@ -1015,27 +839,6 @@ def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
     two.replace(one)
     with pytest.raises(InvalidFile, match=one.name):
         Index.open(tmp_path / "one")
-
-
-def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index that was cut by a rule of another version is not searched with ours."""
-    from vocabtool.index import snapshot as module
-    from vocabtool.keywords.cutter import Cutter
-
-    ours = made(tmp_path / "index", range(3))
-
-    class Newer(Cutter):
-        fingerprint = "f" * 64
-
-        def __init__(self, language: Any = "english") -> None:
-            super().__init__(language)
-            self.fingerprint = "f" * 64
-
-    monkeypatch.setattr(module, "Cutter", Newer)
-    with pytest.raises(OtherModel) as caught:
-        Index.open(tmp_path / "index")
-    assert (caught.value.part, caught.value.found) == ("keyword rule", "f" * 64)
-    assert caught.value.wanted == ours.configuration.cutter
 
 
 def test_no_model_is_imported_because_a_folder_says_so(

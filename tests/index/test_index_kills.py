@@ -17,7 +17,7 @@ from typing import Final
 
 from tests.conftest import ROOT
 from tests.index_changes import DIM, EXACT_BELOW, content, differs
-from vocabtool.index.index import Index
+from vocabtool import Index
 
 KILLS: Final = 60
 READERS: Final = 2

@@ -13,11 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.small_indexes import Scored, contents, scored
-from vocabtool.documents.reading import Document
-from vocabtool.encoders.encoder import Vectors
-from vocabtool.index.index import Index
-from vocabtool.search.settings import FUSIONS
+from tests.builders.small_indexes import FUSIONS, Scored, Vectors, contents, scored
+from vocabtool import Document, Index
 
 DIM = 2
 WORDS = ("amber", "birch", "cedar", "delta", "abc-12", "7")

@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 
 from tests import counted_letters
 from tests.builders.small_indexes import contents
-from vocabtool.documents.reading import Document
-from vocabtool.embedding.embed import embed
-from vocabtool.encoders.opening import open_encoder
-from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index import loading
-from vocabtool.index.index import Index
-from vocabtool.index.loading import LoadReport
+from vocabtool import (
+    Document,
+    Index,
+    InvalidFile,
+    LoadReport,
+    NotFound,
+    VocabtoolError,
+    embed,
+    open_encoder,
+)
 
+LONG = " x" * 500  # behind texts of which a thousand are to be read together
 asked_of: list[str] = []
 fails_at: list[str] = []
 
@@ -39,9 +43,8 @@ noting.fingerprint = "counted letters"  # type: ignore[attr-defined]  # how a ca
 
 
 @pytest.fixture(autouse=True)
-def nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test starts with a sound encoder, and with small blocks."""
-    monkeypatch.setattr(loading, "BATCH_BYTES", 5_000)
+def nothing_noted() -> None:
+    """Each test starts with a sound encoder."""
     asked_of.clear()
     fails_at.clear()
 
@@ -54,9 +57,9 @@ def write(path: Path, rows: Mapping[str, str], **fields: object) -> Path:
     return path
 
 
-def rows(count: int, prefix: str = "d") -> dict[str, str]:
+def rows(count: int, prefix: str = "d", end: str = "") -> dict[str, str]:
     """Documents of different texts."""
-    return {f"{prefix}{number}": f"{prefix} number {number}" for number in range(count)}
+    return {f"{prefix}{number}": f"{prefix} number {number}{end}" for number in range(count)}
 
 
 def made(tmp_path: Path, *files: Path, **options: Any) -> Index:
@@ -276,11 +279,11 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_what_stops_half_way_removes_nothing(tmp_path: Path) -> None:
     """The same call reads all again, and encodes what is left."""
-    file = write(tmp_path / "x.jsonl", rows(3000))
+    file = write(tmp_path / "x.jsonl", rows(3000, end=LONG))
     index = made(tmp_path, file)
-    new = {f"d{number}": f"changed {number}" for number in range(2500)}
+    new = {f"d{number}": f"changed {number}{LONG}" for number in range(2500)}
     write(file, new)
-    fails_at.append("changed 2400")
+    fails_at.append(f"changed 2400{LONG}")
     with pytest.raises(RuntimeError, match="failed at"):
         index.update(sync=True, commit_rows=1000)
     index = Index.open(index.path, noting)
@@ -297,9 +300,9 @@ def test_what_stops_half_way_removes_nothing(tmp_path: Path) -> None:
 
 def test_an_update_finishes_a_load_that_was_stopped(tmp_path: Path) -> None:
     """Of the same files; a load of others is refused as before."""
-    file = write(tmp_path / "x.jsonl", rows(3000))
+    file = write(tmp_path / "x.jsonl", rows(3000, end=LONG))
     index = Index.create(tmp_path / "index", noting)
-    fails_at.append("d number 2900")
+    fails_at.append(f"d number 2900{LONG}")
     with pytest.raises(RuntimeError, match="failed at"):
         index.load(file, id_field="id", commit_rows=1000, threads=1)
     fails_at.clear()
@@ -307,7 +310,7 @@ def test_an_update_finishes_a_load_that_was_stopped(tmp_path: Path) -> None:
     assert 0 < len(index) < 3000
     report = index.update()
     assert report.added + report.unchanged == 3000
-    assert texts(index) == rows(3000)
+    assert texts(index) == rows(3000, end=LONG)
     assert not index.verify().loading
 
 
@@ -367,19 +370,19 @@ def test_an_id_twice_in_one_file_is_still_an_error(tmp_path: Path) -> None:
 
 def test_a_load_does_not_go_on_where_an_update_stopped(tmp_path: Path) -> None:
     """An update reads files in another order: the load reads all."""
-    one = write(tmp_path / "1.jsonl", rows(2000))
-    two = write(tmp_path / "2.jsonl", rows(2000, "e"))
+    one = write(tmp_path / "1.jsonl", rows(2000, end=LONG))
+    two = write(tmp_path / "2.jsonl", rows(2000, "e", LONG))
     index = made(tmp_path, one, two)
-    write(one, new := {id_: f"{text} anew" for id_, text in rows(2000).items()})
-    write(two, rows(1999, "e"))
-    fails_at.append("d number 1500 anew")
+    write(one, new := {id_: f"{text} anew" for id_, text in rows(2000, end=LONG).items()})
+    write(two, rows(1999, "e", LONG))
+    fails_at.append(f"d number 1500{LONG} anew")
     with pytest.raises(RuntimeError, match="failed at"):
         index.update(commit_rows=1000)
     fails_at.clear()
     index = Index.open(index.path, noting)
     report = index.load([one, two], id_field="id", on_existing="update")
     assert (report.read, report.resumed) == (3999, 0)
-    assert texts(index) == new | rows(2000, "e")
+    assert texts(index) == new | rows(2000, "e", LONG)
 
 
 def test_a_file_that_two_names_hold_is_of_the_first(tmp_path: Path) -> None:

@@ -18,18 +18,22 @@ from numpy.typing import NDArray
 
 from tests import counted_letters
 from tests.builders.small_indexes import contents, ids, scored
-from tests.counted_letters import write_corpus
-from tests.documents.reading import batches
-from vocabtool.documents import Document
-from vocabtool.embedding.embed import embed
-from vocabtool.encoders.opening import open_encoder
-from vocabtool.errors import ChangedRun, InvalidFile, NotFound, OtherModel, VocabtoolError
-from vocabtool.index import loading
-from vocabtool.index.index import Index
+from vocabtool import (
+    ChangedRun,
+    Document,
+    Index,
+    InvalidFile,
+    NotFound,
+    OtherModel,
+    VocabtoolError,
+    embed,
+    open_encoder,
+)
+from vocabtool.documents import ReadOptions, batches
 
 DIM: Final = counted_letters.DIM
 DOCUMENTS: Final = 5000
-BLOCK: Final = 20_000  # bytes of text
+LONG: Final = " x" * 500  # behind each text: a thousand documents are read together
 asked_of: list[str] = []
 fails_at: list[str] = []
 
@@ -47,9 +51,8 @@ fragile.fingerprint = "counted letters"  # type: ignore[attr-defined]  # how a c
 
 
 @pytest.fixture(autouse=True)
-def nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test starts with a sound encoder, and with small blocks."""
-    monkeypatch.setattr(loading, "BATCH_BYTES", BLOCK)
+def nothing_noted() -> None:
+    """Each test starts with a sound encoder."""
     asked_of.clear()
     fails_at.clear()
 
@@ -57,6 +60,18 @@ def nothing_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 def noted() -> list[str]:
     """The texts that were encoded, without the one that asks how long a vector is."""
     return [text for text in asked_of if text.startswith("document ")]
+
+
+def write_corpus(path: Path, documents: int) -> list[str]:
+    """JSON lines with id, text, title and number; the texts are long, and all different."""
+    texts = [
+        f"document {number} {'ab'[number % 2] * (number % 7)}{LONG}" for number in range(documents)
+    ]
+    with path.open("w", encoding="utf-8") as file:
+        for number, text in enumerate(texts):
+            row = {"id": f"d{number}", "text": text, "title": f"t{number % 10}", "n": number}
+            file.write(json.dumps(row) + "\n")
+    return texts
 
 
 def of_file(documents: Sequence[tuple[str, str]], path: Path) -> Path:
@@ -68,8 +83,9 @@ def of_file(documents: Sequence[tuple[str, str]], path: Path) -> Path:
 
 def before_the_block_of(number: int, path: Path) -> int:
     """How many documents of a file come before the block that a document is in."""
-    starts = [0, *accumulate(len(batch) for batch in batches(path, id_field="id", size=BLOCK))]
-    assert len(starts) > 3  # else the test tests nothing
+    read = batches(path, ReadOptions(id_field="id"), size=1 << 20)
+    starts = [0, *accumulate(len(batch) for batch in read)]
+    assert len(starts) > 2  # else the test tests nothing
     return max(start for start in starts if start <= number)
 
 
@@ -291,7 +307,7 @@ def test_ids_that_are_alike_once_they_are_utf_8_are_compared(tmp_path: Path) -> 
     """In a first load too, which looks up no other id; also past a commit."""
     rows = [
         ("\ud800", "one"),
-        *((f"x{number}", "x" * 100) for number in range(1500)),
+        *((f"x{number}", "x" * 1000) for number in range(1500)),
         ("\ud801", "two"),
     ]
     file = of_file(rows, tmp_path / "x.jsonl")
