@@ -93,19 +93,18 @@ def test_refused(data: bytes, error: type[Exception], message: str, model: Write
     assert "saved_model.pb" in str(caught.value)
 
 
-def test_carriage_returns_stripped(model: Writer) -> None:
-    """A binary file whose CRs a text conversion dropped is said to be just that."""
-    words = [b"a\r\nb%d" % number for number in range(6000)]
-    data = orphan(b.string_tensor(words)).replace(b"\r\n", b"\n")
-    with pytest.raises(InvalidFile, match=r"every CR before a newline is gone.*binary mode"):
-        vocabtool.vocabularies(model(data))
-
-
-def test_newlines_doubled(model: Writer) -> None:
-    """A binary file whose newlines became CR LF is said to be just that."""
-    words = [b"a\nb%d" % number for number in range(60)]
-    data = b"\x08\x01" + orphan(b.string_tensor(words))[2:].replace(b"\n", b"\r\n")
-    with pytest.raises(InvalidFile, match=r"a CR is before every newline.*binary mode"):
+@pytest.mark.parametrize(
+    ("word", "count", "ending", "change"),
+    [
+        (b"a\r\nb", 6000, b"\n", "every CR before a newline is gone"),
+        (b"a\nb", 60, b"\r\n", "a CR is before every newline"),
+    ],
+)
+def test_copied_as_text(word: bytes, count: int, ending: bytes, change: str, model: Writer) -> None:
+    """A binary file whose line breaks a text conversion changed is said to be just that."""
+    data = orphan(b.string_tensor([word + b"%d" % number for number in range(count)]))
+    data = data[:2] + data[2:].replace(b"\r\n" if ending == b"\n" else b"\n", ending)
+    with pytest.raises(InvalidFile, match=rf"{change}.*binary mode"):
         vocabtool.vocabularies(model(data))
 
 
@@ -203,19 +202,15 @@ def test_dtype_written_last(model: Writer) -> None:
     assert tuple(vocabulary.stored) == WORDS
 
 
-def test_node_name_not_utf8(model: Writer) -> None:
-    """A node's name that is not UTF-8 is read, and shown escaped."""
-    nodes = b.table_nodes(WORDS, name=b"\xff\xfe")
+@pytest.mark.parametrize(
+    ("name", "shown"), [(b"\xff\xfe", r"\xff\xfe"), (b"\x1b[2Jwords", r"\x1b[2Jwords")]
+)
+def test_names_are_safe_to_show(name: bytes, shown: str, model: Writer) -> None:
+    """Bytes that are not UTF-8, and control characters, are escaped wherever a name is shown."""
+    nodes = b.table_nodes(WORDS, name=name)
     (vocabulary,) = vocabtool.vocabularies(model(b.saved_model(b.graph(*nodes))))
-    assert vocabulary.name == r"\xff\xfe"
-
-
-def test_names_cannot_drive_a_terminal(model: Writer) -> None:
-    """Control characters in a name are escaped wherever it is shown."""
-    nodes = b.table_nodes(WORDS, name=b"\x1b[2Jwords")
-    (vocabulary,) = vocabtool.vocabularies(model(b.saved_model(b.graph(*nodes))))
-    assert vocabulary.name == r"\x1b[2Jwords"
-    assert "\x1b" not in vocabulary.places[0].place
+    assert vocabulary.name == shown
+    assert vocabulary.places[0].place == f"graph/{shown}, fills hash_table"
 
 
 def from_file(filename: bytes) -> bytes:
@@ -258,11 +253,13 @@ def test_asset_outside_is_not_opened(name: bytes, model: Writer) -> None:
     assert "a path: it is not opened" in found.warnings[0]
 
 
-def test_asset_that_is_a_link_is_not_opened(model: Writer) -> None:
-    """A symbolic link in assets/ is not followed, whether a table names it or not."""
+def test_asset_missing_or_linked(model: Writer) -> None:
+    """A file that the model names is not followed through a link, and missed where it is not."""
     folder = model(from_file(b"words.txt"))
     secret = folder / "secret.txt"
     secret.write_bytes(b"secret\n" * 20)
+    (warning,) = vocabtool.inspect(folder).warnings
+    assert "assets/words.txt: the model names this file, and it is not there" in warning
     (folder / "assets").mkdir()
     (folder / "assets" / "words.txt").symlink_to(secret)
     (folder / "assets" / "other.txt").symlink_to(secret)
@@ -271,27 +268,16 @@ def test_asset_that_is_a_link_is_not_opened(model: Writer) -> None:
     assert "a symbolic link: it is not opened" in found.warnings[0]
 
 
-def test_asset_missing(model: Writer) -> None:
-    """A file that the model names and that is not there makes the result incomplete."""
-    found = vocabtool.inspect(model(from_file(b"words.txt")))
-    assert not found.complete
-    assert "assets/words.txt: the model names this file, and it is not there" in found.warnings[0]
-
-
 def test_nothing_there(tmp_path: Path) -> None:
     """A path that does not exist is said to be just that."""
     with pytest.raises(NotFound, match="nowhere: no such file or folder"):
         vocabtool.vocabularies(tmp_path / "nowhere")
 
 
-def test_empty_folder(tmp_path: Path) -> None:
-    """An empty folder is said to be empty."""
+def test_folders_without_a_model(tmp_path: Path) -> None:
+    """An empty folder is said to be empty; another says what it holds instead."""
     with pytest.raises(UnknownFormat, match=r"an empty folder; wanted one that holds saved_model"):
         vocabtool.vocabularies(tmp_path)
-
-
-def test_folder_of_something_else(tmp_path: Path) -> None:
-    """A folder without a model says what it holds instead."""
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(UnknownFormat, match=r"no saved_model.pb in it; it holds notes\.txt, none"):
         vocabtool.vocabularies(tmp_path)
@@ -318,15 +304,6 @@ def test_no_vocabulary_of_that_name(model: Writer) -> None:
     """A wrong name is answered with the right ones."""
     with pytest.raises(NoVocabulary, match=r"(?s)no vocabulary named 'other'. It holds:.*words"):
         vocabtool.extract(model(GOOD), "other")
-
-
-def test_variables_missing(model: Writer) -> None:
-    """A string variable without its checkpoint makes the result incomplete."""
-    dtype = b.number(6, b.STRING)
-    graph = b.graph(b.node(b"v", b"VarHandleOp", dtype=dtype))
-    found = vocabtool.inspect(model(b.saved_model(graph)))
-    assert not found.complete
-    assert "variables.index" in found.warnings[0]
 
 
 def test_weights_without_a_checkpoint_are_no_loss(model: Writer) -> None:

@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 from vocabtool.search.fusion import (
     Candidates,
     best_places,
-    coverage_weight,
     is_tied,
     reciprocal_ranks,
     shared_ranks,
     shares_of_best,
     shares_of_range,
-    weighted,
 )
-from vocabtool.system.ranked import Near, Ranked, are_among, mask_of
+from vocabtool.system.ranked import Near, Ranked, are_among
 
 FINITE = st.floats(-1e6, 1e6, width=32)
 
@@ -40,16 +38,6 @@ def leg_of(scores: dict[int, float]) -> Ranked:
     return Ranked.of(rows, floats(*scores.values()), len(rows))
 
 
-def test_shares_of_a_range_go_from_the_lowest_to_the_best() -> None:
-    """Of 2, 4, 3 and -2 the range is 6: shares 4/6, 6/6, 5/6 and 0."""
-    assert shares_of_range(floats(2, 4, 3, -2)).tolist() == pytest.approx([4 / 6, 1, 5 / 6, 0])
-
-
-def test_a_document_without_a_vector_has_the_lowest_dense_share() -> None:
-    """NaN counts as the lowest, not as a number of its own."""
-    assert shares_of_range(floats(0.5, nan, 0.1)).tolist() == [1, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("similarities", "shares"),
     [((), []), ((0.3,), [1]), ((-2, -2), [1, 1]), ((nan, nan), [0, 0]), ((nan, 0.2), [0, 1])],
@@ -67,19 +55,6 @@ def test_equal_similarities_divide_nothing_by_zero(
 def test_the_minimum_of_bm25_is_0(bm25: tuple[float, ...], shares: list[float]) -> None:
     """So a single keyword hit gets 1, not 0."""
     assert shares_of_best(floats(*bm25)).tolist() == shares
-
-
-def test_coverage_gives_the_keyword_leg_the_share_that_the_vectors_do_not_show() -> None:
-    """w = a + (1 - a) m."""
-    assert coverage_weight(0.5, 0.0) == 0.5
-    assert coverage_weight(0.5, 0.5) == 0.75
-    assert coverage_weight(0.4, 1.0) == 1.0
-
-
-def test_weighted_is_the_convex_combination_of_both_shares() -> None:
-    """With weight 1/4: 3/4 of dense shares 1, 0.5, 0 and 1/4 of keyword shares 0, 1, 0.5."""
-    fused = weighted(floats(0.9, 0.6, 0.3), floats(0, 8, 4), 0.25)
-    assert fused.tolist() == pytest.approx([0.75, 0.375 + 0.25, 0.125])
 
 
 def test_reciprocal_ranks_add_up_over_the_legs() -> None:
@@ -111,13 +86,6 @@ def test_candidates_are_the_union_of_both_lists() -> None:
     assert found.similarities.tolist() == floats(0.9, 0.8, 0.1, -0.5).tolist()
 
 
-def test_what_only_an_identifier_found_has_no_rank() -> None:
-    """It stands past the end of the keyword leg's list, but its BM25 score counts."""
-    found = Candidates.union(Near(ranked(r1=0.9), floats(0.3, 0.9)), ranked(r2=4, r1=1), 1)
-    assert found.keyword_ranks().tolist() == [0, 1]
-    assert found.bm25.tolist() == [1, 4]
-
-
 @given(st.dictionaries(st.integers(0, 30), FINITE), st.dictionaries(st.integers(0, 30), FINITE))
 def test_the_union_holds_each_row_once(dense: dict[int, float], keyword: dict[int, float]) -> None:
     """With the keyword score of exactly those rows that have one, and each one's similarity."""
@@ -138,12 +106,6 @@ def test_rows_are_looked_for_among_others(rows: list[int], others: list[int]) ->
     assert found.tolist() == [row in others for row in rows]
 
 
-def test_a_mask_is_as_long_as_its_highest_row_wants() -> None:
-    """What is past its end is not marked."""
-    assert mask_of(np.array([1, 3])).tolist() == [False, True, False, True]
-    assert mask_of(np.array([], np.int64)).tolist() == []
-
-
 def names(rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[str]:
     return [f"id{9 - row}" for row in rows.tolist()]
 
@@ -157,12 +119,6 @@ def test_the_order_is_tier_then_score_then_id() -> None:
     assert found[1].tolist() == [0.1, 0.9, 0.5 + 1e-9, 0.5 + 1e-9]
 
 
-def test_a_tie_across_the_end_is_decided_by_id() -> None:
-    """Of four equal documents the two with the smallest ids are found."""
-    found = best_places(np.arange(4), np.ones(4), np.zeros(4, np.int8), 2, names)
-    assert found[0].tolist() == [3, 2]
-
-
 def test_ids_are_asked_for_only_where_they_decide() -> None:
     """A tie behind the last hit does not matter, so nobody is asked."""
 
@@ -171,12 +127,6 @@ def test_ids_are_asked_for_only_where_they_decide() -> None:
 
     scores = np.array([0.9, 0.8, 0.1, 0.1])
     assert best_places(np.arange(4), scores, np.zeros(4, np.int8), 2, refused)[0].tolist() == [0, 1]
-
-
-def test_nothing_is_ordered_as_nothing() -> None:
-    """No candidate, no hit."""
-    found = best_places(np.arange(0), np.empty(0), np.zeros(0, np.int8), 5, names)
-    assert found[0].tolist() == []
 
 
 @given(

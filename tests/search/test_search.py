@@ -1,27 +1,25 @@
-"""A search over a corpus that a person can compute: what is found, in which order, and why."""
+"""A search over documents that a person can compute: what is found, in which order, and why."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
-from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.queries import Term
-from vocabtool.reports.search_report import lines
-from vocabtool.search.hits import Hits, LegPlace
-from vocabtool.search.search import search
-from vocabtool.search.settings import Fusion, Settings
+from tests.builders.small_search import Doc, bm25, idf, index_of
+from vocabtool import Hit, Hits, Index, Settings
 
-ORDINARY = Whole(["love", "to", "use", "search", "engines", "cats", "dogs", "for", "the"])
+ORDINARY = ["love", "to", "use", "search", "engines", "cats", "dogs", "for", "the"]
+FUSED = ["coverage", "convex", "rrf", "unknown-only"]
 EAST = np.array([1, 0], np.float32)
 NOWHERE = np.zeros(2, np.float32)
+FOLDERS: list[Path] = []
 
 # To the vector EAST the first is nearest, then love, then cats; xapian is last.
 DOCS = (
@@ -32,6 +30,19 @@ DOCS = (
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    FOLDERS.append(tmp_path_factory.mktemp("indexes"))
+    yield
+    FOLDERS.clear()
+
+
+def made(
+    docs: Sequence[Doc], known: Collection[str] | None = None, language: str = "none"
+) -> Index:
+    return index_of(FOLDERS[0], docs, known, language)
+
+
 def found(hits: Hits) -> list[str]:
     return [hit.id for hit in hits]
 
@@ -39,20 +50,10 @@ def found(hits: Hits) -> list[str]:
 def ask(
     text: str,
     vector: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = EAST,
-    corpus: SmallCorpus | None = None,
-    *,
-    k: int = 10,
-    where: str | None = None,
-    explain: bool = False,
+    index: Index | None = None,
     **settings: Any,
 ) -> Hits:
-    corpus = corpus or SmallCorpus(DOCS, ORDINARY)
-    chosen = Settings(**settings)
-    return search(corpus, text, vector, k=k, settings=chosen, where=where, explain=explain)
-
-
-def idf(frequency: int, documents: int = 4) -> float:
-    return float(np.log(1 + (documents - frequency + 0.5) / (frequency + 0.5)))
+    return (index or made(DOCS, ORDINARY)).search(text, vector=vector, **settings)
 
 
 def test_an_unknown_word_outweighs_what_the_vectors_see() -> None:
@@ -63,33 +64,31 @@ def test_an_unknown_word_outweighs_what_the_vectors_see() -> None:
 
 def test_coverage_equals_its_formula() -> None:
     """m = idf(xapian) / (idf(love) + idf(xapian)); xapian counts 1.5 times; a = 0.5."""
-    corpus = SmallCorpus(DOCS, ORDINARY)
-    hits = ask("love xapian", corpus=corpus, explain=True)
+    index = made(DOCS, ORDINARY)
+    hits = ask("love xapian", index=index, explain=True)
     m = idf(1) / (idf(1) + idf(2))
     w = 0.5 + 0.5 * m
-    love, xapian = Term("words", "love"), Term("words", "xapian")
-    bm25 = [corpus.bm25(love, row) + 1.5 * corpus.bm25(xapian, row) for row in range(4)]
+    scores = [bm25(DOCS, "love", row) + 1.5 * bm25(DOCS, "xapian", row) for row in range(4)]
     dense = [1, 0.7 / 0.8, 0.4 / 0.8, 0]
     expected = [
-        (1 - w) * near + w * score / max(bm25) for near, score in zip(dense, bm25, strict=True)
+        (1 - w) * near + w * score / max(scores) for near, score in zip(dense, scores, strict=True)
     ]
     told = {hit.id: hit.score for hit in hits}
-    assert [told[doc.id] for doc in DOCS] == pytest.approx(expected)
+    assert [told[doc.id] for doc in DOCS] == pytest.approx(expected, rel=1e-4)
     assert [hits.query.a, hits.query.m, hits.query.weight] == pytest.approx([0.5, m, w])
 
 
 def test_convex_equals_its_formula() -> None:
     """(1 - a) of the dense share and a of plain BM25's, whatever is known."""
-    corpus = SmallCorpus(DOCS, ORDINARY)
-    hits = ask("love xapian", corpus=corpus, fusion="convex", a=0.3)
-    terms = Term("words", "love"), Term("words", "xapian")
-    bm25 = [sum(corpus.bm25(term, row) for term in terms) for row in range(4)]
+    index = made(DOCS, ORDINARY)
+    hits = ask("love xapian", index=index, fusion="convex", a=0.3)
+    scores = [sum(bm25(DOCS, word, row) for word in ("love", "xapian")) for row in range(4)]
     dense = [1, 0.7 / 0.8, 0.4 / 0.8, 0]
     expected = [
-        0.7 * near + 0.3 * score / max(bm25) for near, score in zip(dense, bm25, strict=True)
+        0.7 * near + 0.3 * score / max(scores) for near, score in zip(dense, scores, strict=True)
     ]
     told = {hit.id: hit.score for hit in hits}
-    assert [told[doc.id] for doc in DOCS] == pytest.approx(expected)
+    assert [told[doc.id] for doc in DOCS] == pytest.approx(expected, rel=1e-4)
 
 
 def test_rrf_equals_its_formula() -> None:
@@ -116,15 +115,11 @@ def test_unknown_only_is_dense_alone_where_every_word_is_known() -> None:
 
 def test_single_legs_stay_pure() -> None:
     """Similarities and BM25 scores as the legs give them, and nothing of the other leg."""
-    corpus = SmallCorpus(DOCS, ORDINARY)
-    dense = ask("xapian", corpus=corpus, fusion="dense")
+    index = made(DOCS, ORDINARY)
+    dense = ask("xapian", index=index, fusion="dense")
     assert [hit.score for hit in dense] == pytest.approx([0.9, 0.8, 0.5, 0.1])
-    assert corpus.asked == ["vectors.near"]
-    keyword = ask("xapian", corpus=corpus, fusion="keyword")
-    assert [hit.score for hit in keyword] == pytest.approx(
-        [corpus.bm25(Term("words", "xapian"), 3)]
-    )
-    assert corpus.asked == ["vectors.near", "keywords.search"]
+    keyword = ask("xapian", index=index, fusion="keyword")
+    assert [hit.score for hit in keyword] == pytest.approx([bm25(DOCS, "xapian", 3)], rel=1e-4)
 
 
 def test_without_a_vector_keywords_are_searched_alone() -> None:
@@ -148,12 +143,12 @@ def test_a_zero_vector_is_blind() -> None:
 
 def test_documents_without_a_vector_are_found_by_words() -> None:
     """They have the lowest dense share, and no score in the dense leg."""
-    corpus = SmallCorpus([*DOCS, Doc("bare", "xapian")], ORDINARY)
-    hits = ask("xapian", corpus=corpus, explain=True)
+    index = made([*DOCS, Doc("bare", "xapian")], ORDINARY)
+    hits = ask("xapian", index=index, explain=True)
     assert found(hits)[0] == "bare"
     told = hits[0].explanation
     assert told is not None
-    assert told.dense == LegPlace(None, None)
+    assert (told.dense.rank, told.dense.score) == (None, None)
     assert told.rank_without_keywords is None
 
 
@@ -165,68 +160,68 @@ CODES = (
 )
 
 
-@pytest.mark.parametrize("fusion", ["coverage", "convex", "rrf", "unknown-only"])
-def test_a_document_that_holds_the_code_comes_first(fusion: Fusion) -> None:
+@pytest.mark.parametrize("fusion", FUSED)
+def test_a_document_that_holds_the_code_comes_first(fusion: str) -> None:
     """By every fusion, though its vector is the farthest and all other words speak against it."""
-    hits = ask("love engines SKU-48007-H", corpus=SmallCorpus(CODES, ORDINARY), fusion=fusion)
+    hits = ask("love engines SKU-48007-H", index=made(CODES, ORDINARY), fusion=fusion)
     assert hits[0].id == "right"
     assert [hit.tier for hit in hits] == [1] + [0] * (len(hits) - 1)
 
 
 def test_no_list_is_too_short_for_a_code() -> None:
     """Lists of one document: neither holds it, and it is found all the same, by its own query."""
-    corpus = SmallCorpus(CODES, ORDINARY)
-    hits = ask("love engines SKU-48007-H", corpus=corpus, k=1, depth=1, fusion="convex")
+    index = made(CODES, ORDINARY)
+    hits = ask("love engines SKU-48007-H", index=index, k=1, depth=1, fusion="convex")
     assert found(hits) == ["right"]
     settings: dict[str, Any] = {"depth": 1, "fusion": "convex", "guarantee": False}
-    assert found(ask("love engines SKU-48007-H", corpus=corpus, k=1, **settings)) == ["manual"]
+    assert found(ask("love engines SKU-48007-H", index=index, k=1, **settings)) == ["manual"]
 
 
 def test_a_code_that_more_documents_hold_than_a_list_shows_is_seen_in_all_of_them() -> None:
     """Those that the code's own query did not list are recognised among the candidates."""
     docs = [Doc(f"d{n}", "SKU-48007-H" + " word" * n, (n, 1)) for n in range(6)]
-    hits = ask("SKU-48007-H", corpus=SmallCorpus(docs, ORDINARY), k=2, depth=2)
+    hits = ask("SKU-48007-H", index=made(docs, ORDINARY), k=2, depth=2)
     assert [hit.tier for hit in hits] == [1, 1]
 
 
 def test_the_guarantee_can_be_switched_off() -> None:
     """Then no document has a tier, and the fusion alone decides."""
-    corpus = SmallCorpus(CODES, ORDINARY)
-    hits = ask("love engines SKU-48007-H", corpus=corpus, fusion="convex", guarantee=False)
+    index = made(CODES, ORDINARY)
+    hits = ask("love engines SKU-48007-H", index=index, fusion="convex", guarantee=False)
     assert hits[0].id == "manual"
     assert {hit.tier for hit in hits} == {0}
 
 
 def test_a_known_code_has_no_guarantee() -> None:
     """What the vectors show needs none."""
-    known = Whole(["sku-48007-h", "love", "engines"])
-    hits = ask("love engines SKU-48007-H", corpus=SmallCorpus(CODES, known), fusion="convex")
+    known = ["sku-48007-h", "love", "engines"]
+    hits = ask("love engines SKU-48007-H", index=made(CODES, known), fusion="convex")
     assert {hit.tier for hit in hits} == {0}
 
 
 @pytest.mark.parametrize("identifier", ["[a-z]{3,4}x", lambda word: word == "boxx"])
 def test_the_caller_says_what_is_code_like(identifier: object) -> None:
     """By a regular expression for the whole word, or by a predicate."""
-    corpus = SmallCorpus([*DOCS, Doc("far", "boxx", (-1, 0))], ORDINARY)
-    hits = ask("love boxx boxxy", corpus=corpus, identifier=identifier, fusion="convex", a=0)
+    index = made([*DOCS, Doc("far", "boxx", (-1, 0))], ORDINARY)
+    hits = ask("love boxx boxxy", index=index, identifier=identifier, fusion="convex", a=0)
     assert (hits[0].id, hits[0].tier, hits[1].tier) == ("far", 1, 0)
     assert [word.identifier for word in hits.query.words] == [False, True, False]
 
 
 def test_without_knowledge_every_code_is_unknown() -> None:
     """And nothing else is: m = 0. The explanation says so."""
-    hits = ask("love xapian SKU-48007-H", corpus=SmallCorpus(CODES), explain=True)
+    hits = ask("love xapian SKU-48007-H", index=made(CODES), explain=True)
     assert hits[0].id == "right"
     assert hits.query.m == 0
     assert [word.known for word in hits.query.words] == [None, None, None]
     assert any("nothing tells" in note for note in hits.notes)
 
 
-@pytest.mark.parametrize("fusion", ["coverage", "convex", "rrf", "unknown-only"])
-def test_a_code_of_several_terms_is_held_by_what_holds_them_in_a_row(fusion: Fusion) -> None:
+@pytest.mark.parametrize("fusion", FUSED)
+def test_a_code_of_several_terms_is_held_by_what_holds_them_in_a_row(fusion: str) -> None:
     """Of a script without blanks every pair of characters, not only the first."""
     docs = [Doc("part", "東京 東京 東京", (1, 0)), Doc("whole", "in 東京都庁 they say", (0, 1))]
-    hits = ask("東京都庁", corpus=SmallCorpus(docs), identifier="東京都庁", fusion=fusion)
+    hits = ask("東京都庁", index=made(docs), identifier="東京都庁", fusion=fusion)
     assert [(hit.id, hit.tier) for hit in hits] == [("whole", 1), ("part", 0)]
 
 
@@ -243,47 +238,35 @@ def test_a_name_in_mixed_case_comes_first_where_it_ends_as_it_was_asked_for(
     vector: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None,
 ) -> None:
     """Then what has its stem, in any case; its parts last."""
-    corpus = SmallCorpus([*ENDINGS, Doc("js", "javascript", (0, 1))], language="english")
-    hits = ask("DataFrame", vector, corpus)[:4]
+    index = made([*ENDINGS, Doc("js", "javascript", (0, 1))], language="english")
+    hits = ask("DataFrame", vector, index)[:4]
     assert (hits[0].id, [hit.tier for hit in hits]) == ("one", [2, 1, 1, 0])
     assert hits[3].id == "parts"
-    assert (ask("JavaScript", vector, corpus)[0]).id == "js"
+    assert (ask("JavaScript", vector, index)[0]).id == "js"
 
 
 @pytest.mark.parametrize("query", ["input/output", "IL-6", "src/io/main.py", "C#"])
-@pytest.mark.parametrize("knowledge", [None, Whole(["input", "output", "input/output"])])
+@pytest.mark.parametrize("knowledge", [None, ["input", "output", "input/output"]])
 def test_a_joined_word_that_is_all_of_a_query_is_meant_whole(
-    query: str, knowledge: Whole | None
+    query: str, knowledge: list[str] | None
 ) -> None:
     """Whatever joins it, and though vectors prefer its parts."""
     parts = re.sub(r"\W", " ", query)
     docs = [Doc("part", f"{parts} {parts} {parts}", (1, 0)), Doc("whole", f"an {query} of", (0, 1))]
-    hits = ask(query, corpus=SmallCorpus(docs, knowledge))
+    hits = ask(query, index=made(docs, knowledge))
     assert [(hit.id, hit.tier) for hit in hits] == [("whole", 1), ("part", 0)]
-    beside = ask(f"{query} box", corpus=SmallCorpus(docs, knowledge))
+    beside = ask(f"{query} box", index=made(docs, knowledge))
     assert {hit.tier for hit in beside} == ({0, 1} if ".py" in query else {0})
-    chosen = ask(query, corpus=SmallCorpus(docs, knowledge), identifier="box")
+    chosen = ask(query, index=made(docs, knowledge), identifier="box")
     assert {hit.tier for hit in chosen} == {0}
-
-
-def test_models_of_pieces_have_no_m_and_a_smaller_a() -> None:
-    """A code in three pieces or more counts as unknown for the guarantee; two are known."""
-    hits = ask("love SKU-48007-H", corpus=SmallCorpus(CODES, Pieces(4)), explain=True)
-    assert (hits.query.a, hits.query.m, hits.query.weight) == (0.4, 0, 0.4)
-    assert [word.pieces for word in hits.query.words] == [1, 3]
-    assert (hits[0].id, hits[0].tier) == ("right", 1)
-    assert any("pieces" in note for note in hits.notes)
-    coarse = ask("love SKU-48007-H", corpus=SmallCorpus(CODES, Pieces(6)))
-    assert {hit.tier for hit in coarse} == {0}
 
 
 def test_stop_words_are_searched_only_where_there_is_nothing_else() -> None:
     """German articles, say, among German words."""
-    corpus = SmallCorpus(DOCS, ORDINARY)
-    corpus.cutter = Cutter("english")
-    words = ask("the xapian", corpus=corpus).query.words
+    index = made(DOCS, ORDINARY, "english")
+    words = ask("the xapian", index=index).query.words
     assert [word.counts for word in words] == [False, True]
-    assert {hit.id for hit in ask("the", None, corpus)} == {"dogs", "cats"}
+    assert {hit.id for hit in ask("the", None, index)} == {"dogs", "cats"}
 
 
 def test_a_quoted_phrase_is_required() -> None:
@@ -298,10 +281,10 @@ def test_a_quoted_phrase_is_required() -> None:
 def test_a_condition_that_leaves_no_document_is_told() -> None:
     """That alone, and not of one that leaves some."""
     none = "no document fulfils the condition"
-    corpus = SmallCorpus([Doc("x", "amber", (1, 0), {"lang": "en"})], ORDINARY)
-    assert ask("birch", corpus=corpus, where="lang=EN").notes == (none,)
-    assert none not in ask("birch", corpus=corpus, where="lang=en").notes
-    quoted = ask('"birch"', corpus=corpus, where="lang=EN").notes
+    index = made([Doc("x", "amber", (1, 0), {"lang": "en"})], ORDINARY)
+    assert ask("birch", index=index, where="lang = 'EN'").notes == (none,)
+    assert none not in ask("birch", index=index, where="lang = 'en'").notes
+    quoted = ask('"birch"', index=index, where="lang = 'EN'").notes
     assert quoted[0] == "no document that may be found holds what is quoted"
 
 
@@ -316,10 +299,10 @@ def test_a_preferred_phrase_only_adds_to_the_score() -> None:
 def test_a_condition_leaves_documents_out_of_both_legs() -> None:
     """Together with a required phrase both must hold."""
     docs = [Doc(doc.id, doc.text, doc.vector, {"lang": doc.id[:1]}) for doc in DOCS]
-    corpus = SmallCorpus([*docs, Doc("lone", "love alone", (0.2, 0.2), {"lang": "l"})], ORDINARY)
-    assert set(found(ask("cats love", corpus=corpus, where="lang=l"))) == {"love", "lone"}
-    assert found(ask('"love alone"', corpus=corpus, where="lang=l")) == ["lone"]
-    assert found(ask('"love alone"', corpus=corpus, where="lang=d")) == []
+    index = made([*docs, Doc("lone", "love alone", (0.2, 0.2), {"lang": "l"})], ORDINARY)
+    assert set(found(ask("cats love", index=index, where="lang = 'l'"))) == {"love", "lone"}
+    assert found(ask('"love alone"', index=index, where="lang = 'l'")) == ["lone"]
+    assert found(ask('"love alone"', index=index, where="lang = 'd'")) == []
 
 
 def test_empty_hands_stay_empty() -> None:
@@ -363,8 +346,8 @@ def test_no_words_leave_the_vector() -> None:
 
 def test_an_explanation_tells_of_words_and_legs() -> None:
     """Known, frequency, idf and weight of each word; rank and score in each leg of each hit."""
-    corpus = SmallCorpus(DOCS, ORDINARY)
-    hits = ask("love Xapian", corpus=corpus, explain=True)
+    index = made(DOCS, ORDINARY)
+    hits = ask("love Xapian", index=index, explain=True)
     love, xapian = hits.query.words
     assert (love.known, love.document_frequency, love.weight) == (True, 2, 1)
     assert (xapian.known, xapian.document_frequency, xapian.weight) == (False, 1, 1.5)
@@ -372,15 +355,15 @@ def test_an_explanation_tells_of_words_and_legs() -> None:
     assert (xapian.surface, xapian.start, xapian.end) == ("Xapian", 5, 11)
     why = hits[0].explanation
     assert why is not None
-    score = 1.5 * corpus.bm25(Term("words", "xapian"), 3)
+    score = 1.5 * bm25(DOCS, "xapian", 3)
     assert why.keyword.rank == 1
-    assert why.keyword.score == pytest.approx(score)
+    assert why.keyword.score == pytest.approx(score, rel=1e-4)
     assert why.dense.rank == 4
     assert why.dense.score == pytest.approx(0.1)
     assert why.rank_without_keywords == 4
     (matched,) = why.words
     assert (matched.surface, matched.whole) == ("Xapian", True)
-    assert matched.score == pytest.approx(score)
+    assert matched.score == pytest.approx(score, rel=1e-4)
 
 
 def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
@@ -390,7 +373,7 @@ def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
         Doc("parts", "one may insert it", (1.0, 0.0)),
         Doc("part", "insert insert", (1.0, 0.0)),
     ]
-    hits = ask("insert_one plain", corpus=SmallCorpus(docs, ORDINARY), explain=True)
+    hits = ask("insert_one plain", index=made(docs, ORDINARY), explain=True)
     compound, plain = hits.query.words
     assert (compound.document_frequency, compound.part_frequency) == (1, 2)
     assert (plain.document_frequency, plain.part_frequency) == (0, None)
@@ -405,13 +388,9 @@ def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
         "part": [("insert_one", False)],
     }
     without_blanks = [Doc("run", "東京都", (1.0, 0.0)), Doc("pair", "京都 の 話", (1.0, 0.0))]
-    hits_of_run = ask("東京都", corpus=SmallCorpus(without_blanks, ORDINARY), explain=True)
+    hits_of_run = ask("東京都", index=made(without_blanks, ORDINARY), explain=True)
     explained = [hit.explanation for hit in hits_of_run]
     assert [[word.whole for word in why.words] for why in explained if why] == [[True], [False]]
-    told = list(lines(hits))
-    assert "whole in 1 document, its rarest part in 2" in told[1]
-    assert sum("by insert_one " in line for line in told) == 1
-    assert sum("by parts of insert_one " in line for line in told) == 2
 
 
 def test_the_rank_without_keywords_is_looked_for_beyond_the_depth() -> None:
@@ -427,7 +406,7 @@ def test_equally_near_documents_share_their_rank_without_keywords() -> None:
     """Within the dense leg's list, and beyond it."""
     docs = [Doc("a", "cats", (1, 0)), *(Doc(name, "xapian", (0.5, 0)) for name in "bc")]
     for depth in (2, 200):
-        hits = ask("xapian", corpus=SmallCorpus(docs, ORDINARY), depth=depth, k=2, explain=True)
+        hits = ask("xapian", index=made(docs, ORDINARY), depth=depth, k=2, explain=True)
         told = [hit.explanation.rank_without_keywords for hit in hits if hit.explanation]
         assert (found(hits), told) == (["b", "c"], [2, 2])
 
@@ -442,7 +421,7 @@ def test_small_corpora_are_ranked_whole() -> None:
     assert Settings(depth=5).limit(10) == 5
     docs = [Doc(f"{at:03}", "xapian" if at == 299 else "cats", (300 - at, 0)) for at in range(300)]
     for depth, rank in ((None, 300), (200, None)):
-        hits = ask("xapian", corpus=SmallCorpus(docs, ORDINARY), depth=depth, explain=True, a=1.0)
+        hits = ask("xapian", index=made(docs, ORDINARY), depth=depth, explain=True, a=1.0)
         why = hits[0].explanation
         assert why is not None
         assert (hits[0].id, why.dense.rank) == ("299", rank)
@@ -472,9 +451,8 @@ def test_highlights_are_places_in_the_text() -> None:
 )
 def test_stop_words_are_marked_where_they_are_searched(query: str, marked: list[str]) -> None:
     """Where there is nothing else, and in a phrase."""
-    corpus = SmallCorpus(DOCS, ORDINARY)
-    corpus.cutter = Cutter("english")
-    why = ask(query, None, corpus, explain=True, k=1)[0].explanation
+    index = made(DOCS, ORDINARY, "english")
+    why = ask(query, None, index, explain=True, k=1)[0].explanation
     assert why is not None
     text = "xapian for search"
     assert [text[start:end] for start, end in why.highlights] == marked
@@ -483,33 +461,30 @@ def test_stop_words_are_marked_where_they_are_searched(query: str, marked: list[
 def test_single_letters_of_a_code_are_neither_searched_nor_marked() -> None:
     """Only the code as a whole, and its longer parts."""
     text = "vitamin H in SKU-48007-H, and 48007 H"
-    corpus = SmallCorpus([Doc("code", text, (0.9, 0.1))], ORDINARY)
-    why = ask("SKU-48007-H", None, corpus, explain=True, k=1)[0].explanation
+    index = made([Doc("code", text, (0.9, 0.1))], ORDINARY)
+    why = ask("SKU-48007-H", None, index, explain=True, k=1)[0].explanation
     assert why is not None
     assert [text[start:end] for start, end in why.highlights] == ["SKU-48007-H", "48007"]
 
 
 def test_without_explain_nothing_is_asked_for_it() -> None:
     """Two lists, and with the dense one how near the other's documents are."""
-    corpus = SmallCorpus(DOCS, ORDINARY)
-    hits = ask("love xapian", corpus=corpus, depth=3, k=3)
+    index = made(DOCS, ORDINARY)
+    hits = ask("love xapian", index=index, depth=3, k=3)
     assert hits[0].explanation is None
     assert hits.query.words[0].document_frequency is None
-    assert corpus.asked == ["keywords.search", "vectors.near"]
 
 
 def test_hits_are_ready_for_json() -> None:
     """With explanations, fields that are dates, what JSON has no number for, and suggestions."""
-    tags = ["x", 1, None, float("nan"), float("-inf")]
-    docs = [Doc("a", "xapian", (1, 0), {"day": date(2024, 1, 2), "tags": tags})]
-    told = ask("xapian", corpus=SmallCorpus(docs, ORDINARY), explain=True).to_dict()
+    docs = [Doc("a", "xapian", (1, 0), {"day": date(2024, 1, 2), "share": float("nan")})]
+    told = ask("xapian", index=made(docs, ORDINARY), explain=True).to_dict()
     read = json.loads(json.dumps(told, allow_nan=False))
-    assert read["hits"][0]["fields"] == {
-        "day": "2024-01-02",
-        "tags": ["x", 1, None, None, None],
-    }
+    assert read["hits"][0]["fields"]["day"] == "2024-01-02"
     assert read["query"]["words"][0]["surface"] == "xapian"
     assert read["hits"][0]["explanation"]["dense"] == {"rank": 1, "score": 1.0}
+    tags = Hit("a", "", {"tags": ("x", 1, None, float("nan"), float("-inf"))}, 1.0, 0).to_dict()
+    assert tags["fields"] == {"tags": ["x", 1, None, None, None]}
     assert json.loads(json.dumps(ask("xapain").to_dict()))["suggestions"] == [
         {"word": "xapain", "spellings": ["xapian"]}
     ]
@@ -533,7 +508,7 @@ def test_a_very_long_query_is_cut_and_says_so() -> None:
     [
         ({"k": 0}, "k: wanted 1 or more, got 0"),
         ({"vector": None, "fusion": "dense"}, "fusion='dense': wanted the query's vector"),
-        ({"vector": np.array([[1, 0]], np.float32)}, "vector: wanted a row of finite numbers"),
+        ({"vector": [1, 0, 0]}, "vector: wanted 2 numbers, got shape"),
         ({"vector": np.array([np.nan, 0], np.float32)}, "vector: wanted a row of finite numbers"),
         ({"fusion": "best"}, "fusion: wanted one of coverage, convex, .*, got 'best'"),
         ({"empty": "all"}, "empty: wanted one of nothing, nearest, spelling, got 'all'"),
@@ -557,4 +532,4 @@ def test_ties_are_broken_by_id_whatever_the_order_of_adding() -> None:
     docs = [Doc(name, "love xapian", (1, 1)) for name in "ecbad"]
     orders: Sequence[Sequence[Doc]] = (docs, docs[::-1])
     for order in orders:
-        assert found(ask("love xapian", corpus=SmallCorpus(order, ORDINARY), k=3)) == list("abc")
+        assert found(ask("love xapian", index=made(order, ORDINARY), k=3)) == list("abc")

@@ -80,6 +80,7 @@ class WeightEstimate:
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         facts = asdict(self)
+        facts["found"] = list(facts.pop("rates"))
         return {**facts, "curve": list(facts["curve"]), "notes": list(self.notes)}
 
 

@@ -69,13 +69,6 @@ class Evaluation:
     seed: int
     notes: tuple[str, ...]
 
-    def of(self, fusion: Fusion, split: Split = "all") -> FusionScore:
-        """One row. Raises ``KeyError`` where there is none."""
-        for row in self.rows:
-            if (row.fusion, row.split) == (fusion, split):
-                return row
-        raise KeyError((fusion, split))
-
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         facts = asdict(self)

@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -23,57 +23,42 @@ from vocabtool.errors import NotFound
 
 CACHE_DIR: Final = "TFHUB_CACHE_DIR"
 DESCRIPTOR: Final = ".descriptor.txt"  # beside a module's folder; its first line names the handle
-
-_HANDLE: Final = re.compile(r"https?://[^/\s]")
-_MODULE: Final = "Module: "
-_MAX_DESCRIPTOR: Final = 4096  # bytes of a descriptor that are read
-_MAX_NAMED: Final = 5  # handles that an error message names
+HANDLE: Final = re.compile(r"https?://[^/\s]")
+MODULE: Final = b"Module: "
+MAX_DESCRIPTOR: Final = 4096  # bytes of a descriptor that are read
+MAX_NAMED: Final = 5  # handles that an error message names
 
 
 def is_handle(text: str) -> bool:
     """Whether ``text`` is the address of a module: ``http://`` or ``https://``, any host."""
-    return _HANDLE.match(text) is not None
+    return HANDLE.match(text) is not None
 
 
-def find(handle: str, environ: Mapping[str, str] = os.environ) -> Path:
+def find(handle: str) -> Path:
     """The folder that tensorflow_hub has downloaded the module ``handle`` into.
 
     Raises :class:`NotFound`, which says how to get it, where there is none or an empty one.
     """
-    cache = _cache(environ)
-    name = hashlib.sha1(
-        handle.encode("utf-8", "surrogateescape"), usedforsecurity=False
-    ).hexdigest()
+    told = os.environ.get(CACHE_DIR)
+    cache = Path(told or Path(tempfile.gettempdir(), "tfhub_modules"))
+    encoded = handle.encode("utf-8", "surrogateescape")
+    name = hashlib.sha1(encoded, usedforsecurity=False).hexdigest()
     folder = cache / name
     if folder.is_dir() and any(folder.iterdir()):
         return folder
-    raise NotFound(_advice(handle, cache, name, set_by_user=bool(environ.get(CACHE_DIR))))
-
-
-def _cache(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get(CACHE_DIR) or Path(tempfile.gettempdir(), "tfhub_modules"))
-
-
-def _advice(handle: str, cache: Path, name: str, *, set_by_user: bool) -> str:
-    why = CACHE_DIR if set_by_user else f"{CACHE_DIR} is not set"
     resolve = f"import tensorflow_hub; tensorflow_hub.resolve({json.dumps(handle)})"
     archive = handle + ("&" if "?" in handle else "?") + "tf-hub-format=compressed"
-    return "\n".join(
-        [
-            f"{handle} is not in the local cache of TensorFlow Hub.",
-            f"Looked for the folder {name} in {cache} ({why}).",
-            *_named("That cache holds: ", islice(_handles(cache), _MAX_NAMED)),
-            "To download it into the cache:",
-            f"  python -c {shlex.quote(resolve)}",
-            "Or, without TensorFlow, into a folder to give instead of the address:",
-            f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model",
-        ]
+    named = ", ".join(islice(_handles(cache), MAX_NAMED))
+    raise NotFound(
+        f"{handle} is not in the local cache of TensorFlow Hub.\n"
+        f"Looked for the folder {name} in {cache} "
+        f"({CACHE_DIR if told else f'{CACHE_DIR} is not set'}).\n"
+        + (f"That cache holds: {named}\n" if named else "")
+        + "To download it into the cache:\n"
+        f"  python -c {shlex.quote(resolve)}\n"
+        "Or, without TensorFlow, into a folder to give instead of the address:\n"
+        f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model"
     )
-
-
-def _named(label: str, handles: Iterator[str]) -> list[str]:
-    names = ", ".join(handles)
-    return [label + names] if names else []
 
 
 def _handles(cache: Path) -> Iterator[str]:
@@ -81,6 +66,6 @@ def _handles(cache: Path) -> Iterator[str]:
     for descriptor in sorted(cache.glob("*" + DESCRIPTOR)):
         if descriptor.is_file() and Path(str(descriptor).removesuffix(DESCRIPTOR)).is_dir():
             with descriptor.open("rb") as file:
-                line = file.read(_MAX_DESCRIPTOR).partition(b"\n")[0].decode("utf-8", "replace")
-            if line.startswith(_MODULE):
-                yield line.removeprefix(_MODULE)
+                line = file.read(MAX_DESCRIPTOR).partition(b"\n")[0]
+            if line.startswith(MODULE):
+                yield line.removeprefix(MODULE).decode("utf-8", "replace")

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import text_file
 from vocabtool.formats.keras_layers import (
     MASK_AND_OOV,
@@ -27,7 +27,7 @@ from vocabtool.formats.keras_layers import (
     parse,
 )
 from vocabtool.formats.model import PassedOver
-from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, Reader, ReadResult, Source
 from vocabtool.formats.saved_model import assets
 from vocabtool.formats.zip_archive import MAGIC, ZipArchive
 from vocabtool.system.byte_strings import ByteStrings
@@ -48,9 +48,18 @@ MAX_SPECIALS: Final = 1_000
 MAX_UNKNOWN: Final = 1 << 32  # so that ids stay far below 64 bits
 # Where Python's splitlines breaks a line too; Keras reads its own files with it.
 MORE_BREAKS: Final = re.compile(rb"[\r\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
+BROKEN: Final = (
+    "some entries hold characters at which Keras, when it loads the archive, breaks lines too: it "
+    "then knows other entries than were saved"
+)
+UNDESCRIBED: Final = (
+    "no layer of config.json is described for this file: mask and unknown entries may be among the "
+    "first"
+)
 
 
-class _Described(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Description:
     """A lookup layer of ``config.json``; ``path``: where its assets lie.
 
     ``elsewhere``: its words were in a file of the training machine.
@@ -77,18 +86,34 @@ def read(source: Source) -> ReadResult:
     Raises :class:`InvalidFile` where the archive or its ``config.json`` is damaged, and
     :class:`UnsupportedFormat` where it is encrypted; what is wrong with one asset is a warning.
     """
+    findings = Findings()
     with ZipArchive(source.file) as archive:
         if CONFIG not in archive.names:
             raise InvalidFile("a zip archive without config.json: not a Keras model, or cut off")
-        described = list(_described(parse(CONFIG, archive.read(CONFIG))))
-        found = _Reading(archive, source.name, described)
-        found.read_assets()
-    found.read_configured()
-    warnings = tuple(dict.fromkeys(found.warnings))
-    return ReadResult((*found.vocabularies, *found.passed_over), warnings)
+        described = list(_descriptions(parse(CONFIG, archive.read(CONFIG))))
+        adapted = _read_assets(archive, source.name, described, findings)
+    given = {item.layer.identity for item in described if item.layer.vocabulary is not None}
+    for item in described:
+        layer = item.layer
+        path = printable(item.path.encode("utf-8", "replace"))
+        place = Place(source.name, f"{CONFIG}: {path}")
+        if layer.vocabulary is not None:
+            findings.add(_vocabulary(layer, ByteStrings.of(layer.vocabulary), place))
+        elif item.elsewhere:
+            findings.warnings.append(
+                f"layer {layer.name} ({layer.class_name}): its words are not in the archive, "
+                "which holds only the path of a vocabulary file; read that file instead"
+            )
+        elif layer.identity not in given | adapted:  # else one that two models share
+            why = f"a {layer.class_name} without words: nothing was adapted or given to it"
+            findings.add(PassedOver(layer.name, 0, place, why))
+    return ReadResult(tuple(findings.found), tuple(findings.warnings))
 
 
-def _described(config: dict[str, Any]) -> Iterator[_Described]:
+READER: Final = Reader("Keras archive", recognise, read)
+
+
+def _descriptions(config: dict[str, Any]) -> Iterator[_Description]:
     """Each lookup layer of a model's configuration, in its order."""
     if not is_object(config):
         raise InvalidFile(f"{CONFIG} describes no model: wanted class_name and config in it")
@@ -97,35 +122,29 @@ def _described(config: dict[str, Any]) -> Iterator[_Described]:
         path, value = waiting.pop()
         if isinstance(value, dict) and is_object(value):
             if value["class_name"] in MASK_AND_OOV:
-                vocabulary = value["config"].get("vocabulary")
-                layer = lookup_layer(path, value)
-                yield _Described(path, layer, isinstance(vocabulary, str))
+                elsewhere = isinstance(value["config"].get("vocabulary"), str)
+                yield _Description(path, lookup_layer(path, value), elsewhere)
                 continue
             value = value["config"]  # what the object is made of
         waiting += reversed(list(_children(path, value)))
 
 
 def _children(path: str, value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
-    """What may hold layers, each with its path: by attribute, or by class where several are."""
-    if isinstance(value, dict):
-        for key, child in value.items():
-            if is_container(child):
-                yield _joined(path, key), child
-        return
+    """What may hold layers, each with its path: by attribute, or by class where several are.
+
+    A path too long to be of a member is cut, and fits none.
+    """
     counts: dict[str, int] = {}
-    for child in value:
+    for key, child in value.items() if isinstance(value, dict) else enumerate(value):
         if not is_container(child):
             continue
-        name = "container"
-        if isinstance(child, dict) and is_object(child):
-            name = _snake_case(child["class_name"])
-        number = counts[name] = counts.get(name, -1) + 1
-        yield _joined(path, f"{name}_{number}" if number else name), child
-
-
-def _joined(path: str, name: str) -> str:
-    """A path below ``path``; one too long to be of a member is cut, and fits none."""
-    return f"{path}/{name}"[:MAX_PATH].removeprefix("/")
+        name = key
+        if isinstance(value, list):
+            described = isinstance(child, dict) and is_object(child)
+            name = _snake_case(child["class_name"]) if described else "container"
+            number = counts[name] = counts.get(name, -1) + 1
+            name = f"{name}_{number}" if number else name
+        yield f"{path}/{name}"[:MAX_PATH].removeprefix("/"), child
 
 
 def _snake_case(class_name: str) -> str:
@@ -135,89 +154,49 @@ def _snake_case(class_name: str) -> str:
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
-class _Reading:
-    """What one archive gives: first from the assets, then from the configuration."""
+def _read_assets(
+    archive: ZipArchive, file: str, described: list[_Description], findings: Findings
+) -> set[tuple[str, str]]:
+    """Read each asset; a copy is one more place of the same vocabulary.
 
-    def __init__(self, archive: ZipArchive, file: str, described: list[_Described]) -> None:
-        self._archive = archive
-        self._file = file
-        self._described = described
-        self._told: set[tuple[str, str]] = set()  # layers whose words were in an asset
-        self.vocabularies: list[Vocabulary] = []
-        self.passed_over: list[PassedOver] = []
-        self.warnings: list[str] = []
-
-    def read_assets(self) -> None:
-        """Read each asset; a copy is one more place of the same vocabulary."""
-        layers = {item.path: item.layer for item in self._described}
-        known: dict[tuple[str, bytes], int] = {}
-        for name in self._archive.names:
-            if not name.startswith(ASSETS):
-                continue
-            shown = printable(name.encode("utf-8", "surrogateescape"))
-            try:
-                data = self._archive.read(name)
-                with reading(shown):
-                    _refuse_blank(data)
-                    path = _layer_path(name)
-                    if (path, data) in known:
-                        self._add_place(known[path, data], shown)
-                        continue
-                    item = self._asset(shown, data, layers.get(path))
-            except VocabtoolError as error:
-                self.warnings.append(str(error))
-                continue
-            if isinstance(item, PassedOver):
-                self.passed_over.append(item)
-            else:
-                known[path, data] = len(self.vocabularies)
-                self.vocabularies.append(item)
-
-    def _add_place(self, position: int, name: str) -> None:
-        vocabulary = self.vocabularies[position]
-        places = (*vocabulary.places, Place(self._file, name))
-        self.vocabularies[position] = replace(vocabulary, places=places)
-
-    def _asset(self, name: str, data: bytes, layer: LookupLayer | None) -> Vocabulary | PassedOver:
-        place = Place(self._file, name)
-        if layer is not None and layer.vocabulary is None and name.endswith(WORDS):
-            self._told.add(layer.identity)
-            return _of_layer(layer, _lines(layer, data), place, _break_notes(data))
-        if not name.endswith(WORDS):
-            return assets.classify_asset(PurePosixPath(name).name, place, data)
-        return Vocabulary(
-            name=PurePosixPath(_layer_path(name)).name,
-            kind="asset",
-            stored=text_file.read_lines(data),
-            places=(place,),
-            notes=(
-                "no layer of config.json is described for this file: mask and unknown entries "
-                "may be among the first",
-            ),
-        )
-
-    def read_configured(self) -> None:
-        """Add the lists in ``config.json``; say which layers have no words anywhere."""
-        given = {d.layer.identity for d in self._described if d.layer.vocabulary is not None}
-        for path, layer, elsewhere in self._described:
-            place = Place(self._file, f"{CONFIG}: {printable(path.encode('utf-8', 'replace'))}")
-            if layer.vocabulary is not None:
-                stored = ByteStrings.of(layer.vocabulary)
-                self.vocabularies.append(_of_layer(layer, stored, place))
-            elif elsewhere:
-                self.warnings.append(
-                    f"layer {layer.name} ({layer.class_name}): its words are not in the archive, "
-                    "which holds only the path of a vocabulary file; read that file instead"
-                )
-            elif layer.identity not in given | self._told:  # else one that two models share
-                why = f"a {layer.class_name} without words: nothing was adapted or given to it"
-                self.passed_over.append(PassedOver(layer.name, 0, place, why))
-
-
-def _refuse_blank(data: bytes) -> None:
-    """Raise :class:`InvalidFile` for mostly empty lines, each of which costs eight bytes."""
-    if data.count(b"\n") > len(data) // 2 + 1:
-        raise InvalidFile("most of its lines are empty: no vocabulary looks like that")
+    Returns which layers have their words in an asset.
+    """
+    layers = {item.path: item.layer for item in described}
+    adapted: set[tuple[str, str]] = set()
+    known: dict[tuple[str, bytes], int] = {}
+    for name in archive.names:
+        if not name.startswith(ASSETS):
+            continue
+        shown = printable(name.encode("utf-8", "surrogateescape"))
+        place = Place(file, shown)
+        with findings.warning():
+            data = archive.read(name)
+            with reading(shown):
+                if data.count(b"\n") > len(data) // 2 + 1:  # each line costs eight bytes
+                    raise InvalidFile("most of its lines are empty: no vocabulary looks like that")
+                path = _layer_path(name)
+                copy = findings.found[known[path, data]] if (path, data) in known else None
+                if isinstance(copy, Vocabulary):
+                    places = (*copy.places, place)
+                    findings.found[known[path, data]] = replace(copy, places=places)
+                    continue
+                layer = layers.get(path)
+                if not name.endswith(WORDS):
+                    asset = PurePosixPath(shown).name
+                    findings.add(assets.classify_asset(asset, place, data))
+                elif layer is None or layer.vocabulary is not None:
+                    stored, own = text_file.read_lines(data), _layer_path(shown)
+                    notes: tuple[str, ...] = (UNDESCRIBED,)
+                    own = PurePosixPath(own).name
+                    findings.add(Vocabulary(own, "asset", stored, places=(place,), notes=notes))
+                else:
+                    adapted.add(layer.identity)
+                    odd = MORE_BREAKS.search(data.replace(b"\r\n", b"\n")) is not None
+                    notes = (BROKEN,) if odd else ()
+                    findings.add(_vocabulary(layer, _lines(layer, data), place, notes))
+                if isinstance(findings.found[-1], Vocabulary):
+                    known[path, data] = len(findings.found) - 1
+    return adapted
 
 
 def _layer_path(name: str) -> str:
@@ -239,16 +218,7 @@ def _lines(layer: LookupLayer, data: bytes) -> ByteStrings:
     return ByteStrings(stored.data, stored.starts[own:], stored.ends[own:])
 
 
-def _break_notes(data: bytes) -> tuple[str, ...]:
-    if MORE_BREAKS.search(data.replace(b"\r\n", b"\n")) is None:
-        return ()
-    return (
-        "some entries hold characters at which Keras, when it loads the archive, breaks lines too: "
-        "it then knows other entries than were saved",
-    )
-
-
-def _of_layer(
+def _vocabulary(
     layer: LookupLayer, stored: ByteStrings, place: Place, notes: tuple[str, ...] = ()
 ) -> Vocabulary:
     if layer.num_oov_indices > MAX_UNKNOWN:
@@ -256,31 +226,22 @@ def _of_layer(
             f"layer {layer.name} has {layer.num_oov_indices:,} ids for unknown words, wanted "
             f"{MAX_UNKNOWN:,} at most"
         )
+    specials = []
+    if layer.mask_token is not None:
+        specials.append(Special(0, str(layer.mask_token), "mask"))
+    if layer.oov_token is not None:
+        for position in range(min(layer.num_oov_indices, MAX_SPECIALS)):
+            unknown_id = layer.first_oov_id + position
+            specials.append(Special(unknown_id, str(layer.oov_token), "unknown"))
+    has_unknown = layer.num_oov_indices and not layer.inverse
     return Vocabulary(
         name=layer.name,
         kind="table",
         stored=stored,
         first_id=layer.first_id,
-        unknown=_unknown(layer),
-        specials=tuple(_specials(layer)),
+        unknown=Unknown(layer.first_oov_id, layer.num_oov_indices) if has_unknown else None,
+        specials=tuple(specials),
         places=(place,),
         entry_type=layer.entry_type,
         notes=(f"Keras' {layer.class_name}", *notes),
     )
-
-
-def _unknown(layer: LookupLayer) -> Unknown | None:
-    if layer.inverse or not layer.num_oov_indices:
-        return None
-    return Unknown(layer.first_oov_id, layer.num_oov_indices)
-
-
-def _specials(layer: LookupLayer) -> Iterator[Special]:
-    if layer.mask_token is not None:
-        yield Special(0, str(layer.mask_token), "mask")
-    if layer.oov_token is not None:
-        for position in range(min(layer.num_oov_indices, MAX_SPECIALS)):
-            yield Special(layer.first_oov_id + position, str(layer.oov_token), "unknown")
-
-
-READER: Final = Reader("Keras archive", recognise, read)

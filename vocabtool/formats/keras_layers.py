@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, repeat
+from itertools import islice
 from typing import Any, Final
 
 from vocabtool.errors import InvalidFile
@@ -24,7 +24,7 @@ MASK_AND_OOV: Final[dict[str, tuple[Token, Token]]] = {  # the constructors' def
     "StringLookup": (None, "[UNK]"),
     "IntegerLookup": (None, -1),
 }
-_TOKEN: Final = (str, int, type(None))
+TOKEN: Final = (str, int, type(None))
 OLD_MODES: Final = {None: "int", "binary": "multi_hot", "tf-idf": "tf_idf"}
 
 # Python needs up to 240 bytes for each of these, but a file only two or three.
@@ -76,20 +76,20 @@ def parse(path: str, metadata: bytes) -> dict[str, Any]:
 
     Raises :class:`InvalidFile` where it is none, or would need far more memory than bytes.
     """
+    what = f"the configuration of {path!r}"
     containers = metadata.count(b"{") + metadata.count(b"[")
     keys, items = metadata.count(b":"), metadata.count(b",")
     if containers > MAX_CONTAINERS or keys > MAX_KEYS or items > MAX_ITEMS:
         raise InvalidFile(
-            f"the configuration of {path!r} has {containers:,} lists and objects, {keys:,} keys "
-            f"and {items:,} items, wanted at most {MAX_CONTAINERS:,}, {MAX_KEYS:,} and "
-            f"{MAX_ITEMS:,}"
+            f"{what} has {containers:,} lists and objects, {keys:,} keys and {items:,} items, "
+            f"wanted at most {MAX_CONTAINERS:,}, {MAX_KEYS:,} and {MAX_ITEMS:,}"
         )
     try:
         parsed = json.loads(metadata.decode())
     except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"the configuration of {path!r} is not JSON: {error}") from error
+        raise InvalidFile(f"{what} is not JSON: {error}") from error
     if not isinstance(parsed, dict):
-        raise InvalidFile(f"the configuration of {path!r} is a {_kind(parsed)}, wanted an object")
+        raise InvalidFile(f"{what} is a {type(parsed).__name__}, wanted an object")
     return parsed
 
 
@@ -109,39 +109,36 @@ def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
     Raises :class:`InvalidFile` where a setting is not as Keras writes it.
     """
     class_name, config = description["class_name"], description["config"]
+
+    def setting(key: str, default: Token, *kinds: type) -> Any:
+        value = config.get(key, default)
+        if type(value) not in kinds:
+            got, wanted = type(value).__name__, kinds[0].__name__
+            raise InvalidFile(f"{key} of {path!r} is a {got}, wanted {wanted}")
+        if isinstance(value, str) and _utf8(value) is None:
+            raise InvalidFile(f"{key} of {path!r} holds half a surrogate pair, wanted text")
+        return value
+
     mask, oov = MASK_AND_OOV[class_name]
-    mode = _setting(path, config, "output_mode", "int", str, type(None))
+    mode = setting("output_mode", "int", str, type(None))
     mode = OLD_MODES.get(mode, mode)
-    mask = _setting(path, config, "mask_token", config.get("mask_value", mask), *_TOKEN)
-    num_oov_indices = _setting(path, config, "num_oov_indices", 1, int)
+    mask = setting("mask_token", config.get("mask_value", mask), *TOKEN)
+    num_oov_indices = setting("num_oov_indices", 1, int)
     if num_oov_indices < 0:
         raise InvalidFile(f"num_oov_indices of {path!r} is {num_oov_indices}, wanted 0 or more")
     layer = LookupLayer(
         path=path,
-        name=printable(_setting(path, config, "name", "", str).encode()),
+        name=printable(setting("name", "", str).encode()),
         class_name=class_name,
         vocabulary=None,
         entry_type="integer" if class_name == "IntegerLookup" else "text",
         mask_token=mask if mode == "int" else None,
-        oov_token=_setting(path, config, "oov_token", config.get("oov_value", oov), *_TOKEN),
+        oov_token=setting("oov_token", config.get("oov_value", oov), *TOKEN),
         num_oov_indices=num_oov_indices,
         output_mode=mode,
-        inverse=_setting(path, config, "invert", False, bool),
+        inverse=setting("invert", False, bool),
     )
-    return _with_list(layer, config.get("vocabulary"))
-
-
-def _setting(path: str, config: dict[str, Any], key: str, default: Token, *kinds: type) -> Any:
-    value = config.get(key, default)
-    if type(value) not in kinds:
-        wanted = kinds[0].__name__
-        raise InvalidFile(f"{key} of {path!r} is a {_kind(value)}, wanted {wanted}")
-    if isinstance(value, str) and _utf8(value) is None:
-        raise InvalidFile(f"{key} of {path!r} holds half a surrogate pair, wanted text")
-    return value
-
-
-def _with_list(layer: LookupLayer, vocabulary: Any) -> LookupLayer:
+    vocabulary = config.get("vocabulary")
     if isinstance(vocabulary, dict) and vocabulary.get("class_name") == "__tuple__":
         vocabulary = vocabulary.get("items")
     if isinstance(vocabulary, list):
@@ -149,7 +146,8 @@ def _with_list(layer: LookupLayer, vocabulary: Any) -> LookupLayer:
         return replace(layer, vocabulary=tuple(entries[leading_specials(layer, entries) :]))
     # A text is the path of a file on the training machine: nobody else's business.
     if vocabulary is not None and not isinstance(vocabulary, str):
-        raise InvalidFile(f"vocabulary of {layer.path!r} is a {_kind(vocabulary)}, wanted a list")
+        got = type(vocabulary).__name__
+        raise InvalidFile(f"vocabulary of {path!r} is a {got}, wanted a list")
     return layer
 
 
@@ -161,8 +159,8 @@ def _entries(layer: LookupLayer, values: list[Any]) -> list[bytes]:
         entry = _entry(layer, value)
         if entry is None:
             raise InvalidFile(
-                f"entry {position:,} of the vocabulary of {layer.path!r} is a {_kind(value)}, "
-                f"wanted {layer.entry_type}"
+                f"entry {position:,} of the vocabulary of {layer.path!r} is a "
+                f"{type(value).__name__}, wanted {layer.entry_type}"
             )
         values[position] = entry
     return values
@@ -188,14 +186,9 @@ def leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings)
     """
     if layer.first_id > len(entries):
         return 0
-    front = islice(entries, layer.first_id)
-    specials = chain(
-        repeat(layer.mask_token, layer.first_oov_id),
-        repeat(layer.oov_token, layer.num_oov_indices),
+    mask, oov = _entry(layer, layer.mask_token), _entry(layer, layer.oov_token)
+    alike = all(
+        entry == (mask if position < layer.first_oov_id else oov)
+        for position, entry in enumerate(islice(entries, layer.first_id))
     )
-    alike = all(_entry(layer, own) == e for own, e in zip(specials, front, strict=True))
     return layer.first_id if alike else 0
-
-
-def _kind(value: object) -> str:
-    return type(value).__name__

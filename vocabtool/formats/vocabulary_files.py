@@ -24,6 +24,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, get_args
 
@@ -302,22 +303,15 @@ def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> int:
     for key, value in _facts(vocabulary).items():
         file.write(separator + b'"%b": %b' % (key.encode(), _json(value)))
         separator = b",\n"
-    tokens = (
-        [entry.decode("utf-8", "backslashreplace") for entry in part] for part in _parts(stored)
-    )
-    _write_list(file, b"tokens", tokens)
+    shown = (entry.decode("utf-8", "backslashreplace") for entry in stored)
+    _write_list(file, b"tokens", b"[\n", map(_json, shown), b"\n]")
     ids = None if vocabulary.ids is None else numbering(vocabulary.ids)[1]
     if ids is not None:
-        _write_list(
-            file, b"ids", (ids[at : at + CHUNK].tolist() for at in range(0, len(ids), CHUNK))
-        )
+        numbers = (number for at in range(0, len(ids), CHUNK) for number in ids[at : at + CHUNK])
+        _write_list(file, b"ids", b"[\n", (b"%d" % number for number in numbers), b"\n]")
     if len(stored.not_utf8):
-        file.write(b',\n"base64": {')
-        for start in range(0, len(stored.not_utf8), CHUNK):
-            positions = stored.not_utf8[start : start + CHUNK].tolist()
-            part = {str(at): b64encode(stored[at]).decode() for at in positions}
-            file.write(b", " * (start > 0) + _json(part)[1:-1])
-        file.write(b"}")
+        pairs = (b'"%d": "%b"' % (at, b64encode(stored[at])) for at in stored.not_utf8.tolist())
+        _write_list(file, b"base64", b"{", pairs, b"}", b", ")
     file.write(b"\n}\n")
     return 0
 
@@ -327,20 +321,20 @@ def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def _parts(stored: ByteStrings) -> Iterator[ByteStrings]:
-    for at in range(0, len(stored), CHUNK):
-        chunk = slice(at, at + CHUNK)
-        yield ByteStrings(stored.data, stored.starts[chunk], stored.ends[chunk])
-
-
-def _write_list(file: BinaryIO, key: bytes, parts: Iterable[list[Any]]) -> None:
-    file.write(b',\n"%b": [' % key)
-    separator = "\n"
-    for part in parts:
-        text = json.dumps(part, ensure_ascii=False, separators=(",\n", ": "))
-        file.write((separator + text[1:-1]).encode())
-        separator = ",\n"
-    file.write(b"\n]")
+def _write_list(
+    file: BinaryIO,
+    key: bytes,
+    begin: bytes,
+    items: Iterator[bytes],
+    end: bytes,
+    between: bytes = b",\n",
+) -> None:
+    file.write(b',\n"%b": %b' % (key, begin))
+    written = False
+    while part := list(islice(items, CHUNK)):
+        file.write(between * written + between.join(part))
+        written = True
+    file.write(end)
 
 
 def _read_json(data: bytes, _: str) -> Vocabulary:
@@ -390,9 +384,9 @@ def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> int:
         file.write(text.getvalue().encode())
 
     add([CSV_COLUMNS])
-    ids = iter(vocabulary.id_array().tolist())
-    for part in _parts(vocabulary.stored):
-        add([next(ids), *_cells(entry)] for entry in part)
+    rows = zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True)
+    while part := list(islice(rows, CHUNK)):
+        add([number, *_cells(entry)] for number, entry in part)
     return 0
 
 

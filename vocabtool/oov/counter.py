@@ -1,28 +1,23 @@
 """What a model does not know of documents that pass by: its words, and a count of them.
 
-The public ``OovCounter``. How words are counted is in ``counts.py``, where documents come from in
-``documents.py``.
+The public ``OovCounter``. How words are counted is in ``counts.py``.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
 
 from vocabtool.oov.batch_counts import BatchCounts, batch_counts
-from vocabtool.oov.chunk_counts import ChunkCounts, New
 from vocabtool.oov.counts import BUDGET, OovCounts
 from vocabtool.oov.report import Header, OovReport
-from vocabtool.tokenization.lookup import RuleTokenizer, WordLookup, without_blanks
+from vocabtool.system.parallel import parallel_map
+from vocabtool.tokenization.lookup import without_blanks
 from vocabtool.tokenization.text_arrays import not_utf8, string_array, text_bytes, texts_array
 from vocabtool.tokenization.words import Words
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 THREADS: Final = 2
 FEW: Final = 100  # tokens that say nothing of a language yet
@@ -46,8 +41,8 @@ Document = TypeVar("Document", bound="str | bytes | _HasText")
 class OovCounter:
     """Counts what one model does not know, in documents that it is shown.
 
-    ``words``: of :meth:`Words.of`. ``budget``: bytes that distinct words may take before further
-    ones are estimated.
+    ``words``: of :meth:`Words.of`. ``budget``: bytes that distinct words may take before the
+    rarest are dropped.
     """
 
     def __init__(self, words: Words, *, budget: int = BUDGET) -> None:
@@ -59,14 +54,9 @@ class OovCounter:
 
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts, several at a time, in order."""
-        pairs = zip(self._all, self._counts, strict=True)
-        counting = [_Counting(words, counts) for words, counts in pairs]
         arrays = map(texts_array, batches)
-        for texts, found in _in_threads(partial(_each_counted, counting), arrays, threads):
-            self._not_utf8 += found.not_utf8
-            self._blanks += found.ways[0].blanks
-            for each, counted in zip(counting, found.ways, strict=True):
-                each.add(counted, texts)
+        for counted in parallel_map(self._counted, arrays, workers=threads):
+            self._add(counted)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Pass documents on unchanged and count them on the way.
@@ -83,11 +73,17 @@ class OovCounter:
                     yield document
             finally:
                 texts = string_array(_text(document) for document in batch[:passed])
-                self._not_utf8 += not_utf8(texts)
-                for words, counts in zip(self._all, self._counts, strict=True):
-                    judged, blanks = _counted_words(words, texts)
-                    counts.add(judged, texts)
-                    self._blanks += blanks * (words is self.words)
+                self._add(self._counted(texts))
+
+    def _counted(self, texts: pa.StringArray) -> _Counted:
+        return _Counted(texts, not_utf8(texts), [_counts(words, texts) for words in self._all])
+
+    def _add(self, counted: _Counted) -> None:
+        """Add the next batch of the stream."""
+        self._not_utf8 += counted.not_utf8
+        self._blanks += counted.ways[0].blanks
+        for counts, batch in zip(self._counts, counted.ways, strict=True):
+            counts.add_counts(batch, counted.texts)
 
     def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
         """What was counted so far. ``model`` and ``sources``: what to call them in it."""
@@ -110,56 +106,18 @@ class OovCounter:
 
 
 class _Counted(NamedTuple):
-    """A batch counted by itself; ``new``: what to remember when the tally has its words.
-
-    ``blanks``: pieces of blanks, which are not counted.
-    """
-
-    batch: BatchCounts
-    new: New | None = None
-    blanks: int = 0
-
-
-class _EachCounted(NamedTuple):
     """A batch counted in each way; ``not_utf8``: how many of its texts are not UTF-8."""
 
-    ways: list[_Counted]
+    texts: pa.StringArray
     not_utf8: int
+    ways: list[BatchCounts]
 
 
-class _Counting:
-    """One way to words while batches are counted; what it remembers of them goes with it."""
-
-    def __init__(self, words: Words, counts: OovCounts) -> None:
-        self._words = words
-        self._counts = counts
-        self._chunks: ChunkCounts | None = None
-        if isinstance(words.tokenizer, RuleTokenizer):
-            self._chunks = ChunkCounts(words.tokenizer, counts.tally)
-
-    def counted(self, texts: pa.StringArray) -> _Counted:
-        """Count a batch by itself; may be called by several threads."""
-        if self._chunks is not None:
-            return _Counted(*self._chunks.count(texts))
-        judged, blanks = _counted_words(self._words, texts)
-        return _Counted(batch_counts(judged), blanks=blanks)
-
-    def add(self, counted: _Counted, texts: pa.StringArray) -> None:
-        """Add the next batch of the stream."""
-        slots = self._counts.add_counted(counted.batch, texts)
-        if self._chunks is not None and counted.new is not None:
-            self._chunks.remember(counted.new, slots)
-
-
-def _counted_words(words: Words, texts: pa.StringArray) -> tuple[WordLookup, int]:
-    """The words of texts, and how many were left out because they are only blanks."""
-    judged = words.look_up(texts)
-    kept = without_blanks(judged)
-    return kept, len(judged.codes) - len(kept.codes)
-
-
-def _each_counted(counting: list[_Counting], texts: pa.StringArray) -> _EachCounted:
-    return _EachCounted([each.counted(texts) for each in counting], not_utf8(texts))
+def _counts(words: Words, texts: pa.StringArray) -> BatchCounts:
+    """The words of texts, without those that are only blanks."""
+    found = words.look_up(texts)
+    kept = without_blanks(found)
+    return batch_counts(kept, blanks=len(found.codes) - len(kept.codes))
 
 
 def _header(words: Words, model: str, sources: tuple[str, ...]) -> Header:
@@ -191,22 +149,3 @@ def _text(document: str | bytes | _HasText) -> bytes:
         kind = type(document).__name__
         raise TypeError(f"wanted a text, or a document with a .text, got {kind}")
     return text_bytes(document.text)
-
-
-Batch = TypeVar("Batch")
-Result = TypeVar("Result")
-
-
-def _in_threads(
-    work: Callable[[Batch], Result], batches: Iterable[Batch], threads: int
-) -> Iterator[tuple[Batch, Result]]:
-    """Each batch with its result, in order, and at most ``threads`` at work."""
-    waiting: deque[tuple[Batch, Future[Result]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        for batch in batches:
-            waiting.append((batch, pool.submit(work, batch)))
-            if len(waiting) >= threads:
-                done, result = waiting.popleft()
-                yield done, result.result()
-        for done, result in waiting:
-            yield done, result.result()

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from vocabtool.oov.batch_counts import BatchCounts
 from vocabtool.oov.lookalikes import COMMONEST, Kind, classify
 from vocabtool.oov.report import COLUMNS, CurvePoint, Estimate, Fragmented, KindShare, Pieces
-from vocabtool.oov.word_sketches import LateWord, WordSketches
-from vocabtool.oov.word_tally import WordTally
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from vocabtool.vocabulary import Vocabulary
+from vocabtool.oov.word_table import WordTable
+from vocabtool.vocabulary import Vocabulary
 
 MOST_FRAGMENTED: Final = 20
 NEVER_USED: Final = 20  # entries named in a report
@@ -32,112 +30,51 @@ class Totals(NamedTuple):
     tokens_unknown: int = 0
     pieces: int = 0
 
-
-class Distinct(NamedTuple):
-    """How many distinct words there are; exact where ``estimated`` is empty."""
-
-    words: int
-    unknown: int
-    estimated: tuple[Estimate, ...] = ()
-
-
-def distinct(tally: WordTally) -> Distinct:
-    """How many words were met, and how many of them are unknown."""
-    known = tally.held.known
-    held, unknown = len(known), int(np.count_nonzero(~known))
-    if tally.sketches is None:
-        return Distinct(held, unknown)
-    every, some = tally.sketches.distinct, tally.sketches.distinct_unknown
-    bounds = (
-        Estimate("distinct", every.off_by, certain=False),
-        Estimate("distinct_unknown", some.off_by, certain=False),
-    )
-    return Distinct(max(held, every.words), max(unknown, some.words), bounds)
+    def plus(self, batch: BatchCounts, texts: int) -> Totals:
+        """With those of a batch of so many texts."""
+        return Totals(
+            self.documents + texts,
+            self.documents_unknown + batch.texts_unknown,
+            self.tokens + int(batch.counts.sum()),
+            self.tokens_unknown + int(batch.counts[batch.unknown].sum()),
+            self.pieces + int(batch.counts @ batch.pieces),
+        )
 
 
-def word_table(tally: WordTally) -> pa.Table:
-    """Every word that is held, by slot, then every one that is tracked, and their figures.
+def word_table(table: WordTable) -> pa.Table:
+    """Every word that is held, and its figures.
 
     Columns: ``word``, ``known``, ``pieces``, ``count`` (never too low), ``documents``, ``error``
     (by how much ``count`` is too high at most).
     """
-    import pyarrow as pa
-
-    held = tally.held
-    words, counts, documents = list(tally.slots), held.counts.copy(), held.documents.copy()
-    late, error = _late(tally, counts, documents)
-    more = list(zip(*late, strict=True)) or [()] * len(LateWord._fields)
-    errors = np.full(len(words) + len(late), error, np.int64)
-    if not tally.blurred:
-        errors[: len(words)] = 0
-    columns = {
-        "word": pa.array(words + list(more[0]), pa.large_binary()),
-        "known": _joined(held.known, more[1]),
-        "pieces": _joined(held.pieces, more[2]),
-        "count": _joined(counts, more[3]),
-        "documents": _joined(documents, more[4]),
-        "error": errors,
-    }
-    return pa.table(columns)
+    held = table.figures
+    missed_unknown = np.where(held.known, 0, held.missed)
+    return pa.table(
+        {
+            "word": pa.array(list(table.slots), pa.large_binary()),
+            "known": held.known,
+            "pieces": held.pieces,
+            "count": held.counts + held.missed,
+            "documents": held.documents + missed_unknown,
+            "error": held.missed,
+        }
+    )
 
 
-def _joined(held: NDArray[Any], late: tuple[Any, ...]) -> NDArray[Any]:
-    return np.concatenate((held, np.array(late, held.dtype)))
-
-
-def _late(
-    tally: WordTally, counts: NDArray[np.int64], documents: NDArray[np.int64]
-) -> tuple[list[LateWord], int]:
-    """Words that are only estimated, and the error; what is held as well is added to the others."""
-    if tally.sketches is None:
-        return [], 0
-    error = tally.sketches.count_error
-    if not tally.blurred:
-        return list(tally.sketches.words()), error
-    extra = np.full(len(counts), error)
-    extra_documents = np.where(tally.held.known, 0, tally.sketches.document_error)
-    late = []
-    for word in tally.sketches.words():
-        slot = tally.slots.get(word.word, -1)
-        if slot < 0:
-            late.append(word)
-        else:
-            extra[slot], extra_documents[slot] = word.tokens, word.documents
-    counts += extra
-    documents += extra_documents
-    return late, error
-
-
-def unknown_table(words: pa.Table, examples: Mapping[int, bytes]) -> pa.Table:
-    """The unknown ones, commonest first, ties by bytes; ``kind`` and ``like`` are null.
-
-    ``examples``: by slot.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
+    """The unknown ones, commonest first, ties by bytes; ``kind`` and ``like`` are null."""
     keys = [("known", "ascending"), ("count", "descending"), ("word", "ascending")]
     rows = pc.sort_indices(words, keys)[: pc.sum(pc.invert(words["known"])).as_py() or 0]
-    shown = _by_slot(examples, len(words)).take(rows)
-    unknown = words.take(rows).append_column("example", shown)
+    unknown = words.take(rows)
+    shown = [examples.get(word, b"") for word in unknown["word"].to_pylist()]
+    unknown = unknown.append_column("example", pa.array(shown, pa.large_binary()))
     for name, kind in (("kind", pa.string()), ("like", pa.large_binary())):
         unknown = unknown.append_column(name, pa.nulls(len(unknown), kind))
     return unknown.select(COLUMNS).combine_chunks()
 
 
-def _by_slot(examples: Mapping[int, bytes], count: int) -> pa.LargeBinaryArray:
-    """The example of each of so many words, empty where there is none."""
-    import pyarrow as pa
-
-    places = np.full(count, len(examples), np.int32)
-    places[np.fromiter(examples, np.int64)] = np.arange(len(examples))
-    return pa.array([*examples.values(), b""], pa.large_binary()).take(pa.array(places))
-
-
 def with_kinds(unknown: pa.Table, vocabulary: Vocabulary) -> tuple[pa.Table, tuple[KindShare, ...]]:
     """With the kind of the commonest words and what they are like; and a sum of that."""
-    import pyarrow as pa
-
     some = unknown.slice(0, COMMONEST)
     words, examples = some["word"].to_pylist(), some["example"].to_pylist()
     found = classify(words, vocabulary.stored, examples)
@@ -166,8 +103,6 @@ def coverage(words: pa.Table, totals: Totals, distinct_words: int) -> tuple[Curv
 
     Counts that may be too high are taken at their lowest.
     """
-    import pyarrow.compute as pc
-
     tokens, tokens_known = totals.tokens, totals.tokens - totals.tokens_unknown
     if not tokens:
         return ()
@@ -190,16 +125,21 @@ def _one_two_five(last: int) -> list[int]:
     return [step for step in steps if step <= last]
 
 
-def count_errors(tally: WordTally, sketches: WordSketches, tokens: int) -> tuple[Estimate, ...]:
-    """How far counts and the curve may be off.
+def estimates(table: WordTable, tokens: int) -> tuple[Estimate, ...]:
+    """How far figures may be off; nothing where all words are held.
 
     Of L tokens that are not counted for a word held, at most all stand for other words than
     estimated; they cover at most so much, and push at most as much out of the commonest.
     """
-    late = tokens - int(tally.held.counts.sum())
+    if not table.bound:
+        return ()
+    (_, off_by), (_, unknown_off_by) = table.distinct()
+    late = tokens - int(table.figures.counts.sum())
     return (
-        Estimate("count", sketches.count_error, certain=True),
-        Estimate("documents", sketches.document_error, certain=True),
+        Estimate("distinct", off_by, certain=False),
+        Estimate("distinct_unknown", unknown_off_by, certain=False),
+        Estimate("count", table.bound, certain=True),
+        Estimate("documents", table.bound, certain=True),
         Estimate("curve", min(2 * late / tokens, 1.0), certain=True),
     )
 

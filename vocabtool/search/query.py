@@ -124,12 +124,13 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     required = phrases if settings.phrases == "required" else ()
     if should and not required:
         should += phrases
+    counting = [word for word in words if word.counts]
     codes: tuple[Clause, ...] = ()
     if settings.guarantee and settings.fusion not in ("dense", "keyword"):  # a leg stays as it is
         codes = identifier_clauses(words)
-        if not codes and settings.identifier is None:
-            codes = _joined_word_alone(words)
-    counting = [word for word in words if word.counts]
+        is_alone = len(counting) == 1 and counting[0].word.surfaces
+        if not codes and settings.identifier is None and is_alone:  # the joined word is meant
+            codes = (Clause((counting[0].word.exact,)),)
     return Query(
         text=text,
         words=words,
@@ -227,14 +228,6 @@ def _idf(term: Term, store: Store) -> float:
 def identifier_clauses(words: Iterable[WeighedWord]) -> tuple[Clause, ...]:
     """What finds the documents that hold an identifier exactly, each once."""
     return tuple(map(Clause, dict.fromkeys(word.in_a_row for word in words if word.identifier)))
-
-
-def _joined_word_alone(words: Iterable[WeighedWord]) -> tuple[Clause, ...]:
-    """What finds a joined word of any kind, where it is all that is searched for: it is meant."""
-    asking = [word.word for word in words if word.counts]
-    if len(asking) == 1 and asking[0].surfaces:
-        return (Clause((asking[0].exact,)),)
-    return ()
 
 
 def _unstemmed_clauses(words: Sequence[WeighedWord]) -> tuple[Clause, ...]:

@@ -146,7 +146,11 @@ def search(
     if settings.fusion == "dense" or not query.is_unknown or len(leg.found.rows):
         ranking = _rank(request, leg)
         if chance is not None and query.words and settings.fusion in ("coverage", "convex", "rrf"):
-            notes += _chance_notes(ranking.candidates, chance)
+            candidates = ranking.candidates
+            nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
+            if not len(candidates.keyword) and nearest <= chance:  # as near as nonsense is
+                reached = f"similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"
+                notes.append(f"{BY_CHANCE}: {reached}")
         return _answer(request, ranking, notes)
     # No word of the query is known to the model, and none is in a document.
     suggestions = _suggest_spellings(store, query)
@@ -207,14 +211,6 @@ def _codes_missing(query: Query) -> str:
     named = [word for word in counting if word.identifier] or counting
     codes = dict.fromkeys(word.word.surface for word in named)
     return f"no document that may be found holds {' or '.join(codes)}"
-
-
-def _chance_notes(candidates: Candidates, chance: float) -> list[str]:
-    """What to say where no keyword is found, and vectors find what they find of nonsense."""
-    nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
-    if len(candidates.keyword) or nearest > chance:
-        return []
-    return [f"{BY_CHANCE}: similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"]
 
 
 def ask_keywords(store: Store, query: Query, limit: int, allowed: Mask) -> KeywordLeg:

@@ -55,14 +55,15 @@ class Settings:
     phrases: Phrases = "required"
 
     def __post_init__(self) -> None:
-        _one_of("fusion", self.fusion, FUSIONS)
-        _one_of("empty", self.empty, NO_RESULTS)
-        _one_of("phrases", self.phrases, PHRASES)
-        _at_least("k_rrf", self.k_rrf, 1)
-        _at_least("boost", self.boost, 0)
-        _at_least("code_boost", self.code_boost, 0)
-        if self.depth is not None:
-            _at_least("depth", self.depth, 1)
+        choices = {"fusion": FUSIONS, "empty": NO_RESULTS, "phrases": PHRASES}
+        for name, allowed in choices.items():
+            if (got := getattr(self, name)) not in allowed:
+                raise ValueError(f"{name}: wanted one of {', '.join(allowed)}, got {got!r}")
+        least = {"k_rrf": 1, "boost": 0, "code_boost": 0, "depth": 1}
+        for name, lowest in least.items():
+            number = getattr(self, name)
+            if number is not None and not lowest <= number < float("inf"):
+                raise ValueError(f"{name}: wanted a number of {lowest} or more, got {number}")
         if self.a is not None and not 0 <= self.a <= 1:
             raise ValueError(f"a: wanted a weight from 0 to 1, got {self.a}")
         if isinstance(self.identifier, str):
@@ -90,16 +91,6 @@ class Settings:
         if self.depth is not None:
             return self.depth
         return max(documents, 1) if documents <= MAX_SMALL else DEPTH
-
-
-def _one_of(name: str, got: str, choices: tuple[str, ...]) -> None:
-    if got not in choices:
-        raise ValueError(f"{name}: wanted one of {', '.join(choices)}, got {got!r}")
-
-
-def _at_least(name: str, got: float, least: int) -> None:
-    if not least <= got < float("inf"):
-        raise ValueError(f"{name}: wanted a number of {least} or more, got {got}")
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import log
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
@@ -14,15 +14,15 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.identifiers import is_identifier
 from vocabtool.keywords.queries import Clause, Term
 from vocabtool.search import known_words
-from vocabtool.search.known_words import KnownWords, WordStatus
+from vocabtool.search.known_words import KnownWords
 from vocabtool.search.query import (
     WeighedWord,
     identifier_clauses,
-    phrase_clauses,
     term_clauses,
     unknown_share,
     weigh_words,
 )
+from vocabtool.search.search import search
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
@@ -43,12 +43,6 @@ def test_an_unknown_word_is_no_number_and_more_than_a_character() -> None:
     """Nor a stop word. Numbers and letters are not known either, but that says nothing."""
     told = {each.word.surface: each.unknown for each in weighed("the love xapian 7 1999 x")}
     assert told == dict.fromkeys(["the", "love", "7", "1999", "x"], False) | {"xapian": True}
-
-
-def test_stop_words_do_not_count_beside_others() -> None:
-    """Alone they are all there is."""
-    assert [each.counts for each in weighed("the love")] == [False, True]
-    assert [each.counts for each in weighed("the a")] == [True, True]
 
 
 EMPTY = SmallCorpus([])
@@ -84,11 +78,6 @@ def test_single_characters_of_a_code_count_where_it_has_no_longer_parts() -> Non
         word("a"): 1.5,
         Term("surfaces", "1.2.3.a"): 1.5 * 6.0,
     }
-
-
-def test_a_word_that_is_written_twice_counts_once() -> None:
-    """With the weight of the heaviest word that it is part of."""
-    assert weights("sku sku SKU-48007-H")[word("sku")] == 1.5
 
 
 def test_a_joined_word_is_searched_exactly_too() -> None:
@@ -134,21 +123,6 @@ def test_names_are_identifiers_whatever_the_model_knows(knowledge: Any) -> None:
     assert identifier_clauses(weighed("snake_case", knowledge)) == exact
     assert identifier_clauses(weighed("snakeCase", knowledge)) == (Clause((word("snakecas"),)),)
     assert identifier_clauses(weighed("quick-brown HTTPServer e.g. a/b", knowledge)) == ()
-
-
-def test_each_phrase_is_a_clause_of_the_words_field() -> None:
-    """Stop words and the parts of compounds are in it; quotes around nothing are no phrase."""
-    found = phrase_clauses(CUTTER.query('say "to be" or "quick-brown fox" "!"'))
-    assert found == (
-        Clause((word("to"), word("be"))),
-        Clause((word("quick"), word("brown"), word("fox"))),
-    )
-
-
-def test_idf_is_that_of_bm25() -> None:
-    """Never negative, not even where a frequency counts deleted documents."""
-    assert idf(10, 1) == pytest.approx(log(1 + 9.5 / 1.5))
-    assert idf(10, 12) == idf(10, 10) > 0
 
 
 def corpus(knowledge: Any, *texts: str) -> SmallCorpus:
@@ -207,11 +181,6 @@ def test_a_word_is_unknown_when_one_of_its_keys_is() -> None:
     assert [each.known for each in told] == [True, False]
 
 
-def test_a_word_of_which_the_rule_makes_nothing_is_unknown() -> None:
-    """The vectors cannot show digits that the model deletes."""
-    assert knowledge_of("quick", rule="regex:[a-z]+").statuses(["2024"]) == [WordStatus(False)]
-
-
 def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All new words of a query in one call; what is remembered is bounded."""
     knowledge, asked = knowledge_of("love"), []
@@ -234,8 +203,14 @@ def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [["love", "x1"], ["x2"], ["x3"], ["love", "x1"]]
 
 
-def test_very_long_words_are_not_remembered() -> None:
-    """They are judged all the same."""
-    knowledge = knowledge_of("love")
-    assert knowledge.statuses(["x" * 10_000, "love"])[0] == WordStatus(False)
-    assert knowledge.statuses([]) == []
+def test_models_of_pieces_have_no_m_and_a_smaller_a() -> None:
+    """A code in three pieces or more counts as unknown for the guarantee; two are known."""
+    docs = [Doc("right", "one SKU-48007-H there", (-1, 0)), Doc("other", "love", (1, 0))]
+    east = np.array([1, 0], np.float32)
+    hits = search(SmallCorpus(docs, Pieces(4)), "love SKU-48007-H", east, explain=True)
+    assert (hits.query.a, hits.query.m, hits.query.weight) == (0.4, 0, 0.4)
+    assert [word.pieces for word in hits.query.words] == [1, 3]
+    assert (hits[0].id, hits[0].tier) == ("right", 1)
+    assert any("pieces" in note for note in hits.notes)
+    coarse = search(SmallCorpus(docs, Pieces(6)), "love SKU-48007-H", east)
+    assert {hit.tier for hit in coarse} == {0}
