@@ -293,7 +293,8 @@ def tap(work: Path, runs: int) -> Iterator[str]:
     seconds = json.loads(done.stdout.splitlines()[-1])
     untouched, tapped = (median(seconds[name]) for name in ("untouched", "tapped"))
     yield f"untouched model {untouched:.2f} s, the tap {tapped:.2f} s for {SENTENCES:,} sentences"
-    yield f"{tapped / untouched:.0f}x: texts of this model cannot be told apart, they run one by one"
+    ratio = tapped / untouched
+    yield f"{ratio:.0f}x: texts of this model cannot be told apart and run one by one"
 
 
 def tap_job(folder: str, runs: str) -> None:
