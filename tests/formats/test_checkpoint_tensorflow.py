@@ -1,88 +1,87 @@
-"""Checkpoints read with and without TensorFlow: the same keys, shapes and values."""
+"""Checkpoints that TensorFlow's own writers made, or that strangers published: the same strings."""
 
 from __future__ import annotations
 
-import os
+import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from vocabtool.errors import UnsupportedFormat
-from vocabtool.formats.saved_model.checkpoint import INTEGER_TYPES, STRING_TYPES, Checkpoint
+import vocabtool
+from tests.builders import saved_model_bytes as b
 
 tf = pytest.importorskip("tensorflow", reason="the oracle: pip install '.[dev]'")
 
-SHARED = Path(os.environ.get("VOCABTOOL_SHARED", Path(__file__).parents[3] / "shared"))
-MODELS = sorted(
-    path.parent.parent.name for path in SHARED.glob("models/*/variables/variables.index")
-)
+GRAPH = b.saved_model(b.graph(b.node(b"v", b"VarHandleOp", dtype=b.number(6, b.STRING))))
 COMPRESSED = ("tfdf_adult_rf", "use_lite_2")  # written inside Google, whose indexes use Snappy
 
-needs_shared = pytest.mark.skipif(
-    not (SHARED / "models").is_dir(), reason="no shared models: set VOCABTOOL_SHARED"
-)
+
+def inspected(folder: Path) -> vocabtool.Model:
+    """A model with a string variable somewhere, and the checkpoint that is in its folder."""
+    (folder / "saved_model.pb").write_bytes(GRAPH)
+    return vocabtool.inspect(folder)
 
 
-def elements(tensor: Any) -> list[Any]:
-    """A tensor as TensorFlow's reader returns it (bytes for one string), flattened."""
-    return [tensor] if isinstance(tensor, bytes) else list(np.ravel(tensor).tolist())
+def words(folder: Path) -> dict[str, list[bytes]]:
+    """The strings of each variable."""
+    model = inspected(folder)
+    assert model.warnings == ()
+    return {vocabulary.name: list(vocabulary.stored) for vocabulary in model.vocabularies}
 
 
-def values(found: Checkpoint, key: bytes) -> list[Any]:
-    if found.entries[key].dtype in STRING_TYPES:
-        return list(found.strings(key))
-    return list(found.integers(key))
+def prefix_in(folder: Path) -> str:
+    (folder / "variables").mkdir()
+    return str(folder / "variables" / "variables")
 
 
-def compare(prefix: Path) -> int:
-    """Demand what TensorFlow reads from a checkpoint; return how many tensors were compared.
-
-    TensorFlow does not list the slices of partitioned tensors, whose keys begin with a zero byte.
-    """
-    found = Checkpoint.open(prefix)
-    entries = {key: entry for key, entry in found.entries.items() if not key.startswith(b"\0")}
-    oracle = tf.train.load_checkpoint(str(prefix))
-    shapes = {key.encode(): shape for key, shape in oracle.get_variable_to_shape_map().items()}
-    assert {key: list(entry.shape) for key, entry in entries.items()} == shapes
-    types = {key.encode(): dtype for key, dtype in oracle.get_variable_to_dtype_map().items()}
-    assert {key: entry.dtype for key, entry in entries.items()} == {
-        key: dtype.as_datatype_enum for key, dtype in types.items()
-    }
-    readable = {*STRING_TYPES, *INTEGER_TYPES}
-    compared = [key for key, entry in entries.items() if entry.dtype in readable]
-    for key in compared:
-        assert values(found, key) == elements(oracle.get_tensor(key.decode())), key
-    return len(compared)
-
-
-def save(prefix: Path, **tensors: Any) -> Path:
+def save(folder: Path, **tensors: Any) -> None:
     """Let TensorFlow's writer save tensors under their names."""
     tf.raw_ops.SaveV2(
-        prefix=str(prefix),
+        prefix=prefix_in(folder),
         tensor_names=list(tensors),
         shape_and_slices=[""] * len(tensors),
         tensors=list(tensors.values()),
     )
-    return prefix
 
 
-@needs_shared
-@pytest.mark.parametrize("model", MODELS)
-def test_shared_models(model: str) -> None:
-    """Strangers' checkpoints hold what TensorFlow reads from them."""
-    compare(SHARED / "models" / model / "variables" / "variables")
+def shared_names(shared: Path) -> list[str]:
+    truth = json.loads((shared / "models" / "truth.json").read_bytes())
+    names = [model["short"] for model in truth]
+    return [name for name in names if (shared / "models" / name / "variables").is_dir()]
 
 
-@needs_shared
-@pytest.mark.parametrize("model", COMPRESSED)
-def test_compressed_models(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_models(shared: Path, tmp_path: Path) -> None:
+    """Of strangers' checkpoints the same string tensors are found as TensorFlow lists."""
+    names = shared_names(shared)
+    assert len(names) > 5
+    for name in names:
+        prefix = shared / "models" / name / "variables" / "variables"
+        types = tf.train.load_checkpoint(str(prefix)).get_variable_to_dtype_map()
+        wanted = {key for key, dtype in types.items() if dtype == tf.string}
+        (tmp_path / name / "variables").mkdir(parents=True)
+        for file in prefix.parent.iterdir():
+            if file.name.endswith(".index") or file.stat().st_size < 1 << 20:
+                shutil.copy(file, tmp_path / name / "variables")
+        model = inspected(tmp_path / name)
+        assert model.warnings == ()
+        places = [item.place for item in model.passed_over]
+        places += [place for vocabulary in model.vocabularies for place in vocabulary.places]
+        assert {place.place for place in places} == wanted, name
+
+
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_compressed_models(
+    name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two of them have a compressed index, which pyarrow unpacks."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "variables").mkdir()
+    shutil.copy(shared / "models" / name / "variables" / "variables.index", tmp_path / "variables")
     with pytest.raises(ImportError, match="pyarrow"):
-        Checkpoint.open(SHARED / "models" / model / "variables" / "variables")
+        inspected(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -100,70 +99,40 @@ def test_compressed_models(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_strings(tmp_path: Path, strings: list[bytes]) -> None:
     """String tensors of TensorFlow's writer come back byte for byte."""
-    prefix = save(tmp_path / "saved", words=tf.constant(strings, tf.string))
-    assert list(Checkpoint.open(prefix).strings(b"words")) == strings
-    assert compare(prefix) == 1
+    save(tmp_path, words=tf.constant(strings, tf.string))
+    assert words(tmp_path) == {"words": strings}
 
 
-def test_shapes_and_integers(tmp_path: Path) -> None:
-    """Scalars, matrices and empty tensors agree; small integers, like weights, are left out."""
-    prefix = save(
-        tmp_path / "saved",
-        scalar_string=tf.constant(b"one"),
-        matrix_string=tf.constant([[b"a", b"b"], [b"c", b"d"]]),
-        none_string=tf.zeros([0, 3], tf.string),
-        scalar=tf.constant(-5, tf.int64),
-        none=tf.zeros([0], tf.int64),
+def test_shapes(tmp_path: Path) -> None:
+    """Scalars and matrices are passed over with their size; numbers and weights are left out."""
+    save(
+        tmp_path,
+        scalar=tf.constant(b"one"),
+        matrix=tf.constant([[b"a", b"b"], [b"c", b"d"]]),
+        row=tf.constant([[b"a", b"b"]]),
+        none=tf.zeros([0, 3], tf.string),
         int64=tf.constant([-(2**63), 2**63 - 1], tf.int64),
-        int32=tf.constant([[-(2**31)], [2**31 - 1]], tf.int32),
-        int16=tf.constant([-(2**15), 2**15 - 1], tf.int16),
-        int8=tf.constant([-128, 127], tf.int8),
-        uint8=tf.constant([0, 255], tf.uint8),
         weights=tf.constant([0.5, 1.5]),
     )
-    assert compare(prefix) == 7
+    assert words(tmp_path) == {"row": [b"a", b"b"], "none": []}
+    sizes = {item.name: item.size for item in inspected(tmp_path).passed_over}
+    assert sizes == {"scalar": 1, "matrix": 4}
 
 
 def test_string_variable(tmp_path: Path) -> None:
     """A string variable is found under its path through the objects that hold it."""
     module = tf.Module()
     module.vocabulary = tf.Variable([b"the", b"\xff", b""], dtype=tf.string)
-    prefix = Path(tf.train.Checkpoint(module=module).write(str(tmp_path / "saved")))
-    words = Checkpoint.open(prefix).strings(b"module/vocabulary/.ATTRIBUTES/VARIABLE_VALUE")
-    assert list(words) == [b"the", b"\xff", b""]
-    assert compare(prefix) == 2  # with the graph of objects
-
-
-@pytest.mark.parametrize("dense", [False, True])
-def test_mutable_tables(tmp_path: Path, dense: bool) -> None:
-    """Keys and values of a mutable table agree, the dense one's free buckets included."""
-    module = tf.Module()
-    if dense:
-        module.table = tf.lookup.experimental.DenseHashTable(
-            tf.string, tf.int64, default_value=-1, empty_key="", deleted_key="$"
-        )
-    else:
-        module.table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
-    module.table.insert(tf.constant(["the", "of", "and"]), tf.constant([7, 8, 9], tf.int64))
-    prefix = Path(tf.train.Checkpoint(module=module).write(str(tmp_path / "saved")))
-    found = Checkpoint.open(prefix)
-    (keys,) = [key for key in found.entries if key.endswith(b"-keys")]
-    ids = found.integers(keys.removesuffix(b"-keys") + b"-values")
-    pairs = dict(zip(found.strings(keys), ids.tolist(), strict=True))
-    assert {word: pairs[word] for word in (b"the", b"of", b"and")} == {
-        b"the": 7,
-        b"of": 8,
-        b"and": 9,
-    }
-    assert compare(prefix) == 3
+    tf.train.Checkpoint(module=module).write(prefix_in(tmp_path))
+    assert words(tmp_path) == {"module/vocabulary": [b"the", b"\xff", b""]}
 
 
 def test_several_blocks(tmp_path: Path) -> None:
     """An index of many blocks, with shared prefixes and restart points, is read to its end."""
-    names = {f"layer_{i:05d}/kernel_{'x' * (i % 97)}": tf.constant([i]) for i in range(5000)}
-    prefix = save(tmp_path / "saved", **names)
-    assert Path(f"{prefix}.index").stat().st_size > 262_144  # the writer's block size
-    assert compare(prefix) == 5000
+    names = [f"layer_{i:05d}/kernel_{'x' * (i % 97)}" for i in range(5000)]
+    save(tmp_path, **{name: tf.constant("a") for name in names})
+    assert (tmp_path / "variables" / "variables.index").stat().st_size > 262_144  # one block
+    assert [item.name for item in inspected(tmp_path).passed_over] == names
 
 
 def test_merged_and_partitioned(tmp_path: Path) -> None:
@@ -177,12 +146,9 @@ def test_merged_and_partitioned(tmp_path: Path) -> None:
         )
     tf.raw_ops.MergeV2Checkpoints(
         checkpoint_prefixes=[str(tmp_path / "left"), str(tmp_path / "right")],
-        destination_prefix=str(tmp_path / "merged"),
+        destination_prefix=prefix_in(tmp_path),
     )
-    found = Checkpoint.open(tmp_path / "merged")
-    assert found.num_shards == 2
-    assert list(found.strings(b"left")) == [b"left"]
-    assert list(found.strings(b"right")) == [b"right"]
-    assert found.entries[b"parts"].shape == (4,)
-    with pytest.raises(UnsupportedFormat, match="'parts' is partitioned"):
-        found.strings(b"parts")
+    model = inspected(tmp_path)
+    assert {v.name: v.tokens for v in model.vocabularies} == {"left": ["left"], "right": ["right"]}
+    (warning,) = model.warnings
+    assert "'parts' is partitioned" in warning

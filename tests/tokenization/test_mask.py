@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from vocabtool.tokenization.alignment import LookUp
 from vocabtool.tokenization.in_order import AHEAD, find_in_order, letters
 from vocabtool.tokenization.lookup import WordLookup
-from vocabtool.tokenization.mask import BATCH_LINES, Masked, Mode, Totals, batches, mask
+from vocabtool.tokenization.mask import BATCH_LINES, MaskedLine, Totals, batches, mask
 from vocabtool.tokenization.named_rules import parse_rule
+from vocabtool.tokenization.options import MaskMode
 from vocabtool.tokenization.steps import Step
 from vocabtool.tokenization.string_steps import Characters, Join
 from vocabtool.tokenization.surface import Span, surface_words
@@ -66,7 +67,7 @@ def of(rule: str, *known: str) -> LookUp:
     return by_steps(parse_rule(rule), {encode(word) for word in known}.__contains__)
 
 
-def one(line: str, judge: LookUp, mode: Mode) -> Masked:
+def one(line: str, judge: LookUp, mode: MaskMode) -> MaskedLine:
     (masked,) = mask([line], judge, mode)
     return masked
 
@@ -234,7 +235,7 @@ def test_the_unknown_words_printed_are_those_of_the_line(line: str, rule: str, s
 
 @given(st.lists(LINES, max_size=5), A_RULE)
 def test_lines_do_not_depend_on_each_other(lines: list[str], rule: str) -> None:
-    """Masked together they are what each is alone, and the totals are their sums."""
+    """MaskedLine together they are what each is alone, and the totals are their sums."""
     judge = by_steps(RULES[rule], lambda word: len(word) % 2 > 0)
     totals = Totals()
     together = list(mask(lines, judge, "unknown", totals))

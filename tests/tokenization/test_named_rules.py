@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import string
-from pathlib import Path
+from functools import cache
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from nltk.tokenize import TreebankWordTokenizer
 
+import vocabtool
+from tests.conftest import ROOT
+from vocabtool import Vocabulary, Words
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.named_rules import Matches, parse_rule
-from vocabtool.tokenization.options import NAMED, RULE_NAMES, tokenizer_file
-from vocabtool.tokenization.text_arrays import Tokens, string_array
-from vocabtool.vocabulary import decode
 
+RULES = ("whitespace", "lower", "keras", "ptb")
 SOME = st.text(
     st.sampled_from("aBz 19.,'\"-\t\n\v\r\0éÉİ\u03a3\u03c3日\u00a0\u0301\x1e0\x1f"), max_size=12
 ).map(str.encode) | st.binary(max_size=8)
 
 
+@cache
+def vocabulary() -> Vocabulary:
+    """Any: rules are asked how they cut texts."""
+    return vocabtool.extract(ROOT / "data" / "sentence_encoder")
+
+
+@cache
+def by_rule(rule: str) -> Words:
+    return Words.of(vocabulary(), rule=rule)
+
+
+def decode(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
+
+
 def words(rule: str, *texts: str | bytes) -> list[list[bytes]]:
-    cut = Tokens.whole(string_array(texts))
-    for step in parse_rule(rule):
-        cut = step.apply(cut)
-    return cut.to_lists()
+    rows = by_rule(rule).split(texts).to_pylist()
+    return [[word["word"] for word in row] for row in rows]
 
 
 def shown(rule: str, text: str | bytes) -> list[str]:
@@ -138,35 +151,21 @@ def test_the_mark_between_matches_may_stand_in_the_text() -> None:
     assert shown("regex:[a-z]+", "a\x1e0\x1fb\x1e1\x1fc") == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "local"),
-    [
-        *((pattern, True) for pattern in ("[a-z]+", r"\pL", r"\w+|[^\w[:space:]]")),
-        *((pattern, False) for pattern in (r"\w+ \w+", "^a", "[^a-z]", r"\b[a-z]+")),
-        (r"[^\s]", False),  # RE2's \s is not the vertical tab
-    ],
-)
-def test_which_patterns_may_follow_a_split(pattern: str, local: bool) -> None:
-    """Runs of characters that are no blanks."""
-    assert Matches(pattern).local is local
-
-
 @given(
     SOME, st.sampled_from(["whitespace", "lower", "keras", "regex:[a-z]+", r"regex:[^[:space:]]+"])
 )
 def test_local_rules_may_follow_a_split(text: bytes, rule: str) -> None:
     """The words of the pieces between ASCII whitespace are those of the text."""
-    assert all(step.local for step in parse_rule(rule))
     pieces = words(rule, *text.split())
     assert [word for piece in pieces for word in piece] == words(rule, text)[0]
 
 
 def test_every_rule_describes_itself() -> None:
-    """Each step in plain words, and equal rules are equal."""
-    for name in (*NAMED, "regex:a"):
-        assert parse_rule(name) == parse_rule(name)
-        assert all(step.describe() for step in parse_rule(name))
-    assert Matches("[a-z]+").describe() == "each match of '[a-z]+' is a word"
+    """Each step in plain words, and equal rules have one fingerprint."""
+    for name in (*RULES, "regex:a"):
+        assert by_rule(name).fingerprint == Words.of(vocabulary(), rule=name).fingerprint
+        assert all(by_rule(name).describe())
+    assert by_rule("regex:[a-z]+").describe() == ("each match of '[a-z]+' is a word",)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +174,9 @@ def test_every_rule_describes_itself() -> None:
 def test_an_unknown_rule_lists_the_choices(spec: str) -> None:
     """The message names what was asked for and every name that there is."""
     with pytest.raises(VocabtoolError) as error:
-        parse_rule(spec)
+        Words.of(vocabulary(), rule=spec)
     assert repr(spec) in str(error.value)
-    assert all(name in str(error.value) for name in RULE_NAMES)
+    assert all(name in str(error.value) for name in (*RULES, "tokenizer:FILE"))
 
 
 @pytest.mark.parametrize(
@@ -192,14 +191,5 @@ def test_an_unknown_rule_lists_the_choices(spec: str) -> None:
 def test_a_bad_pattern_shows_what_re2_says(pattern: str, says: str) -> None:
     """RE2's own words, and the pattern."""
     with pytest.raises(VocabtoolError, match=r"regex:") as error:
-        parse_rule(f"regex:{pattern}")
+        Words.of(vocabulary(), rule=f"regex:{pattern}")
     assert says in str(error.value)
-
-
-def test_the_file_of_a_tokenizer_is_told_apart() -> None:
-    """Its path may hold colons; no steps stand for it."""
-    assert tokenizer_file("sentencepiece:a/b:c.model") == Path("a/b:c.model")
-    assert tokenizer_file("tokenizer:a/b:c.json") == Path("a/b:c.json")
-    assert tokenizer_file("lower") is None
-    assert tokenizer_file("sentencepiece:") is None
-    assert tokenizer_file("tokenizer:") is None

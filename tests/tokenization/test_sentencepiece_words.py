@@ -12,15 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import sentencepiece
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from vocabtool.oov.counter import OovCounter
-from vocabtool.tokenization.text_arrays import string_array
-from vocabtool.tokenization.words import Words
+from vocabtool import OovCounter, Words
 
 SHARED = Path(os.environ.get("VOCABTOOL_SHARED", Path(__file__).parents[3] / "shared"))
 FILES = SHARED / "files" / "sentencepiece"
@@ -150,7 +149,7 @@ def test_only_oov_leaves_blanks_out(folder: Path) -> None:
     texts = ["▁", "=  ", "alpha"]
     assert [pieces_of(words, text)[0] for text in texts] == [["▁▁"], ["▁=", "▁▁"], ["▁alpha"]]
     counted, watched = OovCounter(words), OovCounter(words)
-    counted.count([string_array(texts)])
+    counted.count([pa.array(texts)])
     list(watched.watch(texts))
     for counter in (counted, watched):
         report = counter.report()

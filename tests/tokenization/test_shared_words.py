@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from vocabtool import Words
 from vocabtool.errors import NoVocabulary, VocabtoolError
-from vocabtool.tokenization.text_arrays import string_array
-from vocabtool.tokenization.words import Words
 
 TEXTS = (
     *(
@@ -65,8 +64,7 @@ def test_rule_and_tap_agree_on_a_real_model(shared: Path) -> None:
     model = shared / "models" / "tftext_segmenter"
     rule, tap = Words.of(model), Words.of(model, exact=True)
     assert rule.vocabulary.name == tap.vocabulary.name == "hash_table"
-    given = string_array(TEXTS)
-    by_rule, by_tap = rule.split(given).to_pylist(), tap.split(given).to_pylist()
+    by_rule, by_tap = rule.split(TEXTS).to_pylist(), tap.split(TEXTS).to_pylist()
     assert [[(w["word"], w["known"]) for w in row] for row in by_rule] == [
         [(w["word"], w["known"]) for w in row] for row in by_tap
     ]

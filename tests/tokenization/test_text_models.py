@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import vocabtool
 from tests.builders.tensorflow_models import Tensor, quiet
-from tests.builders.text_models import AWKWARD, FAILURES, TEXT_CASES, WITHOUT_TEXTS, TextTruth
+from tests.builders.text_models import FAILURES, TEXT_CASES, WITHOUT_TEXTS, TextTruth
 
 NAMES = [case.name for case in TEXT_CASES]
 Built = Callable[[str], tuple[Path, TextTruth]]
@@ -54,46 +54,12 @@ def test_the_model_answers_the_truths_ids(name: str, text_model: Built) -> None:
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", NAMES)
-def test_truths_agree_with_themselves(name: str, text_model: Built) -> None:
-    """A list for each text, whatever texts are asked together; a flag and an id for each word."""
-    _, truth = text_model(name)
-    texts = truth.accepted()
-    assert len(texts) > 2
-    for table in (truth, *truth.others):
-        words, known = table.words(texts), table.known(texts)
-        assert len(words) == len(known) == len(texts)
-        assert [table.words([text])[0] for text in texts] == words
-        counts = [len(row) for row in words]
-        assert table.ids is not None
-        ids = [len(row) for row in table.ids(texts)]
-        if table.pieces is None:
-            assert ids == counts
-        else:
-            pieces = table.pieces(texts)
-            assert [len(row) for row in pieces] == counts
-            assert [sum(map(len, row)) for row in pieces] == ids
-        assert [len(row) for row in known] == (ids if table.kind == "sentencepiece" else counts)
-
-
-@pytest.mark.sampled(10)
-@pytest.mark.parametrize("name", NAMES)
 def test_some_words_are_known_and_some_are_not(name: str, text_model: Built) -> None:
     """A truth that says the same of all words would prove nothing."""
     _, truth = text_model(name)
     for table in (truth, *truth.others):
         flags = {flag for row in table.known(truth.accepted()) for flag in row}
         assert flags == {True, False}
-
-
-@pytest.mark.sampled(10)
-@pytest.mark.parametrize("name", NAMES)
-def test_vocabularies_are_called_as_the_truths_say(name: str, text_model: Built) -> None:
-    """``inspect`` finds a vocabulary of each name."""
-    path, truth = text_model(name)
-    names = [vocabulary.name for vocabulary in vocabtool.vocabularies(path)]
-    wanted = [table.vocabulary for table in (truth, *truth.others)]
-    assert len(names) == len(wanted)
-    assert set(names) >= {name for name in wanted if name is not None}
 
 
 @pytest.mark.parametrize("name", list(WITHOUT_TEXTS))
@@ -105,13 +71,3 @@ def test_models_without_texts_take_none(name: str, tmp_path: Path) -> None:
     inputs = signature.structured_input_signature[1].values()
     assert tf.string not in {spec.dtype for spec in inputs}
     assert vocabtool.vocabularies(tmp_path / name)
-
-
-def test_names_differ() -> None:
-    """A case is found by its name."""
-    assert len(set(NAMES)) == len(NAMES)
-
-
-def test_awkward_texts_differ() -> None:
-    """No text is there twice: refused texts are told apart by their bytes."""
-    assert len(set(AWKWARD)) == len(AWKWARD)

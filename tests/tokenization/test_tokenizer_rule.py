@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import vocabtool
 from tests.conftest import ROOT
-from vocabtool import Index, VocabtoolError, Words, open_encoder
-from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.words import tokenizer_of
-from vocabtool.vocabulary import Marker, Vocabulary
+from vocabtool import Index, VocabtoolError, Vocabulary, Words, open_encoder
 
 SENTENCES = ["the storage permissions", "naïve 日本 cafés", "def f(x):    return x", "unknowable"]
 TEXTS = ["the storages", "", "    return  zzz", "日本☃ 🎉", "the the permission"]
-MARKED: dict[Marker, list[str]] = {
+MARKED = {
     "▁": ["▁the", "▁sto", "rage", "s"],
     "Ġ": ["Ġthe", "Ġsto", "rage", "s"],
     " ": [" the", " sto", "rage", "s"],
@@ -32,6 +31,13 @@ MARKED: dict[Marker, list[str]] = {
     "</w>": ["the</w>", "sto", "rage</w>", "s"],
     "@@": ["the", "sto@@", "rage", "s"],
 }
+
+
+def listed(folder: Path, entries: Sequence[str], **changes: Any) -> Vocabulary:
+    """A vocabulary of these entries."""
+    file = folder / "entries.json"
+    file.write_text(json.dumps({entry: number for number, entry in enumerate(entries)}), "utf-8")
+    return replace(vocabtool.extract(file), marker=None, **changes)
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -113,16 +119,16 @@ def pieces_of(words: Words, text: str) -> list[str]:
 
 @pytest.mark.parametrize("marker", MARKED)
 @pytest.mark.parametrize("rule", ["whitespace", "lower", "keras", "ptb", "regex:[a-z]+"])
-def test_pieces_get_no_word_rule(marker: Marker, rule: str) -> None:
+def test_pieces_get_no_word_rule(marker: str, rule: str, tmp_path: Path) -> None:
     """Whichever marks they bear, and whichever rule is named."""
-    entries = Vocabulary("pieces", "list", ByteStrings.of(map(str.encode, MARKED[marker])))
+    entries = listed(tmp_path, MARKED[marker], kind="list")
     with pytest.raises(VocabtoolError, match=r"pieces of words .*--rule tokenizer:FILE"):
         Words.of(entries, rule=rule)
 
 
-def test_what_says_that_it_holds_pieces_gets_none_either() -> None:
+def test_what_says_that_it_holds_pieces_gets_none_either(tmp_path: Path) -> None:
     """A model of pieces without marks: Chinese characters, say."""
-    entries = Vocabulary("pieces", "unigram", ByteStrings.of(["日".encode(), "本".encode()]))
+    entries = listed(tmp_path, ["日", "本"], kind="unigram")
     with pytest.raises(VocabtoolError, match=r"pieces of words \(of unigram\)"):
         Words.of(entries, rule="whitespace")
 
@@ -132,10 +138,10 @@ STRANGE = ["#", "##", "@@", "▁", "</w>", "Ġ", " ", "##a", "▁▁", "x@@", "#
 
 
 @pytest.mark.parametrize("strange", [[], STRANGE])
-def test_lists_of_words_keep_their_rules(strange: list[str]) -> None:
+def test_lists_of_words_keep_their_rules(strange: list[str], tmp_path: Path) -> None:
     """Real words, and among them what looks like a mark: web crawls have a few of those."""
     words = [*vocabtool.extract(REAL[0]), *strange]
-    entries = Vocabulary("words", "vectors", ByteStrings.of(map(str.encode, words)))
+    entries = listed(tmp_path, words, kind="vectors")
     assert Words.of(entries, rule="ptb").unknown("the market") == []
     gensim = pytest.importorskip("gensim")
     folder = Path(gensim.__file__).parent / "test" / "test_data"
@@ -161,7 +167,7 @@ def test_words_by_a_tokenizer(tokenizer: Path, vectors: Path) -> None:
         assert all(word["known"] for word in row) == all(known)
         single = [word for word in row if word["pieces"] == 1 and word["known"]]
         assert all(entries[word["id"]] in pieces for word in single)
-    assert words.fingerprint == tokenizer_of(tokenizer).fingerprint
+    assert words.fingerprint == Words.of(tokenizer).fingerprint
 
 
 def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
@@ -181,13 +187,13 @@ def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path)
     assert next(index.glob("tokenizer-*")).read_bytes() == tokenizer.read_bytes()
 
 
-def test_a_piece_that_is_no_entry(tokenizer: Path) -> None:
+def test_a_piece_that_is_no_entry(tokenizer: Path, tmp_path: Path) -> None:
     """It makes a word unknown, although the tokenizer knows it."""
-    own = tokenizer_of(tokenizer)
+    own = Words.of(tokenizer)
     (row,) = own.split(["the"]).to_pylist()
     missing = pieces_of(own, "the")[-1]
     left = [entry for entry in own.vocabulary if entry != missing]
-    entries = Vocabulary("fewer", "list", ByteStrings.of(map(str.encode, left)))
+    entries = listed(tmp_path, left, kind="list")
     words = Words.of(entries, rule=f"tokenizer:{tokenizer}")
     assert [word["known"] for word in row] == [True]
     assert words.unknown("the") == ["the"]

@@ -15,15 +15,12 @@ from hypothesis import strategies as st
 
 import vocabtool
 from tests.conftest import ROOT
-from vocabtool import OovCounter, Words
-from vocabtool.documents.reading import Document
+from vocabtool import Document, OovCounter, Words
 from vocabtool.errors import NotFound, NoVocabulary, VocabtoolError
-from vocabtool.oov import counter as counters
-from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.string_steps import Lower, RegexReplace, SplitWhitespace
-from vocabtool.tokenization.text_arrays import string_array
 
 MODEL = ROOT / "data" / "sentence_encoder"
+WATCHED = 1024  # documents that are counted together
+FINGERPRINT = "32c7c4daa95ee6d57d75ba858965d839baa78240d69234efd94145c359bfe567"
 TEXT = "I love to use Xapian!"
 SPLIT = pa.list_(
     pa.struct(
@@ -69,8 +66,8 @@ def test_what_a_model_tells(words: Words) -> None:
         r"replace every match of '([^\pL\pM\pN_\s])' by ' \1 '",
         "split at whitespace",
     )
-    marks = RegexReplace(r"([^\pL\pM\pN_\s])", r" \1 ")
-    assert words.fingerprint == Rule((Lower(utf8=True), marks, SplitWhitespace())).fingerprint
+    # Indexes store it: it must not change.
+    assert words.fingerprint == FINGERPRINT
 
 
 def test_split(words: Words) -> None:
@@ -196,7 +193,7 @@ def endless(taken: list[int]) -> Iterator[str]:
         yield f"love xapian{number}"
 
 
-@pytest.mark.parametrize("number", [1, 5, counters.WATCHED, counters.WATCHED + 1])
+@pytest.mark.parametrize("number", [1, 5, WATCHED, WATCHED + 1])
 def test_watching_is_lazy(number: int, words: Words) -> None:
     """Of an endless stream little more is taken than is asked for; what passed is counted."""
     taken: list[int] = []
@@ -204,7 +201,7 @@ def test_watching_is_lazy(number: int, words: Words) -> None:
     watched = counter.watch(endless(taken))
     assert taken == []
     assert [*islice(watched, number)] == [f"love xapian{i}" for i in range(number)]
-    assert len(taken) <= number + counters.WATCHED
+    assert len(taken) <= number + WATCHED
     watched.close()  # type: ignore[attr-defined]  # it is a generator
     assert counter.report().documents == number
     assert counter.report().tokens_unknown == number
@@ -217,7 +214,7 @@ def test_long_documents_are_not_gathered(words: Words) -> None:
     def long() -> Iterator[str]:
         for number in count():
             taken.append(number)
-            yield "love " * (counters.WATCHED_BYTES // 10)
+            yield "love " * (100_000)
 
     next(OovCounter(words).watch(long()))
     assert len(taken) <= 3
@@ -234,18 +231,18 @@ def test_a_stream_that_fails(words: Words) -> None:
     """An error of the documents' source, or of who takes them, is theirs; what passed counts."""
 
     def failing() -> Iterator[str]:
-        yield from ["xapian"] * counters.WATCHED
+        yield from ["xapian"] * WATCHED
         raise OSError("the disk is gone")
 
     counter = OovCounter(words)
     with pytest.raises(OSError, match="the disk is gone"):
         list(counter.watch(failing()))
-    assert counter.report().documents == counters.WATCHED
+    assert counter.report().documents == WATCHED
     watched = counter.watch(["xapian", "love", "never asked for"])
     assert next(watched) == "xapian"
     with pytest.raises(KeyError):
         watched.throw(KeyError)  # type: ignore[attr-defined]  # it is a generator
-    assert counter.report().documents == counters.WATCHED + 1
+    assert counter.report().documents == WATCHED + 1
 
 
 def test_watching_on(words: Words) -> None:
@@ -270,9 +267,7 @@ def test_watch_and_count_agree(words: Words, lists: list[list[str]], threads: in
     watched = OovCounter(words)
     assert [*watched.watch(texts)] == texts
     counted = OovCounter(words)
-    counted.count(
-        (string_array(texts[i : i + 2]) for i in range(0, len(texts), 2)), threads=threads
-    )
+    counted.count((pa.array(texts[i : i + 2]) for i in range(0, len(texts), 2)), threads=threads)
     assert watched.report() == counted.report()
     sums = Counter(word for text in texts for word in words.unknown(text))
     found = {word.word.decode(): word.count for word in counted.report().commonest()}
@@ -288,7 +283,7 @@ def test_counting_is_lazy(threads: int, words: Words) -> None:
         nonlocal taken
         for _ in range(50):
             taken += 1
-            yield string_array(["love xapian"])
+            yield pa.array(["love xapian"])
         raise KeyboardInterrupt
 
     counter = OovCounter(words)
@@ -310,7 +305,7 @@ def test_a_small_budget_is_told(words: Words) -> None:
     """Past its budget a counter estimates and says so; the totals stay exact."""
     texts = [f"love x{number}q" for number in range(20_000)]
     counter = OovCounter(words, budget=1 << 16)
-    counter.count([string_array(texts)])
+    counter.count([pa.array(texts)])
     report = counter.report()
     assert (report.documents, report.tokens, report.tokens_unknown) == (20_000, 40_000, 20_000)
     assert report.estimated

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 
 from tests.builders.text_models import TEXT_CASES, WITHOUT_TEXTS, TextTruth
 from tests.unicode12 import assigned_text
+from vocabtool import Words
 from vocabtool.errors import NoVocabulary, VocabtoolError
-from vocabtool.tokenization.sentencepiece import SentencePieceTokenizer
-from vocabtool.tokenization.text_arrays import as_bytes, string_array
-from vocabtool.tokenization.words import Words
 
 # Their flatbuffers hold another form of the tokenizer, which only its own op runs.
 NOT_UNDERSTOOD = dict.fromkeys(
@@ -40,8 +38,15 @@ Told = list[list[tuple[bytes, bool]]]
 
 def told(words: Words, texts: tuple[bytes, ...]) -> Told:
     """Each word and whether it is known, by text."""
-    rows = words.split(string_array(texts)).to_pylist()
+    rows = words.split(texts).to_pylist()
     return [[(word["word"], word["known"]) for word in row] for row in rows]
+
+
+def spelled(words: Words, texts: tuple[bytes, ...]) -> list[list[tuple[bytes, bool]]]:
+    """The pieces of each word, and which of them are known."""
+    found = words.look_up(texts)
+    assert found.spelled is not None
+    return [found.spelled.of_word(code) for code in found.codes.tolist()]
 
 
 def wanted(truth: TextTruth, texts: tuple[bytes, ...]) -> Told:
@@ -81,7 +86,7 @@ def test_rules_give_the_ids_that_tensorflow_gives(name: str, text_model: Built) 
     assert truth.ids is not None
     words = Words.of(path, name=truth.vocabulary)
     texts = truth.accepted()
-    rows = words.split(string_array(texts)).to_pylist()
+    rows = words.split(texts).to_pylist()
     buckets = words.vocabulary.unknown is not None and words.vocabulary.unknown.count > 1
     for row, ids in zip(rows, truth.ids(texts), strict=True):
         hidden = [buckets and not word["known"] for word in row]
@@ -99,6 +104,10 @@ def test_the_tap_tells_what_tensorflow_makes(name: str, text_model: Built) -> No
     assert dict(zip(texts, told(words, texts), strict=True)) == dict(
         zip(texts, wanted(truth, texts), strict=True)
     )
+    others = {other.vocabulary.name: other for other in words.others}
+    for other in truth.others:
+        if other.vocabulary in others:
+            assert told(others[other.vocabulary], texts) == wanted(other, texts)
 
 
 @pytest.mark.parametrize("name", WORDPIECES)
@@ -118,31 +127,21 @@ SENTENCEPIECES = [name for name in NAMES if name.startswith("sentencepiece")]
 
 @pytest.mark.parametrize("name", SENTENCEPIECES)
 def test_pieces_are_those_of_tensorflow(name: str, text_model: Built) -> None:
-    """The tokenizer gets the same strings, gives the same ids, and its words are as known."""
+    """A text's words are known where its pieces are to the op."""
     path, truth = text_model(name)
     texts = truth.accepted()
-    judge = Words.of(path, name=truth.vocabulary).tokenizer
-    assert isinstance(judge, SentencePieceTokenizer)
-    cut = judge.rule.tokens(string_array(texts))
-    assert cut.to_lists() == truth.words(texts)
-    given = judge.model.pieces(as_bytes(cut.values))
-    assert truth.ids is not None
-    assert [[i for _, i in pieces] for pieces in given] == truth.ids(texts)
-    unknown = judge.model.unknown_id
-    words = judge.model.words(as_bytes(cut.values))
-    for row, flags in zip(words, truth.known(texts), strict=True):
-        assert all(word.known == all(i != unknown for _, i in word.pieces) for word in row)
-        assert all(word.known for word in row) == all(flags)
+    rows = told(Words.of(path, name=truth.vocabulary), texts)
+    for row, flags in zip(rows, truth.known(texts), strict=True):
+        assert all(known for _, known in row) == all(flags)
 
 
-@pytest.mark.parametrize("name", SENTENCEPIECES)
-def test_rule_and_tap_make_the_same_words_of_pieces(name: str, text_model: Built) -> None:
-    """The running model and the library agree on every word."""
+@pytest.mark.parametrize("name", [*WORDPIECES, *SENTENCEPIECES])
+def test_rule_and_running_model_make_the_same_pieces(name: str, text_model: Built) -> None:
+    """They agree on every word, and on the pieces that it is made of."""
     path, truth = text_model(name)
-    texts = truth.accepted()
     rule = Words.of(path, name=truth.vocabulary)
-    tap = Words.of(path, name=truth.vocabulary, exact=True)
-    assert told(rule, texts) == told(tap, texts)
+    exact = Words.of(path, name=truth.vocabulary, exact=True)
+    assert spelled(rule, truth.accepted()) == spelled(exact, truth.accepted())
 
 
 PROBES = st.lists(assigned_text(max_size=30).map(str.encode) | st.binary(max_size=12), max_size=6)

@@ -55,7 +55,7 @@ class SurfaceWord(NamedTuple):
     stray: tuple[Word, ...] = ()
 
 
-class Aligned(NamedTuple):
+class Alignment(NamedTuple):
     """``blind``: the surface words of a line in which the model does not know a word, in order.
 
     ``exact``: whether the rule makes of the line what it makes of its chunks.
@@ -82,18 +82,18 @@ class Aligner:
     def __init__(self, judge: LookUp) -> None:
         self._judge = judge
         self._forget()
-        self._frame = self._judged([""])[0]
+        self._frame = self._word_numbers([""])[0]
 
-    def align(self, lines: Sequence[str]) -> Iterator[Aligned]:
+    def align(self, lines: Sequence[str]) -> Iterator[Alignment]:
         """The alignment of each line. The rule is asked about all of them together."""
         if len(self._words) + len(self._chunks) > REMEMBERED:
             self._forget()
-            self._frame = self._judged([""])[0]
-        of_lines = self._judged(lines)
+            self._frame = self._word_numbers([""])[0]
+        of_lines = self._word_numbers(lines)
         pieces = [SPACE.split(line) for line in lines]
-        chunks = self._cut(set(chain.from_iterable(split[::2] for split in pieces)))
+        chunks = self._cut_chunks(set(chain.from_iterable(split[::2] for split in pieces)))
         for line, words, split in zip(lines, of_lines, pieces, strict=True):
-            yield self._aligned(line, words, split, [chunks[text] for text in split[::2]])
+            yield self._align_line(line, words, split, [chunks[text] for text in split[::2]])
 
     def _forget(self) -> None:
         self._numbers: dict[Word, int] = {}
@@ -101,7 +101,7 @@ class Aligner:
         self._blank: set[int] = set()  # words of white space, or nothing: no surface word is one
         self._chunks: dict[str, _Chunk] = {"": _Chunk((), (), blind=False)}
 
-    def _judged(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+    def _word_numbers(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """The words of each text, as numbers of ours."""
         judged = without_blanks(self._judge(texts))
         pairs = zip(as_bytes(judged.distinct), judged.known.tolist(), strict=True)
@@ -117,17 +117,19 @@ class Aligner:
                 self._blank.add(number)
         return number
 
-    def _cut(self, texts: set[str]) -> dict[str, _Chunk]:
+    def _cut_chunks(self, texts: set[str]) -> dict[str, _Chunk]:
         """How each chunk is cut; those not met before are judged, and remembered if short."""
         new = {text: cuts(text) for text in texts if text not in self._chunks}
         stretches = {text[a:b] for text, ways in new.items() for way in ways for a, b in way}
         ordered = sorted(stretches)
-        alone = dict(zip(ordered, map(self._unframed, self._judged(ordered)), strict=True))
+        alone = dict(
+            zip(ordered, map(self._without_frame, self._word_numbers(ordered)), strict=True)
+        )
         found = {text: self._finest(text, ways, alone) for text, ways in new.items()}
         self._chunks.update((text, c) for text, c in found.items() if len(text) <= CHUNK_KEPT)
         return found | {text: self._chunks[text] for text in texts if text not in found}
 
-    def _unframed(self, words: tuple[int, ...]) -> tuple[int, ...]:
+    def _without_frame(self, words: tuple[int, ...]) -> tuple[int, ...]:
         """Words without those that the rule puts around every text."""
         if not self._frame:
             return words
@@ -146,39 +148,41 @@ class Aligner:
         for way in reversed(ways):
             words = [alone[text[a:b]] for a, b in way]
             if tuple(chain.from_iterable(words)) == wanted:
-                known = map(self._known, words)
+                known = map(self._is_known, words)
                 parts = tuple(SurfaceWord(*s, k) for s, k in zip(way, known, strict=True))
                 return _Chunk(wanted, parts, any(part.known is False for part in parts))
         raise AssertionError("a chunk is cut at least into itself")
 
-    def _known(self, words: Sequence[int]) -> bool | None:
+    def _is_known(self, words: Sequence[int]) -> bool | None:
         return all(self._words[word].known for word in words) if words else None
 
-    def _aligned(
+    def _align_line(
         self, line: str, words: tuple[int, ...], pieces: list[str], chunks: list[_Chunk]
-    ) -> Aligned:
-        inner = self._unframed(words)
+    ) -> Alignment:
+        inner = self._without_frame(words)
         if inner == tuple(chain.from_iterable([chunk.words for chunk in chunks])):
-            blind = any(chunk.blind for chunk in chunks)
-            return Aligned(_blind(_placed(chunks, _starts(pieces))) if blind else [], exact=True)
-        return Aligned(_blind(self._roughly(line, inner, chunks, _starts(pieces))), exact=False)
+            if not any(chunk.blind for chunk in chunks):
+                return Alignment([], exact=True)
+            return Alignment(_unknown_only(_place_parts(chunks, _starts(pieces))), exact=True)
+        roughly = self._align_roughly(line, inner, chunks, _starts(pieces))
+        return Alignment(_unknown_only(roughly), exact=False)
 
-    def _roughly(
+    def _align_roughly(
         self, line: str, words: tuple[int, ...], chunks: list[_Chunk], starts: list[int]
     ) -> list[SurfaceWord]:
         """The surface words of a line whose chunks, joined, do not make its words."""
         words = tuple(word for word in words if word not in self._blank)
-        head, used = self._agreeing(words, chunks)
-        tail, left = self._agreeing(words[used:][::-1], _backwards(chunks[head:]))
+        head, used = self._count_matches(words, chunks)
+        tail, left = self._count_matches(words[used:][::-1], _backwards(chunks[head:]))
         end, last = len(chunks) - tail, len(words) - left
-        before = _placed(chunks[:head], starts[:head])
-        middle = _placed(chunks[head:end], starts[head:end])
-        behind = _placed(chunks[end:], starts[end:])
+        before = _place_parts(chunks[:head], starts[:head])
+        middle = _place_parts(chunks[head:end], starts[head:end])
+        behind = _place_parts(chunks[end:], starts[end:])
         place = before[-1].end if before else 0
         between = [self._words[word] for word in words[used:last]]
         return [*before, *_by_words(line, middle, between, place), *behind]
 
-    def _agreeing(self, words: Sequence[int], chunks: Sequence[_Chunk]) -> tuple[int, int]:
+    def _count_matches(self, words: Sequence[int], chunks: Sequence[_Chunk]) -> tuple[int, int]:
         """How many chunks from the first on make just these words, and how many words that is."""
         taken = 0
         for count, chunk in enumerate(chunks):
@@ -198,7 +202,7 @@ def _starts(pieces: list[str]) -> list[int]:
     return [0, *accumulate(map(len, pieces))][:-1:2]
 
 
-def _placed(chunks: list[_Chunk], starts: list[int]) -> list[SurfaceWord]:
+def _place_parts(chunks: list[_Chunk], starts: list[int]) -> list[SurfaceWord]:
     """The parts of chunks, counted from the start of the line."""
     return [
         SurfaceWord(start + a, start + b, known, stray)
@@ -207,7 +211,7 @@ def _placed(chunks: list[_Chunk], starts: list[int]) -> list[SurfaceWord]:
     ]
 
 
-def _blind(words: list[SurfaceWord]) -> list[SurfaceWord]:
+def _unknown_only(words: list[SurfaceWord]) -> list[SurfaceWord]:
     return [word for word in words if word.known is False]
 
 

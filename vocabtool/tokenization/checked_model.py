@@ -21,7 +21,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.meta_graph import pick_serving, read_saved_model
 from vocabtool.system.native_import import imported
-from vocabtool.tokenization.trust import CHECKPOINT_WRITERS, dangerous_in, served
+from vocabtool.tokenization.trust import CHECKPOINT_WRITERS, dangerous_in, served_graph
 from vocabtool.vocabulary import printable
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
@@ -47,7 +47,7 @@ def load_checked(
     import_tensorflow()
     with reading(str(opened.path)):
         data = _rewritten(opened, change)
-        dangers = dangerous_in(served(read_saved_model(data, BINARY)))
+        dangers = dangerous_in(served_graph(read_saved_model(data, BINARY)))
         if dangers and not trust:
             raise UnsupportedFormat(_refusal(dangers))
         return _load_copy(data, opened.file.parent, keep=bool(dangers))

@@ -75,8 +75,8 @@ class ExactTokenizer:
         strings, vocabulary = as_bytes(trace.tokens.values), self._vocabulary
         unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
         values = as_bytes(pieces.values) if pieces.values is not None else None
-        if trace.ids is not None:
-            ids: list[int] = trace.ids.tolist()
+        if pieces.ids is not None:
+            ids: list[int] = pieces.ids.tolist()
         else:
             known = dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True))
             ids = [known.get(value, unknown) for value in values or ()]
@@ -155,7 +155,7 @@ def trace_by_word(trace: OpTrace, pieces: Pieces) -> tuple[OpTrace, Pieces]:
     words = string_array(texts[at][start:end] for at, start, end in places)
     offsets = starts_of(first)[pieces.offsets][trace.tokens.offsets]
     inside = begins[starts[:-1]].repeat(np.diff(starts))
-    moved = Pieces(starts, values, begins - inside, ends - inside)
+    moved = Pieces(starts, values, pieces.ids, begins - inside, ends - inside)
     return trace._replace(tokens=Tokens(words, offsets), pieces=moved), moved
 
 

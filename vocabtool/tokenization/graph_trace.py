@@ -106,7 +106,7 @@ class TracePoint(NamedTuple):
             if node is None:
                 waiting += [here.outside(*call) for call in here.callers()]
                 if not waiting and not found:
-                    return here._captured()
+                    return here._captured_constant()
                 continue
             inside = here.inside(node)
             if inside is not None:
@@ -119,7 +119,7 @@ class TracePoint(NamedTuple):
                 return None
         return next(iter(found.values())) if len(found) == 1 else None
 
-    def _captured(self) -> Tensor | None:
+    def _captured_constant(self) -> Tensor | None:
         """A constant that a function captured, where nobody calls it."""
         origin = self.linker.origin(self.body, self.reference)
         if origin is None or origin.node is None or origin.op != b"Const":

@@ -142,11 +142,11 @@ def _normalizer(part: Json) -> Iterator[str]:
             ends = "both ends" if left and right else "its beginning" if left else "its end"
             yield f"take white space off {ends}"
         case "Prepend":
-            yield f"put {_shown(part.get('prepend'))} before it"
+            yield f"put {_quote(part.get('prepend'))} before it"
         case "Replace":
-            yield f"replace {_pattern(part)} by {_shown(part.get('content'))}"
+            yield f"replace {_pattern(part)} by {_quote(part.get('content'))}"
         case kind:
-            yield NORMALIZERS.get(str(kind)) or f"{_shown(kind)}, as the tokenizers library does it"
+            yield NORMALIZERS.get(str(kind)) or f"{_quote(kind)}, as the tokenizers library does it"
 
 
 def _bert(part: Json) -> Iterator[str]:
@@ -164,7 +164,7 @@ def _bert(part: Json) -> Iterator[str]:
 def _pre_tokenizer(part: Json) -> str:
     match part.get("type"):
         case "Metaspace":
-            mark = _shown(part.get("replacement", META))
+            mark = _quote(part.get("replacement", META))
             where = {"always": "every stretch", "first": "the text"}.get(_scheme(part))
             put = f", put one before {where}" if where else ""
             cut = ", split before each" if part.get("split", True) else ""
@@ -177,10 +177,10 @@ def _pre_tokenizer(part: Json) -> str:
             invert = part.get("invert") is True
             return f"{'keep only' if invert else 'split at'} {_pattern(part)}" + _behaviour(part)
         case "CharDelimiterSplit":
-            return f"split at {_shown(part.get('delimiter'))}"
+            return f"split at {_quote(part.get('delimiter'))}"
         case kind:
             told = PRE_TOKENIZERS.get(str(kind))
-            return told or f"{_shown(kind)}, as the tokenizers library does it"
+            return told or f"{_quote(kind)}, as the tokenizers library does it"
 
 
 def _model(model: Json, model_type: str) -> str:
@@ -189,7 +189,7 @@ def _model(model: Json, model_type: str) -> str:
             return "look each word up whole"
         case "WordPiece":
             most = model.get("max_input_chars_per_word", 100)
-            prefix = _shown(model.get("continuing_subword_prefix", "##"))
+            prefix = _quote(model.get("continuing_subword_prefix", "##"))
             return (
                 f"cut each word into the longest pieces from left to right, {prefix} before all "
                 f"but the first (WordPiece); one of more than {most} characters is unknown"
@@ -226,9 +226,9 @@ def _pattern(part: Json) -> str:
     pattern = part.get("pattern")
     if isinstance(pattern, dict):
         if "Regex" in pattern:
-            return f"what matches {_shown(pattern['Regex'])}"
+            return f"what matches {_quote(pattern['Regex'])}"
         pattern = pattern.get("String")
-    return _shown(pattern)
+    return _quote(pattern)
 
 
 def _behaviour(part: Json) -> str:
@@ -242,7 +242,7 @@ def _behaviour(part: Json) -> str:
     return told.get(behaviour, "") if isinstance(behaviour, str) else ""
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     text = value if isinstance(value, str) else str(value)
     cut = text[:SHOWN] + "..." * (len(text) > SHOWN)
     return repr(printable(cut.encode("utf-8", "replace")))

@@ -267,7 +267,7 @@ class HFWordTokenizer:
         shown = word.decode("utf-8", "replace")
         if shown in self._tokenizer.added:
             return (word,)
-        return tuple(map(str.encode, self._tokenizer.pieces([self._given(word, shown)]).pieces))
+        return tuple(map(str.encode, self._tokenizer.pieces([self._as_given(word, shown)]).pieces))
 
     def describe(self) -> tuple[str, ...]:
         """The steps of the file."""
@@ -284,7 +284,7 @@ class HFWordTokenizer:
 
     def _look_up(self, texts: pa.StringArray) -> WordLookup:
         found = self._pre_tokens(texts)
-        known = self._known(found)
+        known = self._known_words(found)
         if found.joined and not self._whole_words:
             return self._look_up_joined(found, known)
         cuts = found.cuts
@@ -333,7 +333,7 @@ class HFWordTokenizer:
         )
         return _PreTokens(codes, offsets, plain, added, with_added, joined)
 
-    def _known(self, found: _PreTokens) -> NDArray[np.bool_]:
+    def _known_words(self, found: _PreTokens) -> NDArray[np.bool_]:
         """Whether each of the strings is known to the last of its characters."""
         cuts, unknown = found.cuts, self._tokenizer.unknown_id
         starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
@@ -400,7 +400,7 @@ class HFWordTokenizer:
         text = given.replace(self._mark, " ")
         return ((text.strip(" ") if self._mark_says_nothing else text) or text).encode()
 
-    def _given(self, word: bytes, shown: str) -> str:
+    def _as_given(self, word: bytes, shown: str) -> str:
         """The reverse of it: what the model is given for a word."""
         if self._byte_level:
             return "".join(ALPHABET[byte] for byte in word)

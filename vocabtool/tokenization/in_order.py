@@ -34,11 +34,11 @@ def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> l
 
 def letters(text: str) -> str:
     """The letters and digits of a text, without case, accents and compatibility forms."""
-    return "".join(map(_folded, text))
+    return "".join(map(_fold, text))
 
 
 @cache
-def _folded(character: str) -> str:
+def _fold(character: str) -> str:
     plain = unicodedata.normalize("NFKD", character).casefold()
     return "".join(c for c in unicodedata.normalize("NFKD", plain) if c.isalnum())
 
@@ -48,7 +48,7 @@ class _Search:
 
     def __init__(self, text: str, surface: Sequence[Span]) -> None:
         self._text = text
-        each = [_folded(c) for c in text]
+        each = [_fold(c) for c in text]
         self._letters = "".join(each)
         self._places = [i for i, folded in enumerate(each) for _ in folded]
         self._starts = {bisect_left(self._places, span.start) for span in surface}
@@ -58,20 +58,24 @@ class _Search:
 
     def next(self, word: str, folded: str, following: str) -> Span | None:
         """Find a word, given its letters and those of the word behind it, and go past it."""
-        span = self._lettered(word, folded, following) if folded else self._sign(word, following)
+        span = (
+            self._find_by_letters(word, folded, following)
+            if folded
+            else self._find_by_signs(word, following)
+        )
         if span is not None:
             self._read = span.end
             self._at = bisect_left(self._places, span.end)
         return span
 
-    def _sign(self, word: str, following: str) -> Span | None:
+    def _find_by_signs(self, word: str, following: str) -> Span | None:
         start = self._text.find(word, self._read, self._read + AHEAD + len(word))
         if start < 0 or not word:
             return None
         skips = bisect_left(self._places, start) > self._at
         return None if skips and self._here(following) else Span(start, start + len(word))
 
-    def _lettered(self, word: str, folded: str, following: str) -> Span | None:
+    def _find_by_letters(self, word: str, folded: str, following: str) -> Span | None:
         here = self._letters.startswith(folded, self._at)
         part_of_next = following.startswith(folded) and not self._ends_well(
             self._at + len(folded), following
@@ -114,7 +118,7 @@ class _Search:
 
     def _with_signs(self, word: str, start: int, end: int) -> Span:
         """The letters' place, and around it the signs of the word if the text has the same."""
-        lettered = [i for i, c in enumerate(word) if _folded(c)]
+        lettered = [i for i, c in enumerate(word) if _fold(c)]
         before, behind = word[: lettered[0]], word[lettered[-1] + 1 :]
         if before and self._text.endswith(before, self._read, start):
             start -= len(before)

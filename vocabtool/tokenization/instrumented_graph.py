@@ -36,15 +36,14 @@ class Output(NamedTuple):
 
 
 class OpSignature(NamedTuple):
-    """What an op takes and gives. ``strings``, ``default``: positions among its inputs."""
+    """What an op takes and gives. ``strings``: their position among its inputs."""
 
     strings: int
     outputs: tuple[Output, ...]
-    default: int | None = None
 
 
 class OpReport(NamedTuple):
-    """What one op sends through its queue: its strings, its outputs, a lookup's default.
+    """What one op sends through its queue: its strings and its outputs.
 
     ``function``: where it stands, ``b""`` for the main graph. ``queue``: the name of the node.
     ``types``: of what is sent, as the enum has them.
@@ -58,7 +57,7 @@ class OpReport(NamedTuple):
     types: tuple[int, ...]
 
 
-_LOOKUP: Final = OpSignature(1, (Output("values", "ids", INT64, "Tout"),), default=2)
+_LOOKUP: Final = OpSignature(1, (Output("values", "ids", INT64, "Tout"),))
 _SENTENCEPIECE: Final = (
     Output("output_values", "values", INT32, "out_type"),
     Output("output_splits", "splits", INT64, "Tsplits"),
@@ -178,8 +177,6 @@ def _is_traced(node: Proto) -> bool:
 def _report(body: _Body, node: Proto, queue: str) -> OpReport:
     signature = SIGNATURES[node.op]
     types = [_type(node, output) for output in signature.outputs]
-    if signature.default is not None:
-        types.append(types[-1])  # a lookup's default has the type of its values
     name, own = body.name.encode(), node.name.encode()
     return OpReport(name, own, node.op, signature, queue, (STRING, *types))
 
@@ -197,8 +194,6 @@ def _add_queue(body: _Body, node: Proto, report: OpReport, shared_name: str) -> 
     signature = report.signature
     outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(signature.outputs)]
     sent = [inputs[signature.strings], *outputs]
-    if signature.default is not None:
-        sent.append(inputs[signature.default])
     # The control input keeps the queue in the frame and the branch of the op.
     queue = body.nodes.add(name=report.queue, op="FIFOQueueV2", input=[f"^{node.name}"])
     queue.attr["component_types"].list.type.extend(report.types)

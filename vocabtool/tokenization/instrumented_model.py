@@ -6,7 +6,6 @@ in ``checked_model.py``, what it tells, and of which text, in ``op_traces.py``.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +26,6 @@ from vocabtool.tokenization.op_traces import (
     Tensor,
     TracedOp,
     all_bounds,
-    arrays_of,
     join_traces,
     raw_trace,
     read_queue,
@@ -148,25 +146,6 @@ class InstrumentedModel:
             if self._runs_together is None:
                 self._runs_together = self._learn()
             return self._runs_together
-
-    def outputs(self, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
-        """What the model answers to the texts, by the names of its outputs.
-
-        They are run at once, as they are, where the model takes several; else each output is an
-        array of objects, one for each text. The numbers are those of the untouched model, bit for
-        bit. Outputs without a name are called by their position.
-        Raises :class:`UnsupportedFormat` where the model fails.
-        """
-        if not self.entry.one_by_one:
-            return arrays_of(self.call_untraced(lambda: self._feed(texts)))
-        calls = (functools.partial(self._feed, [text]) for text in texts)
-        answers = [arrays_of(self.call_untraced(call)) for call in calls]
-        found: dict[str, NDArray[Any]] = {}
-        for name in answers[0] if answers else ():
-            found[name] = np.empty(len(answers), object)
-            for i, answer in enumerate(answers):
-                found[name][i] = answer[name]
-        return found
 
     def call_untraced(self, call: Callable[[], T]) -> T:
         """What a call of the model gives, whose reports are thrown away."""

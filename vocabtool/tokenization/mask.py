@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
-from vocabtool.tokenization.alignment import Aligned, Aligner, LookUp, SurfaceWord
+from vocabtool.tokenization.alignment import Aligner, Alignment, LookUp, SurfaceWord
+from vocabtool.tokenization.options import MaskMode
 from vocabtool.vocabulary import decode
 
-Mode = Literal["known", "unknown"]
 UNKNOWN: Final = "[UNK]"
 BATCH_LINES: Final = 4096
 BATCH_CHARACTERS: Final = 1 << 20
 
 
-class Masked(NamedTuple):
+class MaskedLine(NamedTuple):
     """A line as printed.
 
     ``exact``: whether the rule makes of the line what it makes of its parts alone.
@@ -40,7 +40,7 @@ class Totals:
     exact: int = 0
     unaligned: int = 0
 
-    def add(self, masked: Masked) -> None:
+    def add(self, masked: MaskedLine) -> None:
         """Count a line."""
         self.lines += 1
         self.exact += masked.exact
@@ -48,8 +48,8 @@ class Totals:
 
 
 def mask(
-    lines: Iterable[str], judge: LookUp, mode: Mode, totals: Totals | None = None
-) -> Iterator[Masked]:
+    lines: Iterable[str], judge: LookUp, mode: MaskMode, totals: Totals | None = None
+) -> Iterator[MaskedLine]:
     """Mask the known or the unknown words of each line by a model's own rule ``judge``.
 
     ``known``: the surface words stay of which the model does not know a word, in their own
@@ -62,7 +62,7 @@ def mask(
     aligner = Aligner(judge)
     for batch in batches(lines):
         for line, aligned in zip(batch, aligner.align(batch), strict=True):
-            masked = _masked(line, aligned, mode)
+            masked = _mask_line(line, aligned, mode)
             totals.add(masked)
             yield masked
 
@@ -81,7 +81,7 @@ def batches(lines: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _masked(line: str, aligned: Aligned, mode: Mode) -> Masked:
+def _mask_line(line: str, aligned: Alignment, mode: MaskMode) -> MaskedLine:
     blind = aligned.blind
     unaligned = sum(not word.known for part in blind for word in part.stray)
     match mode:
@@ -91,7 +91,7 @@ def _masked(line: str, aligned: Aligned, mode: Mode) -> Masked:
             text = "".join(_pieces(line, blind))
         case _:
             assert_never(mode)
-    return Masked(text, aligned.exact, unaligned)
+    return MaskedLine(text, aligned.exact, unaligned)
 
 
 def _unknown(line: str, part: SurfaceWord) -> list[str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vocabtool.tokenization.checked_model import import_tensorflow
 from vocabtool.tokenization.instrumented_graph import OpReport, Role
 from vocabtool.tokenization.text_arrays import (
+    EMPTY,
     Integers,
     Tokens,
     is_filled,
@@ -43,12 +44,13 @@ class Pieces(NamedTuple):
     """What a tokenizer made of m strings, p pieces in all; what its op does not tell is ``None``.
 
     ``offsets``: shape (m + 1,); the pieces of string ``j`` are ``values[offsets[j]:offsets[j +
-    1]]``. ``values``: Arrow ``string`` array of length p. ``starts``, ``ends``: shape (p,), where
-    each stands, in bytes of its string.
+    1]]``. ``values``: Arrow ``string`` array of length p. ``ids``: shape (p,). ``starts``,
+    ``ends``: shape (p,), where each stands, in bytes of its string.
     """
 
     offsets: Integers
     values: pa.StringArray | None = None
+    ids: Integers | None = None
     starts: Integers | None = None
     ends: Integers | None = None
 
@@ -59,6 +61,7 @@ class Pieces(NamedTuple):
         return Pieces(
             starts_of(lengths[strings]),
             None if self.values is None else self.values.filter(pa.array(kept)),
+            None if self.ids is None else self.ids[kept],
             None if self.starts is None else self.starts[kept],
             None if self.ends is None else self.ends[kept],
         )
@@ -67,27 +70,19 @@ class Pieces(NamedTuple):
 class OpTrace(NamedTuple):
     """What an op saw of n texts.
 
-    ``tokens``: the strings that it looked up, or cut into pieces, text by text, m in all.
-    ``ids``: int64, of a lookup shape (m,), -1 where what it finds is no integer; of a tokenizer
-    one per piece; ``None`` where it tells none.
-    ``default``: what a lookup gives for a string that its table does not hold.
-    ``pieces``: of a tokenizer.
+    ``tokens``: the strings that it looked up, or cut into pieces, text by text. ``pieces``: of a
+    tokenizer.
     """
 
     op: TracedOp
     tokens: Tokens
-    ids: Integers | None = None
-    default: int | None = None
     pieces: Pieces | None = None
 
     def equals(self, other: OpTrace) -> bool:
         """Whether an op saw the same strings of the same texts, and made the same of them."""
-        return all(map(_equal, _arrays(self), _arrays(other)))
-
-
-def _arrays(trace: OpTrace) -> tuple[object, ...]:
-    pieces = trace.pieces or Pieces(np.zeros(0, np.int64))
-    return (*trace.tokens, trace.ids, pieces.offsets, pieces.values)
+        nothing = Pieces(EMPTY)
+        ours = (*self.tokens, *(self.pieces or nothing))
+        return all(map(_equal, ours, (*other.tokens, *(other.pieces or nothing))))
 
 
 def _equal(one: object, other: object) -> bool:
@@ -100,13 +95,11 @@ class RawTrace(NamedTuple):
     """What an op saw in one call of the model, all its runs one after the other.
 
     ``strings``: Arrow ``string`` array of length m. ``shapes``: that of the strings of each run.
-    ``ids``, ``default``, ``pieces``: as in :class:`OpTrace`.
+    ``pieces``: as in :class:`OpTrace`.
     """
 
     strings: pa.StringArray
     shapes: tuple[tuple[int, ...], ...]
-    ids: Integers | None = None
-    default: int | None = None
     pieces: Pieces | None = None
 
     def bounds(self, texts: int) -> Integers | None:
@@ -128,15 +121,12 @@ class RawTrace(NamedTuple):
 
         ``uncut``: the op gets each text whole, so that an empty string is an empty text.
         """
-        strings, ids, pieces = self.strings, self.ids, self.pieces
+        strings, pieces = self.strings, self.pieces
         kept = self._is_no_padding(bounds, uncut=uncut)
         if not kept.all():
             bounds, strings = starts_of(kept)[bounds], strings.filter(pa.array(kept))
-            if ids is not None:
-                lengths = 1 if pieces is None else np.diff(pieces.offsets)
-                ids = ids[np.repeat(kept, lengths)]
             pieces = None if pieces is None else pieces.filter(kept)
-        return OpTrace(op, Tokens(strings, bounds), ids, self.default, pieces)
+        return OpTrace(op, Tokens(strings, bounds), pieces)
 
     def _is_no_padding(self, bounds: Integers, *, uncut: bool) -> NDArray[np.bool_]:
         """For each string, whether it is more than padding: empty, and last in a row of several."""
@@ -178,14 +168,12 @@ def join_traces(parts: Sequence[tuple[OpTrace, ...]]) -> tuple[OpTrace, ...]:
 
 
 def _join(parts: Sequence[OpTrace]) -> OpTrace:
-    default = next((part.default for part in parts if part.default is not None), None)
     tokens = Tokens(
         pa.concat_arrays([part.tokens.values for part in parts]),
         _join_offsets([part.tokens.offsets for part in parts]),
     )
     pieces = [part.pieces for part in parts if part.pieces is not None]
-    ids = _concatenate([part.ids for part in parts])
-    return OpTrace(parts[0].op, tokens, ids, default, _join_pieces(pieces) if pieces else None)
+    return OpTrace(parts[0].op, tokens, _join_pieces(pieces) if pieces else None)
 
 
 def _join_pieces(parts: Sequence[Pieces]) -> Pieces:
@@ -193,6 +181,7 @@ def _join_pieces(parts: Sequence[Pieces]) -> Pieces:
     return Pieces(
         _join_offsets([part.offsets for part in parts]),
         pa.concat_arrays(values) if values else None,
+        _concatenate([part.ids for part in parts]),
         _concatenate([part.starts for part in parts]),
         _concatenate([part.ends for part in parts]),
     )
@@ -229,26 +218,22 @@ def raw_trace(report: OpReport, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
     shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)
     columns = list(zip(*runs, strict=True))
     strings = _strings(columns[0])
-    if report.signature.default is not None:
-        ids = _integers(columns[1])
-        if ids is None or len(ids) != len(strings):
-            ids = np.full(len(strings), -1, np.int64)
-        default = _integers(columns[2][:1])
-        return RawTrace(strings, shapes, ids, int(default[0]) if default is not None else None)
     roles: Mapping[Role, Sequence[Tensor]] = {
         output.role: column
         for output, column in zip(report.signature.outputs, columns[1:], strict=True)
     }
+    if "splits" not in roles:  # a lookup
+        return RawTrace(strings, shapes)
     values = roles["values"]
     is_text = values[0].dtype == import_tensorflow().string
     pieces = Pieces(
         starts_of(np.concatenate(list(_lengths(roles["splits"], shapes)))),
         _strings(values) if is_text else None,
+        _integers(roles.get("ids", ()) if is_text else values),
         _integers(roles.get("starts", ())),
         _integers(roles.get("ends", ())),
     )
-    ids = _integers(roles.get("ids", ()) if is_text else values)
-    return RawTrace(strings, shapes, ids, None, pieces)
+    return RawTrace(strings, shapes, pieces)
 
 
 def _lengths(splits: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> Iterator[Integers]:
@@ -274,16 +259,3 @@ def _integers(tensors: Sequence[Tensor]) -> Integers | None:
     if not tensors or not tensors[0].dtype.is_integer:
         return None
     return np.concatenate([tensor.numpy().astype(np.int64).ravel() for tensor in tensors])
-
-
-def arrays_of(answer: Any) -> dict[str, NDArray[Any]]:
-    """Tensors in any structure as arrays by name, or by position where they have none."""
-    tensorflow = import_tensorflow()
-    if isinstance(answer, dict):
-        named = {name: tensorflow.nest.flatten(part, True) for name, part in answer.items()}
-        return {
-            name if len(parts) == 1 else f"{name}_{i}": part.numpy()
-            for name, parts in named.items()
-            for i, part in enumerate(parts)
-        }
-    return {str(i): part.numpy() for i, part in enumerate(tensorflow.nest.flatten(answer, True))}

@@ -60,7 +60,7 @@ class SentencePieces:
         processor = _processor(self.model)
         before = self._mark(self.add_bos, processor.bos_id())
         behind = self._mark(self.add_eos, processor.eos_id())
-        each = ((*before, *pieces, *behind) for pieces in self._cut(texts))
+        each = ((*before, *pieces, *behind) for pieces in self._cut_pieces(texts))
         return [pieces[::-1] if self.reverse else pieces for pieces in each]
 
     def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
@@ -71,10 +71,10 @@ class SentencePieces:
         behind = _is_space_behind(self.model)
         return [
             tuple(self._word(word) for word in group_by_word(pieces, behind) if word)
-            for pieces in self._cut(texts)
+            for pieces in self._cut_pieces(texts)
         ]
 
-    def _cut(self, texts: Sequence[bytes]) -> Iterator[tuple[Piece, ...]]:
+    def _cut_pieces(self, texts: Sequence[bytes]) -> Iterator[tuple[Piece, ...]]:
         processor = _processor(self.model)
         if not texts:
             return

@@ -76,10 +76,10 @@ def dangerous_ops(path: str | Path, *, writers: bool = False) -> tuple[str, ...]
     An answer reads ``ReadFile at function __inference_f_12/read``; an empty tuple: none.
     Raises what :func:`vocabtool.formats.saved_model.graph_files.open_graphs` raises.
     """
-    return dangerous_in(served(graph_files.open_graphs(path).graphs), writers=writers)
+    return dangerous_in(served_graph(graph_files.open_graphs(path).graphs), writers=writers)
 
 
-def served(graphs: tuple[MetaGraph, ...]) -> MetaGraph:
+def served_graph(graphs: tuple[MetaGraph, ...]) -> MetaGraph:
     """The graph that is run."""
     return graphs[pick_serving([graph.tags for graph in graphs])]
 

@@ -62,13 +62,15 @@ class WordPiece:
 
     def knows(self, word: bytes) -> bool:
         """Whether entries make up a word; one that is itself ``[UNK]`` may be an entry."""
-        return len(word) <= self.max_bytes_per_word and all(held for _, held in self._cut(word))
+        return len(word) <= self.max_bytes_per_word and all(
+            held for _, held in self._cut_pieces(word)
+        )
 
     def _pieces(self, word: bytes) -> list[bytes]:
         if len(word) > self.max_bytes_per_word:
             return [self._unknown(word)]
         pieces = []
-        for piece, held in self._cut(word):
+        for piece, held in self._cut_pieces(word):
             if not held and not self.split_unknown_characters:
                 return [self._unknown(word)]
             pieces.append(piece)
@@ -77,7 +79,7 @@ class WordPiece:
     def _unknown(self, text: bytes) -> bytes:
         return text if self.unknown_token is None else self.unknown_token
 
-    def _cut(self, word: bytes) -> Iterator[tuple[bytes, bool]]:
+    def _cut_pieces(self, word: bytes) -> Iterator[tuple[bytes, bool]]:
         """The longest entry each time, or a character that none begins with."""
         ends = list(accumulate(map(len, CHARACTER.findall(word))))
         at = start = 0

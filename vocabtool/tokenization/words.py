@@ -120,7 +120,7 @@ class Words:
             return _by_rule(extract(model, name), rule)
         if not registry.has_graphs(model):
             return _from_file(model, name)
-        return _recovered(model, name)
+        return _from_graph(model, name)
 
     def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
         """The words of many texts as arrays, known and unknown."""
@@ -291,7 +291,7 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
         )
 
 
-def _recovered(model: str | Path, name: str | None) -> Words:
+def _from_graph(model: str | Path, name: str | None) -> Words:
     from vocabtool.tokenization import lookup_paths
 
     found, paths = lookup_paths.read_lookup_paths(model)

@@ -9,7 +9,7 @@ the parent model; ``adapt`` leaves none. The tables of the graph itself are not 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from vocabtool.errors import InvalidFile
@@ -22,7 +22,6 @@ from vocabtool.formats.keras_layers import (
     lookup_layer,
     parse,
 )
-from vocabtool.formats.wire import LEN, Span
 from vocabtool.vocabulary import printable
 
 NODES: Final = 1  # of SavedMetadata; the next two of its SavedObject
@@ -35,13 +34,7 @@ INNER: Final = "._lookup_layer"  # the StringLookup inside each TextVectorizatio
 MAX_PATH: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class _Mention:
-    """A layer met in the configuration of node ``parent``, at ``depth`` objects inside it."""
-
-    parent: str
-    depth: int
-    layer: LookupLayer
+Mention = tuple[str, int, LookupLayer]  # in the configuration of which node, and how deep in it
 
 
 def read(data: bytes) -> tuple[LookupLayer, ...]:
@@ -51,14 +44,14 @@ def read(data: bytes) -> tuple[LookupLayer, ...]:
     configuration of a lookup layer that is not JSON or not as Keras writes it.
     """
     own: dict[str, LookupLayer] = {}
-    mentions: list[_Mention] = []
+    mentions: list[Mention] = []
     for path, metadata in _nodes(data):
         for depth, description in _descriptions(path, metadata):
             layer = lookup_layer(path, description)
             if depth == OWN:
                 own[path] = layer
             else:
-                mentions.append(_Mention(path, depth, layer))
+                mentions.append((path, depth, layer))
     _add_mentioned(own, mentions)
     return tuple(own.values())
 
@@ -67,22 +60,15 @@ def _nodes(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Path and configuration of each object that may be, or hold, a lookup layer."""
     span = None
     for span in wire.messages(data, (0, len(data)), NODES):
-        path, metadata = _node(data, span)
+        path = wire.last_bytes(data, span, NODE_PATH)
+        metadata = wire.last_bytes(data, span, METADATA)
+        if len(path) > MAX_PATH:
+            what = f"a path of {len(path):,} bytes, wanted {MAX_PATH:,} at most"
+            raise InvalidFile(what, offset=span[0])
         if any(name.encode() in metadata for name in MASK_AND_OOV):
-            yield path, metadata
+            yield printable(path), metadata
     if span is None:
         raise InvalidFile("no object in it: not a keras_metadata.pb, or cut off at its beginning")
-
-
-def _node(data: bytes, span: Span) -> tuple[str, bytes]:
-    found = {NODE_PATH: b"", METADATA: b""}
-    for number, wire_type, start, end in wire.fields(data, *span):
-        if number in found and wire_type == LEN:
-            found[number] = data[start:end]
-    if len(found[NODE_PATH]) > MAX_PATH:
-        size = len(found[NODE_PATH])
-        raise InvalidFile(f"a path of {size:,} bytes, wanted {MAX_PATH:,} at most", offset=span[0])
-    return printable(found[NODE_PATH]), found[METADATA]
 
 
 def _descriptions(path: str, metadata: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -101,7 +87,7 @@ def _descriptions(path: str, metadata: bytes) -> Iterator[tuple[int, dict[str, A
         waiting += [(depth, child) for child in reversed(children) if is_container(child)]
 
 
-def _add_mentioned(own: dict[str, LookupLayer], mentions: list[_Mention]) -> None:
+def _add_mentioned(own: dict[str, LookupLayer], mentions: list[Mention]) -> None:
     """Give the layers what only their parents say about them; add those without a node.
 
     A layer is a direct child of the model that mentions it. What models inside a model hold is
@@ -109,10 +95,9 @@ def _add_mentioned(own: dict[str, LookupLayer], mentions: list[_Mention]) -> Non
     """
     children = {(path.rpartition(".")[0], *own[path].identity): path for path in own}
     known = {layer.identity for layer in own.values()}
-    for mention in mentions:
-        layer = mention.layer
-        path = children.get((mention.parent, *layer.identity))
-        if path is not None and mention.depth == 0:
+    for parent, depth, layer in mentions:
+        path = children.get((parent, *layer.identity))
+        if path is not None and depth == 0:
             own[path] = _with_words_of(own[path], layer)
         elif layer.identity not in known:
             key = repr(layer.identity)

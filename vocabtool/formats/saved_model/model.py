@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vocabtool.formats.keras_layers import LookupLayer
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
-KERAS_METADATA: Final = "keras_metadata.pb"
+KERAS: Final = "keras_metadata.pb"
 
 
 def read_model(opened: GraphFile) -> ReadResult:
@@ -63,7 +63,14 @@ def read_model(opened: GraphFile) -> ReadResult:
     if not opened.frozen:
         for layer in layers:
             if layer.vocabulary:  # given to the constructor: what was adapted is in no file
-                findings.add(_config_vocabulary(layer, layer.vocabulary))
+                vocabulary = Vocabulary(
+                    name=layer.name,
+                    kind="config",
+                    stored=ByteStrings.of(layer.vocabulary),
+                    entry_type=layer.entry_type,
+                    places=(Place(KERAS, layer.path),),
+                )
+                findings.add(vocabulary)
         with findings.warning():
             for path in list(assets.unread()):
                 with findings.warning():
@@ -115,24 +122,14 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
 
 
 def _keras_layers(opened: GraphFile, findings: Findings) -> tuple[LookupLayer, ...]:
-    path = opened.folder / KERAS_METADATA
+    path = opened.folder / KERAS
     if opened.frozen or not os.path.lexists(path):
         return ()
     from vocabtool.formats.saved_model import keras_metadata
 
-    with findings.warning(), reading(KERAS_METADATA):
-        return keras_metadata.read(read_file(path, KERAS_METADATA))
+    with findings.warning(), reading(KERAS):
+        return keras_metadata.read(read_file(path, KERAS))
     return ()
-
-
-def _config_vocabulary(layer: LookupLayer, entries: tuple[bytes, ...]) -> Vocabulary:
-    return Vocabulary(
-        name=layer.name,
-        kind="config",
-        stored=ByteStrings.of(entries),
-        entry_type=layer.entry_type,
-        places=(Place(KERAS_METADATA, layer.path),),
-    )
 
 
 def _why_no_folder(source: Source) -> str | None:

@@ -1,0 +1,344 @@
+"""A running model says what it looks up, and nothing changes: against TensorFlow run directly."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("tensorflow", reason="what is tested runs TensorFlow")
+pytest.importorskip("tensorflow_text", reason="some models hold tensorflow-text's tokenizers")
+pytest.importorskip("tf_keras", reason="some models are built by Keras 2")
+
+import tensorflow as tf
+from tensorflow.python.saved_model import loader_impl
+
+from tests.builders import saved_model_bytes as b
+from tests.builders.tensorflow_models import Tensor, filled, quiet, save, save_v1, static
+from tests.builders.text_models import (
+    AWKWARD,
+    TEXT_CASES,
+    VOCABULARY,
+    TextTruth,
+)
+from vocabtool.errors import UnsupportedFormat
+from vocabtool.tokenization.exact_words import trace_by_word
+from vocabtool.tokenization.instrumented_graph import instrument
+from vocabtool.tokenization.instrumented_model import (
+    BATCH_BYTES,
+    BATCH_TEXTS,
+    InstrumentedModel,
+    _batches,
+)
+from vocabtool.tokenization.op_traces import OpTrace, join_traces
+
+tf1 = tf.compat.v1
+
+NAMES = [case.name for case in TEXT_CASES]
+# One of each way in which keys arrive: flat, padded, in loops and branches, whole, as pieces.
+KINDS = (
+    *("nested", "padded", "mapped", "conditional", "branches_by_text", "branches_by_batch"),
+    *("bigrams", "characters", "whole", "tf1", "tf1_resaved", "k2_embedded", "k3_embedded"),
+    *("bert_lower", "fast_bert_lower", "sentencepiece", "fast_sentencepiece", "joined_with_itself"),
+)
+CALM = tuple(text for text in AWKWARD if len(text) < 1000)
+
+Built = Callable[[str], tuple[Path, TextTruth]]
+Tapping = Callable[[str], InstrumentedModel]
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    """TensorFlow and Keras warn about what they do themselves."""
+    with quiet():
+        yield
+
+
+@pytest.fixture(scope="session")
+def tapped(text_model: Built) -> Tapping:
+    """Loads a model when it is first asked for."""
+    loaded: dict[str, InstrumentedModel] = {}
+
+    def load(name: str) -> InstrumentedModel:
+        if name not in loaded:
+            loaded[name] = InstrumentedModel.load(text_model(name)[0])
+        return loaded[name]
+
+    return load
+
+
+def by_word(found: OpTrace) -> OpTrace:
+    return found if found.pieces is None else trace_by_word(found, found.pieces)[0]
+
+
+def words(found: OpTrace) -> list[list[bytes]]:
+    return by_word(found).tokens.to_lists()
+
+
+def finds(found: Sequence[OpTrace]) -> list[list[list[bytes]]]:
+    return [words(each) for each in found]
+
+
+# What TensorFlow's own functions make of the texts.
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_are_those_of_the_untouched_model(
+    name: str, text_model: Built, tapped: Tapping
+) -> None:
+    """Bit for bit, all texts at once."""
+    path, truth = text_model(name)
+    texts = truth.accepted()
+    signature = tf.saved_model.load(str(path)).signatures["serving_default"]
+    ((key, spec),) = signature.structured_input_signature[1].items()
+    given_ = tf.reshape(tf.constant(texts), [len(texts), *[1] * (spec.shape.rank - 1)])
+    wanted = {name: part.numpy() for name, part in signature(**{key: given_}).items()}
+    model = tapped(name)
+    got = model.call_untraced(lambda: model.entry.feed(texts))
+    assert got.keys() == wanted.keys()
+    for output, array in wanted.items():
+        assert np.array_equal(got[output].numpy(), array, equal_nan=array.dtype.kind == "f")
+
+
+# A batch is what its texts are one by one.
+
+TEXT = st.one_of(
+    st.sampled_from(CALM),
+    st.text(max_size=12).map(str.encode),
+    st.binary(max_size=8),
+    st.lists(st.sampled_from([*VOCABULARY[:8], ",", "qzproba"]), max_size=6).map(
+        lambda parts: " ".join(parts).encode()
+    ),
+)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=settings().max_examples // 4)
+@given(texts=st.lists(TEXT, max_size=7))
+def test_a_batch_is_its_texts_one_by_one(
+    name: str, texts: list[bytes], text_model: Built, tapped: Tapping
+) -> None:
+    """Whatever stands beside a text."""
+    model = tapped(name)
+    together = model.run(texts)
+    alone = [model.run([text]) for text in texts]
+    if texts:
+        joined = join_traces(alone)
+        assert all(one.equals(other) for one, other in zip(together, joined, strict=True))
+
+
+@pytest.mark.parametrize("name", ["nested", "padded", "mapped", "bert_lower", "sentencepiece"])
+def test_many_batches_are_one_answer(name: str, text_model: Built, tapped: Tapping) -> None:
+    """More texts than are run at once, with the longest among them."""
+    texts = (AWKWARD * (3 * BATCH_TEXTS // len(AWKWARD) + 1))[: 2 * BATCH_TEXTS + 17]
+    assert words(tapped(name).run(texts)[0]) == text_model(name)[1].words(texts)
+
+
+def test_a_long_text_is_run_with_few_others() -> None:
+    """A model may fill all rows up to the longest."""
+    texts = [b"a"] * 600 + [b"b" * (BATCH_BYTES // 2)] + [b"c"] * 3 + [b"d" * (BATCH_BYTES + 1)]
+    batches = list(_batches(texts))
+    assert [text for batch in batches for text in batch] == texts
+    assert list(map(len, batches)) == [BATCH_TEXTS, 600 - BATCH_TEXTS, 2, 2, 1]
+
+
+def test_no_text_at_all(tapped: Tapping) -> None:
+    """Nothing in, nothing out."""
+    (found,) = tapped("nested").run([])
+    assert words(found) == []
+    assert len(found.tokens.values) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "together"),
+    [
+        *(("nested", False), ("padded", True), ("mapped", True), ("whole", True)),
+        *(("bert_lower", False), ("sentencepiece", True), ("tf1", False)),
+        *(("branches_by_batch", False), ("joined_with_itself", False)),
+    ],
+)
+def test_texts_that_cannot_be_told_apart_run_one_by_one(
+    name: str, together: bool, tapped: Tapping
+) -> None:
+    """Those of which a row or a run is each text's run at once."""
+    assert tapped(name).runs_together == together
+
+
+# What stays as it was.
+
+
+def fingerprints(folder: Path) -> dict[str, tuple[str, int]]:
+    return {
+        str(path.relative_to(folder)): (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mtime_ns,
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_models_files_stay_as_they_are(
+    text_model: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no temporary folder is left, whether loading went well or not."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path = text_model("tf1")[0]
+    before = fingerprints(path)
+    InstrumentedModel.load(path).run([b"the quick fox"])
+    assert fingerprints(path) == before
+    (tmp_path / "broken").mkdir()
+    unknown_op = b.node(b"strange", b"NobodysOp")
+    model = b.saved_model(b.graph(unknown_op))
+    (tmp_path / "broken" / "saved_model.pb").write_bytes(model)
+    with pytest.raises(UnsupportedFormat, match="NobodysOp"):
+        InstrumentedModel.load(tmp_path / "broken")
+    assert [path.name for path in tmp_path.iterdir()] == ["broken"]
+
+
+def test_two_taps_of_one_model_do_not_hear_each_other(text_model: Built) -> None:
+    """Each reports what it was given, in a TF1 graph and in functions."""
+    for name in ("tf1", "nested"):
+        path = text_model(name)[0]
+        one, other = InstrumentedModel.load(path), InstrumentedModel.load(path)
+        one.call_untraced(partial(one.entry.feed, [b"brown"]))
+        assert finds(other.run([b"quick"])) == [[[b"quick"]]]
+        assert finds(one.run([b"fox"])) == [[[b"fox"]]]
+
+
+# Ops, reached or not.
+
+
+def test_ops_say_where_they_stand_and_whether_they_are_reached(tmp_path: Path) -> None:
+    """A signature reaches its own lookup; that of another function is silent."""
+    table, spare = static(filled(VOCABULARY), 0), static(filled(["spare"]), -1)
+    module = tf.Module()
+    module.table, module.spare = table, spare
+    spec = tf.TensorSpec([None], tf.string)
+    module.serve = tf.function(table.lookup, input_signature=[spec], autograph=False)
+    module.other = tf.function(spare.lookup, input_signature=[spec], autograph=False)
+    tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
+    tap = InstrumentedModel.load(tmp_path)
+    live = [op for op in tap.ops if op.live]
+    assert len(tap.ops) > len(live) == 1
+    assert live[0].function.startswith(b"__inference_")
+    assert {op.op for op in tap.ops} == {"LookupTableFindV2"}
+    assert tap.entry.name == "signature serving_default"
+    (found,) = tap.run([b"the", b"spare"])
+    assert found.op == live[0]
+    assert words(found) == [[b"the"], [b"spare"]]
+
+
+def test_an_op_of_the_main_graph_has_no_function(tapped: Tapping) -> None:
+    """As in TF1, where its name is all."""
+    (op,) = tapped("tf1").ops
+    assert op.function == b""
+    assert op.node
+    assert op.live
+
+
+def test_only_strings_are_reported(tmp_path: Path) -> None:
+    """What looks integers up has no words."""
+    back = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer([0, 1], ["zero", "one"], tf.int64), "?"
+    )
+    names = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], ["b"]), "?")
+    table = static(filled(VOCABULARY), 0)
+
+    def serve(texts: Tensor) -> Tensor:
+        return back.lookup(table.lookup(names.lookup(texts)))
+
+    save(tmp_path, serve, table=table, back=back, names=names)
+    tap = InstrumentedModel.load(tmp_path)
+    assert len(tap.ops) == 2
+    assert sorted(finds(tap.run([b"a"]))) == [[[b"a"]], [[b"b"]]]
+
+
+def test_a_model_without_lookups_reports_nothing(tmp_path: Path) -> None:
+    """Hashing needs no table."""
+    save(tmp_path, lambda texts: tf.strings.to_hash_bucket_fast(texts, 100))
+    tap = InstrumentedModel.load(tmp_path)
+    assert tap.ops == ()
+    assert tap.run([b"a", b"b"]) == ()
+
+
+def test_calls_that_lead_to_a_report_are_stateful(text_model: Built) -> None:
+    """Else TensorFlow may merge two of them, or leave one out."""
+    saved = loader_impl.parse_saved_model(str(text_model("fast_bert_lower")[0]))
+    (meta_graph,) = saved.meta_graphs
+    library = meta_graph.graph_def.library.function
+    before = {node.op for f in library for node in f.node_def}
+    assert "PartitionedCall" in before
+    reports = instrument(meta_graph, "name")
+    assert len(reports) > 0
+    assert {f.signature.is_stateful for f in library if reports_in(f)} == {True}
+    reporting = {f.signature.name for f in library if reports_in(f)}
+    calls = [n for f in library for n in f.node_def if n.attr["f"].func.name in reporting]
+    assert {node.op for node in calls} == {"StatefulPartitionedCall"}
+
+
+def reports_in(function: Any) -> bool:
+    return any(node.op == "QueueEnqueueV2" for node in function.node_def)
+
+
+def test_a_lookup_that_is_an_output_itself_is_reported(tmp_path: Path) -> None:
+    """In a TF1 graph the signature names the op's own output."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        texts = tf1.placeholder(tf.string, [None], "text")
+        table = static(filled(VOCABULARY), 0)
+        found = tf.raw_ops.LookupTableFindV2(
+            table_handle=table.resource_handle, keys=texts, default_value=tf.constant(7, tf.int64)
+        )
+        signature = tf1.saved_model.predict_signature_def({"text": texts}, {"ids": found})
+        session.run(fill := tf1.tables_initializer())
+        builder = tf1.saved_model.Builder(str(tmp_path))
+        signatures = {"serving_default": signature}
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures, main_op=fill)
+        builder.save()
+    tap = InstrumentedModel.load(tmp_path)
+    (seen,) = tap.run([b"the", b"nothing"])
+    assert words(seen) == [[b"the"], [b"nothing"]]
+    answer = tap.call_untraced(partial(tap.entry.feed, [b"the", b"nothing"]))
+    assert answer["ids"].numpy().tolist() == [1, 7]
+
+
+def test_a_loop_of_tf1_reports_in_order(tmp_path: Path) -> None:
+    """Its iterations may run at the same time unless they are told not to."""
+    tf1.disable_control_flow_v2()
+    try:
+
+        def serve(texts: Tensor) -> Tensor:
+            table = static(filled(VOCABULARY), 0)
+            return tf.map_fn(
+                lambda text: tf.reduce_sum(table.lookup(tf1.string_split([text]).values)),
+                texts,
+                fn_output_signature=tf.int64,
+            )
+
+        save_v1(tmp_path, serve)
+    finally:
+        tf1.enable_control_flow_v2()
+    texts = [b"the quick fox", b"", b"brown", b"a b c", b"fox fox"]
+    assert finds(InstrumentedModel.load(tmp_path).run(texts)) == [[text.split() for text in texts]]
+
+
+def test_the_graph_tagged_serve_is_run(tmp_path: Path) -> None:
+    """One SavedModel may hold several."""
+
+    def serve(texts: Tensor) -> Tensor:
+        return static(filled(VOCABULARY), 0).lookup(tf1.string_split(texts).values)
+
+    save_v1(tmp_path, serve, tag_sets=(["train"], ["serve"]))
+    assert finds(InstrumentedModel.load(tmp_path).run([b"the fox", b"a"])) == [
+        [[b"the", b"fox"], [b"a"]]
+    ]
