@@ -91,19 +91,6 @@ def test_required_fields() -> None:
         table.table(8)
 
 
-def test_nested_table() -> None:
-    """A table in a table is reached through its own vtable, which may lie behind it."""
-    buffer = b"".join(
-        (
-            b"\x0c\x00\x00\x00\x06\x00\x08\x00\x04\x00\x00\x00",  # vtable at 4, table at 12
-            b"\x08\x00\x00\x00\x04\x00\x00\x00",  # 12: field 0 lies at 16, its table at 20
-            b"\xf8\xff\xff\xff\x2a\x00\x00\x00",  # 20: the vtable lies 8 bytes further on
-            b"\x06\x00\x08\x00\x04\x00\x00\x00",  # 28
-        )
-    )
-    assert flatbuffer.root(buffer).table(0).integer(0) == 42
-
-
 def test_vector_of_tables(tmp_path: Path) -> None:
     """Each table is reached by its own distance, in a mapped file as in memory."""
     buffer = b"".join(
@@ -123,13 +110,6 @@ def test_vector_of_tables(tmp_path: Path) -> None:
         assert len(tables) == 2
         with pytest.raises(InvalidFile, match=r"^number 2 of 2 tables \(at byte 24\)$"):
             tables[2]
-
-
-def test_strings_of_a_mapped_file(tmp_path: Path) -> None:
-    """The same strings."""
-    (tmp_path / "buffer").write_bytes(BUFFER)
-    table = flatbuffer.root(map_file(tmp_path / "buffer"))
-    assert (table.string(5), list(table.strings(7))) == ("naïve".encode(), [b"no", b"", b"\n"])
 
 
 def test_unaligned_strings() -> None:
