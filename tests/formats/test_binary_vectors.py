@@ -61,11 +61,6 @@ def test_newline_in_a_word(tmp_path: Path) -> None:
     assert tuple(only(tmp_path, binary(words)).stored) == words
 
 
-def test_words_are_empty(tmp_path: Path) -> None:
-    """Words of no bytes are entries, too."""
-    assert tuple(only(tmp_path, binary((b"", b"", b""))).stored) == (b"", b"", b"")
-
-
 def test_gensim(tmp_path: Path) -> None:
     """What gensim's KeyedVectors writes in binary."""
     models = pytest.importorskip("gensim.models", reason="gensim writes the files")
@@ -133,13 +128,6 @@ def test_text_or_binary(tmp_path: Path, dim: int) -> None:
         assert (format_of(path) == "word2vec binary") == is_binary
         as_text = (format_of(path) or "").startswith("word vectors as text")
         assert as_text == (not is_binary and dim >= 2)
-
-
-@pytest.mark.parametrize("first", [b"1 2", b"10 20", b"365 24"])
-def test_phrases_are_no_vectors(tmp_path: Path, first: bytes) -> None:
-    """A list of phrases whose first is two numbers, as a header line is."""
-    data = first + b"".join(b"\n1 april%d" % number for number in range(20_000))
-    assert len(vocabtool.extract(written(tmp_path, data))) == 20_001
 
 
 @pytest.mark.parametrize("behind", [b"", b"\n"])

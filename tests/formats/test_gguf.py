@@ -136,16 +136,6 @@ def test_what_contradicts_the_tokens(tmp_path: Path) -> None:
     )
 
 
-def test_no_tokens(tmp_path: Path) -> None:
-    """A file without a tokenizer, as those of image encoders, holds no vocabulary."""
-    writer = gguf.GGUFWriter(tmp_path / "m", "clip")
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
-    found = vocabtool.inspect(tmp_path / "m")
-    assert found[2:] == ((), (), ())
-
-
 def by_hand(version: int, tokens: Sequence[bytes], order: str = "<", tail: bytes = b"") -> bytes:
     """A header with nothing but tokens, as a version of the format lays it out."""
     size = order + ("I" if version == 1 else "Q")

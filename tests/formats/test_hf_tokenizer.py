@@ -24,7 +24,7 @@ from tokenizers import (
 )
 
 import vocabtool
-from tests.reader_checks import reason, survives, written
+from tests.reader_checks import survives, written
 from vocabtool import InvalidFile, Vocabulary
 
 KINDS = {"WordLevel": "table", "WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
@@ -213,16 +213,6 @@ def test_ids_that_the_library_replaces(tmp_path: Path) -> None:
     )
 
 
-def test_a_piece_twice(tmp_path: Path) -> None:
-    """A Unigram model may list a piece twice: both stay; the library looks up the last."""
-    tokenizer = Tokenizer(models.Unigram([("a", 0.0), ("b", -1.0), ("a", -2.0)]))
-    tokenizer.add_tokens(["a"])
-    vocabulary = ours(tokenizer.to_str(), tmp_path)
-    assert list(vocabulary.stored) == [b"a", b"b", b"a"]
-    assert tokenizer.token_to_id("a") == 2
-    assert vocabulary.notes == ("Unigram",)
-
-
 REPLACE = normalizers.Replace(" ", "▁")
 MARKS: dict[str, tuple[dict[str, Any], str | None, str | None]] = {
     "ByteLevel in a Sequence of Sequences": (
@@ -361,19 +351,6 @@ def test_entries_with_newlines(tmp_path: Path) -> None:
     entries = ["\n", "a\nb", "", "\u2028", "日"]
     text = word_level_text(vocab={entry: number for number, entry in enumerate(entries)})
     assert list(ours(text, tmp_path).stored) == [entry.encode() for entry in entries]
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"[[1]]", "a list, wanted an object"),
-        (b'{"a": "0"}', "no object model in it"),
-        (b'{"model": {}}', "no vocab in its model"),
-    ],
-)
-def test_not_recognised(data: bytes, why: str, tmp_path: Path) -> None:
-    """Other JSON is told apart, with a reason."""
-    assert reason(written(tmp_path, data), "Hugging Face tokenizer.json") == why
 
 
 @pytest.mark.parametrize("maker", ["WordPiece", "Unigram"])

@@ -19,7 +19,7 @@ import pytest
 
 import vocabtool
 from tests.fuzzing import damages
-from vocabtool import InvalidFile, UnknownFormat, UnsupportedFormat, VocabtoolError
+from vocabtool import InvalidFile, UnsupportedFormat, VocabtoolError
 
 if TYPE_CHECKING:
     from tests.builders.tensorflow_models import Truth
@@ -292,13 +292,6 @@ def test_copies_are_places(file: Path) -> None:
     ]
 
 
-def test_equal_words_with_other_ids_are_two(file: Path) -> None:
-    """Layers of the same words that number them differently stay apart."""
-    layers = [lookup("one", vocabulary=["a"]), lookup("two", vocabulary=["a"], mask_token="")]
-    archive(file, ("config.json", described(layers)))
-    assert {(v.name, v.first_id) for v in vocabtool.vocabularies(file)} == {("one", 1), ("two", 2)}
-
-
 def test_old_names_of_folders(file: Path) -> None:
     """Keras 2.12 and Windows spell the path of a layer in another way."""
     name = r"assets\_layer_checkpoint_dependencies\string_lookup\vocabulary.txt"
@@ -366,16 +359,6 @@ def test_configurations_that_are_refused(config: bytes, message: str, file: Path
     with pytest.raises(InvalidFile, match=message) as caught:
         vocabtool.vocabularies(archive(file, ("config.json", config)))
     assert str(caught.value).startswith(str(file))
-
-
-def test_nested_deeply(file: Path) -> None:
-    """Models in models without end are read, or refused, and never recursed into."""
-    config = lookup(vocabulary=["a"])
-    for _ in range(300):
-        config = {"class_name": "Sequential", "config": {"name": "m", "layers": [config]}}
-    archive(file, ("config.json", json.dumps(config)))
-    (vocabulary,) = vocabtool.vocabularies(file)
-    assert vocabulary.tokens == ["a"]
 
 
 def rewritten(file: Path, *changes: tuple[bytes, bytes]) -> Path:
@@ -519,23 +502,6 @@ def test_nothing_but_empty_lines(file: Path) -> None:
     assert model.warnings == (
         f"{ASSET}: most of its lines are empty: no vocabulary looks like that",
     )
-
-
-def test_copies_of_one_member_share_one_bound(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many small bombs are as bounded as one large."""
-    monkeypatch.setattr("vocabtool.formats.zip_archive.MAX_FREE", 1000)
-    words = "[UNK]\n" + "a" * 1000
-    members = [(f"assets/layers/x_{n}/vocabulary.txt", words) for n in range(100)]
-    archive(file, ("config.json", described([])), *members, compression=zipfile.ZIP_DEFLATED)
-    model = vocabtool.inspect(file)
-    assert 0 < len(model.warnings) < 100
-    assert all("unpacks to more than" in warning for warning in model.warnings)
-
-
-def test_another_zip_is_refused(file: Path) -> None:
-    """A zip that is no Keras model keeps its advice."""
-    with pytest.raises((UnsupportedFormat, UnknownFormat), match=r"a zip archive that is no"):
-        vocabtool.vocabularies(archive(file, ("a.txt", "word")))
 
 
 def test_any_damage(file: Path) -> None:

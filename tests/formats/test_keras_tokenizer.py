@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import vocabtool
 from tests.reader_checks import survives
 from vocabtool import Unknown, Vocabulary
-from vocabtool.errors import InvalidFile, UnknownFormat, VocabtoolError
+from vocabtool.errors import InvalidFile
 
 TEXTS = ("The cat sat; the CAT, sat! On the mat.", "It's naïve:\tÉTÉ\x0bend\nthe the ΣΑΣ", "a  b-b")
 ALPHABET = "ab A.É-ς\t\n\r\x0b\x1c\xa0'\\]^"
@@ -114,20 +114,6 @@ def test_the_settings_alone(tmp_path: Path) -> None:
     assert vocabtool.Words.of(written(config, tmp_path)).unknown("The; dog") == ["dog"]
 
 
-@pytest.mark.parametrize("as_text", [False, True])
-def test_word_index_alone(as_text: bool, tmp_path: Path) -> None:
-    """Words and ids, and nothing that says how a text is cut."""
-    index: Any = {"the": 1, "of": 2, "and": 4}
-    document = {"word_index": json.dumps(index) if as_text else index, "max_len": 12}
-    vocabulary = only(document, tmp_path)
-    assert (vocabulary.tokens, vocabulary.id_array().tolist()) == (["the", "of", "and"], [1, 2, 4])
-    assert vocabulary.notes == ("no word has id 0, which pads",)
-    with pytest.raises(VocabtoolError, match="does not say how a text is cut into words"):
-        vocabtool.Words.of(tmp_path / "tokenizer.json")
-    named = vocabtool.Words.of(tmp_path / "tokenizer.json", rule="lower")
-    assert named.unknown("THE dog") == ["dog"]
-
-
 def test_oov_without_an_id(tmp_path: Path) -> None:
     """An oov_token that word_index does not hold is told."""
     document = {"class_name": "Tokenizer", "config": {"word_index": "{}", "oov_token": "<o>"}}
@@ -187,18 +173,6 @@ def test_filters_as_a_list(tmp_path: Path) -> None:
     """Keras takes a list of characters as well as a text."""
     file = written({"config": {"word_index": {"a": 1}, "filters": [".", "-"]}}, tmp_path)
     assert vocabtool.Words.of(file).unknown("a.b-a") == ["b"]
-
-
-@pytest.mark.parametrize("document", ['"the"', '"{"', '"{\\"a\\": []}"', '"{\\"a\\"'])
-def test_text_in_quotes(document: str, tmp_path: Path) -> None:
-    """A text in quotes that is no JSON object of a known format is refused, or no JSON at all."""
-    file = tmp_path / "file.json"
-    file.write_text(document)
-    if document.startswith('"{\\'):
-        with pytest.raises((UnknownFormat, InvalidFile)):
-            vocabtool.inspect(file)
-    else:
-        assert vocabtool.extract(file).tokens == [document]
 
 
 def test_damage(tmp_path: Path) -> None:

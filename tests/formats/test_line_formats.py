@@ -145,12 +145,6 @@ def test_short_files_that_are_damaged(tmp_path: Path, data: bytes, message: str)
     assert message in str(caught.value)
 
 
-def test_words_and_counts_are_no_ranks(tmp_path: Path) -> None:
-    """Words of four letters look like base64, but no single byte does."""
-    path = write(tmp_path, b"that 5\nwith 4\nfrom 3\n")
-    assert format_of(path) == "list of words"
-
-
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that no model has are refused before they are read."""
     path = write(tmp_path, b"IQ== 0\n")
@@ -247,24 +241,6 @@ def test_word_list(tmp_path: Path) -> None:
     assert (vocabulary.kind, vocabulary.unknown) == ("list", None)
     assert vocabulary.duplicates == 1
     assert "1 blank lines, kept as entries" in vocabulary.notes
-
-
-@pytest.mark.parametrize(
-    ("data", "entries"),
-    [
-        (b"the\nof\n", ["the", "of"]),
-        (b"the\nof", ["the", "of"]),
-        (b"the\r\nof\r\n", ["the", "of"]),
-        (b"the\n\nof\n\n", ["the", "", "of", ""]),
-        (b"the", ["the"]),
-        (b"\n", [""]),
-        (b"[PAD]\n", ["[PAD]"]),
-        (b"<unk>\n", ["<unk>"]),
-    ],
-)
-def test_line_breaks(tmp_path: Path, data: bytes, entries: list[str]) -> None:
-    """The last newline ends the last entry; one CR before a newline belongs to it."""
-    assert list(read_words(tmp_path, data)) == entries
 
 
 @pytest.mark.parametrize(

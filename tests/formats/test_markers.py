@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,12 +65,6 @@ def test_plain(entry: str, marker: Marker | None, wanted: bytes) -> None:
     assert plain(entry.encode(), marker) == wanted
 
 
-def test_plain_of_bytes_that_are_no_text() -> None:
-    """What is not UTF-8 stands for no bytes, and keeps all of its own."""
-    assert plain(b"\xc4\xa0\xff", "Ġ") == b"\xc4\xa0\xff"
-    assert plain(b"\xff##", "##") == b"\xff##"
-
-
 @pytest.mark.parametrize(
     ("marker", "bearing", "bare"),
     [
@@ -130,14 +123,6 @@ def test_no_seams() -> None:
     stored = ByteStrings.of(entries)
     assert list(plain_strings(stored, "Ġ")) == wanted
     assert list(plain_strings(stored, None)) == entries
-
-
-def test_gaps_between_entries() -> None:
-    """Entries may lie apart and in any order in their buffer."""
-    stored = ByteStrings.of([b"##a", b"gap", "Ġb".encode(), b"##"])
-    taken = stored.take(np.array([3, 2, 0]))
-    assert list(plain_strings(taken, "##")) == [b"", "Ġb".encode(), b"a"]
-    assert list(plain_strings(taken, "Ġ")) == [b"##", b"b", b"##a"]
 
 
 @pytest.mark.parametrize("marker", MARKERS)

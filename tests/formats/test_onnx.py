@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from pathlib import Path
 from typing import Any
@@ -116,16 +115,6 @@ def test_strings_to_strings(tmp_path: Path) -> None:
     assert (values.name, values.kind, list(values)) == ("e.values", "constant", labels)
 
 
-def test_strings_to_floats(tmp_path: Path) -> None:
-    """Numbers that are not whole are no ids."""
-    encoder = node("LabelEncoder", keys_strings=WORDS, values_floats=[0.5] * len(WORDS))
-    vocabulary = only(read(tmp_path, encoder))
-    assert vocabulary.notes == (
-        "gives numbers that are not whole for these; the ids are their positions",
-    )
-    assert (list(vocabulary.stored), vocabulary.unknown) == (STORED, None)
-
-
 def test_classes(tmp_path: Path) -> None:
     """Version 1 of the operator: a word's id is its position."""
     vocabulary = only(read(tmp_path, node("LabelEncoder", classes_strings=WORDS)))
@@ -216,15 +205,6 @@ def test_stop_words(tmp_path: Path, op: str) -> None:
     assert vocabtool.extract(tmp_path / "m.onnx").name == "d"
 
 
-def test_separators(tmp_path: Path) -> None:
-    """Where ONNX Runtime's tokenizer cuts is no word."""
-    found = read(tmp_path, node("Tokenizer", "t", "com.microsoft", separators=[*".,;:!?()[]"]))
-    assert (found.vocabularies, found.warnings) == ((), ())
-    assert [(item.name, item.why) for item in found.passed_over] == [
-        ("t.separators", "where texts are cut, not words")
-    ]
-
-
 def test_constants(tmp_path: Path) -> None:
     """Tensors and lists of constants, and initializers: nothing says what they are for."""
     found = read(
@@ -297,19 +277,6 @@ def test_large_texts_of_other_operators(tmp_path: Path) -> None:
     assert found.warnings == ("node bpe: vocab: 2,000 bytes of text or a tokenizer: not read",)
 
 
-@pytest.mark.parametrize("count", [1, 40, 3_000, 200_000])
-def test_many(tmp_path: Path, count: int) -> None:
-    """Long lists, read by whole arrays, as short ones: random words, ids of any size."""
-    rng = random.Random(count)
-    words = [bytes(rng.randbytes(rng.randrange(200 if n % 9 == 0 else 12))) for n in range(count)]
-    ids = [rng.randrange(-(1 << 63), 1 << 63) >> rng.randrange(64) for _ in range(count)]
-    encoder = node("LabelEncoder", values_int64s=ids, default_int64=-7)
-    attribute = encoder.attribute.add(name="keys_strings", type=onnx.AttributeProto.STRINGS)
-    attribute.strings.extend(words)
-    vocabulary = only(read(tmp_path, encoder))
-    assert pairs(vocabulary) == by_id(words, ids)
-
-
 def packed(values: Any) -> bytes:
     return b"".join(varint(value) for value in values)
 
@@ -372,17 +339,6 @@ def test_a_damaged_attribute(tmp_path: Path, name: str, message: str) -> None:
     assert [len(vocabulary) for vocabulary in found.vocabularies] == [200]
     assert len(found.warnings) == 1
     assert message in found.warnings[0]
-
-
-def test_raw_bytes_that_are_no_numbers(tmp_path: Path) -> None:
-    """Raw bytes must fill whole numbers."""
-    tensor = field(9, bytes(9)) + b"\x10\x07"
-    path = tmp_path / "m"
-    path.write_bytes(
-        model_of(field(4, b"LabelEncoder") + attribute(b"values_tensor", field(5, tensor)))
-    )
-    found = vocabtool.inspect(path)
-    assert "9 bytes of numbers that take 8 each" in found.warnings[0]
 
 
 def test_nesting(tmp_path: Path) -> None:

@@ -254,14 +254,6 @@ def test_no_plain_words_are_a_pickle(first: str, words: list[str], repeated: int
         assert is_no_pickle(Path(folder), data)
 
 
-@pytest.mark.parametrize("letter", sorted(set(map(chr, range(33, 127)))))
-def test_words_of_one_letter_are_no_pickle(letter: str) -> None:
-    """A file sorted by the alphabet, longer than its head, with words that are numbers."""
-    data = "\n".join(f"{letter}{number}" for number in range(20_000)).encode()
-    with TemporaryDirectory() as folder:
-        assert is_no_pickle(Path(folder), data)
-
-
 @pytest.mark.parametrize("protocol", [0, 1])
 @pytest.mark.parametrize(
     "value", [{"a", "b"}, Counter("abc"), OrderedDict(a=1), np.arange(9_000), (("a",),)]

@@ -59,14 +59,6 @@ def test_header(tmp_path: Path) -> None:
     assert vocabulary.notes == ("3 dimensions; a header line, as word2vec and fastText write",)
 
 
-def test_where_the_numbers_begin(tmp_path: Path) -> None:
-    """Each start is the first byte behind the blank behind the word, whatever the word holds."""
-    vectors = WordVectors.open(written(tmp_path, GLOVE))
-    assert vectors.dim == 3
-    wanted = [line.split()[-3:] for line in GLOVE.splitlines()]
-    assert np.array_equal(vectors.vectors([0, 1, 2]), np.array(wanted, np.float32))
-
-
 @pytest.mark.parametrize("header", [True, False])
 def test_gensim(tmp_path: Path, header: bool) -> None:
     """What gensim's KeyedVectors writes, with and without a header."""
@@ -84,14 +76,6 @@ def test_blank_at_the_end_of_lines(tmp_path: Path) -> None:
     """FastText and word2vec write a blank behind the last value."""
     data = b"2 3 \nthe 0.418 0.24968 -0.41242 \nof a 0.70853 0.57088 -0.4716 \n"
     assert list(only(tmp_path, data).stored) == [b"the", b"of a"]
-
-
-@pytest.mark.parametrize("data", [GLOVE, WORD2VEC])
-def test_carriage_returns(tmp_path: Path, data: bytes) -> None:
-    """A carriage return before each newline belongs to the end of the line."""
-    expected = only(tmp_path, data)
-    assert only(tmp_path, data.replace(b"\n", b"\r\n")) == expected
-    assert only(tmp_path, data.replace(b"\n", b" \r\n")) == expected
 
 
 def test_no_newline_at_the_end(tmp_path: Path) -> None:

@@ -225,15 +225,6 @@ def test_packed_files(tmp_path: Path) -> None:
     assert found.warnings == ()
 
 
-@pytest.mark.parametrize("text", [b"a 1\na 1\n", b"a x\nb 1\n", b"a 1\nb\n c\n", b"a 1\nb\n"])
-def test_lines_without_ids(tmp_path: Path, text: bytes) -> None:
-    """Lines that are not a word and an id of its own stay whole."""
-    found = vocabtool.inspect(write(tmp_path, MODEL + packed({"v": text})))
-    asset = next(v for v in found.vocabularies if v.name == "v")
-    assert b"".join(line + b"\n" for line in asset.stored) == text
-    assert asset.kind == "asset"
-
-
 def test_a_zip_bomb(tmp_path: Path) -> None:
     """A file that unpacks to far more than it has, and one of too many lines, are warnings."""
     bomb = MODEL + packed({"zeros": bytes(100 << 20)})
@@ -246,31 +237,6 @@ def test_a_zip_bomb(tmp_path: Path) -> None:
     assert found.warnings == (
         "packed file lines is not read: more than 4,194,304 lines in the packed files",
     )
-
-
-def test_many_packed_files(tmp_path: Path) -> None:
-    """No more than a hundred files are read."""
-    data = MODEL + packed({f"f{number:03}": b"%d\n" % number for number in range(102)})
-    found = vocabtool.inspect(write(tmp_path, data))
-    assert {v.name for v in found.vocabularies} == {"words", *(f"f{n:03}" for n in range(100))}
-    assert found.warnings == ("102 packed files: only the first 100 are read",)
-
-
-def test_names_are_no_paths(tmp_path: Path) -> None:
-    """A packed file whose name leads out of the archive is not opened, and nothing is written."""
-    before = {path.name for path in tmp_path.parent.iterdir()}
-    found = vocabtool.inspect(write(tmp_path, MODEL + packed({"../evil": b"cat\n"})))
-    assert [v.name for v in found.vocabularies] == ["words"]
-    assert "is a path out of the archive" in found.warnings[0]
-    assert {path.name for path in tmp_path.parent.iterdir()} == before
-
-
-def test_a_damaged_archive(tmp_path: Path) -> None:
-    """An archive cut off is a warning; the model is read."""
-    data = MODEL + packed({"labels.txt": b"cat\ndog\n" * 99})
-    found = vocabtool.inspect(write(tmp_path, data.replace(b"PK\1\2", b"PK\1\3")))
-    assert [v.name for v in found.vocabularies] == ["words"]
-    assert found.warnings[0].startswith("the files packed behind the model are not read: ")
 
 
 # Tokenizers.

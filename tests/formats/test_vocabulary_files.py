@@ -174,12 +174,6 @@ def test_what_text_leaves_as_it_is(entry: bytes, tmp_path: Path) -> None:
     assert (tmp_path / "words.txt").read_bytes() == entry + b"\n"
 
 
-def test_text_without_entries() -> None:
-    """No entries are no lines; one empty entry is one."""
-    assert written(words(), "text") == b""
-    assert written(words(b""), "text") == b"\n"
-
-
 def test_json_as_it_is_written() -> None:
     """The JSON, whole."""
     vocabulary = vocabulary_of(
@@ -212,13 +206,6 @@ def test_json_as_it_is_written() -> None:
     }
 
 
-def test_json_leaves_out_what_is_plain() -> None:
-    """Ids that count on by one, and base64 without need, are not there."""
-    document = json.loads(written(words(b"a", b"b", first_id=7), "json"))
-    assert document["first_id"] == 7
-    assert not {"ids", "base64"} & document.keys()
-
-
 def test_csv_as_it_is_written() -> None:
     """The CSV, whole, as Python's csv module reads it."""
     data = written(words(b"a,b", b'"', b"x\ny", b"\xff", first_id=3), "csv")
@@ -248,13 +235,6 @@ def test_format_by_ending(tmp_path: Path) -> None:
         save(words(b"the"), path)
         assert Path(path).read_bytes() == written(words(b"the"), format_)
         assert read(path).tokens == ["the"]
-
-
-def test_unknown_format(tmp_path: Path) -> None:
-    """A format that is none is refused by either verb."""
-    for verb in (lambda path, f: save(words(), path, f), read):
-        with pytest.raises(UnknownFormat, match="wanted one of text, json, csv, parquet"):
-            verb(__file__, "xml")  # type: ignore[arg-type]  # that is the point
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:

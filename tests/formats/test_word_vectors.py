@@ -184,16 +184,6 @@ def test_other_floats(tmp_path: Path, dtype: Any) -> None:
     assert matrix.flags.c_contiguous
 
 
-def test_many_blocks(tmp_path: Path) -> None:
-    """A matrix that is converted in several blocks."""
-    dim = 600
-    matrix = np.random.default_rng(1).standard_normal(((2 << 20) // dim + 100, dim))
-    records = (b"w%d " % i + row.astype("<f4").tobytes() for i, row in enumerate(matrix))
-    path = tmp_path / "vectors.bin"
-    path.write_bytes(b"%d %d\n" % matrix.shape + b"".join(records))
-    assert np.array_equal(WordVectors.open(path).matrix(), matrix.astype(np.float32))
-
-
 @pytest.mark.parametrize("binary_form", [False, True])
 def test_gensim(tmp_path: Path, binary_form: bool) -> None:
     """What gensim's KeyedVectors writes has the vectors that gensim reads back."""
@@ -244,19 +234,6 @@ def test_words_elsewhere(tmp_path: Path) -> None:
         WordVectors.open(path, words)
     with pytest.raises(NotFound, match=r"wanted the words of vectors\.npy, one a line"):
         WordVectors.open(path, tmp_path / "nowhere")
-
-
-def test_words_that_look_escaped(tmp_path: Path) -> None:
-    """What ``extract`` escaped is not undone, for other files mean it: it is said."""
-    path = tmp_path / "vectors.npy"
-    array(path)
-    path.with_suffix(".txt").write_bytes(b"a\n\\n\nC:\\x41\n\\d\ne\n")
-    words = WordVectors.open(path).words
-    assert words.tokens == ["a", "\\n", "C:\\x41", "\\d", "e"]
-    assert words.notes == (
-        "3 dimensions",
-        "2 lines look backslash-escaped, as extract writes them; taken as they stand",
-    )
 
 
 def test_bytes_as_words(tmp_path: Path) -> None:

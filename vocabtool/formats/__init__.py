@@ -1,1 +1,4 @@
-"""Readers of model files: one file per format."""
+"""Model files -> vocabularies. A file a format; ``registry.py`` lists them in order: begin there.
+
+Graphs of TensorFlow are in ``saved_model/``. How a text is cut into words is not asked here.
+"""

@@ -61,8 +61,16 @@ def read_columns(
     Raises :class:`InvalidFile` for a line with too few columns, a file of fewer lines than
     ``vocab_size``, and attributes that TensorFlow does not allow.
     """
-    lines = _first(read_lines(data), vocab_size)
-    cuts = _delimiters(data, delimiter) if max(key_index, value_index) >= 0 else None
+    lines = read_lines(data)
+    if vocab_size is not None and vocab_size != -1:
+        if not 0 <= vocab_size <= len(lines):
+            raise InvalidFile(f"{len(lines):,} lines, but the table's vocab_size is {vocab_size:,}")
+        lines = ByteStrings(lines.data, lines.starts[:vocab_size], lines.ends[:vocab_size])
+    cuts = None
+    if max(key_index, value_index) >= 0:
+        if len(delimiter) != 1:
+            raise InvalidFile(f"the table's delimiter is {delimiter[:20]!r}, wanted one byte")
+        cuts = _positions(data, delimiter)
     keys, values = (_column(lines, index, cuts, offset) for index in (key_index, value_index))
     return keys, values
 
@@ -107,20 +115,6 @@ def _drop_returns(data: bytes, starts: Offsets, ends: Offsets) -> None:
         np.subtract(stops, returns, out=stops)
 
 
-def _first(lines: ByteStrings, vocab_size: int | None) -> ByteStrings:
-    if vocab_size is None or vocab_size == -1:
-        return lines
-    if not 0 <= vocab_size <= len(lines):
-        raise InvalidFile(f"{len(lines):,} lines, but the table's vocab_size is {vocab_size:,}")
-    return ByteStrings(lines.data, lines.starts[:vocab_size], lines.ends[:vocab_size])
-
-
-def _delimiters(data: bytes, delimiter: bytes) -> Offsets:
-    if len(delimiter) != 1:
-        raise InvalidFile(f"the table's delimiter is {delimiter[:20]!r}, wanted one byte")
-    return _positions(data, delimiter)
-
-
 def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -> Column:
     if index == WHOLE_LINE:
         return lines
@@ -142,20 +136,16 @@ def _cut(lines: ByteStrings, index: int, cuts: Offsets) -> ByteStrings:
         first = np.searchsorted(cuts, lines.starts[chunk])
         columns = np.searchsorted(cuts, lines.ends[chunk]) - first + 1
         if columns.min() <= index:
-            raise _too_few_columns(lines, at + int((columns <= index).argmax()), columns, index)
+            line = int((columns <= index).argmax())
+            raise InvalidFile(
+                f"line {at + line + 1:,} has {columns[line]:,} columns, wanted at least "
+                f"{index + 1:,}",
+                offset=int(lines.starts[at + line]),
+            )
         begins = lines.starts[chunk] if index == 0 else cuts[first + (index - 1)] + 1
         starts[chunk] = begins
         ends[chunk] = np.minimum(cuts[first + index], lines.ends[chunk])
     return ByteStrings(lines.data, starts, ends)
-
-
-def _too_few_columns(
-    lines: ByteStrings, line: int, columns: NDArray[np.intp], index: int
-) -> InvalidFile:
-    return InvalidFile(
-        f"line {line + 1:,} has {columns[line % CHUNK]:,} columns, wanted at least {index + 1:,}",
-        offset=int(lines.starts[line]),
-    )
 
 
 def _plain_digits(

@@ -63,11 +63,6 @@ LEAST_NUMBERED: Final = 2  # one line may be a phrase that ends in a number
 NUMBER: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]+)?(?:e-?[0-9]+)?")
 
 
-def recognise(source: Source) -> str | None:
-    """``None`` for a text of lines that are mostly words; looks at the first lines only."""
-    return why_not_words(source.head, source.size)
-
-
 def why_not_words(head: bytes, size: int) -> str | None:
     """Why a file of ``size`` bytes that begins so is no list of words; ``None`` if it is one."""
     if not head:
@@ -144,7 +139,8 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
                 "once, so they are taken for counts or scores, and ids are the numbers of lines"
             )
     marker = guess_marker(entries)
-    unknown = _unknown(entries)
+    unknowns = (np.flatnonzero(entries.equal_to(entry)) for entry in UNKNOWNS)
+    unknown = next((Unknown(int(found[0])) for found in unknowns if len(found)), None)
     is_wordpiece = marker == "##" and unknown is not None
     return Vocabulary(
         name=name,
@@ -189,14 +185,6 @@ def _order(numbers: ByteStrings) -> NDArray[np.intp] | None:
     return order if np.array_equal(ids[order], np.arange(len(ids))) else None
 
 
-def _unknown(entries: ByteStrings) -> Unknown | None:
-    for entry in UNKNOWNS:
-        found = np.flatnonzero(entries.equal_to(entry))
-        if len(found):
-            return Unknown(int(found[0]))
-    return None
-
-
 def _notes(entries: ByteStrings, unknown: Unknown | None, marker: Marker | None) -> Iterator[str]:
     if unknown is not None:
         yield f"{printable(entries[unknown.id])} is taken for the unknown entry, by its name"
@@ -205,10 +193,10 @@ def _notes(entries: ByteStrings, unknown: Unknown | None, marker: Marker | None)
     blank = int((entries.lengths == 0).sum())
     if blank:
         yield f"{blank:,} blank lines, kept as entries"
-    with_blanks = _holding(entries, b" ")
+    with_blanks = b" " in entries.data and sum(b" " in entry for entry in entries)
     if 2 * with_blanks > len(entries):
         yield f"{with_blanks:,} lines hold blanks: phrases rather than words"
-    with_tabs = _holding(entries, b"\t")
+    with_tabs = b"\t" in entries.data and sum(b"\t" in entry for entry in entries)
     if with_tabs:
         yield f"{with_tabs:,} lines hold tabs: columns are not cut apart"
     if escaped := vocabulary_files.count_escaped(entries):
@@ -217,11 +205,6 @@ def _notes(entries: ByteStrings, unknown: Unknown | None, marker: Marker | None)
         yield "the first entry begins with a byte order mark, kept as stored"
 
 
-def _holding(entries: ByteStrings, byte: bytes) -> int:
-    """How many entries hold a byte."""
-    if byte not in entries.data:
-        return 0
-    return sum(byte in entry for entry in entries)
-
-
-READER: Final = Reader("list of words", recognise, read)
+READER: Final = Reader(
+    "list of words", lambda source: why_not_words(source.head, source.size), read
+)

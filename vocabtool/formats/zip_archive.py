@@ -26,15 +26,15 @@ MAX_FREE: Final = 1 << 23  # bytes that any archive may unpack to ...
 MAX_GROWTH: Final = 3  # ... and this many times its own size
 CHUNK: Final = 1 << 16
 ENCRYPTED: Final = 1  # of a member's flags
-READ: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of LZMA, a member sets the memory
+METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of LZMA, a member sets the memory
 
-_DAMAGES: Final = (
+DAMAGES: Final = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error),
     *(EOFError, OSError, RuntimeError, ValueError, OverflowError, NotImplementedError),
 )
 
 
-class _Bounded(io.FileIO):
+class _BoundedFile(io.FileIO):
     """A file that no single read takes much of: the directory's length is anybody's claim."""
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -50,16 +50,30 @@ class ZipArchive:
 
     def __init__(self, path: Path) -> None:
         """Raises :class:`InvalidFile` for a damaged directory, and names that are no bare paths."""
-        self._file = _Bounded(path, "rb")
+        self._file = _BoundedFile(path, "rb")
+        self._members: dict[str, zipfile.ZipInfo] = {}
         try:
-            with _damage_told("its directory"):
+            with _damage("its directory"):
                 self._zip = zipfile.ZipFile(self._file)
-            self._members = _members(self._zip)
+            self._add_members()
         except BaseException:
             self._file.close()
             raise
-        self.names = tuple(self._members)
+        self.names = tuple(name for name in self._members if not name.endswith("/"))
         self._limit = self._left = MAX_FREE + MAX_GROWTH * path.stat().st_size
+
+    def _add_members(self) -> None:
+        members = self._zip.filelist
+        if len(members) > MAX_MEMBERS:
+            raise InvalidFile(f"{len(members):,} members, wanted {MAX_MEMBERS:,} at most")
+        for member in members:
+            name = member.orig_filename.replace("\\", "/")
+            parts = name.removesuffix("/").split("/")
+            if any(part in ("", ".", "..") for part in parts) or set(name) & {"\0", ":"}:
+                raise InvalidFile(f"the member {_shown(name)!r} is a path out of the archive")
+            if name in self._members and not name.endswith("/"):
+                raise InvalidFile(f"two members are named {_shown(name)!r}")
+            self._members[name] = member
 
     def __enter__(self) -> Self:
         return self
@@ -77,13 +91,13 @@ class ZipArchive:
         member, shown = self._members[name], _shown(name)
         if member.flag_bits & ENCRYPTED:
             raise UnsupportedFormat(f"{shown} is encrypted: save the archive without a password")
-        if member.compress_type not in READ:
+        if member.compress_type not in METHODS:
             raise UnsupportedFormat(
                 f"{shown} is compressed by method {member.compress_type}, wanted 0 (stored) or "
                 "8 (deflated): pack the archive anew"
             )
         data = bytearray()
-        with _damage_told(shown), self._zip.open(member) as opened:
+        with _damage(shown), self._zip.open(member) as opened:
             while piece := opened.read(min(CHUNK, self._left + 1)):
                 data += piece
                 self._left -= len(piece)
@@ -96,35 +110,14 @@ class ZipArchive:
 
 
 @contextmanager
-def _damage_told(part: str) -> Iterator[None]:
+def _damage(part: str) -> Iterator[None]:
+    """Turn what ``zipfile`` raises into our own error."""
     try:
         yield
     except (InvalidFile, UnsupportedFormat):
         raise
-    except _DAMAGES as error:
+    except DAMAGES as error:
         raise InvalidFile(f"the zip archive is damaged at {part}: {error}") from error
-
-
-def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The files by name. Raises :class:`InvalidFile` for a name that is unsafe or there twice."""
-    if len(archive.filelist) > MAX_MEMBERS:
-        raise InvalidFile(f"{len(archive.filelist):,} members, wanted {MAX_MEMBERS:,} at most")
-    members: dict[str, zipfile.ZipInfo] = {}
-    for member in archive.filelist:
-        name = member.orig_filename.replace("\\", "/")
-        if not _is_inside(name):
-            raise InvalidFile(f"the member {_shown(name)!r} is a path out of the archive")
-        if name in members:
-            raise InvalidFile(f"two members are named {_shown(name)!r}")
-        if not name.endswith("/"):
-            members[name] = member
-    return members
-
-
-def _is_inside(name: str) -> bool:
-    """Whether a name stays in its archive, on any system."""
-    parts = name.removesuffix("/").split("/")
-    return not any(part in ("", ".", "..") for part in parts) and not set(name) & {"\0", ":"}
 
 
 def _shown(name: str) -> str:

@@ -49,7 +49,7 @@ CACHE_KIB: Final = 64 << 10
 WAIT_SECONDS: Final = 60.0
 CHECKPOINT_WAIT: Final = 500  # milliseconds; a journal that is not emptied now is emptied later
 MAX_PARAMETERS: Final = 10_000  # of one statement
-COPIED_ROWS: Final = 128  # at a time: their texts are in memory
+READ_ROWS: Final = 128  # at a time: their texts are in memory
 SCHEMA: Final = """
 CREATE TABLE record (data BLOB NOT NULL, deleted BLOB NOT NULL);
 CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT NOT NULL, text TEXT NOT NULL);
@@ -158,8 +158,15 @@ class Database:
             found.setdefault(id_, []).append(row)
         return found
 
-    def copied_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        """All rows in order, some at a time: row, id, text, source, text_hash, values."""
+    def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+        """All rows in order, some at a time: row, id, text, source, text_hash, values.
+
+        Everything is read: SQLite compares each value that has an index with it, so ids, fields,
+        sources and hashes are there twice; texts are compared with their hashes.
+        """
+        (told,) = self.fetch("PRAGMA integrity_check(1)")[0]
+        if told != "ok":
+            raise InvalidFile(f"damaged: {told}", file=str(self.file))
         names = [name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")]
         columns = "".join(f", {name}" for name in names if name.startswith("field_"))
         statement = (
@@ -167,27 +174,14 @@ class Database:
             " ON fields.row = documents.row WHERE documents.row >= ? AND documents.row < ?"
             " ORDER BY documents.row"
         )
-        for first in range(0, rows, COPIED_ROWS):
-            yield self.fetch(statement, (first, min(first + COPIED_ROWS, rows)))
-
-    def verify(self, rows: int) -> Iterator[tuple[int, str, int]]:
-        """Read everything; the row, id and source of each document, ascending by row.
-
-        SQLite compares each value that has an index with it, so ids, fields and hashes are there
-        twice; texts are compared with their hashes.
-        """
-        (told,) = self.fetch("PRAGMA integrity_check(1)")[0]
-        if told != "ok":
-            raise InvalidFile(f"damaged: {told}", file=str(self.file))
-        wanted = 0
-        for part in self.copied_rows(rows):
-            for row, id_, text, source, held, *_ in part:
-                if row != wanted or text_hash(text.encode(errors="surrogateescape")) != held:
-                    raise InvalidFile(f"damaged: row {wanted:,}", file=str(self.file))
-                yield row, id_, source
-                wanted += 1
-        if wanted != rows:
-            raise InvalidFile(f"row {wanted:,} is missing", file=str(self.file))
+        for first in range(0, rows, READ_ROWS):
+            part = self.fetch(statement, (first, min(first + READ_ROWS, rows)))
+            if [row for row, *_ in part] != [*range(first, min(first + READ_ROWS, rows))]:
+                raise InvalidFile(f"rows from {first:,} on are missing", file=str(self.file))
+            for row, _, text, _, held, *_ in part:
+                if text_hash(text.encode(errors="surrogateescape")) != held:
+                    raise InvalidFile(f"damaged: row {row:,}", file=str(self.file))
+            yield part
 
     def close(self) -> None:
         """Let go of the file. A reader may be left open."""

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
-from vocabtool.index.database import JOURNALS, NAME, Database, deleted_rows
+from vocabtool.index.database import NAME, Database, deleted_rows
 from vocabtool.index.manifest import Manifest
 from vocabtool.system.folder_lock import locked
 from vocabtool.system.whole_file import sync_folder
@@ -270,11 +270,6 @@ def files(path: Path, commit: Commit) -> set[Path]:
         *(path / name for name in manifest.model_files),
         *(commit.folder / name for name in (NAME, VECTORS, *manifest.code_files)),
     }
-
-
-def is_passing(file: Path) -> bool:
-    """Whether a file is there only while an index is open."""
-    return file.name in JOURNALS
 
 
 def advice(file: str) -> str | None:

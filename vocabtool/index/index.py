@@ -27,7 +27,7 @@ from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.index import folder
 from vocabtool.index.folder import Commit
 from vocabtool.index.generation import GenerationWriter, Progress
-from vocabtool.index.loading import LoadReport, LoadRequest, load
+from vocabtool.index.loading import Loader, LoadReport, LoadRequest
 from vocabtool.index.maintenance import Verified, compact, verify
 from vocabtool.index.manifest import (
     Configuration,
@@ -41,10 +41,9 @@ from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.options import Language
-from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Hits
 from vocabtool.search.search import search
-from vocabtool.search.settings import Settings
+from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.folder_lock import locked
 from vocabtool.vocabulary import Vocabulary
 
@@ -333,7 +332,7 @@ class Index:
         self, request: LoadRequest, memory: int | None, progress: Progress | None
     ) -> LoadReport:
         with self.writer(progress, memory=memory) as writer:
-            return load(self.path, self._model, self._newest(), writer, request, progress)
+            return Loader(self.path, self._newest(), writer, request, progress).run()
 
     def search(
         self,
@@ -354,8 +353,15 @@ class Index:
         Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument, ``TypeError`` for one
         that there is not.
         """
-        chosen = self._settings(settings)
-        made = self._vector(text, vector, chosen)
+        chosen, dim = self._settings(settings), self.configuration.dim
+        if vector is None and text is None:
+            raise ValueError("search wants a text, a vector, or both; got neither")
+        if vector is not None:
+            vector = np.asarray(vector)
+            if vector.shape not in ((dim,), (1, dim)):
+                raise ValueError(f"vector: wanted {dim} numbers, got shape {vector.shape}")
+            vector = vector.reshape(1, dim)
+        made = self._vectors([text or ""], vector, chosen)[0]
         snapshot = self._snapshot
         chance = snapshot.chance(made)
         return search(
@@ -458,19 +464,6 @@ class Index:
         if chosen.a is None and self.calibration is not None:
             return replace(chosen, a=self.calibration.a)
         return chosen
-
-    def _vector(
-        self, text: str | None, given: NDArray[Any] | Sequence[float] | None, settings: Settings
-    ) -> Vectors | None:
-        if given is None:
-            if text is None:
-                raise ValueError("search wants a text, a vector, or both; got neither")
-            return self._vectors([text], None, settings)[0]
-        vector = np.asarray(given)
-        dim = self.configuration.dim
-        if vector.shape not in ((dim,), (1, dim)):
-            raise ValueError(f"vector: wanted {dim} numbers, got shape {vector.shape}")
-        return self._vectors([text or ""], vector.reshape(1, dim), settings)[0]
 
     def _vectors(
         self,

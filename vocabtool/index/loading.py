@@ -34,7 +34,6 @@ from vocabtool.index.documents import DocumentRows, of_batch, out_of_file
 from vocabtool.index.fields import of_texts, union, values_of
 from vocabtool.index.folder import home
 from vocabtool.index.manifest import Load
-from vocabtool.index.model import IndexModel
 from vocabtool.index.options import OnExisting
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.sources import Part, in_scope, made_of, named
@@ -122,32 +121,6 @@ class EncodedBatch:
     same: Rows = field(default_factory=lambda: NO_ROWS)
 
 
-def load(
-    path: Path,
-    model: IndexModel,
-    before: Snapshot,
-    writer: Writer,
-    request: LoadRequest,
-    progress: Callable[[str, float], None] | None,
-) -> LoadReport:
-    """Load documents, or go on. Raises :class:`ChangedRun` where another load is half done."""
-    if request.commit_rows < 1:
-        raise ValueError(f"commit_rows: wanted at least 1, got {request.commit_rows}")
-    check_choice(request.on_existing)
-    known, outside = writer.manifest.sources, home(path)
-    if request.sources is not None and request.options is not None:
-        parts, writer.sources = named(request.sources, request.options, known, outside)
-    else:
-        parts, writer.sources = made_of(request.sources, known, outside, sync=request.sync)
-    plan = _plan(parts)
-    start = _start(path, writer.manifest.load, plan, request)
-    if start is None:
-        last = writer.manifest.load
-        read = last.documents if last is not None else 0
-        return LoadReport(read=read, resumed=read, unchanged=read)
-    return _Loading(path, model, before, writer, request, parts, plan, start, progress).run()
-
-
 def weights_in(shards: Path) -> FittedWeights | None:
     """The weights that a folder of shards was encoded with; ``None``: none were fitted."""
     file = shards / WEIGHTS
@@ -185,43 +158,61 @@ def _start(path: Path, last: Load | None, plan: str | None, request: LoadRequest
     return 0
 
 
-class _Loading:
-    """One load on its way."""
+class Loader:
+    """One load of documents: ``before`` is the commit that it began with.
+
+    Raises ``ValueError`` and :class:`VocabtoolError` for a request that cannot be meant.
+    """
 
     def __init__(
         self,
         path: Path,
-        model: IndexModel,
         before: Snapshot,
         writer: Writer,
         request: LoadRequest,
-        parts: Sequence[Part],
-        plan: str | None,
-        start: int,
         progress: Callable[[str, float], None] | None,
     ) -> None:
+        if request.commit_rows < 1:
+            raise ValueError(f"commit_rows: wanted at least 1, got {request.commit_rows}")
+        check_choice(request.on_existing)
+        known, outside = writer.manifest.sources, home(path)
+        if request.sources is not None and request.options is not None:
+            parts, writer.sources = named(request.sources, request.options, known, outside)
+        else:
+            parts, writer.sources = made_of(request.sources, known, outside, sync=request.sync)
         self._path = path
-        self._model = model
         self._before = before
         self._writer = writer
         self._request = request
-        self._parts = parts
-        self._plan = plan
-        self._start = start
         self._progress = progress
+        self._parts = parts
+        self._plan = _plan(parts)
         self._facts = _facts(parts)
         self._compares = request.on_existing == "update"
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         several = sum(len(part.sources) for part in parts) > 1
         self._ids = SeenIds() if several else None
         self._log = ReadLog()
-        self._read = start
+        self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
-        # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
-        last = writer.manifest.load
-        self._alone = last.alone if start and last is not None else writer.rows == 0
+        self._alone = False
 
     def run(self) -> LoadReport:
+        """Load the documents, or go on; nothing is done where all of them are in already.
+
+        Raises :class:`ChangedRun` where another load is half done.
+        """
+        last = self._writer.manifest.load
+        start = _start(self._path, last, self._plan, self._request)
+        if start is None:
+            read = last.documents if last is not None else 0
+            return LoadReport(read=read, resumed=read, unchanged=read)
+        self._start = self._read = start
+        # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
+        self._alone = last.alone if start and last is not None else self._writer.rows == 0
+        return self._loaded()
+
+    def _loaded(self) -> LoadReport:
         """Load what is left, committing on the way; what is to be removed goes with the last."""
         began, before, committed = time.monotonic(), self._writer.rows, self._read
         for part in reversed(self._parts):  # of one id the last counts, so it is read first
@@ -314,7 +305,7 @@ class _Loading:
     def _batches(self, part: Part) -> Iterator[EncodedBatch]:
         if part.shards is not None:
             return self._of_shards(Shards.open(part.shards), part)
-        encoder = self._model.encoder
+        encoder = self._before.model.encoder
         if encoder is None:
             raise VocabtoolError(
                 f"{self._path}: holds vectors of one's own: load a folder of `vocabtool "

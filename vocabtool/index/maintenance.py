@@ -10,7 +10,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile
 from vocabtool.index import folder
-from vocabtool.index.database import JOURNALS
+from vocabtool.index.database import JOURNALS, Database
 from vocabtool.index.folder import KEYWORDS, VECTORS, Commit
 from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.snapshot import Snapshot, check_rule
@@ -67,9 +67,7 @@ def _copy(before: Commit, files: GenerationWriter, progress: Progress | None) ->
     held, live = before.manifest, ~before.is_deleted
     columns = [f"field_{at}" for at in range(len(held.fields))]
     vectors = raw_vectors(before.folder, held)
-    for _ in before.database.verify(held.rows):
-        pass
-    for part in before.database.copied_rows(held.rows):
+    for part in before.database.checked_rows(held.rows):
         first, end = part[0][0], part[-1][0] + 1
         left = [row for row in part if live[row[0]]]
         if left:
@@ -144,15 +142,12 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
 
 def _documents(snapshot: Snapshot) -> list[str]:
     """The id of each row of a database that is whole."""
-    ids, known = [], len(snapshot.manifest.sources)
-    database = snapshot.commit.database
-    for row, id_, source in database.verify(snapshot.manifest.rows):
-        if not 0 <= source <= known:
-            raise InvalidFile(
-                f"row {row:,} is of FILE {source:,} of {known:,}", file=str(database.file)
-            )
-        ids.append(id_)
-    return ids
+    database = Database(snapshot.commit.folder)  # others may search meanwhile
+    try:
+        parts = database.checked_rows(snapshot.manifest.rows)
+        return [id_ for part in parts for _, id_, *_ in part]
+    finally:
+        database.close()
 
 
 def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:

@@ -28,7 +28,7 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.known_words import KnownWords
 from vocabtool.system.checksums import compare
-from vocabtool.system.ranked import Mask, Rows
+from vocabtool.system.ranked import Mask
 
 
 class Snapshot:
@@ -117,10 +117,6 @@ class Snapshot:
             for row in rows
             if row < self.manifest.rows and self.live[row]
         }
-
-    def live_rows(self) -> Rows:
-        """The rows of all documents, ascending."""
-        return np.flatnonzero(self.live)
 
 
 def open_snapshot(
