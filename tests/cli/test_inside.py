@@ -24,8 +24,8 @@ from vocabtool.index.folder import advice
 from vocabtool.index.index import Index
 from vocabtool.index.loading import LoadReport
 from vocabtool.reports import embedding
-from vocabtool.reports.index_report import Took, lines
-from vocabtool.reports.search_report import _why
+from vocabtool.reports.index import Took, lines
+from vocabtool.reports.search import _why
 from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
 from vocabtool.system.byte_strings import ByteStrings
