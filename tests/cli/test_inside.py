@@ -26,8 +26,8 @@ from vocabtool.index.loading import LoadReport
 from vocabtool.reports import embedding
 from vocabtool.reports.index import Took, lines
 from vocabtool.reports.search import _why
-from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
+from vocabtool.search.settings import Calibration
 from vocabtool.system.byte_strings import ByteStrings
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from vocabtool.index.maintenance import verify as verified
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot
 from vocabtool.keywords.tantivy_index import TantivyReader
-from vocabtool.search.calibration import Calibration
 from vocabtool.search.search import search
+from vocabtool.search.settings import Calibration
 
 CALIBRATION = Calibration(a=0.25, judged=0, sample=100, seed=1)
 

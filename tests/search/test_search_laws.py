@@ -203,7 +203,7 @@ def test_the_keyword_score_of_a_whole_is_at_least_that_of_all_its_parts(
 def by_hand(
     docs: Sequence[Doc], corpus: SmallCorpus, text: str, fusion: Fusion
 ) -> dict[str, float]:
-    """The formulas of ../shared/retrieval.md in plain Python, for words without a code; a = 0.5."""
+    """The formulas in plain Python, for words without a code; a = 0.5."""
     words = list(dict.fromkeys(text.split()))
     unknown = [word for word in words if word not in (*KNOWN.words, "7")]
     count = {word: corpus.document_frequency(Term("words", word)) for word in words}

@@ -191,9 +191,7 @@ def index_command(
     """
     from vocabtool.encoders.options import EncoderOptions
     from vocabtool.index.folder import removed_if_empty
-    from vocabtool.system.allocation import share_one_heap
 
-    share_one_heap()
     _refuse_an_index(files)
     began = time.monotonic()
     options = EncoderOptions(**encoder).given()
@@ -250,9 +248,7 @@ def update_command(
     where the text changed is it encoded. --sync looks at the documents that came from FILE...
     alone, wants each FILE whole and readable, and deletes in the last commit.
     """
-    from vocabtool.system.allocation import share_one_heap
 
-    share_one_heap()
     _refuse_an_index(files)
     if force and not sync:
         raise click.UsageError("--force is for --sync")
