@@ -23,7 +23,7 @@ ORDER = (
 )
 HEAVY = (
     *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),
-    *("datasketches", "sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas"),
+    *("sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas"),
 )
 
 

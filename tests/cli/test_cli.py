@@ -10,7 +10,6 @@ import pty
 import subprocess
 import sys
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -20,12 +19,9 @@ import pytest
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
-from vocabtool.formats import vocabulary_files
-from vocabtool.formats.extraction import split_name
-from vocabtool.system.byte_strings import ByteStrings
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    pass
 
 WORDS = (b"the", b"na\xc3\xafve", b"a\nb", b"\xff\xfe", b"")
 SHA256 = hashlib.sha256(b"\n".join(WORDS)).hexdigest()
@@ -149,7 +145,7 @@ def test_extract_reads_back(output: str, model: Path, tmp_path: Path) -> None:
     """What json and parquet hold is the vocabulary."""
     file = tmp_path / f"words.{output}"
     assert run("extract", model, "--format", output, "-o", file).returncode == 0
-    assert vocabulary_files.read(file) == vocabtool.extract(model)
+    assert vocabtool.read(file) == vocabtool.extract(model)
 
 
 def test_the_ending_of_the_file_tells_the_format(model: Path, tmp_path: Path) -> None:
@@ -314,31 +310,6 @@ def test_no_way_to_speak(model: Path) -> None:
     assert closed.stderr == b"vocabtool: error: there is no standard output\n"
 
 
-def test_json_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than a chunk of entries is made into Python objects at a time, base64 as well."""
-    monkeypatch.setattr(vocabulary_files, "CHUNK", 2)
-    words = [b"\xff%d" % number for number in range(5)]
-    vocabulary = vocabtool.Vocabulary("words", "table", ByteStrings.of(words))
-    file = Pieces()
-    vocabulary_files.write(vocabulary, file, "json")
-    assert max(piece.count(b"\\xff") for piece in file.pieces) == 2
-    assert max(piece.count(b"=") for piece in file.pieces) <= 2
-    (tmp_path / "words.json").write_bytes(file.getvalue())
-    assert vocabtool.read(tmp_path / "words.json") == vocabulary
-
-
-class Pieces(BytesIO):
-    """A file that remembers what each call wrote."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pieces: list[bytes] = []
-
-    def write(self, data: Buffer, /) -> int:
-        self.pieces.append(bytes(data))
-        return super().write(data)
-
-
 def test_a_full_disk(model: Path) -> None:
     """Output that cannot be written is an error, and nothing is said of success."""
     for arguments in (["extract", str(model)], ["inspect", str(model)]):
@@ -444,14 +415,3 @@ def test_a_name_behind_the_path(model: Path) -> None:
     done = run("extract", named, "--name", "labels")
     assert (done.returncode, done.stdout) == (2, b"")
     assert "--name is the name of a vocabulary, and so is what follows #" in done.stderr.decode()
-
-
-def test_a_path_with_the_mark_is_a_path(tmp_path: Path) -> None:
-    """A file whose own name holds ``#`` is that file; behind the longest path comes the name."""
-    for name in ("words", "words#one"):
-        (tmp_path / name).write_text("the\nof\n", "utf-8")
-    assert split_name(str(tmp_path / "words#one")) == (str(tmp_path / "words#one"), None)
-    assert split_name(str(tmp_path / "words#one#a#b")) == (str(tmp_path / "words#one"), "a#b")
-    assert split_name(str(tmp_path / "words#two")) == (str(tmp_path / "words"), "two")
-    assert split_name("https://tfhub.dev/a/1#two") == ("https://tfhub.dev/a/1", "two")
-    assert split_name(str(tmp_path / "none#two")) == (str(tmp_path / "none#two"), None)

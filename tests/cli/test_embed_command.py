@@ -16,9 +16,6 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.counted_letters import write_corpus
-from vocabtool.embedding.report import EmbedReport, Progress
-from vocabtool.embedding.shard_files import Counts
-from vocabtool.reports import embedding
 
 MODEL = "python:tests.counted_letters:encode"
 
@@ -52,38 +49,6 @@ def test_the_report(corpus: Path, tmp_path: Path) -> None:
         "  gone on     4 shards were there already",
     ]
     assert (first.returncode, again.returncode) == (0, 0)
-
-
-def test_one_is_no_plural() -> None:
-    """One of each, then several."""
-    one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
-    assert [*embedding.embed_lines(one)] == [
-        "out: 1 document in 1 shard",
-        "  done now    1 document in 2.0 s, 0 a second",
-        "  gone on     1 shard was there already",
-        "  redone      1 shard that was begun and lost",
-        "  skipped     1 row that is no document",
-        "  dropped     1 document of an id that was there",
-        "  empty       1 text of nothing but blanks",
-        "  zero        1 vector: the model knows no word of the text",
-        "  not UTF-8   1 document, stored with U+FFFD for such bytes",
-        "  cached      1 vector that was not made again",
-        "  unknown     1 of 1 word (100.00%)",
-    ]
-    two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
-    assert [*embedding.embed_lines(two)] == [
-        "out: 4,000 documents in 2 shards",
-        "  done now    4,000 documents in 2.0 s, 2,000 a second",
-        "  gone on     2 shards were there already",
-        "  redone      2 shards that were begun and lost",
-        "  skipped     2 rows that are no documents",
-        "  dropped     2 documents of an id that was there",
-        "  empty       2 texts of nothing but blanks",
-        "  zero        2 vectors: the model knows no word of the text",
-        "  not UTF-8   2 documents, stored with U+FFFD for such bytes",
-        "  cached      2 vectors that were not made again",
-        "  unknown     1 of 4 words (25.00%)",
-    ]
 
 
 def test_a_misspelt_field_is_told(corpus: Path, tmp_path: Path) -> None:
@@ -188,23 +153,6 @@ def test_progress_is_for_who_watches(corpus: Path, tmp_path: Path) -> None:
     os.close(reader)
     assert process.returncode == 0
     assert b"100 documents" in said
-
-
-def test_progress_in_words() -> None:
-    """Rate, what is left, what is unknown, what was cached."""
-    counts = Counts(documents=1200, tokens=1000, tokens_unknown=41)
-    halfway = Progress(counts, 300, 10.0, read=50, to_do=800)
-    assert embedding.progress_line(halfway) == (
-        "1,200 documents, 120/s, 2 min left, 4.1% of words unknown, 25% from the cache"
-    )
-    # Gone on with: 400 of 800 bytes were done before, and told in 2 seconds; then 100 in 8.
-    resumed = Progress(counts, 0, 10.0, read=500, to_do=800, passed=2.0, passed_read=400)
-    assert embedding.progress_line(resumed).startswith("1,200 documents, 120/s, 24 s left")
-    first = Progress(counts, 0, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
-    assert first.remaining is None
-    assert embedding.progress_line(Progress(Counts(1), 0, 1.0, 0, None)) == "1 document, 1/s"
-    stream = Progress(Counts(documents=5), 0, 0.5, read=0, to_do=None)
-    assert embedding.progress_line(stream) == "5 documents, 10/s"
 
 
 def test_a_folder_of_files(tmp_path: Path) -> None:

@@ -11,11 +11,9 @@ import click
 import numpy as np
 import pytest
 
+from vocabtool import Index
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.index import Index
-from vocabtool.reports.search_report import _why
-from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
 
 
 def test_a_query_of_several_arguments_wants_quotes(tmp_path: Path) -> None:
@@ -53,23 +51,6 @@ def test_a_quote_that_is_never_closed_is_told(
         with pytest.raises(InvalidCondition) as caught:
             cli.main(command, standalone_mode=False)
         assert str(caught.value).startswith(f"{place}the quote at character {character} is never")
-
-
-def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
-    """The first holds no word of the query, the second one that stands too far down."""
-    words = ((), (MatchedWord("kettle", 0.5),))
-    nowhere = LegPlace(None, None)
-    told = [
-        _why(
-            Explanation(LegPlace(1, 0.9), nowhere, matched, rank_without_keywords=1, highlights=())
-        )
-        for matched in words
-    ]
-    assert told == [
-        "vectors number 1 (0.900); no keyword; without keywords number 1",
-        "vectors number 1 (0.900); keywords past the end of the list; by kettle 0.50; "
-        "without keywords number 1",
-    ]
 
 
 def test_a_line_that_is_not_utf8_leaves_the_other_queries_be(

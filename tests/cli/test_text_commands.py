@@ -25,9 +25,6 @@ import pytest
 
 from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
-from vocabtool.cli.oov import COUNT_BYTES
-from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.string_steps import Lower, SplitWhitespace
 
 COMMAND = [sys.executable, "-c", "from vocabtool.cli.main import main; main()"]
 # What a shell starts in the background has SIGINT ignored, and so has all that it starts.
@@ -37,7 +34,8 @@ WORDS = (b"the", b"cat", b"sat", "naïve".encode(), b"mat")
 # 11 tokens: the cat sat. | a dog sat | | the cat, naïve | the cat; of 8 words 4 are unknown.
 CORPUS = "The cat sat.\nA dog sat\n\nthe  Cat, naïve\nthe cat\n".encode()
 PACKED = gzip.compress(b'{"n": [1], "body": "dog"}', mtime=0)
-FINGERPRINT = Rule((Lower(), SplitWhitespace())).fingerprint
+FINGERPRINT = "3ef63b894dd64c332d1b6d79c1b03a3e6ab42e21ec37af9ca36b374978a58903"
+COUNTED_TOGETHER = 2 << 20  # bytes of text
 ROWS = [
     # word, count, documents, error, kind, like, example
     ("a", 1, 1, 0, "name", None, "A dog sat"),
@@ -298,7 +296,7 @@ def test_the_same_bytes_for_any_threads(output: str, here: Path, tmp_path: Path)
     corpus = tmp_path / "corpus.txt"
     lines = [f"the w{number % 997} Word{number * 7 % 1013} x\n" for number in range(400_000)]
     corpus.write_text("".join(lines))  # more than one batch
-    assert corpus.stat().st_size > COUNT_BYTES
+    assert corpus.stat().st_size > COUNTED_TOGETHER
     found = set()
     for number in ("1", "2", "4", "4"):
         page = tmp_path / f"{number}.html"
@@ -709,7 +707,7 @@ def test_a_killed_report_leaves_nothing(here: Path, tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stderr=pipe, cwd=here, env=environ) as process:
         assert process.stdin is not None
-        while fed < 3 * COUNT_BYTES:  # it has counted some when it has taken so much
+        while fed < 3 * COUNTED_TOGETHER:  # it has counted some when it has taken so much
             fed += process.stdin.write(b"the cat xapian\n" * 4096)
         process.kill()
     assert process.returncode == -signal.SIGKILL

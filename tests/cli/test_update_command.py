@@ -20,7 +20,7 @@ from tests import counted_letters
 from tests.builders.small_indexes import contents
 from tests.cli.test_index_commands import MODEL, fine, vocabtool
 from tests.conftest import ROOT
-from vocabtool.index.index import Index
+from vocabtool import Index
 
 READ: Final = ("--id-field", "key", "--keep", "year")
 KILLS: Final = 40

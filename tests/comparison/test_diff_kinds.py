@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.comparison import characters
-from vocabtool.comparison.entries import arrow
-from vocabtool.comparison.kinds import KINDS, Kind, kinds
-from vocabtool.oov.lookalikes import main_script
-from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Marker, encode, is_utf8
+from tests.some_reports import vocabulary
+from vocabtool import diff
 
 
-def kind_of(entry: str | bytes, marker: Marker | None = None) -> Kind:
-    data = entry if isinstance(entry, bytes) else encode(entry)
-    return KINDS[int(kinds(arrow(ByteStrings.of([data])), marker)[0])]
+def kinds_of(entries: list[bytes], marker: Any = None) -> list[str]:
+    """The kind of each entry; entries are different ones."""
+    table = diff(vocabulary(entries, marker=marker), vocabulary([])).to_arrow()
+    return [str(kind) for kind in table["kind_a"].to_pylist()]
 
 
-EXAMPLES: dict[Kind, list[str | bytes]] = {
+def kind_of(entry: str | bytes, marker: Any = None) -> str:
+    data = entry if isinstance(entry, bytes) else entry.encode()
+    return kinds_of([data], marker)[0]
+
+
+EXAMPLES: dict[str, list[str | bytes]] = {
     "word": [
         "the",
         "naïve",
@@ -52,7 +56,7 @@ EXAMPLES: dict[Kind, list[str | bytes]] = {
 @pytest.mark.parametrize(
     ("entry", "kind"), [(entry, kind) for kind, some in EXAMPLES.items() for entry in some]
 )
-def test_by_example(entry: str | bytes, kind: Kind) -> None:
+def test_by_example(entry: str | bytes, kind: str) -> None:
     """Without a marker, there are no pieces."""
     assert kind_of(entry) == kind
 
@@ -78,7 +82,7 @@ def test_most_letters_tell_the_script() -> None:
         ("</w>", ["th", "7"], {"the</w>": "word", "!": "punctuation", "7</w>": "number"}),
     ],
 )
-def test_pieces_by_example(marker: Marker, pieces: list[str], others: dict[str, Kind]) -> None:
+def test_pieces_by_example(marker: str, pieces: list[str], others: dict[str, str]) -> None:
     """What goes on with a word is a piece; the rest is told without its mark."""
     assert {piece: kind_of(piece, marker) for piece in pieces} == dict.fromkeys(
         pieces, "subword piece"
@@ -86,14 +90,15 @@ def test_pieces_by_example(marker: Marker, pieces: list[str], others: dict[str, 
     assert {entry: kind_of(entry, marker) for entry in others} == others
 
 
-def defined(entry: bytes) -> Kind:
+def defined(entry: bytes) -> str:
     """The definitions, one character after the other."""
     special = rb"<[^<>\s]*[A-Za-z/][^<>\s]*>|\[[^\[\]\s]*[A-Za-z]{2}[^\[\]\s]*\]"
     if re.fullmatch(special, entry):
         return "special"
-    if not is_utf8(entry):
+    try:
+        text = entry.decode()
+    except UnicodeDecodeError:
         return "other"
-    text = entry.decode()
     categories = [unicodedata.category(c) for c in text]
     letters = [c for c, category in zip(text, categories, strict=True) if category[0] == "L"]
     numbers = any(category[0] == "N" for category in categories)
@@ -104,43 +109,19 @@ def defined(entry: bytes) -> Kind:
     joined = rf"(?:{w}|_)[_/\\@](?:{w}|_)|(?:{w}|_)::(?:{w}|_)|(?:{w}|_){{2}}\.(?:{w}|_){{2}}"
     if numbers or re.search(rf"[a-z][A-Z]|{joined}|(?:{w}|_)(?:\+\+?|#)\Z", text):
         return "identifier"
-    if main_script(text) != "LATIN":
+    plain = [c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c)[0] == "L"]
+    scripts = [unicodedata.name(letter).split()[0] for letter in plain]
+    if max(scripts, key=scripts.count) != "LATIN":  # of equals the first
         return "other script"
     return "capitalised" if unicodedata.category(letters[0]) in ("Lu", "Lt") else "word"
 
 
 parts = st.sampled_from([*"aBzé1½٣_/\\@:.+#-' <>[]жЖ中한ａＡ€😀", "e\u0301", "\u200d", "ǅ", "º"])
-entries = st.one_of(st.lists(parts, max_size=6).map("".join).map(encode), st.binary(max_size=4))
+entries = st.one_of(st.lists(parts, max_size=6).map("".join).map(str.encode), st.binary(max_size=4))
 
 
-@given(st.lists(entries, max_size=30))
-def test_by_definition(some: list[bytes]) -> None:
-    """All at once, and whatever stands beside them."""
-    found = kinds(arrow(ByteStrings.of(some)))
-    assert [KINDS[i] for i in found.tolist()] == [defined(entry) for entry in some]
-
-
-@given(st.lists(st.text(max_size=3), max_size=10))
-def test_any_character_has_bits(some: list[str]) -> None:
-    """What may change under folding is marked; what is marked ASCII is."""
-    stored = [text.encode("utf-8", "replace") for text in some]
-    bits = characters.characters(arrow(ByteStrings.of(stored)))
-    for entry, found in zip(stored, bits.tolist(), strict=True):
-        text = entry.decode()
-        assert bool(found & characters.WIDE) == (not text.isascii())
-        assert bool(found & characters.CASED) == (text.casefold() != text)
-        if not found & characters.COMPOSED:
-            assert unicodedata.is_normalized("NFKC", text)
-            assert unicodedata.is_normalized("NFKC", text.casefold())
-
-
-def test_entries_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where entries are worked on in parts, and some of a part are not UTF-8."""
-    some = [b"", b"a", b"\xc3", b"\xa9", b"7", "é".encode(), b"", b"\xe4\xb8", b"Z", b""]
-    whole = kinds(arrow(ByteStrings.of(some))).tolist()
-    monkeypatch.setattr(characters, "CHUNK", 3)
-    assert kinds(arrow(ByteStrings.of(some))).tolist() == whole
-    assert [KINDS[i] for i in whole] == [
-        *("other", "word", "other", "other", "number", "word", "other", "other", "capitalised"),
-        "other",
-    ]
+@given(st.lists(entries, max_size=30, unique=True), st.sampled_from([3, 1 << 14]))
+def test_by_definition(some: list[bytes], together: int) -> None:
+    """All at once, whatever stands beside them, and in parts."""
+    with mock.patch("vocabtool.comparison.characters.CHUNK", together):
+        assert kinds_of(some) == [defined(entry) for entry in some]

@@ -25,17 +25,8 @@ from pyarrow import feather, parquet
 
 from tests.conftest import ROOT
 from tests.documents.reading import batches, documents
-from vocabtool.documents import (
-    END,
-    Batch,
-    Document,
-    Extent,
-    Skip,
-    Skipped,
-    extent,
-    left_out,
-    objects,
-)
+from vocabtool import Document
+from vocabtool.documents import END, Batch, Extent, Repeated, Skip, Skipped, extent, left_out
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 
 COUNT = 1000
@@ -758,15 +749,6 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
 
 def test_reading_twice_needs_a_source_that_can_be() -> None:
     """To keep the last of repeated ids is refused for what can be read once only."""
-    from vocabtool.documents.reading import Repeated
-
     for once in (iter(OBJECTS), queued([]), "-"):
         with pytest.raises(VocabtoolError, match="reads twice, and this can be read once only"):
             list(batches(once, on_duplicate="last", repeated=Repeated()))
-
-
-def test_queues_are_told_from_other_things() -> None:
-    """What has ``get`` but can be iterated, as a mapping, is no queue."""
-    assert objects.is_queue(queue.SimpleQueue())
-    assert not objects.is_queue({})
-    assert not objects.is_indexable({})

@@ -19,6 +19,7 @@ from tests.builders.small_indexes import (
     vector,
     vectors,
 )
+from vocabtool import Index
 from vocabtool.errors import (
     InvalidFile,
     NotFound,
@@ -28,14 +29,13 @@ from vocabtool.errors import (
 from vocabtool.index import folder
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
-from vocabtool.index.index import Index
 from vocabtool.index.maintenance import Verified
 from vocabtool.index.maintenance import verify as verified
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot
 from vocabtool.keywords.tantivy_index import TantivyReader
-from vocabtool.search.calibration import Calibration
 from vocabtool.search.search import search
+from vocabtool.search.settings import Calibration
 
 CALIBRATION = Calibration(a=0.25, judged=0, sample=100, seed=1)
 

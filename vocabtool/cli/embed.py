@@ -115,9 +115,7 @@ def embed_command(
     from vocabtool.embedding.embed import embed
     from vocabtool.encoders.opening import open_encoder
     from vocabtool.reports.embedding import embed_lines
-    from vocabtool.system.allocation import share_one_heap
 
-    share_one_heap()
     if run["ray_address"] is not None and run["runner"] != "ray":
         raise click.UsageError("--ray-address is for --runner ray")
     opened = open_encoder(model, exact_words=exact_words, **encoder)

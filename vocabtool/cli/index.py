@@ -191,9 +191,7 @@ def index_command(
     """
     from vocabtool.encoders.options import EncoderOptions
     from vocabtool.index.folder import removed_if_empty
-    from vocabtool.system.allocation import share_one_heap
 
-    share_one_heap()
     _refuse_an_index(files)
     began = time.monotonic()
     options = EncoderOptions(**encoder).given()
@@ -250,9 +248,7 @@ def update_command(
     where the text changed is it encoded. --sync looks at the documents that came from FILE...
     alone, wants each FILE whole and readable, and deletes in the last commit.
     """
-    from vocabtool.system.allocation import share_one_heap
 
-    share_one_heap()
     _refuse_an_index(files)
     if force and not sync:
         raise click.UsageError("--force is for --sync")
@@ -500,7 +496,7 @@ def _show(
     calibrating: float,
     report_format: Literal["text", "json"],
 ) -> None:
-    from vocabtool.reports.index_report import Took, as_json, lines
+    from vocabtool.reports.index import Took, as_json, lines
 
     took = Took(seconds, calibrating)
     data = as_json(index, report, took) if report_format == "json" else None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vocabtool.oov.report import OovReport
     from vocabtool.tokenization.words import Words
 
-COUNT_BYTES: Final = 2 << 20  # of text counted together: larger batches hold fewer distinct words
+COUNT_BYTES: Final = 1 << 19  # of text counted together: larger batches take more memory
 
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
@@ -107,8 +107,7 @@ def oov_command(
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, ReadOptions, batches, left_out
     from vocabtool.oov.counter import OovCounter
-    from vocabtool.reports import words_report
-    from vocabtool.system.allocation import share_one_heap
+    from vocabtool.reports import words as words_report
 
     if mask is None and output is None:
         check_ending(file)
@@ -127,7 +126,6 @@ def oov_command(
         for note in notes:
             tell(note)
         return 0
-    share_one_heap()
     counter = OovCounter(words, budget=budget << 20)
     counter.count((batch.texts for batch in documents), threads=1 if options["exact"] else threads)
     report = counter.report(model=model, sources=files)

@@ -7,8 +7,8 @@ UTF-8; the text then holds its three bytes, which are not UTF-8. The last of equ
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -20,13 +20,15 @@ from vocabtool.documents.objects import TEXT, Row, batch_of, row_of
 
 BOM: Final = b"\xef\xbb\xbf"
 BLANK: Final = b" \t\r\n"
+PLAIN: Final[dict[type, Callable[[Any], bytes]]] = {
+    str: str.encode,
+    int: lambda value: b"%d" % value,
+}
 MAX_INTEGER_DIGITS: Final = 4300  # that Python makes an int of
 
 
 def read(file: Readable, request: Request) -> Iterator[Batch]:
     """Each line as a document; bad rows: not JSON, no such field, not a string."""
-    options = request.options
-    text_alone = options.id_field is None and not options.keep and not request.whole
     for first, data in blocks(file, request):
         lines = data.removesuffix(b"\n").split(b"\n")
         if first == 1:
@@ -35,22 +37,38 @@ def read(file: Readable, request: Request) -> Iterator[Batch]:
             count = sum(bool(line.strip(BLANK)) for line in lines)
             if request.ahead.pass_over(count):
                 continue
-        batch = _texts(lines, first, request) if text_alone else None
+        batch = None if request.whole else _all_at_once(lines, first, request)
         if batch is None:
             rows = (_row(line, number, request) for number, line in enumerate(lines, first))
             batch = batch_of([row for row in rows if row is not None], request)
         yield from in_size(batch, request.size)
 
 
-def _texts(lines: list[bytes], first: int, request: Request) -> Batch | None:
-    """The texts of objects that all have one; ``None``: each line is to be looked at."""
-    field = request.options.field or TEXT
+def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
+    """The rows of objects that all have what is asked for; ``None``: look at each line."""
+    options = request.options
+    text, id_field = options.field or TEXT, options.id_field
     try:
-        texts = [orjson.loads(line)[field].encode() for line in lines]
+        values = [orjson.loads(line) for line in lines]
+        ids = (
+            None
+            if id_field is None
+            else strings([PLAIN[type(v[id_field])](v[id_field]) for v in values])
+        )
+        return Batch(
+            request.source,
+            strings([value[text].encode() for value in values]),
+            np.arange(first, first + len(lines), dtype=np.int64),
+            ids,
+            {name: strings([_plain(v.get(name)) for v in values]) for name in options.keep},
+        )
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
         return None
-    numbers = np.arange(first, first + len(texts), dtype=np.int64)
-    return Batch(request.source, strings(texts), numbers)
+
+
+def _plain(value: str | int | None) -> bytes | None:
+    """A value that is written one way only; ``LookupError`` for others."""
+    return None if value is None else PLAIN[type(value)](value)
 
 
 def _row(line: bytes, number: int, request: Request) -> Row | None:

@@ -20,8 +20,7 @@ from vocabtool.evaluation.options import CALIBRATION_SAMPLE
 from vocabtool.evaluation.pseudo_queries import Kind, PseudoQuery, pseudo_queries
 from vocabtool.evaluation.weights import WEIGHTS, DocumentCopy, LegScores, ask_legs
 from vocabtool.index.vectors.raw import prepared
-from vocabtool.search.calibration import Calibration
-from vocabtool.search.settings import Settings
+from vocabtool.search.settings import Calibration, Settings
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index

@@ -18,9 +18,8 @@ from vocabtool.evaluation.judgements import JudgedQuery, Qrels, with_judgements
 from vocabtool.evaluation.metrics import NDCG_DEPTH, ndcg
 from vocabtool.evaluation.weights import WEIGHTS, ask_legs
 from vocabtool.index.vectors.raw import prepared
-from vocabtool.search.calibration import Calibration
 from vocabtool.search.search import is_subword
-from vocabtool.search.settings import Settings
+from vocabtool.search.settings import Calibration, Settings
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index

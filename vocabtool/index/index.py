@@ -41,10 +41,9 @@ from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.options import Language
-from vocabtool.search.calibration import Calibration
 from vocabtool.search.hits import Hits
 from vocabtool.search.search import search
-from vocabtool.search.settings import Settings
+from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.folder_lock import locked
 from vocabtool.vocabulary import Vocabulary
 

@@ -14,7 +14,7 @@ from vocabtool.index.options import EXACT_BELOW, RECALL, Metric, StoredType
 from vocabtool.index.sources import Source
 from vocabtool.index.vectors.codes import CodeFacts
 from vocabtool.keywords.options import Language
-from vocabtool.search.calibration import Calibration
+from vocabtool.search.settings import Calibration
 from vocabtool.system.records import decode_record, encode_record
 
 KIND: Final = "index"

@@ -46,7 +46,7 @@ from vocabtool.index.manifest import Chance, Configuration, Load, Manifest
 from vocabtool.index.sources import Source
 from vocabtool.index.vectors.raw import RawVectors
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.search.calibration import Calibration
+from vocabtool.search.settings import Calibration
 from vocabtool.system.checksums import checksum, compare
 from vocabtool.system.folder_lock import locked
 from vocabtool.system.records import from_json

@@ -27,7 +27,7 @@ from vocabtool.index.model import IndexModel
 from vocabtool.index.options import OnExisting
 from vocabtool.index.vectors.raw import prepared
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.search.calibration import Calibration
+from vocabtool.search.settings import Calibration
 from vocabtool.system.ranked import Rows
 from vocabtool.system.telling import plural
 

@@ -187,15 +187,6 @@ class TantivyReader:
         """How many documents hold a term; deleted ones count until their segment is merged."""
         return int(self._searcher.doc_freq(term.field, term.text))
 
-    def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
-        """The rows of each id that is there, ascending."""
-        found = {}
-        for name in ids:
-            if count := self._searcher.doc_freq("id", name):
-                query = self._query.term_query(self._schema, "id", name, "basic")
-                found[name] = sorted(self._fetch(query, count).rows.tolist())
-        return {name: rows for name, rows in found.items() if rows}
-
     def rows_and_ids(self) -> Iterator[tuple[int, str]]:
         """Row and id of every document, in no order that means something."""
         import tantivy

@@ -93,6 +93,24 @@ class Settings:
         return max(documents, 1) if documents <= MAX_SMALL else DEPTH
 
 
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How much the keyword leg weighs in one index, as the index keeps it.
+
+    ``a``: the weight that a search takes, 0 to 1, found by ``evaluation/``.
+
+    ``judged``: by how many judged queries it was tuned, 0: by none, it is an estimate. ``sample``:
+    documents that queries were made of; ``seed``: of the drawing. ``documents``: how many the index
+    held.
+    """
+
+    a: float
+    judged: int
+    sample: int
+    seed: int
+    documents: int = 0
+
+
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)

@@ -1,0 +1,267 @@
+"""What only the inside of commands shows: lines of reports, hints, when an index is calibrated."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import vocabtool
+from tests.builders.small_corpus import Pieces
+from tests.builders.small_indexes import set_manifest
+from tests.cli.test_index_commands import MAKE, ROWS, fine
+from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
+from vocabtool.cli import index as index_command
+from vocabtool.embedding.report import Progress
+from vocabtool.embedding.shard_files import Counts
+from vocabtool.evaluation import calibrate as calibrating
+from vocabtool.formats import vocabulary_files
+from vocabtool.formats.extraction import split_name
+from vocabtool.index.folder import advice
+from vocabtool.reports import embedding
+from vocabtool.reports.index import Took, lines
+from vocabtool.reports.search import _why
+from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
+from vocabtool.search.settings import Calibration
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> str:
+    """Four documents."""
+    corpus, folder = tmp_path / "corpus.jsonl", str(tmp_path / "index")
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
+    fine("index", str(corpus), "-o", folder, *MAKE)
+    return folder
+
+
+ADDED = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
+
+
+@dataclass
+class Calibrated:
+    """Takes the place of calibrating, and counts."""
+
+    calls: int
+
+    def __call__(self, index: Index) -> None:
+        self.calls += 1
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("16777216", 1 << 24), ("16M", 1 << 24), ("16.5m", 33 << 19), ("2GB", 2 << 30)],
+)
+def test_sizes(text: str, size: int) -> None:
+    """Sizes are bytes, or with a unit of 1,024."""
+    assert index_command._size(None, None, text) == size  # type: ignore[arg-type] # unused
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("x/generation-000001/codes-000001.faiss", "`vocabtool compact x` makes it anew"),
+        ("generation-000001/keywords/meta.json", "`vocabtool compact .` makes it anew"),
+        ("x/generation-000001/keywords", "`vocabtool compact x` makes it anew"),
+        ("x/generation-000001/index.db", "nothing mends it"),
+        ("x/weights-0123456789abcdef-01234567.json", None),  # there is no index
+        ("x/corpus.jsonl", None),
+    ],
+)
+def test_what_is_damaged_tells_what_helps(file: str, told: str | None) -> None:
+    """By its place alone."""
+    found = advice(file)
+    assert found is None if told is None else str(found).startswith(told)
+
+
+def test_the_report_of_one_document(index: str) -> None:
+    """In the singular, and with no speed, which would be that of starting."""
+    fine("delete", index, "b", "c", "d")
+    report = LoadReport(4, 1, 1, 0, 2, 0, 1, 1, 1, (), 1, 2.0)
+    assert list(lines(Index.open(index), report, Took(2.5, 0.0))) == [
+        f"{index}: 1 document",
+        "  done now    1 added, 2 unchanged in 2.5 s",
+        "  gone on     1 document was in already",
+        "  skipped     1 row that is no document",
+        "  dropped     1 document of an id that was there",
+        "  zero        1 vector: found by keywords alone",
+        "  not UTF-8   1 document, kept with U+FFFD: perhaps another encoding, or no text",
+        "  vectors     4 numbers, float16, cosine; every one is compared",
+        "  keywords    english, 22 running words",
+        "  weight      of the keyword leg: 0.5, not calibrated",
+    ]
+
+
+def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The speed is of what was added; models of pieces begin with another weight."""
+    opened = Index.open(index)
+    monkeypatch.setattr(opened.snapshot(), "known_words", Pieces(2))
+    report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
+    told = list(lines(opened, report, Took(7.0, 4.5)))
+    done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
+    assert told[:2] == [f"{index}: 4 documents", f"  done now    {done}"]
+    assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
+    told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), Took(2, 0)))
+    assert told[1] == "  done now    nothing: there is no document"
+    assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
+
+
+def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --force too: what was built beside is gone on with."""
+    with pytest.raises(KeyboardInterrupt), index_command._advice_after_a_stop():
+        raise KeyboardInterrupt
+    told = "vocabtool: stopped; the same command goes on from the last commit\n"
+    assert capsys.readouterr().err == told
+
+
+def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents added later let it be; an estimate is made anew."""
+    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 1)
+    made = Calibrated(0)
+    monkeypatch.setattr(calibrating, "calibrate", made)
+    opened = Index.open(index)
+    for judged, calls in ((50, 0), (0, 1)):
+        opened.store_calibration(Calibration(0.3, judged, 4, 0))
+        index_command._calibrate(opened, 0, True, ADDED, quiet=True)
+        assert made.calls == calls
+
+
+@pytest.mark.parametrize(
+    ("before", "known", "due"),
+    [
+        (0, None, True),
+        (3, None, False),
+        (2, None, True),
+        (0, 4, False),
+        (0, 3, False),
+        (3, 2, True),
+    ],
+)
+def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
+    index: str, monkeypatch: pytest.MonkeyPatch, before: int, known: int | None, due: bool
+) -> None:
+    """Of four documents; ``known``: how many they were when it was calibrated last."""
+    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 2)
+    made = Calibrated(0)
+    monkeypatch.setattr(calibrating, "calibrate", made)
+    opened = Index.open(index)
+    if known is not None:
+        opened.store_calibration(Calibration(0.3, 0, 4, 0))
+        assert opened.calibration is not None
+        assert opened.calibration.documents == 4
+        held = replace(opened.calibration, documents=known)
+        set_manifest(Path(index), replace(opened.manifest, calibration=held))
+        opened = Index.open(index)
+    index_command._calibrate(opened, before, None, ADDED, quiet=True)
+    assert made.calls == due
+    index_command._calibrate(opened, before, None, replace(ADDED, added=0), quiet=True)
+    index_command._calibrate(opened, before, False, ADDED, quiet=True)
+    assert made.calls == due
+
+
+def test_one_is_no_plural() -> None:
+    """One of each, then several."""
+    one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
+    assert [*embedding.embed_lines(one)] == [
+        "out: 1 document in 1 shard",
+        "  done now    1 document in 2.0 s, 0 a second",
+        "  gone on     1 shard was there already",
+        "  redone      1 shard that was begun and lost",
+        "  skipped     1 row that is no document",
+        "  dropped     1 document of an id that was there",
+        "  empty       1 text of nothing but blanks",
+        "  zero        1 vector: the model knows no word of the text",
+        "  not UTF-8   1 document, stored with U+FFFD for such bytes",
+        "  cached      1 vector that was not made again",
+        "  unknown     1 of 1 word (100.00%)",
+    ]
+    two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
+    assert [*embedding.embed_lines(two)] == [
+        "out: 4,000 documents in 2 shards",
+        "  done now    4,000 documents in 2.0 s, 2,000 a second",
+        "  gone on     2 shards were there already",
+        "  redone      2 shards that were begun and lost",
+        "  skipped     2 rows that are no documents",
+        "  dropped     2 documents of an id that was there",
+        "  empty       2 texts of nothing but blanks",
+        "  zero        2 vectors: the model knows no word of the text",
+        "  not UTF-8   2 documents, stored with U+FFFD for such bytes",
+        "  cached      2 vectors that were not made again",
+        "  unknown     1 of 4 words (25.00%)",
+    ]
+
+
+def test_progress_in_words() -> None:
+    """Rate, what is left, what is unknown, what was cached."""
+    counts = Counts(documents=1200, tokens=1000, tokens_unknown=41)
+    halfway = Progress(counts, 300, 10.0, read=50, to_do=800)
+    assert embedding.progress_line(halfway) == (
+        "1,200 documents, 120/s, 2 min left, 4.1% of words unknown, 25% from the cache"
+    )
+    # Gone on with: 400 of 800 bytes were done before, and told in 2 seconds; then 100 in 8.
+    resumed = Progress(counts, 0, 10.0, read=500, to_do=800, passed=2.0, passed_read=400)
+    assert embedding.progress_line(resumed).startswith("1,200 documents, 120/s, 24 s left")
+    first = Progress(counts, 0, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
+    assert first.remaining is None
+    assert embedding.progress_line(Progress(Counts(1), 0, 1.0, 0, None)) == "1 document, 1/s"
+    stream = Progress(Counts(documents=5), 0, 0.5, read=0, to_do=None)
+    assert embedding.progress_line(stream) == "5 documents, 10/s"
+
+
+def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
+    """The first holds no word of the query, the second one that stands too far down."""
+    words = ((), (MatchedWord("kettle", 0.5),))
+    nowhere = LegPlace(None, None)
+    told = [
+        _why(
+            Explanation(LegPlace(1, 0.9), nowhere, matched, rank_without_keywords=1, highlights=())
+        )
+        for matched in words
+    ]
+    assert told == [
+        "vectors number 1 (0.900); no keyword; without keywords number 1",
+        "vectors number 1 (0.900); keywords past the end of the list; by kettle 0.50; "
+        "without keywords number 1",
+    ]
+
+
+class Written(BytesIO):
+    """A file that remembers what each call wrote."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[bytes] = []
+
+    def write(self, data: Buffer, /) -> int:
+        self.pieces.append(bytes(data))
+        return super().write(data)
+
+
+def test_json_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than a chunk of entries is made into Python objects at a time, base64 as well."""
+    monkeypatch.setattr(vocabulary_files, "CHUNK", 2)
+    words = [b"\xff%d" % number for number in range(5)]
+    vocabulary = vocabtool.Vocabulary("words", "table", ByteStrings.of(words))
+    file = Written()
+    vocabulary_files.write(vocabulary, file, "json")
+    assert max(piece.count(b"\\xff") for piece in file.pieces) == 2
+    assert max(piece.count(b"=") for piece in file.pieces) <= 2
+    (tmp_path / "words.json").write_bytes(file.getvalue())
+    assert vocabtool.read(tmp_path / "words.json") == vocabulary
+
+
+def test_a_path_with_the_mark_is_a_path(tmp_path: Path) -> None:
+    """A file whose own name holds ``#`` is that file; behind the longest path comes the name."""
+    for name in ("words", "words#one"):
+        (tmp_path / name).write_text("the\nof\n", "utf-8")
+    assert split_name(str(tmp_path / "words#one")) == (str(tmp_path / "words#one"), None)
+    assert split_name(str(tmp_path / "words#one#a#b")) == (str(tmp_path / "words#one"), "a#b")
+    assert split_name(str(tmp_path / "words#two")) == (str(tmp_path / "words"), "two")
+    assert split_name("https://tfhub.dev/a/1#two") == ("https://tfhub.dev/a/1", "two")
+    assert split_name(str(tmp_path / "none#two")) == (str(tmp_path / "none#two"), None)
