@@ -23,8 +23,8 @@ from vocabtool.formats import vocabulary_files
 from vocabtool.formats.extraction import split_name
 from vocabtool.index.folder import advice
 from vocabtool.reports import embedding
-from vocabtool.reports.index_report import Took, lines
-from vocabtool.reports.search_report import _why
+from vocabtool.reports.index import Took, lines
+from vocabtool.reports.search import _why
 from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
 from vocabtool.search.settings import Calibration
 
