@@ -86,6 +86,12 @@ def test_split(words: Words) -> None:
     assert [word["word"] for word in found.to_pylist()[3]] == [b"<", b"unk", b">"]
 
 
+def test_the_old_name_of_look_up(words: Words) -> None:
+    """It warns, and answers the same."""
+    with pytest.warns(DeprecationWarning, match="look_up"):
+        assert words.judge([TEXT]).ids.tolist() == words.look_up([TEXT]).ids.tolist()
+
+
 def test_unknown(words: Words) -> None:
     """The words that the model does not know, in order, as often as they stand."""
     assert words.unknown(TEXT) == ["xapian"]
