@@ -297,7 +297,7 @@ def test_counting_is_lazy(threads: int, words: Words) -> None:
         counter.count(batches(), threads=threads)
     assert taken == 50
     counted = counter.report().documents
-    assert taken - threads - 1 <= counted <= taken
+    assert taken - 2 * threads - 1 <= counted <= taken  # as far ahead as parallel_map takes
 
 
 def test_an_error_while_counting_is_raised(words: Words) -> None:

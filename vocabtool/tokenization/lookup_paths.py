@@ -1,7 +1,8 @@
 """Every way in which a model looks words up, which of them a report is about, and its tokenizer.
 
 A site, which is an op that looks words up, is joined to the steps of its text (``infer_rule.py``)
-and to the vocabulary as ``inspect`` names it. Ways that are not understood are kept, with their reason.
+and to the vocabulary as ``inspect`` names it. Ways that are not understood are kept, with their
+reason.
 """
 
 from __future__ import annotations
