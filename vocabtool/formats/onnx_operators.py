@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -111,14 +112,10 @@ def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Findi
     classes = _strings(known, b"classes_strings")
     if len(classes):  # version 1: ids are positions
         yield table(name, place, classes, unknown=_default(known))
-    words, numbers = (
-        _strings(known, b"keys_strings", b"keys_tensor"),
-        _integers(known, b"keys_int64s", b"keys_tensor"),
-    )
-    labels, ids = (
-        _strings(known, b"values_strings", b"values_tensor"),
-        _integers(known, b"values_int64s", b"values_tensor"),
-    )
+    words = _strings(known, b"keys_strings", b"keys_tensor")
+    numbers = _integers(known, b"keys_int64s", b"keys_tensor")
+    labels = _strings(known, b"values_strings", b"values_tensor")
+    ids = _integers(known, b"values_int64s", b"values_tensor")
     if len(words) and ids is not None:
         yield table(name, place, words, ids, unknown=_default(known))
     elif len(words):
@@ -253,14 +250,6 @@ def _bpe(
     yield _tokenizer(document, name, place)
 
 
-def _clip(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
-    yield from _bpe(texts, name, place, end_of_word_suffix="</w>")
-
-
-def _spm(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
-    yield from _bpe(texts, name, place, "Metaspace")
-
-
 def _wordpiece(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
     prefix = decode(texts.get(b"suffix_indicator", b"##"))
     model = {"vocab": _json(texts, b"vocab"), "continuing_subword_prefix": prefix}
@@ -328,22 +317,22 @@ def _string_mapping(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
 
 def _string_to_vector(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
     words, vectors = _columns(_pairs(_text(texts, b"map")))
-    if _dimension(vectors) != 1:
-        note = f"gives {_dimension(vectors):,} numbers for each; {POSITIONS}"
+    if (size := _dimension(vectors)) != 1:
+        note = f"gives {size:,} numbers for each; {POSITIONS}"
         yield table(name, place, words, notes=(note,))
-        return
-    unknown = text_file.integers(ByteStrings.of((_text(texts, b"unk"),)))
-    yield table(name, place, words, text_file.integers(vectors), unknown=Unknown(int(unknown[0])))
+    else:
+        unknown = Unknown(int(text_file.integers(ByteStrings.of([_text(texts, b"unk")]))[0]))
+        yield table(name, place, words, text_file.integers(vectors), unknown=unknown)
 
 
 def _vector_to_string(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
     pairs = _pairs(_text(texts, b"map"))
     vectors, words = _columns((vector, word) for word, vector in pairs)
-    if _dimension(vectors) != 1:
-        note = f"{_dimension(vectors):,} numbers give each; {POSITIONS}"
+    if (size := _dimension(vectors)) != 1:
+        note = f"{size:,} numbers give each; {POSITIONS}"
         yield table(name, place, words, notes=(note,))
-        return
-    yield table(name, place, words, text_file.integers(vectors), notes=OF_AN_ID)
+    else:
+        yield table(name, place, words, text_file.integers(vectors), notes=OF_AN_ID)
 
 
 def _dimension(vectors: ByteStrings) -> int:
@@ -357,8 +346,8 @@ EXTENSIONS: Final[dict[bytes, Callable[[Texts, str, Place], Iterator[Finding]]]]
     b"BertTokenizerDecoder": _bert,
     b"GPT2Tokenizer": _bpe,
     b"RobertaTokenizer": _bpe,
-    b"CLIPTokenizer": _clip,
-    b"SpmTokenizer": _spm,
+    b"CLIPTokenizer": partial(_bpe, end_of_word_suffix="</w>"),
+    b"SpmTokenizer": partial(_bpe, pre_tokenizer="Metaspace"),
     b"WordpieceTokenizer": _wordpiece,
     b"HfJsonTokenizer": _hf_json,
     b"BpeDecoder": _bpe_decoder,

@@ -193,7 +193,7 @@ def _notes(entries: ByteStrings, unknown: Unknown | None, marker: Marker | None)
     blank = int((entries.lengths == 0).sum())
     if blank:
         yield f"{blank:,} blank lines, kept as entries"
-    with_blanks = sum(b" " in entry for entry in entries)
+    with_blanks = b" " in entries.data and sum(b" " in entry for entry in entries)
     if 2 * with_blanks > len(entries):
         yield f"{with_blanks:,} lines hold blanks: phrases rather than words"
     with_tabs = b"\t" in entries.data and sum(b"\t" in entry for entry in entries)
