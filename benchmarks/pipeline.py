@@ -176,9 +176,9 @@ def tensorflow(model: str) -> Callable[[Sequence[str | bytes]], Any]:
 
 def static(model: str) -> Callable[[Sequence[str | bytes]], Any]:
     """Our encoder of word vectors, unweighted: nothing is fitted."""
-    from vocabtool.encoders.static import StaticEncoder
+    from vocabtool import open_encoder
 
-    return StaticEncoder.open(Path(model) / "vectors.npz", rule="lower", weights="none").encode
+    return open_encoder(Path(model) / "vectors.npz", rule="lower", weights="none").encode
 
 
 ENCODERS: Final[dict[str, Callable[[str], Callable[..., Any]]]] = {

@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vocabtool.encoders.choices import WEIGHTINGS
+from vocabtool.encoders.options import EncoderOptions
 from vocabtool.encoders.static import StaticEncoder
 
 DEPTH: Final = 10
@@ -111,9 +112,8 @@ def table(vectors: Path, rule: str | None) -> Iterator[str]:
     yield f"{'nDCG@10':<10}{'component':<11}" + "".join(f"{name:>11}" for name in (*found, "mean"))
     for remove in (False, True):
         for weights in WEIGHTINGS:
-            encoder = StaticEncoder.open(
-                vectors, rule=rule, weights=weights, remove_component=remove
-            )
+            options = EncoderOptions(rule=rule, weights=weights, remove_component=remove)
+            encoder = StaticEncoder.open(vectors, options)
             scores = [mean_ndcg(encoder, searched) for searched in found.values()]
             shown = "".join(f"{score:11.3f}" for score in (*scores, fmean(scores)))
             yield f"{weights:<10}{'taken out' if remove else 'kept':<11}{shown}"

@@ -8,16 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from tests.judged_words import judged, lines
+from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, pairwise
 from vocabtool.comparison import use as corpus_use
-from vocabtool.comparison.diff import Diff, compare
+from vocabtool.comparison.diff import compare
 from vocabtool.comparison.options import Fold
-from vocabtool.comparison.pairwise import pairwise
 from vocabtool.oov.counts import OovCounts
-from vocabtool.oov.report import Estimate, Header, OovReport
+from vocabtool.oov.report import Estimate, Header
 from vocabtool.reports import comparison, oov, writing
-from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.text_arrays import string_array
-from vocabtool.vocabulary import Marker, Vocabulary
+from vocabtool.vocabulary import Marker
 
 SCRIPT = b"<script>alert(1)</script>"
 NASTY = (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary, decode, encode
+from vocabtool import ByteStrings, Place, Special, Unknown, Vocabulary
+from vocabtool.vocabulary import decode, encode
 
 INT64 = st.one_of(st.integers(-3, 30), st.integers(-(1 << 63), (1 << 63) - 1))
 ENTRY = st.one_of(st.binary(max_size=3), st.sampled_from((b"", b"a", b"[UNK]", b"\xff", b"\n")))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vocabtool.embedding.embed import embed
     from vocabtool.embedding.report import EmbedReport
     from vocabtool.embedding.shards import Shards
+    from vocabtool.encoders.encoder import Encoder
     from vocabtool.encoders.opening import open_encoder
     from vocabtool.evaluation.calibrate import calibrate
     from vocabtool.formats.extraction import extract, inspect, vocabularies
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from vocabtool.search.hits import Hit, Hits
     from vocabtool.search.settings import Settings
     from vocabtool.streams.stream import Stream, interleave, mix, stream
+    from vocabtool.system.byte_strings import ByteStrings
     from vocabtool.tokenization.words import Words
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
 
@@ -56,10 +58,12 @@ __version__ = "0.1.0"
 
 # Without `open`, which would take the place of Python's own under `import *`.
 __all__ = [
+    "ByteStrings",
     "ChangedRun",
     "Diff",
     "Document",
     "EmbedReport",
+    "Encoder",
     "FolderInUse",
     "FolderNotEmpty",
     "Hit",
@@ -114,6 +118,7 @@ _HOMES = {
     "pairwise": "vocabtool.comparison.pairwise",
     "save_diff": "vocabtool.reports.comparison",
     "WordVectors": "vocabtool.formats.word_vectors",
+    "Encoder": "vocabtool.encoders.encoder",
     "open_encoder": "vocabtool.encoders.opening",
     "embed": "vocabtool.embedding.embed",
     "EmbedReport": "vocabtool.embedding.report",
@@ -126,6 +131,7 @@ _HOMES = {
     **dict.fromkeys(("Hit", "Hits"), "vocabtool.search.hits"),
     "Settings": "vocabtool.search.settings",
     "calibrate": "vocabtool.evaluation.calibrate",
+    "ByteStrings": "vocabtool.system.byte_strings",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
     "save_report": "vocabtool.reports.oov",

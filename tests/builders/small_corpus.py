@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.batch import Document
+from vocabtool import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.options import Language

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from vocabtool import Vocabulary
-from vocabtool.system.byte_strings import ByteStrings
+from vocabtool import ByteStrings, Vocabulary
 
 
 def vocabulary(entries: Iterable[bytes], *facts: Any, name: str = "words") -> Vocabulary:

@@ -14,21 +14,19 @@ import vocabtool
 from tests.builders.small_corpus import Pieces
 from tests.builders.small_indexes import set_manifest
 from tests.cli.test_index_commands import MAKE, ROWS, fine
+from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
-from vocabtool.embedding.report import EmbedReport, Progress
+from vocabtool.embedding.report import Progress
 from vocabtool.embedding.shard_files import Counts
 from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats import vocabulary_files
 from vocabtool.formats.extraction import split_name
 from vocabtool.index.folder import advice
-from vocabtool.index.index import Index
-from vocabtool.index.loading import LoadReport
 from vocabtool.reports import embedding
-from vocabtool.reports.index_report import Took, lines
-from vocabtool.reports.search_report import _why
+from vocabtool.reports.index import Took, lines
+from vocabtool.reports.search import _why
 from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
 from vocabtool.search.settings import Calibration
-from vocabtool.system.byte_strings import ByteStrings
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Unpack
 
+from vocabtool import Document
 from vocabtool import documents as room
 from vocabtool.documents import (
     Batch,
-    Document,
     ReadArguments,
     ReadLog,
     ReadOptions,

@@ -25,17 +25,8 @@ from pyarrow import feather, parquet
 
 from tests.conftest import ROOT
 from tests.documents.reading import batches, documents
-from vocabtool.documents import (
-    END,
-    Batch,
-    Document,
-    Extent,
-    Repeated,
-    Skip,
-    Skipped,
-    extent,
-    left_out,
-)
+from vocabtool import Document
+from vocabtool.documents import END, Batch, Extent, Repeated, Skip, Skipped, extent, left_out
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 
 COUNT = 1000

@@ -23,7 +23,8 @@ from pyarrow import parquet
 
 from tests.conftest import ROOT
 from tests.documents.reading import batches, documents
-from vocabtool.documents import Batch, Document, Format, Skip, Skipped
+from vocabtool import Document
+from vocabtool.documents import Batch, Format, Skip, Skipped
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.documents.reading import batches
-from vocabtool.documents import Document, OnDuplicate, Repeat, Repeated, Skipped
+from vocabtool import Document
+from vocabtool.documents import OnDuplicate, Repeat, Repeated, Skipped
 from vocabtool.errors import InvalidFile
 
 

@@ -266,13 +266,6 @@ def test_a_run_that_failed_at_once_claims_no_folder(
     assert files_of(out) == files_of(tmp_path / "plain")
 
 
-def test_a_missing_input_claims_no_folder(corpus: Path, tmp_path: Path) -> None:
-    """Nor does a misspelt name."""
-    with pytest.raises(NotFound):
-        vocabtool.embed([corpus, tmp_path / "missing.txt"], encode, tmp_path / "out")
-    assert vocabtool.embed(corpus, encode, tmp_path / "out").encoded == DOCUMENTS
-
-
 def test_weights_of_a_run_that_failed_at_once_do_not_stay(tmp_path: Path) -> None:
     """They were fitted on other documents; and those of a run that was killed are not kept."""
     np.savez(tmp_path / "v.npz", words=np.array(["cat", "sat"]), vectors=np.eye(2, dtype="f4"))
@@ -728,13 +721,6 @@ def test_weights_are_not_fitted_on_nothing(tmp_path: Path) -> None:
     with pytest.raises(NotFound) as caught:
         vocabtool.embed(corpus, encoder, tmp_path / "out")
     assert str(caught.value) == f"{corpus}: no document in it"
-
-
-def test_shards_end_exactly_where_documents_do(tmp_path: Path) -> None:
-    """As many documents as rows of two shards make two shards, not three."""
-    write_corpus(tmp_path / "corpus.jsonl", 200)
-    report = vocabtool.embed(tmp_path / "corpus.jsonl", encode, tmp_path / "out", shard_rows=100)
-    assert report.shards == 2
 
 
 def test_documents_come_back(corpus: Path, tmp_path: Path) -> None:

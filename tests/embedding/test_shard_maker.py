@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import vocabtool
 from tests.counted_letters import encode, write_corpus
+from vocabtool import ByteStrings
 from vocabtool.documents import Batch
 from vocabtool.embedding import shard_files, shard_maker
 from vocabtool.embedding.columns import as_utf8
@@ -27,7 +28,6 @@ from vocabtool.embedding.shard_maker import Slab, cut_slabs, unknown_words
 from vocabtool.embedding.vector_cache import VectorCache
 from vocabtool.encoders.python_callable import PythonEncoder
 from vocabtool.errors import ChangedRun
-from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 
 DOCUMENTS: Final = 2500

@@ -9,8 +9,6 @@ import pickle
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +107,6 @@ def test_gensim_reads_the_same(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, wanted / np.linalg.norm(wanted), rtol=0, atol=1e-6)
 
 
-def test_defaults(vectors: Path) -> None:
-    """Weighted by idf, component left in."""
-    encoder = opened(vectors).fit(SAMPLE)
-    wanted = textbook("idf", remove=False, sample=SAMPLE, texts=TEXTS)
-    np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("remove", [False, True])
 def test_unknown_is_zero(vectors: Path, remove: bool) -> None:
     """A text without a known word, and an empty one, get zeros exactly."""
@@ -134,13 +125,6 @@ def test_opposites_are_zero(tmp_path: Path) -> None:
     """Words whose vectors cancel out leave a zero vector, not NaN."""
     path = write_vectors(tmp_path / "v.npz", ["good", "bad"], np.array([[1, 2], [-1, -2]], "f4"))
     assert not opened(path, weights="none").encode(["good bad"]).any()
-
-
-def test_unit_length(vectors: Path) -> None:
-    """All other vectors have length one."""
-    norms = np.linalg.norm(opened(vectors).fit(SAMPLE).encode(TEXTS), axis=1)
-    known = [bool(known_words(text)) for text in TEXTS]
-    np.testing.assert_allclose(norms, np.array(known, float), rtol=0, atol=1e-6)
 
 
 def test_long_texts(vectors: Path) -> None:
@@ -181,17 +165,6 @@ def test_any_texts(shared_encoder: Any, texts: list[str]) -> None:
 def shared_encoder(vectors: Path) -> Any:
     """One that remembers what came before."""
     return opened(vectors).fit(SAMPLE)
-
-
-def test_threads_that_learn_together(vectors: Path) -> None:
-    """Threads that meet the same new chunks at once all get what one alone gets."""
-    texts = [f"w{number % 97} love to{number % 13} use naïve" for number in range(4_000)]
-    wanted = opened(vectors, weights="none").encode(texts)
-    for _ in range(3):
-        fresh = opened(vectors, weights="none", max_batch=50)
-        with ThreadPoolExecutor(4) as pool:
-            for found in pool.map(fresh.encode, repeat(texts, 4)):
-                assert np.array_equal(found, wanted)
 
 
 def test_word_that_repeats(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -205,20 +204,6 @@ def test_a_vector_does_not_depend_on_its_batch(name: str, opened: Opened) -> Non
     assert np.allclose(many[-len(TEXTS) :][::-1], wanted, rtol=0, atol=1e-6)
 
 
-def test_texts_come_as_strings_bytes_and_arrow_arrays(opened: Opened) -> None:
-    """Bytes that are not UTF-8 too; an array may be a slice, or large."""
-    encoder = opened("use", False)
-    wanted = encoder.encode(TEXTS)
-    for texts in (list(BYTES), pa.array(TEXTS), pa.array(TEXTS, pa.large_string())):
-        assert np.array_equal(encoder.encode(texts), wanted)
-    assert np.array_equal(encoder.encode(pa.array(["x", *TEXTS])[1:]), wanted)
-    assert encoder.encode([b"\xff\xfe", "\ud800"]).shape == (2, 32)
-    with pytest.raises(TypeError, match="got one"):
-        encoder.encode("the fox")
-    with pytest.raises(VocabtoolError, match="null"):
-        encoder.encode(pa.array(["a", None]))
-
-
 @pytest.mark.parametrize("name", ["serving", "scalar", "ids_masked", "of_unknown_shape"])
 def test_no_texts_are_no_rows(name: str, opened: Opened) -> None:
     """Of the width that vectors have, told by the graph or by a text that was run."""
@@ -251,14 +236,6 @@ def test_threads_may_encode_together(exact: bool, opened: Opened) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, [1, 2, 3, 4] * 5)) == [1, 2, 3, 4] * 5
-
-
-def test_pipe_gives_rows_while_texts_come(opened: Opened) -> None:
-    """Of an endless source."""
-    encoder: Encoder = opened("serving", False)
-    endless = (TEXTS[i % len(TEXTS)] for i in count())
-    got = list(islice(encoder.pipe(endless, batch_size=len(TEXTS), workers=2), 20))
-    assert np.array_equal(got, np.tile(encoder.encode(TEXTS), (3, 1))[:20])
 
 
 # Which function and output.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis.strategies import text as drawn
 
 from tests.builders.small_corpus import Doc, SmallCorpus, Whole
-from vocabtool import Document
+from vocabtool import Document, Settings
 from vocabtool.evaluation.pseudo_queries import (
     RUNS,
     pseudo_queries,
@@ -22,7 +22,6 @@ from vocabtool.evaluation.weights import WEIGHTS, DocumentCopy, ask_legs
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.queries import Clause, Term
 from vocabtool.search.search import search
-from vocabtool.search.settings import Settings
 
 LONG = "one two three four five. six seven eight nine ten. eleven twelve thirteen fourteen fifteen."
 

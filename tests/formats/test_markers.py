@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
+from vocabtool import ByteStrings
 from vocabtool.formats.markers import (
     ALPHABET,
     MARKERS,
@@ -16,7 +17,7 @@ from vocabtool.formats.markers import (
     plain,
     plain_strings,
 )
-from vocabtool.system.byte_strings import CHUNK, ByteStrings
+from vocabtool.system.byte_strings import CHUNK
 from vocabtool.vocabulary import Marker
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import vocabtool
 from tests.fuzzing import damages
+from vocabtool import ByteStrings
 from vocabtool.errors import InvalidFile, UnknownFormat, VocabtoolError
 from vocabtool.formats import spacy_vocab
-from vocabtool.system.byte_strings import ByteStrings
 
 spacy = pytest.importorskip("spacy", reason="the oracle: spaCy writes the folders")
 

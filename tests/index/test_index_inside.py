@@ -19,6 +19,7 @@ from tests.builders.small_indexes import (
     vector,
     vectors,
 )
+from vocabtool import Index
 from vocabtool.errors import (
     InvalidFile,
     NotFound,
@@ -28,7 +29,6 @@ from vocabtool.errors import (
 from vocabtool.index import folder
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
-from vocabtool.index.index import Index
 from vocabtool.index.maintenance import Verified
 from vocabtool.index.maintenance import verify as verified
 from vocabtool.index.manifest import Manifest

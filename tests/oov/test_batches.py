@@ -6,15 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vocabtool.oov.counter import OovCounter
-from vocabtool.system.byte_strings import ByteStrings
+from vocabtool import ByteStrings, OovCounter, Unknown, Vocabulary, Words
 from vocabtool.tokenization.lookup import RuleTokenizer, WordPieceLexicon
 from vocabtool.tokenization.named_rules import parse_rule
 from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.tokenization.wordpiece import WordPiece
-from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Unknown, Vocabulary
 
 KNOWN = (b"cat", b"the", b"a", b",", b"##s", b"un", b"##able")
 TEXTS = st.lists(

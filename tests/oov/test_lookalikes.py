@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vocabtool import ByteStrings
 from vocabtool.oov import lookalikes
 from vocabtool.oov.lookalikes import Kind, Likeness, classify, fold, main_script, one_edit, spelling
-from vocabtool.system.byte_strings import ByteStrings
 
 ENTRIES = ["the", "café", "receive", "Straße", "▁piece", "cat", "recede", "c", "\u212bngström"]
 VOCABULARY = ByteStrings.of(entry.encode() for entry in ENTRIES)

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.judged_words import Texts, judged, lines
+from vocabtool import ByteStrings, OovCounter, OovReport, Vocabulary, Words
 from vocabtool.oov import counts as oov
-from vocabtool.oov.counter import OovCounter
 from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import (
     MOST_PIECES,
@@ -25,13 +25,9 @@ from vocabtool.oov.report import (
     Fragmented,
     Header,
     KindShare,
-    OovReport,
     UnknownWord,
 )
-from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.text_arrays import string_array
-from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Vocabulary
 
 HEADER = Header("a model", "words", 3)
 VOCABULARY = {b"the": 0, b"cat": 1, b"sat": 2}

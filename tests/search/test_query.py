@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
+from vocabtool import Vocabulary, Words
 from vocabtool.keywords.bm25 import idf
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.identifiers import is_identifier
@@ -24,8 +25,6 @@ from vocabtool.search.query import (
 )
 from vocabtool.search.search import search
 from vocabtool.tokenization.lookup import WordLookup
-from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Vocabulary
 
 KNOWN = Whole(["love", "the", "a", "1999"])
 CUTTER = Cutter("english")
@@ -160,7 +159,7 @@ def test_m_is_0_where_whole_words_are_not_told_apart(knowledge: Any) -> None:
 
 
 def knowledge_of(*words: str, rule: str = "keras") -> KnownWords:
-    from vocabtool.system.byte_strings import ByteStrings
+    from vocabtool import ByteStrings
 
     stored = ByteStrings.of([each.encode() for each in words])
     return KnownWords(Words.of(Vocabulary("words", "list", stored), rule=rule))

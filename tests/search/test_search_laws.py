@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
+from vocabtool import Hits, Settings
 from vocabtool.keywords.bm25 import idf
 from vocabtool.keywords.queries import Term
 from vocabtool.search.fusion import Candidates
-from vocabtool.search.hits import Hits
 from vocabtool.search.query import parse_query
 from vocabtool.search.search import ask_keywords, find_nearest, find_tiers, search
-from vocabtool.search.settings import Fusion, Settings
+from vocabtool.search.settings import Fusion
 
 FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")
 CODES = ("ABC-12", "x1y2z3", "SKU-48007-H")

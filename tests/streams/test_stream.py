@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from vocabtool import Stream, interleave, mix, stream
-from vocabtool.documents import END, Document, Skipped
+from vocabtool import Document, Stream, interleave, mix, stream
+from vocabtool.documents import END, Skipped
 from vocabtool.errors import InvalidFile, OperatorFailed, VocabtoolError
 
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from vocabtool import Stream, interleave
-from vocabtool.documents import Document
+from vocabtool import Document, Stream, interleave
 
 COUNT = 2500
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vocabtool import ByteStrings
 from vocabtool.system import byte_strings
-from vocabtool.system.byte_strings import ByteStrings
 
 # Few letters and lengths, so that entries repeat; some of 64 bytes, the limit between two ways.
 ENTRY = st.one_of(

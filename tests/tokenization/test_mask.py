@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from tests.tokenization.test_surface import surface_words
 from vocabtool.tokenization.alignment import LookUp
 from vocabtool.tokenization.in_order import AHEAD, find_in_order, letters
 from vocabtool.tokenization.lookup import WordLookup
@@ -18,7 +19,7 @@ from vocabtool.tokenization.named_rules import parse_rule
 from vocabtool.tokenization.options import MaskMode
 from vocabtool.tokenization.steps import Step
 from vocabtool.tokenization.string_steps import Characters, Join
-from vocabtool.tokenization.surface import Span, surface_words
+from vocabtool.tokenization.surface import Span
 from vocabtool.tokenization.text_arrays import Tokens, string_array
 from vocabtool.vocabulary import decode, encode
 

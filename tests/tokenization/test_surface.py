@@ -8,12 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.tokenization.surface import SPACE, cuts, is_code, surface_words
+from vocabtool.tokenization.surface import SPACE, Span, cuts, is_code
 
 LINES = st.text(
     st.sampled_from("aZé9 .,-_'+#@/:\t\u00a0日カ\u0301\u200d👩🚀🇫🇷”ก\ud800\0") | st.characters(),
     max_size=30,
 )
+
+
+def surface_words(line: str) -> list[Span]:
+    """The finest cut of a line: words, codes, and each punctuation mark or symbol by itself.
+
+    Together they hold every character that is not white space.
+    """
+    found: list[Span] = []
+    start = 0
+    for piece in SPACE.split(line):
+        if piece and not piece.isspace():
+            found += (Span(start + a, start + b) for a, b in cuts(piece)[-1])
+        start += len(piece)
+    return found
 
 
 def shown(line: str) -> list[str]:

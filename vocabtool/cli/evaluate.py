@@ -70,7 +70,7 @@ def eval_command(
     """
     from vocabtool.evaluation.compare import evaluate
     from vocabtool.evaluation.self_check import self_check as check
-    from vocabtool.reports import evaluation_report as report
+    from vocabtool.reports import evaluation as report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("wanted --queries and --qrels, or --self-check")
@@ -79,11 +79,11 @@ def eval_command(
         if self_check:
             checked = check(index, sample, queries["seed"])
             data = checked.to_dict() if report_format == "json" else None
-            print_report(data, report.of_self_check(checked))
+            print_report(data, report.self_check_lines(checked))
             return
         scored = evaluate(index, *_judged(queries), **_vectors_and_seed(queries))
         print_report(
-            scored.to_dict() if report_format == "json" else None, report.of_evaluation(scored)
+            scored.to_dict() if report_format == "json" else None, report.evaluation_lines(scored)
         )
 
 
@@ -115,14 +115,18 @@ def calibrate_command(
     """
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
     from vocabtool.evaluation.tune import tune
-    from vocabtool.reports import evaluation_report as report
+    from vocabtool.reports import evaluation as report
     from vocabtool.system.telling import tell
 
     with usage_errors():
         index = open_index(folder, model)
         if queries["qrels"] is not None:
             tuned = tune(index, *_judged(queries), **_vectors_and_seed(queries))
-            calibration, data, lines = tuned.calibration, tuned.to_dict(), report.of_tuning(tuned)
+            calibration, data, lines = (
+                tuned.calibration,
+                tuned.to_dict(),
+                report.tuning_lines(tuned),
+            )
         else:
             if queries["vectors"] is not None:
                 raise click.UsageError("--vectors is for judged queries: give --qrels")
@@ -139,7 +143,7 @@ def calibrate_command(
                 )
                 return 1
             calibration, data = found.calibration, found.to_dict()
-            lines = report.of_calibration(found)
+            lines = report.calibration_lines(found)
         if not dry_run:
             index.store_calibration(calibration)
         print_report(data if report_format == "json" else None, lines)

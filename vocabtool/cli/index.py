@@ -496,7 +496,7 @@ def _show(
     calibrating: float,
     report_format: Literal["text", "json"],
 ) -> None:
-    from vocabtool.reports.index_report import Took, as_json, lines
+    from vocabtool.reports.index import Took, as_json, lines
 
     took = Took(seconds, calibrating)
     data = as_json(index, report, took) if report_format == "json" else None

@@ -107,7 +107,7 @@ def oov_command(
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, ReadOptions, batches, left_out
     from vocabtool.oov.counter import OovCounter
-    from vocabtool.reports import words_report
+    from vocabtool.reports import words as words_report
 
     if mask is None and output is None:
         check_ending(file)

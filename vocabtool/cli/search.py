@@ -164,7 +164,7 @@ def _refuse_open_quote(query: str, place: str = "") -> None:
 
 
 def _show(hits: Hits, report_format: Literal["text", "json"], *, one_of_many: bool) -> None:
-    from vocabtool.reports.search_report import lines
+    from vocabtool.reports.search import lines
 
     with standard_output() as out:
         if report_format == "json":

@@ -52,7 +52,7 @@ def words_command(
     model: str, texts: tuple[str, ...], output: Literal["table", "json"], options: dict[str, Any]
 ) -> None:
     """Show how MODEL makes words of a text, and which words of TEXT it knows."""
-    from vocabtool.reports import words_report
+    from vocabtool.reports import words as words_report
 
     words = open_words(model, options)
     with standard_output() as out:

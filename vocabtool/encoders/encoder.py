@@ -105,13 +105,6 @@ def decode_texts(texts: Texts) -> list[str]:
     return [text.decode("utf-8", "replace") for text in as_bytes(texts_array(texts))]
 
 
-def check_max_batch(max_batch: int) -> int:
-    """Raise ``ValueError`` below one."""
-    if max_batch < 1:
-        raise ValueError(f"wanted max_batch of at least 1, got {max_batch}")
-    return max_batch
-
-
 def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vectors:
     """What a model answered, as float32 of shape (count, dim); ``dim`` ``None``: any.
 

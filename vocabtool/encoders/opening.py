@@ -58,18 +58,19 @@ def open_encoder(
         return _open_object(model, options.kind, given)
     kind, path = _kind_and_path(model, options.kind)
     _check_options(kind, given)
+    options = replace(options, kind=kind)
     if kind == "tensorflow":
         from vocabtool.encoders.saved_model import TensorFlowEncoder
 
-        return TensorFlowEncoder.open(path, **given)
+        return TensorFlowEncoder(path, options)
     if kind == "static":
         from vocabtool.encoders.static import StaticEncoder
 
-        return StaticEncoder.open(path, **given)
+        return StaticEncoder.open(path, options)
     if kind == "sentence-transformers":
         from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
 
-        return SentenceTransformersEncoder.open(path, **given)
+        return SentenceTransformersEncoder(path, options)
     value, maker = import_named(str(path))
     if is_encoder(value):
         return _open_object(value, None, given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from vocabtool.encoders.choices import EncoderKind, Weighting
+from vocabtool.encoders.choices import WEIGHTINGS, EncoderKind, Weighting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +51,7 @@ class EncoderOptions:
     the file that ``embed`` or ``FittedWeights.write`` kept them in.
     ``trust``: run a model though it may read or write files, use the network or run code.
     ``fingerprint``: of a Python callable, any text that changes when its vectors do.
+    Raises ``ValueError`` for a value that none of them can have.
     """
 
     kind: EncoderKind | None = None
@@ -65,6 +66,13 @@ class EncoderOptions:
     fitted: FittedWeights | str | Path | None = None
     fingerprint: str | None = None
     max_batch: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_batch is not None and self.max_batch < 1:
+            raise ValueError(f"wanted max_batch of at least 1, got {self.max_batch}")
+        if self.weights not in (None, *WEIGHTINGS):
+            wanted = ", ".join(WEIGHTINGS)
+            raise ValueError(f"weights {self.weights!r}, wanted one of {wanted}")
 
     def given(self) -> dict[str, Any]:
         """The options that were given, by name."""

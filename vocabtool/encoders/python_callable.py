@@ -21,7 +21,6 @@ from vocabtool.encoders.encoder import (
     Encoder,
     Texts,
     Vectors,
-    check_max_batch,
     check_vectors,
     decode_texts,
 )
@@ -66,11 +65,11 @@ class PythonEncoder(Encoder):
         """
         if not callable(fn):
             raise ValueError(f"wanted something to call, got {fn!r}")
-        if dim is not None and dim < 1:
-            raise ValueError(f"wanted dim of at least 1, got {dim}")
+        if max_batch < 1 or (dim is not None and dim < 1):
+            raise ValueError(f"wanted max_batch and dim of at least 1, got {max_batch}, {dim}")
         self._fn = fn
         self._name = _name_of(fn)
-        self.max_batch = check_max_batch(max_batch)
+        self.max_batch = max_batch
         self.words = words
         source = made_by or fn
         given = fingerprint if fingerprint is not None else getattr(fn, "fingerprint", None)

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from vocabtool.encoders.encoder import Encoded, Encoder, Texts, Vectors, check_max_batch
+from vocabtool.encoders.encoder import Encoded, Encoder, Texts, Vectors
 from vocabtool.encoders.options import EncoderOptions
 from vocabtool.encoders.saved_model_inputs import Call, IdInput, TextInput, fixed_size
 from vocabtool.encoders.saved_model_outputs import Source, choose_source
@@ -54,11 +54,22 @@ class TensorFlowEncoder(Encoder):
 
     kind = "tensorflow"
 
-    def __init__(self, model: str | Path, folder: Path, options: EncoderOptions) -> None:
-        """Use :meth:`open`."""
+    def __init__(self, model: str | Path, options: EncoderOptions) -> None:
+        """Open a SavedModel's folder or a handle of TensorFlow Hub, which is fetched if need be.
+
+        Raises :class:`NotFound`, :class:`UnsupportedFormat` where TensorFlow is missing or does
+        not load it, where trust is needed, and where no function gives one vector for each text or
+        several do, :class:`VocabtoolError` where its words are wanted and not known.
+        """
+        if isinstance(model, str) and hub_cache.is_handle(model):
+            import_tensorflow()  # without it nothing is fetched
+        folder = _find_model(model)
         opened = graph_files.open_graphs(folder)  # what is no model is refused at once
         import_tensorflow()
-        self._model, self._folder, self.options = model, folder, options
+        # Named by its address a model may be in another folder on another machine.
+        is_handle = isinstance(model, str) and Path(model).absolute() != folder
+        self._model = model if is_handle else folder
+        self._folder, self.options = folder, options
         self.exact = options.exact_words
         self._tap: InstrumentedModel | None = None
         with reading(str(opened.path)):
@@ -73,43 +84,6 @@ class TensorFlowEncoder(Encoder):
             self.fingerprint = self._digest(opened.file)
         if options.rule is not None:
             _ = self._words_and_note  # a rule that is none is refused now, not at the first word
-
-    @classmethod
-    def open(
-        cls,
-        model: str | Path,
-        *,
-        signature: str | None = None,
-        output: str | None = None,
-        name: str | None = None,
-        rule: str | None = None,
-        exact_words: bool = False,
-        trust: bool = False,
-        max_batch: int = MAX_BATCH,
-    ) -> TensorFlowEncoder:
-        """Open a SavedModel's folder or a handle of TensorFlow Hub, which is fetched if need be.
-
-        The arguments are those of :class:`EncoderOptions`.
-        Raises :class:`NotFound`, :class:`UnsupportedFormat` where TensorFlow is missing or does
-        not load it, where trust is needed, and where no function gives one vector for each text or
-        several do, :class:`VocabtoolError` where its words are wanted and not known.
-        """
-        options = EncoderOptions(
-            kind=cls.kind,
-            signature=signature,
-            output=output,
-            name=name,
-            rule=rule,
-            exact_words=exact_words,
-            trust=trust,
-            max_batch=check_max_batch(max_batch),
-        )
-        if isinstance(model, str) and hub_cache.is_handle(model):
-            import_tensorflow()  # without it nothing is fetched
-        folder = _find_model(model)
-        # Named by its address a model may be in another folder on another machine.
-        is_handle = isinstance(model, str) and Path(model).absolute() != folder
-        return cls(model if is_handle else folder, folder, options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Opened again where it is unpickled."""
@@ -387,7 +361,7 @@ def _as_byte_list(texts: Texts) -> Sequence[bytes]:
 
 def _open_again(model: str | Path, options: EncoderOptions, fingerprint: str) -> TensorFlowEncoder:
     """Open what was pickled. Raises :class:`InvalidFile` where the model is another by now."""
-    opened = TensorFlowEncoder(model, _find_model(model), options)
+    opened = TensorFlowEncoder(model, options)
     if opened.fingerprint != fingerprint:
         raise InvalidFile(
             "the model's files have changed since the encoder was opened", file=f"{model}"

@@ -20,7 +20,6 @@ from vocabtool.encoders.encoder import (
     Encoder,
     Texts,
     Vectors,
-    check_max_batch,
     check_vectors,
     decode_texts,
 )
@@ -48,14 +47,21 @@ class SentenceTransformersEncoder(Encoder):
 
     Vectors are what ``SentenceTransformer.encode`` gives, of unit length only where the model makes
     them so. Texts are padded to the longest beside them, which changes numbers by less than 1e-6.
-    Pickled it is the folder's path. Open one with :meth:`open`.
+    Pickled it is the folder's path.
     """
 
     kind = "sentence-transformers"
 
-    def __init__(self, folder: Path, options: EncoderOptions) -> None:
-        """Use :meth:`open`."""
-        self._folder = folder
+    def __init__(self, model: str | Path, options: EncoderOptions) -> None:
+        """Open a folder, or a name (``all-MiniLM-L6-v2``) that is in the local Hugging Face cache.
+
+        ``trust``: run code that the model brings, and read pickled weights, which is the same.
+        Raises :class:`NotFound`, :class:`UnsupportedFormat` where trust is needed or the library is
+        missing, :class:`VocabtoolError` where the model cannot be loaded.
+        """
+        self._folder = folder = _find_folder(model)
+        if not options.trust:
+            _check_files(folder)
         self._lock = Lock()
         self.options = options
         self.max_batch = options.max_batch or MAX_BATCH
@@ -67,22 +73,6 @@ class SentenceTransformersEncoder(Encoder):
         except VocabtoolError as error:
             self.words = None
             self._notes += (f"its words are not known: {error}",)
-
-    @classmethod
-    def open(
-        cls, model: str | Path, *, trust: bool = False, max_batch: int = MAX_BATCH
-    ) -> SentenceTransformersEncoder:
-        """Open a folder, or a name (``all-MiniLM-L6-v2``) that is in the local Hugging Face cache.
-
-        ``trust``: run code that the model brings, and read pickled weights, which is the same.
-        Raises :class:`NotFound`, :class:`UnsupportedFormat` where trust is needed or the library is
-        missing, :class:`VocabtoolError` where the model cannot be loaded.
-        """
-        check_max_batch(max_batch)
-        folder = _find_folder(model)
-        if not trust:
-            _check_files(folder)
-        return cls(folder, EncoderOptions(kind=cls.kind, trust=trust, max_batch=max_batch))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -118,13 +108,7 @@ class SentenceTransformersEncoder(Encoder):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The folder: it is loaded again."""
-        return _open_again, (self._folder, self.options)
-
-
-def _open_again(folder: Path, options: EncoderOptions) -> SentenceTransformersEncoder:
-    return SentenceTransformersEncoder.open(
-        folder, trust=options.trust, max_batch=options.max_batch or MAX_BATCH
-    )
+        return SentenceTransformersEncoder, (self._folder, self.options)
 
 
 def _load(folder: Path, *, trust: bool) -> Any:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from vocabtool.encoders.choices import WEIGHTINGS, Weighting
-from vocabtool.encoders.encoder import Encoder, Texts, Vectors, check_max_batch
+from vocabtool.encoders.choices import Weighting
+from vocabtool.encoders.encoder import Encoder, Texts, Vectors
 from vocabtool.encoders.options import EncoderOptions
 from vocabtool.encoders.word_weights import MAX_TEXTS, FittedWeights, KnownRows, Means, fit_weights
 from vocabtool.errors import NotFound, VocabtoolError, reading
@@ -76,47 +76,35 @@ class StaticEncoder(Encoder):
         self._means = self._weighted_means()
 
     @classmethod
-    def open(
-        cls,
-        path: str | Path,
-        *,
-        rule: str | None = None,
-        weights: Weighting | None = None,
-        remove_component: bool | None = None,
-        fitted: FittedWeights | str | Path | None = None,
-        max_batch: int = MAX_BATCH,
-    ) -> StaticEncoder:
+    def open(cls, path: str | Path, options: EncoderOptions) -> StaticEncoder:
         """Open a file of word vectors, as :meth:`WordVectors.open` does, memory-mapped.
 
         A file that holds no plain matrix of float32 is converted once, into the user's cache
         (``$VOCABTOOL_CACHE``, else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; ``notes``
-        say), unless :meth:`WordVectors.matrix` made one beside it.
-        ``rule``: how texts become words (see ``Words.of``); without, the entries decide.
-        ``weights``: ``idf`` unless said; ``remove_component``: take out the first component of the
-        corpus. Both need :meth:`fit`, or ``fitted``, which then says what they are.
-        Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument.
+        say), unless :meth:`WordVectors.matrix` made one beside it. Without a rule, the entries
+        decide how texts become words. Weights and component need :meth:`fit`, or ``fitted``, which
+        then says what they are. Raises :class:`VocabtoolError`.
         """
-        if weights not in (None, *WEIGHTINGS):
-            raise ValueError(f"weights {weights!r}, wanted one of {', '.join(WEIGHTINGS)}")
-        check_max_batch(max_batch)
+        fitted = options.fitted
         if isinstance(fitted, str | Path):
             fitted = FittedWeights.read(fitted)
+        weights, remove_component = options.weights, options.remove_component
         if fitted is not None:
             _check_wanted(fitted, weights, remove_component)
             weights, remove_component = fitted.weights, fitted.component is not None
-        vectors = VectorFile(path)
+        vectors, rule = VectorFile(path), options.rule
         notes: tuple[str, ...] = ()
         if rule is None:
             rule, reason = guess_rule(vectors.words)
             notes = (f"no rule was named: {rule} is taken, for {reason}",)
-        options = EncoderOptions(
-            kind=cls.kind,
+        chosen = replace(
+            options,
             rule=rule,
             weights=weights or DEFAULT_WEIGHTS,
             remove_component=bool(remove_component),
-            max_batch=max_batch,
+            max_batch=options.max_batch or MAX_BATCH,
         )
-        return cls(vectors, options, fitted, notes)
+        return cls(vectors, chosen, fitted, notes)
 
     @property
     def vectors_fingerprint(self) -> str:

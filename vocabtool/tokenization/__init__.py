@@ -1,1 +1,5 @@
-"""Text to words as a model makes them: rules recovered from its graph, or the model itself."""
+"""Texts to words as a model makes them, and which of the words it knows.
+
+Not here: where vocabularies come from (``formats/``), counts over a corpus (``oov/``).
+Begin with ``words.py``, then ``lookup.py``, ``rule.py`` and ``lookup_paths.py``.
+"""

@@ -21,7 +21,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.meta_graph import pick_serving, read_saved_model
 from vocabtool.system.native_import import imported
-from vocabtool.tokenization.trust import CHECKPOINT_WRITERS, dangerous_in, served_graph
+from vocabtool.tokenization.trust import CHECKPOINT_WRITERS, dangerous_ops
 from vocabtool.vocabulary import printable
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
@@ -46,8 +46,8 @@ def load_checked(
     """
     import_tensorflow()
     with reading(str(opened.path)):
-        data = _rewritten(opened, change)
-        dangers = dangerous_in(served_graph(read_saved_model(data, BINARY)))
+        data = _rewrite(opened, change)
+        dangers = dangerous_ops(read_saved_model(data, BINARY))
         if dangers and not trust:
             raise UnsupportedFormat(_refusal(dangers))
         return _load_copy(data, opened.file.parent, keep=bool(dangers))
@@ -66,7 +66,7 @@ def _import(library: str, purpose: str) -> ModuleType:
         raise UnsupportedFormat(f"{what}: pip install '.[tensorflow]'") from error
 
 
-def _rewritten(opened: graph_files.GraphFile, change: Callable[[Proto], object] | None) -> bytes:
+def _rewrite(opened: graph_files.GraphFile, change: Callable[[Proto], object] | None) -> bytes:
     """The SavedModel as it is to be run, in binary form."""
     saved = _parse(opened)
     _silence_writers(saved.meta_graphs[0])

@@ -21,7 +21,6 @@ with the word behind it."""
 META: Final = "▁"
 BYTE_LEVEL: Final = "ByteLevel"
 METASPACE: Final = "Metaspace"
-SEQUENCE: Final = "Sequence"
 BEFORE: Final = ("normalizer", "pre_tokenizer")
 SEQUENCES: Final = ("normalizers", "pretokenizers")
 SHOWN: Final = 40  # characters of a pattern

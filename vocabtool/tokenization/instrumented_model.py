@@ -27,10 +27,11 @@ from vocabtool.tokenization.op_traces import (
     TracedOp,
     all_bounds,
     join_traces,
+    queue_size,
     raw_trace,
     read_queue,
 )
-from vocabtool.tokenization.text_arrays import string_array
+from vocabtool.tokenization.text_arrays import Integers, string_array
 
 T = TypeVar("T")
 Rows: TypeAlias = NDArray[Any]
@@ -191,7 +192,7 @@ class InstrumentedModel:
             together = self._run_together(texts, _read_nothing)
         except UnsupportedFormat:
             return False
-        alone = self._run_batch(texts, _read_nothing, together=False)
+        alone = self._run_one_by_one(texts, _read_nothing)
         return together is not None and all(
             one.equals(other) for one, other in zip(together.traces, alone.traces, strict=True)
         )
@@ -204,20 +205,37 @@ class InstrumentedModel:
                 found = None
             if found is not None:
                 return found
-        runs = (self._run_together([text], read) for text in texts)
-        return _join_runs([run for run in runs if run is not None])
+        return self._run_one_by_one(texts, read)
+
+    def _run_one_by_one(self, texts: Sequence[bytes], read: Read) -> TracedRun:
+        """How often each op ran so far tells, after each text, which runs were for it."""
+        rows, ends = [], [[0] * len(self._queues)]
+        for text in texts:
+            rows.append(read(self._feed([text]), 1))
+            ends.append([queue_size(queue) for _, queue in self._queues])
+        raw = self._read_traces()
+        counts = zip(*ends, strict=True)
+        bounds = [trace.bounds_of_runs(own) for trace, own in zip(raw, counts, strict=True)]
+        return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_together(self, texts: Sequence[bytes], read: Read) -> TracedRun | None:
         """Run texts at once; ``None`` where what comes back does not add up."""
         answer = self._feed(texts)
-        pairs = zip(self._queues, self._drain(), strict=True)
-        raw = [raw_trace(report, runs) for (report, _), runs in pairs]
+        raw = self._read_traces()
         bounds = all_bounds(raw, len(texts))
         if bounds is None:
             return None
+        return TracedRun(read(answer, len(texts)), self._traces_of_texts(raw, bounds))
+
+    def _read_traces(self) -> list[RawTrace]:
+        pairs = zip(self._queues, self._drain(), strict=True)
+        return [raw_trace(report, runs) for (report, _), runs in pairs]
+
+    def _traces_of_texts(
+        self, raw: Sequence[RawTrace], bounds: Sequence[Integers]
+    ) -> tuple[OpTrace, ...]:
         each = zip(self._live_ops, raw, bounds, self._uncut, strict=True)
-        traces = tuple(trace.of_texts(op, ends, uncut=uncut) for op, trace, ends, uncut in each)
-        return TracedRun(read(answer, len(texts)), traces)
+        return tuple(trace.of_texts(op, ends, uncut=uncut) for op, trace, ends, uncut in each)
 
 
 def _read_nothing(answer: Any, texts: int) -> Rows:

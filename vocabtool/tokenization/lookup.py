@@ -132,16 +132,6 @@ def spelled_lookup(
     )
 
 
-class Lexicon(Protocol):
-    """Says which words are known."""
-
-    def look_up(self, tokens: TokenCodes) -> WordLookup:
-        """Look each distinct word up."""
-
-    def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """The pieces of a word; nothing where words are looked up whole."""
-
-
 class TableLexicon:
     """Whole words in a table: known is what the table holds, or the token of Keras' mask."""
 
@@ -230,7 +220,7 @@ class RuleTokenizer(NamedTuple):
     """A rule makes the words, a lexicon says which are known."""
 
     rule: Rule
-    lexicon: Lexicon
+    lexicon: TableLexicon | WordPieceLexicon
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
         """Cut and look up, each distinct word once."""

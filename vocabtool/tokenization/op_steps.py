@@ -216,10 +216,6 @@ def _replacement(op: OpOnWay, pattern: bytes, rewrite: bytes) -> StepsOfOp:
     return op.from_input(0, step)
 
 
-def _strip(op: OpOnWay) -> StepsOfOp:
-    return op.from_input(0, Strip())
-
-
 def _split_v2(op: OpOnWay) -> StepsOfOp:
     op.only(b"values", 1)
     separator, most = op.text_constant(1), op.node.integer_of(b"maxsplit", -1)
@@ -316,10 +312,6 @@ def _normalize(op: OpOnWay) -> StepsOfOp:
     if form not in get_args(Form):
         raise op.refuse(f"normalization form {form!r}")
     return op.from_input(0, NormalizeUtf8(cast(Form, form)))
-
-
-def _case_fold(op: OpOnWay) -> StepsOfOp:
-    return op.from_input(0, CaseFold())
 
 
 def _bert_normalize(op: OpOnWay) -> StepsOfOp:
@@ -452,10 +444,6 @@ def _list_item(op: OpOnWay) -> StepsOfOp:
     return op.from_input(0)
 
 
-def _list(op: OpOnWay) -> StepsOfOp:
-    return op.from_input(0)
-
-
 def _refuse_constant(op: OpOnWay) -> StepsOfOp:
     tensor = op.node.tensor_of(b"value")
     what = "words" if tensor is not None and tensor.dtype == DT_STRING else "numbers"
@@ -467,7 +455,7 @@ HANDLERS: Final[dict[bytes, Callable[[OpOnWay], StepsOfOp]]] = {
     b"StringUpper": _case(Upper),
     b"StaticRegexReplace": _static_regex_replace,
     b"RegexReplace": _regex_replace,
-    b"StringStrip": _strip,
+    b"StringStrip": lambda op: op.from_input(0, Strip()),
     b"StringSplitV2": _split_v2,
     b"StringSplit": _split_v1,
     b"StringJoin": _join,
@@ -476,7 +464,7 @@ HANDLERS: Final[dict[bytes, Callable[[OpOnWay], StepsOfOp]]] = {
     b"UnicodeEncode": _encode,
     b"StringNGrams": _ngrams,
     b"NormalizeUTF8": _normalize,
-    b"CaseFoldUTF8": _case_fold,
+    b"CaseFoldUTF8": lambda op: op.from_input(0, CaseFold()),
     b"FastBertNormalize": _bert_normalize,
     b"RegexSplitWithOffsets": _regex_split,
     b"WhitespaceTokenizeWithOffsetsV2": _whitespace_split,
@@ -486,7 +474,7 @@ HANDLERS: Final[dict[bytes, Callable[[OpOnWay], StepsOfOp]]] = {
     b"StridedSlice": _strided_slice,
     b"Pack": _pack,
     b"TensorListGetItem": _list_item,
-    b"TensorListFromTensor": _list,
+    b"TensorListFromTensor": lambda op: op.from_input(0),
     b"NgramsStringJoin": _ngrams_join,
     b"Const": _refuse_constant,
 }

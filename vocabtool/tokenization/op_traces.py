@@ -116,6 +116,10 @@ class RawTrace(NamedTuple):
             return np.arange(texts + 1, dtype=np.int64) * (total // texts)
         return None
 
+    def bounds_of_runs(self, ends: Sequence[int]) -> Integers:
+        """The same where a text's strings are those of so many runs; ``ends``: (texts + 1,)."""
+        return starts_of([math.prod(shape) for shape in self.shapes])[np.array(ends, np.int64)]
+
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
         """The same, text by text, without what fills rows up.
 
@@ -207,8 +211,13 @@ def read_queue(report: OpReport, queue: Tensor) -> list[list[Tensor]]:
     with tensorflow.device("CPU"):
         return [
             operations.QueueDequeueV2(handle=queue, component_types=types, timeout_ms=-1)
-            for _ in range(int(operations.QueueSizeV2(handle=queue)))
+            for _ in range(queue_size(queue))
         ]
+
+
+def queue_size(queue: Tensor) -> int:
+    """How many runs of an op wait to be read."""
+    return int(import_tensorflow().raw_ops.QueueSizeV2(handle=queue))
 
 
 def raw_trace(report: OpReport, runs: Sequence[Sequence[Tensor]]) -> RawTrace:

@@ -34,20 +34,6 @@ class Span(NamedTuple):
     end: int
 
 
-def surface_words(line: str) -> list[Span]:
-    """The finest cut of a line: words, codes, and each punctuation mark or symbol by itself.
-
-    Together they hold every character that is not white space.
-    """
-    found: list[Span] = []
-    start = 0
-    for piece in SPACE.split(line):
-        if piece and not piece.isspace():
-            found += (Span(start + a, start + b) for a, b in cuts(piece)[-1])
-        start += len(piece)
-    return found
-
-
 def cuts(chunk: str) -> list[tuple[Span, ...]]:
     """Ways to cut a text without ASCII whitespace, not empty, each once, from coarse to fine.
 

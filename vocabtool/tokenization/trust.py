@@ -7,18 +7,15 @@ or not: what a loader runs is more than what a signature reaches. Not named are
 - what restores variables: it reads nothing but checkpoints, and every SavedModel holds it;
 - what writes checkpoints (``CHECKPOINT_WRITERS``): every SavedModel holds it too. No output of a
   model can come from it, because it has none; ``checked_model.py`` takes it out
-  of the copy that runs, so that no signature can reach it. Whoever runs a model as it is must
-  ask with ``writers=True``.
+  of the copy that runs, so that no signature can reach it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph import Body, Node
 from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import MetaGraph, pick_serving
@@ -69,47 +66,30 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 }
 
 
-def dangerous_ops(path: str | Path, *, writers: bool = False) -> tuple[str, ...]:
-    """Each op that reaches beyond the model, with the first place where it stands.
+def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
+    """Each op of the served graph that reaches beyond the model, with the first place of it.
 
-    ``writers``: name what writes checkpoints too, which every SavedModel holds.
     An answer reads ``ReadFile at function __inference_f_12/read``; an empty tuple: none.
-    Raises what :func:`vocabtool.formats.saved_model.graph_files.open_graphs` raises.
     """
-    return dangerous_in(served_graph(graph_files.open_graphs(path).graphs), writers=writers)
-
-
-def served_graph(graphs: tuple[MetaGraph, ...]) -> MetaGraph:
-    """The graph that is run."""
-    return graphs[pick_serving([graph.tags for graph in graphs])]
-
-
-def dangerous_in(graph: MetaGraph, *, writers: bool = False) -> tuple[str, ...]:
-    """The same for a graph that is open."""
-    wanted = DANGEROUS | CHECKPOINT_WRITERS if writers else DANGEROUS
+    graph = graphs[pick_serving([graph.tags for graph in graphs])]
     found: dict[bytes, str] = {}
     linker = Linker(graph)
-    for body, node in _nodes(graph):
-        if node.op not in found and _reaches_out(linker, body, node, wanted):
-            place = graph.place(body, node.name).place
-            found[node.op] = f"{printable(node.op)} at {place}"
+    for body in graph.bodies:
+        for node in body:
+            if node.op not in found and _reaches_out(linker, body, node):
+                place = graph.place(body, node.name).place
+                found[node.op] = f"{printable(node.op)} at {place}"
     return (*found.values(), *_assets_elsewhere(graph))
 
 
-def _nodes(graph: MetaGraph) -> Iterator[tuple[Body, Node]]:
-    for body in graph.bodies:
-        for node in body:
-            yield body, node
-
-
-def _reaches_out(linker: Linker, body: Body, node: Node, wanted: Iterable[bytes]) -> bool:
+def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
     if node.op in FROM_FILE:
         return not _reads_asset(linker, body, node)
     if node.op == PRINT:
         return node.bytes_of(b"output_stream") not in PRINT_STREAMS
     match = VARIANT.match(node.op)
     plain = match[1] if match else node.op
-    return node.op in wanted or plain in wanted or plain.startswith(COLLECTIVE)
+    return node.op in DANGEROUS or plain in DANGEROUS or plain.startswith(COLLECTIVE)
 
 
 def _reads_asset(linker: Linker, body: Body, node: Node) -> bool:

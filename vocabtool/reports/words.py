@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from vocabtool.reports.model import escaped
 from vocabtool.reports.terminal import align
 from vocabtool.tokenization.text_arrays import as_bytes
-from vocabtool.vocabulary import decode, is_utf8, printable
+from vocabtool.vocabulary import encode, is_utf8, printable
 
 if TYPE_CHECKING:
     from vocabtool.tokenization.words import Words
@@ -40,7 +41,7 @@ def to_text(words: Words, texts: Sequence[str], *, tabs: bool) -> str:
     """The steps as numbered lines, then the words of each text in columns."""
     lines = list(_head(words))
     for text, row in zip(texts, _rows(words, texts), strict=True):
-        lines += ["", _quoted(text)]
+        lines += ["", _quoted(encode(text))]
         table = [_columns(word) for word in row] or [["(no words)"]]
         lines += map("\t".join, table) if tabs else (f"  {line}" for line in align(table))
     return "\n".join(lines) + "\n"
@@ -64,27 +65,17 @@ def to_json(words: Words, texts: Sequence[str]) -> str:
 
 
 def rule_line(words: Words) -> str:
-    """The same in one line, for what goes with a report."""
-    steps = "; ".join(words.describe())
+    """The rule in one line, for what goes with a report."""
     name = printable(words.vocabulary.name.encode())
-    return f"{name}, rule {_short(words)}: {steps}"
-
-
-def _short(words: Words) -> str:
-    return words.fingerprint[:16]
-
-
-def rule_lines(words: Words) -> Iterator[str]:
-    """How a text becomes words, a line for each step, and the fingerprint."""
-    yield f"How a text becomes words ({SOURCES[words.how]}):"
-    for number, step in enumerate(words.describe(), 1):
-        yield f"  {number}. {step}"
-    yield f"rule {_short(words)}"
+    return f"{name}, rule {words.fingerprint[:16]}: {'; '.join(words.describe())}"
 
 
 def _head(words: Words) -> Iterator[str]:
     yield _title(words)
-    yield from rule_lines(words)
+    yield f"How a text becomes words ({SOURCES[words.how]}):"
+    for number, step in enumerate(words.describe(), 1):
+        yield f"  {number}. {step}"
+    yield f"rule {words.fingerprint[:16]}"
     for other in words.others:
         yield ""
         yield f"Looked up apart from these: {_title(other)}"
@@ -127,37 +118,28 @@ def _rows(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
 
 
 def _word(word: _Word) -> dict[str, Any]:
-    shown: dict[str, Any] = {"word": _readable(decode(word.word))}
+    shown: dict[str, Any] = {"word": escaped(word.word)}
     if not is_utf8(word.word):
         shown["base64"] = base64.b64encode(word.word).decode()
     shown |= {"id": word.id, "known": word.known}
     if word.pieces:
-        shown["pieces"] = [_readable(decode(piece)) for piece, _ in word.pieces]
+        shown["pieces"] = [escaped(piece) for piece, _ in word.pieces]
         shown["unknown_pieces"] = [at for at, (_, known) in enumerate(word.pieces) if not known]
     return shown
-
-
-def _readable(text: str) -> str:
-    """Text that any encoding of Unicode can carry."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _columns(word: _Word) -> list[str]:
     verdict = "known" if word.known else UNKNOWN
     if word.known and word.split is not None and word.split > 1:
         verdict = f"split in {word.split}"
-    number = str(word.id) if word.id is not None else ""
-    row = [_quoted(decode(word.word)), number, verdict]
-    if word.split is None:
-        return row
-    return [*row, " ".join(_piece(decode(piece), known) for piece, known in word.pieces)]
+    row = [_quoted(word.word), "" if word.id is None else str(word.id), verdict]
+    if word.split is not None:
+        marks = ((piece, "" if known else f"({UNKNOWN})") for piece, known in word.pieces)
+        row.append(" ".join(_quoted(piece) + mark for piece, mark in marks))
+    return row
 
 
-def _piece(text: str, known: bool) -> str:
-    return _quoted(text) if known else f"{_quoted(text)}({UNKNOWN})"
-
-
-def _quoted(text: str) -> str:
+def _quoted(entry: bytes) -> str:
     """A word or a text on one line; blanks at its ends and nothing at all are made visible."""
-    shown = printable(text.encode("utf-8", "surrogateescape"))
+    shown = printable(entry)
     return repr(shown) if not shown.strip() or shown != shown.strip() else shown

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BAR: Final = 30  # characters of the longest bar of a curve
 
 
-def of_evaluation(found: Evaluation) -> Iterator[str]:
+def evaluation_lines(found: Evaluation) -> Iterator[str]:
     """A table for each split: means, and the difference of nDCG@10 to the default."""
     yield f"{found.queries:,} judged queries, {found.unknown:,} with a word the model does not know"
     for split in SPLITS:
@@ -42,7 +42,7 @@ def _scores(split: str, rows: list[FusionScore]) -> Iterator[str]:
         yield told
 
 
-def of_self_check(found: SelfCheck) -> Iterator[str]:
+def self_check_lines(found: SelfCheck) -> Iterator[str]:
     """How often each fusion finds the document that a query was made of."""
     yield f"queries made of {found.sample:,} documents: how often that document is found"
     yield "words: ordinary, all of them known to the model; unknown, with one that it does not know"
@@ -56,7 +56,7 @@ def of_self_check(found: SelfCheck) -> Iterator[str]:
     yield from _notes(found.notes)
 
 
-def of_calibration(found: WeightEstimate) -> Iterator[str]:
+def calibration_lines(found: WeightEstimate) -> Iterator[str]:
     """The weight, how it came about, and that it is an estimate."""
     yield f"a = {found.a:.3f} by the documents"
     yield "keywords weigh at least so much, more where the model does not know words of the query"
@@ -73,7 +73,7 @@ def of_calibration(found: WeightEstimate) -> Iterator[str]:
     yield from _notes(found.notes)
 
 
-def of_tuning(found: TunedWeight) -> Iterator[str]:
+def tuning_lines(found: TunedWeight) -> Iterator[str]:
     """The weight, and what it is worth on queries that did not choose it."""
     yield f"a = {found.a:.2f}, the best for {found.queries:,} judged queries"
     yield f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} as shipped, untuned"
