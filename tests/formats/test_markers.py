@@ -12,7 +12,6 @@ from vocabtool.formats.markers import (
     ALPHABET,
     MARKERS,
     ONE_IN,
-    begins_word,
     guess_marker,
     marked,
     plain,
@@ -64,24 +63,6 @@ def test_the_byte_level_alphabet() -> None:
 def test_plain(entry: str, marker: Marker | None, wanted: bytes) -> None:
     """One mark is taken off where it stands; a byte-level entry becomes its bytes."""
     assert plain(entry.encode(), marker) == wanted
-
-
-@pytest.mark.parametrize(
-    ("marker", "bearing", "bare"),
-    [
-        ("▁", True, False),
-        ("Ġ", True, False),
-        (" ", True, False),
-        ("##", False, True),
-        ("@@", None, None),
-        ("</w>", None, None),
-    ],
-)
-def test_begins_word(marker: Marker, bearing: bool | None, bare: bool | None) -> None:
-    """A mark in front says whether a word begins; one behind says only whether it ends."""
-    assert begins_word(marker.encode() + b"x", marker) is bearing
-    assert begins_word(b"x", marker) is bare
-    assert begins_word(b"x", None) is True
 
 
 ENTRIES = st.lists(

@@ -55,7 +55,10 @@ index/            what `vocabtool search` searches
 queries.jsonl     queries with a word that the model does not know, drawn by a rule ...
 qrels.tsv         ... and which document each was made of, as `vocabtool eval` reads them
 """
-FILES: Final = ("documents.jsonl", "vocabulary.txt", "queries.jsonl", "qrels.tsv", "vectors.npz")
+CONTENT: Final = (
+    *("documents.jsonl", "vocabulary.txt", "queries.jsonl", "qrels.tsv"),
+    *("vectors.npz", "model", "index"),
+)
 WIDTH: Final = 96
 QUERIES: Final = 100
 MAX_SHOWN: Final = 5  # queries told of: the first that vectors alone miss
@@ -100,7 +103,7 @@ def tell_story(folder: Path, seed: int = 0) -> Iterator[str]:
     Raises :class:`VocabtoolError` where something else is in the folder, :class:`NotFound` where
     this Python lacks its documentation.
     """
-    _check_folder(folder)
+    _prepare_folder(folder)
     return _Story(folder, seed).tell()
 
 
@@ -162,7 +165,6 @@ class _Story:
             yield from self._step("TensorFlow is not installed", note + install)
         self.documents = documentation()
         texts = [document.text for document in self.documents]
-        _prepare_folder(self.folder)
         with self.corpus.open("w", encoding="utf-8") as file:
             for document in self.documents:
                 row = {"id": document.id, "text": document.text, **document.fields}
@@ -309,32 +311,23 @@ def _draw_questions(
         yield Question(query, spellings[code].decode(), documents[text].id)
 
 
-def _check_folder(folder: Path) -> None:
-    """Raise :class:`VocabtoolError` for a folder of something else, :class:`NotFound` for none."""
-    try:
-        if folder.exists() and any(folder.iterdir()):
-            about = folder / "ABOUT.txt"
-            if not about.is_file() or not about.read_bytes().startswith(MARK):
-                raise VocabtoolError(
-                    f"{folder}: not empty, and not made by the demo, so nothing is done. "
-                    "Name a new folder"
-                )
-    except OSError as error:
-        raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
-
-
 def _prepare_folder(folder: Path) -> None:
     """Make the folder, or empty it of an earlier demo: a link goes, not what it leads to."""
+    about = folder / "ABOUT.txt"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            (folder / name).unlink(missing_ok=True)
-        for path in (folder / "model", folder / "index"):
-            if path.is_symlink():
-                path.unlink()
-            elif path.exists():
+        is_own = about.is_file() and about.read_bytes().startswith(MARK)
+        if any(folder.iterdir()) and not is_own:
+            raise VocabtoolError(
+                f"{folder}: not empty, and not made by the demo, so nothing is done. "
+                "Name a new folder"
+            )
+        for path in (folder / name for name in CONTENT):
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-        (folder / "ABOUT.txt").write_bytes(MARK + ABOUT)
+            else:
+                path.unlink(missing_ok=True)
+        about.write_bytes(MARK + ABOUT)
     except OSError as error:
         raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
 

@@ -1,4 +1,4 @@
-"""What the marks of pieces mean: the piece without its mark, whether it begins a word, which mark.
+"""What the marks of pieces mean: the piece without its mark, and which mark it is.
 
 Entries are kept as they are stored; this is for showing and comparing them. The six marks are
 :data:`~vocabtool.vocabulary.Marker`. Byte-level entries show every byte as a character: those of
@@ -18,7 +18,6 @@ from vocabtool.system.byte_strings import CHUNK, ByteStrings, Offsets
 from vocabtool.vocabulary import Marker
 
 PREFIXES: Final[tuple[Marker, ...]] = ("▁", "Ġ", " ", "##")
-CONTINUATION: Final[Marker] = "##"
 BYTE_LEVEL: Final[Marker] = "Ġ"
 MARKERS: Final[tuple[Marker, ...]] = get_args(Marker)
 # One entry in so many bears a mark, or it is taken for chance. Of the lists of words in gensim's
@@ -54,18 +53,6 @@ def plain(entry: bytes, marker: Marker | None) -> bytes:
         undone = _bytes_of(entry)
         return entry if undone is None else undone[entry.startswith(mark) :]
     return entry.removeprefix(mark) if marker in PREFIXES else entry.removesuffix(mark)
-
-
-def begins_word(entry: bytes, marker: Marker | None) -> bool | None:
-    """Whether a word begins where this entry is used; ``None`` where its mark does not say.
-
-    ``@@`` and ``</w>`` only say whether a word ends: any entry may begin one.
-    """
-    if marker is None:
-        return True
-    if marker not in PREFIXES:
-        return None
-    return entry.startswith(marker.encode()) != (marker == CONTINUATION)
 
 
 def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:

@@ -88,7 +88,7 @@ class Index:
 
         ``model``: makes the vectors, as for :func:`open_encoder`, which takes the further
         ``options``; or ``dim``, the length of vectors of one's own, with the ``vocabulary`` that
-        what makes them knows and the ``rule`` by which it cuts texts (see ``words/named.py``), for
+        what makes them knows and the ``rule`` by which it cuts texts (as of :meth:`Words.of`), for
         entries that are pieces of words ``tokenizer:FILE``; that file is kept in the folder.
         ``sample``: texts that the weights of a file of word vectors are fitted on.
         ``metric``: what near means. ``dtype``: how vectors are stored. ``language``: of stems and

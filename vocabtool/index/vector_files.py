@@ -63,7 +63,11 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes | None:
     if manifest.codes is None:
         return None
     check_codes(folder, manifest)
-    return VectorCodes.read(folder / manifest.code_name, manifest.coded)
+    file = folder / manifest.code_name
+    try:
+        return VectorCodes.read(file, manifest.coded)
+    except RuntimeError as error:  # of FAISS: a compaction may have removed it meanwhile
+        raise InvalidFile(f"no codes that FAISS can read: {error}", file=str(file)) from error
 
 
 def check_codes(folder: Path, manifest: Manifest) -> None:

@@ -1,6 +1,6 @@
 """Lines with the known words, or the unknown ones, masked: what a model does not know of a text.
 
-Which words those are, and where they stand, comes from ``words/alignment.py``; here they are
+Which words those are, and where they stand, comes from ``alignment.py``; here they are
 printed. Lines are ``str`` as ``vocabulary.decode`` makes them: bytes that are not UTF-8 are lone
 surrogates, and ``vocabulary.encode`` makes the same bytes of them again.
 """

@@ -94,7 +94,8 @@ class Words:
         """The words of a model, or of a mere vocabulary: itself, or any file that holds one.
 
         ``name``: the vocabulary, as ``inspect`` prints it; without, the largest that words are
-        looked up in. ``rule``: how texts become words, where no model says (see ``named.py``).
+        looked up in. ``rule``: how texts become words, where no model says: whitespace, lower,
+        keras, ptb, regex:PATTERN or tokenizer:FILE.
         ``exact``: run the model itself, which needs TensorFlow; ``trust``: even where it holds ops
         that read files, use the network or run Python.
         Raises :class:`VocabtoolError` where the way to the words is not understood.

@@ -9,7 +9,7 @@ those that may be among the best.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -127,13 +127,14 @@ class VectorLeg:
             blocks = (block.among(allowed) for block in blocks)
         return merged((block.best(query, limit, self._metric) for block in blocks), limit)
 
-    def _parts(self, rows: Rows) -> Iterator[Rows]:
+    def _parts(self, rows: Rows) -> list[Rows]:
+        """As many rows at a time as take 16 MiB."""
         step = max(1, BATCH_BYTES // (4 * self.raw.dim))
-        return (rows[start : start + step] for start in range(0, len(rows), step))
+        return [rows[start : start + step] for start in range(0, max(len(rows), 1), step)]
 
     def _scores(self, query: Vectors, rows: Rows) -> Scores:
         """How near each of these rows is to a prepared query, exactly; NaN for zero vectors."""
-        parts = [np.empty(0, np.float32)]
+        parts = []
         for part in self._parts(rows):
             vectors = self.raw.take(part)
             scores = similarities(query, vectors, self._metric)
@@ -143,7 +144,7 @@ class VectorLeg:
                 nothing = np.flatnonzero(scores == 0)
                 scores[nothing[~vectors[nothing].any(axis=1)]] = np.nan
             parts.append(scores)
-        return np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _scored_but(self, found: Ranked, query: Vectors, rows: Rows) -> Scores:
         """How near the rows are; what was found is not read again."""
