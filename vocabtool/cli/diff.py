@@ -29,7 +29,7 @@ from vocabtool.cli.output import (
     width,
 )
 from vocabtool.comparison.options import FOLDS, Only
-from vocabtool.system.telling import tell
+from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
     from vocabtool.comparison.diff import Diff

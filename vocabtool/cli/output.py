@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import click
 
 from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.system.telling import tell
+from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Batch, Skip, Skipped

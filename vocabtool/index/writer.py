@@ -28,8 +28,8 @@ from vocabtool.index.options import OnExisting
 from vocabtool.index.vectors.raw import prepared
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.settings import Calibration
-from vocabtool.system.ranked import Rows
-from vocabtool.system.telling import plural
+from vocabtool.system.messages import plural
+from vocabtool.system.ranking import Rows
 
 WHAT_NEXT: Final = "Mend it, or leave such values out: --on-error skip, in Python on_error='skip'"
 FAILED: Final = (
