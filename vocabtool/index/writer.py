@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.documents.reading import OnError, Skipped
+from vocabtool.documents.reading import OnError, SkipCounter
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.documents import DocumentRows, Items, decoded, document_rows, id_in_utf8
@@ -55,7 +55,7 @@ class Writer:
         progress: Progress | None = None,
     ) -> None:
         recover(path, commit)
-        self.left_out = Skipped()
+        self.left_out = SkipCounter()
         self.sources = commit.manifest.sources
         self._path = path
         self._model = model
