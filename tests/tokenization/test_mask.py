@@ -11,8 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.tokenization.test_surface import surface_words
-from vocabtool.tokenization.alignment import LookUp
-from vocabtool.tokenization.in_order import AHEAD, find_in_order, letters
+from vocabtool.tokenization.alignment import AHEAD, LookUp, find_in_order, letters
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.mask import BATCH_LINES, MaskedLine, Totals, batches, mask
 from vocabtool.tokenization.named_rules import parse_rule

@@ -86,6 +86,12 @@ def test_split(words: Words) -> None:
     assert [word["word"] for word in found.to_pylist()[3]] == [b"<", b"unk", b">"]
 
 
+def test_the_old_name_of_look_up(words: Words) -> None:
+    """It warns, and answers the same."""
+    with pytest.warns(DeprecationWarning, match="look_up"):
+        assert words.judge([TEXT]).ids.tolist() == words.look_up([TEXT]).ids.tolist()
+
+
 def test_unknown(words: Words) -> None:
     """The words that the model does not know, in order, as often as they stand."""
     assert words.unknown(TEXT) == ["xapian"]
@@ -291,7 +297,7 @@ def test_counting_is_lazy(threads: int, words: Words) -> None:
         counter.count(batches(), threads=threads)
     assert taken == 50
     counted = counter.report().documents
-    assert taken - threads - 1 <= counted <= taken
+    assert taken - 2 * threads - 1 <= counted <= taken  # as far ahead as parallel_map takes
 
 
 def test_an_error_while_counting_is_raised(words: Words) -> None:

@@ -81,7 +81,7 @@ def eval_command(
             data = checked.to_dict() if report_format == "json" else None
             print_report(data, report.self_check_lines(checked))
             return
-        scored = evaluate(index, *_judged(queries), **_vectors_and_seed(queries))
+        scored = evaluate(index, *_queries_and_qrels(queries), **_vectors_and_seed(queries))
         print_report(
             scored.to_dict() if report_format == "json" else None, report.evaluation_lines(scored)
         )
@@ -121,7 +121,7 @@ def calibrate_command(
     with usage_errors():
         index = open_index(folder, model)
         if queries["qrels"] is not None:
-            tuned = tune(index, *_judged(queries), **_vectors_and_seed(queries))
+            tuned = tune(index, *_queries_and_qrels(queries), **_vectors_and_seed(queries))
             calibration, data, lines = (
                 tuned.calibration,
                 tuned.to_dict(),
@@ -150,7 +150,7 @@ def calibrate_command(
     return 0
 
 
-def _judged(queries: dict[str, Any]) -> tuple[Any, Any]:
+def _queries_and_qrels(queries: dict[str, Any]) -> tuple[Any, Any]:
     """Queries and their judgements."""
     from vocabtool.evaluation.judgements import read_qrels, read_queries
 

@@ -247,7 +247,7 @@ class Diff:
 
         Ids and ranks are pandas' nullable ``Int64``: missing ones do not turn them into floats.
         """
-        pandas = _imported("pandas")
+        pandas = _import_library("pandas")
         nullable = {pa.int64(): pandas.Int64Dtype()}
         frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
         # Of type object: pandas' own strings cannot hold what is not UTF-8.
@@ -256,10 +256,10 @@ class Diff:
 
     def to_polars(self) -> pl.DataFrame:
         """The same for Polars; ``token`` is of its type ``Binary``, as not all need be UTF-8."""
-        return cast("pl.DataFrame", _imported("polars").from_arrow(self.to_arrow()))
+        return cast("pl.DataFrame", _import_library("polars").from_arrow(self.to_arrow()))
 
 
-def _imported(library: Literal["pandas", "polars"]) -> Any:
+def _import_library(library: Literal["pandas", "polars"]) -> Any:
     """A library that vocabtool itself does without."""
     try:
         return import_module(library)
@@ -360,10 +360,10 @@ def compare(
         folds,
         gains(stored, bits, a.marker, b.marker),
         union,
-        _spread(a.id_array()[union.a.positions], union.a, count, 0),
-        _spread(b.id_array()[union.b.positions], union.b, count, 0),
-        _spread(kinds_a[_first_stored(stored.a, union.a)], union.a, count, NONE),
-        _spread(kinds_b[_first_stored(stored.b, union.b)], union.b, count, NONE),
+        _fill(a.id_array()[union.a.positions], union.a, count, 0),
+        _fill(b.id_array()[union.b.positions], union.b, count, 0),
+        _fill(kinds_a[_first_stored(stored.a, union.a)], union.a, count, NONE),
+        _fill(kinds_b[_first_stored(stored.b, union.b)], union.b, count, NONE),
         notes=notes,
     )
 
@@ -387,7 +387,7 @@ def _first_stored(stored: Members, forms: Members) -> NDArray[np.intp]:
     return np.searchsorted(stored.positions, forms.positions)
 
 
-def _spread(values: NDArray[Any], members: Members, count: int, absent: int) -> NDArray[Any]:
+def _fill(values: NDArray[Any], members: Members, count: int, absent: int) -> NDArray[Any]:
     """Values of a side's entries as values of all: shape (count,)."""
     spread = np.full(count, absent, values.dtype)
     spread[members.numbers] = values

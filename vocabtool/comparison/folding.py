@@ -61,7 +61,7 @@ def fold_entries(
     if "markers" in folds:
         entries = without_marks(entries, marker)
     bits = characters(entries)
-    places = _changing(bits, folds)
+    places = _changeable(bits, folds)
     return replace(entries, places, _fold_text(entries, places, bits, folds))
 
 
@@ -72,7 +72,7 @@ def without_marks(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.Lar
     return arrow(plain_strings(byte_strings(entries), marker))
 
 
-def _changing(bits: Bits, folds: Collection[Fold]) -> NDArray[np.intp]:
+def _changeable(bits: Bits, folds: Collection[Fold]) -> NDArray[np.intp]:
     """The entries that ``case`` and ``nfkc`` may change."""
     return np.flatnonzero(bits & (CASED * ("case" in folds) | COMPOSED * ("nfkc" in folds)))
 
@@ -140,7 +140,7 @@ def gains(
     # Which tokens change, and what they become: of both sides, or of one with a marker of its own.
     changes: dict[tuple[FoldOrAll, str], tuple[NDArray[Any], pa.LargeBinaryArray]] = {}
     for fold in ("case", "nfkc"):
-        places = _changing(bits, folds[fold])
+        places = _changeable(bits, folds[fold])
         changes[fold, "both"] = places, _fold_text(union.tokens, places, bits, folds[fold])
     changes["all", "both"] = places, _fold_text(union.tokens, places, bits, ("case", "nfkc"))
     for side, members, marker in (("a", union.a, marker_a), ("b", union.b, marker_b)):

@@ -29,7 +29,7 @@ REPLACES_BYTES: Final = (
 )
 
 
-class Encoded(NamedTuple):
+class VectorsAndWords(NamedTuple):
     """``vectors``: shape (n, dim); ``words``: the words that the model looked up on the way."""
 
     vectors: Vectors
@@ -76,7 +76,7 @@ class Encoder(ABC):
         Raises :class:`VocabtoolError` where the model fails or gives no such matrix.
         """
 
-    def encode_with_words(self, texts: Texts) -> Encoded:
+    def encode_with_words(self, texts: Texts) -> VectorsAndWords:
         """The vectors, and the words that the running model looks up, in one pass.
 
         Raises :class:`VocabtoolError` where the encoder was not opened with ``exact_words``.

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from vocabtool.encoders.encoder import Encoded, Encoder, Texts, Vectors
+from vocabtool.encoders.encoder import Encoder, Texts, Vectors, VectorsAndWords
 from vocabtool.encoders.options import EncoderOptions
 from vocabtool.encoders.saved_model_inputs import Call, IdInput, TextInput, fixed_size
 from vocabtool.encoders.saved_model_outputs import Source, choose_source
@@ -118,7 +118,7 @@ class TensorFlowEncoder(Encoder):
             [self._check(self._run(batch), batch) for batch in self._batches(given)]
         )
 
-    def encode_with_words(self, texts: Texts) -> Encoded:
+    def encode_with_words(self, texts: Texts) -> VectorsAndWords:
         """The vectors, and the words that the model itself looks up, out of one run.
 
         Vectors are those of :meth:`encode` to the bit, unless the notes say that texts are run in
@@ -132,15 +132,15 @@ class TensorFlowEncoder(Encoder):
             array = texts_array(texts)
             judged = self._input.words.look_up(array)
             batches = [self._run_judged(self._input, part) for part in self._parts(judged)]
-            return Encoded(self._check(self._concatenate(batches), as_bytes(array)), judged)
+            return VectorsAndWords(self._check(self._concatenate(batches), as_bytes(array)), judged)
         if self._tap is None or self._exact_words is None:
             raise TypeError("a model that takes texts is loaded with its tap")
         judge = cast(ExactTokenizer, self._exact_words.tokenizer)
         given = _as_byte_list(texts)
         if not given:
-            return Encoded(self._concatenate([]), judge.look_up(texts_array([])))
+            return VectorsAndWords(self._concatenate([]), judge.look_up(texts_array([])))
         ran = self._tap.run_batches(self._batches(given), self._source.output.read)
-        return Encoded(self._check(ran.rows, given), judge.look_up_traces(ran.traces))
+        return VectorsAndWords(self._check(ran.rows, given), judge.look_up_traces(ran.traces))
 
     # Opening it.
 

@@ -1,1 +1,5 @@
-"""A folder to search in: vectors, keywords and documents, with commits over all of them."""
+"""The folder of an index: documents and commits in SQLite, keywords in tantivy, vectors in FAISS.
+
+How hits are ranked is not known here, but in ``search/``. Begin with ``database.py``, which says
+what a commit is, and ``folder.py``.
+"""

@@ -74,7 +74,7 @@ def id_in_utf8(id_: str) -> str:
     return as_bytes(id_).decode("utf-8", "replace")
 
 
-def decoded(column: pa.StringArray) -> list[str]:
+def python_strings(column: pa.StringArray) -> list[str]:
     """Texts as Python's strings; bytes that are not UTF-8 become lone surrogates."""
     try:
         return cast(list[str], column.to_pylist())

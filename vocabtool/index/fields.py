@@ -64,7 +64,7 @@ def union(one: Kind, other: Kind) -> Kind:
     return "number" if {one, other} == {"integer", "number"} else "string"
 
 
-def fitted(column: FieldColumn, kind: Kind) -> tuple[FieldColumn, list[int]]:
+def fit_to_kind(column: FieldColumn, kind: Kind) -> tuple[FieldColumn, list[int]]:
     """A column of values that are of a kind, others null, and the rows of these.
 
     Whole numbers become numbers where others come; all is text where the kind is.

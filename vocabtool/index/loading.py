@@ -36,7 +36,7 @@ from vocabtool.index.folder import home
 from vocabtool.index.manifest import Load
 from vocabtool.index.options import OnExisting
 from vocabtool.index.snapshot import Snapshot
-from vocabtool.index.sources import Part, in_scope, made_of, named
+from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
 from vocabtool.index.vectors.raw import as_stored, prepared
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
@@ -177,9 +177,11 @@ class Loader:
         check_choice(request.on_existing)
         known, outside = writer.manifest.sources, home(path)
         if request.sources is not None and request.options is not None:
-            parts, writer.sources = named(request.sources, request.options, known, outside)
+            parts, writer.sources = parts_of_names(request.sources, request.options, known, outside)
         else:
-            parts, writer.sources = made_of(request.sources, known, outside, sync=request.sync)
+            parts, writer.sources = parts_of_index(
+                request.sources, known, outside, sync=request.sync
+            )
         self._path = path
         self._before = before
         self._writer = writer

@@ -15,7 +15,7 @@ from vocabtool.index.folder import KEYWORDS, VECTORS, Commit
 from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.snapshot import Snapshot, check_rule
 from vocabtool.index.vector_files import check_codes, raw_vectors
-from vocabtool.index.writer import disturbed
+from vocabtool.index.writer import after_other_change
 from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_files import LOCKS, MANAGED, META
@@ -52,7 +52,9 @@ def compact(path: Path, progress: Progress | None = None) -> Compacted:
         files = GenerationWriter.create(part, held, cutter)
         try:
             _copy(before, files, progress)
-            done = replace(files.manifest, commit=held.commit + 1, load=disturbed(held.load))
+            done = replace(
+                files.manifest, commit=held.commit + 1, load=after_other_change(held.load)
+            )
             files.commit(done, np.zeros(files.rows, np.bool_), progress=progress)
         finally:
             files.close()

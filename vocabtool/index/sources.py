@@ -97,7 +97,7 @@ class Part:
         return shards_in(self.sources[0])
 
 
-def named(
+def parts_of_names(
     sources: Sources, options: ReadOptions, known: Sequence[Source], index: Path
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """What a caller names, read in one go; and the FILEs that are known with it."""
@@ -118,7 +118,7 @@ def named(
     return [Part((files,), options, told, notes=left_out(sources, index))], all_known
 
 
-def made_of(
+def parts_of_index(
     sources: Sources | None, known: Sequence[Source], index: Path, *, sync: bool
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """FILEs to be read again, all that are ``known`` or those that a caller names; as above.

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from vocabtool.documents.reading import OnError, SkipCounter
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.documents import DocumentRows, Items, decoded, document_rows, id_in_utf8
-from vocabtool.index.fields import PLAIN, fitted
+from vocabtool.index.documents import DocumentRows, Items, document_rows, id_in_utf8, python_strings
+from vocabtool.index.fields import PLAIN, fit_to_kind
 from vocabtool.index.folder import Commit, commit_in, recover
 from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.manifest import Load, Manifest
@@ -177,10 +177,12 @@ class Writer:
         fields = {}
         for name, column in rows.fields.items():
             kind = self.manifest.fields.get(name, "null")
-            fields[name], others = fitted(column, kind)
+            fields[name], others = fit_to_kind(column, kind)
             for row in others:
-                place = rows.place(row) if rows.place else f"document {decoded(rows.ids)[row]!r}"
-                got = decoded(column.texts.slice(row, 1))[0][:50]
+                place = (
+                    rows.place(row) if rows.place else f"document {python_strings(rows.ids)[row]!r}"
+                )
+                got = python_strings(column.texts.slice(row, 1))[0][:50]
                 reason = f"the field {name!r} holds {PLAIN[kind]}, got {got!r}"
                 if on_error == "raise":
                     raise VocabtoolError(f"{place}: {reason}. {WHAT_NEXT}")
@@ -199,7 +201,7 @@ class Writer:
         if not self._changed and load is None:
             return
         manifest = replace(
-            self.manifest, load=load or disturbed(self.manifest.load), sources=self.sources
+            self.manifest, load=load or after_other_change(self.manifest.load), sources=self.sources
         )
         self._finish(manifest, codes=codes)
 
@@ -274,7 +276,7 @@ class Writer:
             raise
 
 
-def disturbed(load: Load | None) -> Load | None:
+def after_other_change(load: Load | None) -> Load | None:
     """The last load after another change: rows may be of others now."""
     return None if load is None else replace(load, alone=False)
 

@@ -50,7 +50,7 @@ from vocabtool.reports.model import (
     Section,
     Table,
     Type,
-    escaped,
+    as_text,
     percent,
 )
 from vocabtool.reports.page import short_name
@@ -180,7 +180,7 @@ def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[st
     names = [name for name in ROW if name not in ("in_a", "in_b")]
     for chunk in _chunks(comparison, (part,), most):
         for token, _, _, *values in chunk:
-            row = dict(zip(names, (escaped(token), *values), strict=True))
+            row = dict(zip(names, (as_text(token), *values), strict=True))
             if not is_utf8(token):
                 row["base64"] = b64encode(token).decode()
             yield {name: value for name, value in row.items() if value is not None}
@@ -202,7 +202,7 @@ def data(comparison: Diff) -> dict[str, Any]:
         "ranks": {
             "words": len(comparison.ranks),
             "rho": comparison.ranks.rho,
-            "largest": [{**each._asdict(), "token": escaped(each.token)} for each in shifts],
+            "largest": [{**each._asdict(), "token": as_text(each.token)} for each in shifts],
         },
         "use": None if comparison.use is None else _use_data(comparison.use),
         "notes": list(_notes(comparison)),
@@ -211,7 +211,7 @@ def data(comparison: Diff) -> dict[str, Any]:
 
 def _gain_data(gain: Gain) -> dict[str, Any]:
     values = gain._asdict()
-    examples = [{"a": escaped(a), "b": escaped(b)} for a, b in values.pop("examples")]
+    examples = [{"a": as_text(a), "b": as_text(b)} for a, b in values.pop("examples")]
     return {**values, "jaccard": gain.jaccard, "examples": examples}
 
 
@@ -236,7 +236,7 @@ def _words_data(use: Use, side: SideName) -> dict[str, Any]:
     return {
         "words": len(words),
         "carriers": use.carriers(side)._asdict(),
-        "commonest": [{"word": escaped(each["word"]), "count": each["count"]} for each in some],
+        "commonest": [{"word": as_text(each["word"]), "count": each["count"]} for each in some],
     }
 
 
@@ -264,8 +264,8 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
         title = f"Only in {name}: {side.label}"
         yield Section(title, _only(comparison, part, name, entries))  # type: ignore[arg-type]
     if use is not None and not page:
-        yield from (Section("", [block]) for block in _knowing(use, page))
-        words = [_carried(use, side, entries) for side in SIDES]
+        yield from (Section("", [block]) for block in _known_shares(use, page))
+        words = [_carriers(use, side, entries) for side in SIDES]
         yield from (Section("", blocks) for blocks in words)
     notes = Notes(_notes(comparison))
     yield Section("What was compared, and how", [Facts(facts), notes] if page else [notes])
@@ -273,9 +273,9 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
 
 def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
     """What was compared, and how; the rule of a corpus a step a line."""
-    yield "A", _described(comparison.a)
-    yield "B", _described(comparison.b)
-    yield "entries compared", _compared(comparison.fold)
+    yield "A", _describe(comparison.a)
+    yield "B", _describe(comparison.b)
+    yield "entries compared", _describe_folds(comparison.fold)
     use = comparison.use
     if use is not None:
         for number, source in enumerate(use.sources):
@@ -285,13 +285,13 @@ def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
         yield "rule's fingerprint", use.fingerprint
 
 
-def _described(side: Side) -> str:
+def _describe(side: Side) -> str:
     name = "" if side.label == side.name else f"{side.name}, "
     marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
     return f"{side.label}: {name}{side.size:,} entries{marks}"
 
 
-def _compared(folds: tuple[Fold, ...]) -> str:
+def _describe_folds(folds: tuple[Fold, ...]) -> str:
     folded = ", ".join(FOLDS[fold] for fold in folds)
     return f"without {folded}" if folded else "as they are stored"
 
@@ -390,14 +390,14 @@ def known_to(use: Use) -> tuple[tuple[str, int], ...]:
 
 
 def _use(use: Use, words: int, page: bool) -> Iterator[Block]:
-    yield from _knowing(use, page)
+    yield from _known_shares(use, page)
     steps = "; ".join(use.rule)
     yield Paragraph(f"Words are cut by one rule for both, {use.rule_name}: {steps}.", small=True)
     for side in SIDES:
-        yield from _carried(use, side, words)
+        yield from _carriers(use, side, words)
 
 
-def _knowing(use: Use, page: bool) -> Iterator[Block]:
+def _known_shares(use: Use, page: bool) -> Iterator[Block]:
     parts = (
         *(("only A", use.only_a), ("both", use.both)),
         *(("only B", use.only_b), ("neither", use.neither)),
@@ -416,7 +416,7 @@ def _knowing(use: Use, page: bool) -> Iterator[Block]:
     yield Table(columns, rows)
 
 
-def _carried(use: Use, side: SideName, most: int) -> list[Block]:
+def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
     """How few words make up what one side alone knows, and the commonest of them."""
     knows, misses = ("A", "B") if side == "a" else ("B", "A")
     carriers = use.carriers(side)
@@ -495,7 +495,7 @@ def _pair_sections(pairs: Pairs, page: bool) -> Iterator[Section]:
         names = combinations(numbers, 2)
         facts = [
             *zip(numbers, pairs.labels, strict=True),
-            ("entries compared", _compared(pairs.fold)),
+            ("entries compared", _describe_folds(pairs.fold)),
         ]
         yield Section("", [Facts(facts)])
     rows = [

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-from vocabtool.reports.model import Report, Type, escaped
+from vocabtool.reports.model import Report, Type, as_text
 
 
 def write(report: Report, file: BinaryIO) -> None:
@@ -35,7 +35,7 @@ def _cells(row: Iterable[Any], types: tuple[Type, ...]) -> Iterator[object]:
                 yield ""
                 yield b64encode(value).decode()
         elif isinstance(value, bytes):
-            yield escaped(value)
+            yield as_text(value)
         else:
             yield int(value) if kind == "flag" else value
 

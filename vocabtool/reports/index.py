@@ -46,7 +46,7 @@ def lines(index: Index, report: LoadReport, took: Took) -> Iterator[str]:
     """For a person to read."""
     documents = plural(len(index), "document", "documents")
     yield f"{printable(encode(str(index.path)))}: {documents}"
-    yield f"  done now    {_done(report, took)}"
+    yield f"  done now    {_work_done(report, took)}"
     if report.read > report.resumed > 0:
         were = plural(report.resumed, "document was", "documents were")
         yield f"  gone on     {were} in already"
@@ -71,7 +71,7 @@ def lines(index: Index, report: LoadReport, took: Took) -> Iterator[str]:
     yield f"  weight      of the keyword leg: {_weight(index)}"
 
 
-def _done(report: LoadReport, took: Took) -> str:
+def _work_done(report: LoadReport, took: Took) -> str:
     if report.read > report.resumed or report.removed:
         counts = {name: getattr(report, name) for name in CHANGES}
         some = [f"{count:,} {name}" for name, count in counts.items() if count] or ["0 added"]

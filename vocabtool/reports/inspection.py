@@ -140,13 +140,13 @@ def _passed_over_row(item: PassedOver) -> tuple[str, int, str, str]:
 def _ends(vocabulary: Vocabulary) -> str:
     """The first entries and the last one, short; quoted where blanks would mislead."""
     stored = vocabulary.stored
-    shown = [_quoted(stored[i]) for i in range(min(3, len(stored)))]
+    shown = [_quote(stored[i]) for i in range(min(3, len(stored)))]
     if len(stored) > 3:
-        shown += ["…", _quoted(stored[len(stored) - 1])]
+        shown += ["…", _quote(stored[len(stored) - 1])]
     return " ".join(shown)
 
 
-def _quoted(entry: bytes) -> str:
+def _quote(entry: bytes) -> str:
     text = terminal.short(entry, MAX_ENTRY_WIDTH)
     return f"'{text}'" if not text or " " in text else text
 

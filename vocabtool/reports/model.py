@@ -169,6 +169,6 @@ def number(value: float, kind: Kind) -> str:
     return f"{'~' * isinstance(value, Estimate)}{value:,}"
 
 
-def escaped(data: bytes) -> str:
+def as_text(data: bytes) -> str:
     """Bytes as text that any encoding of Unicode can carry."""
     return data.decode("utf-8", "backslashreplace")

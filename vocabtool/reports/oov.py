@@ -42,8 +42,8 @@ from vocabtool.reports.model import (
     Section,
     Table,
     Type,
+    as_text,
     beginning,
-    escaped,
     percent,
 )
 from vocabtool.reports.page import short_name
@@ -167,13 +167,13 @@ def _data(report: OovReport) -> dict[str, Any]:
 
 def _word_data(word: UnknownWord) -> dict[str, Any]:
     data = {
-        "word": escaped(word.word),
+        "word": as_text(word.word),
         "count": word.count,
         "documents": word.documents,
         "error": word.error,
         "kind": word.kind,
-        "like": None if word.like is None else escaped(word.like),
-        "example": escaped(word.example),
+        "like": None if word.like is None else as_text(word.like),
+        "example": as_text(word.example),
     }
     if not is_utf8(word.word):
         data["base64"] = b64encode(word.word).decode()

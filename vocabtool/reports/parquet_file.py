@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from vocabtool.reports.model import Report, Rows, escaped
+from vocabtool.reports.model import Report, Rows, as_text
 from vocabtool.vocabulary import is_utf8
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _batch(chunk: Any, rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
             columns.append([value if is_utf8(value) else None for value in values])
             columns.append([None if is_utf8(value) else value for value in values])
         elif kind == "escaped":
-            columns.append([None if value is None else escaped(value) for value in values])
+            columns.append([None if value is None else as_text(value) for value in values])
         else:
             columns.append(list(values))
     arrays = [pa.array(each, kind) for each, kind in zip(columns, schema.types, strict=True)]

@@ -32,7 +32,7 @@ def lines(found: Hits, *, one_of_many: bool = False) -> Iterator[str]:
     if explained or not found.hits:
         yield from _query(found)
     elif one_of_many:
-        yield f"query: {_shown(found.query.text)}"
+        yield f"query: {_safe(found.query.text)}"
     if not found.hits:
         yield NOT_FOUND
     if found.guesses:
@@ -40,17 +40,17 @@ def lines(found: Hits, *, one_of_many: bool = False) -> Iterator[str]:
     for number, hit in enumerate(found.hits, 1):
         yield from _hit(number, hit)
     for note in found.notes:
-        yield f"note: {_shown(note)}"
+        yield f"note: {_safe(note)}"
     for each in found.suggestions:
-        yield f"{_shown(each.word)}: perhaps {', '.join(map(_shown, each.spellings))}"
+        yield f"{_safe(each.word)}: perhaps {', '.join(map(_safe, each.spellings))}"
 
 
 def _query(found: Hits) -> Iterator[str]:
     asked = found.query
-    yield f"query: {_shown(asked.text)}"
+    yield f"query: {_safe(asked.text)}"
     codes_first = any(hit.tier for hit in found.hits)
     facts = [", ".join(_facts(each, asked.fusion, codes_first=codes_first)) for each in asked.words]
-    surfaces = [_shown(word.surface) for word in asked.words]
+    surfaces = [_safe(word.surface) for word in asked.words]
     yield from (f"  {line}" for line in align([*zip(surfaces, facts, strict=True)]))
     if asked.weight is not None:
         yield f"  keywords weigh {_weight(asked)}"
@@ -110,11 +110,11 @@ def _hit(number: int, hit: Hit) -> Iterator[str]:
         told.append(f"similarity {hit.similarity:.3f}")
     if hit.bm25 is not None:
         told.append(f"BM25 {hit.bm25:.3f}")
-    yield f"{number:>2}. {_shown(hit.id)}  ({', '.join(told)})"
+    yield f"{number:>2}. {_safe(hit.id)}  ({', '.join(told)})"
     why = hit.explanation
     yield f"    {_snippet(hit.text, why)}"
     for name, value in hit.fields.items():
-        yield f"    {_shown(name)}: {_shown(str(value))[:WIDTH]}"
+        yield f"    {_safe(name)}: {_safe(str(value))[:WIDTH]}"
     if why is not None:
         yield f"    {_why(why)}"
 
@@ -124,7 +124,7 @@ def _why(why: Explanation) -> str:
     keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword"
     told = [f"vectors {_place(why.dense)}", keywords]
     if why.words:
-        told.append(f"by {', '.join(map(_matched, why.words))}")
+        told.append(f"by {', '.join(map(_match, why.words))}")
     without = why.rank_without_keywords
     if without is not None:
         told.append(f"without keywords number {without:,}")
@@ -133,8 +133,8 @@ def _why(why: Explanation) -> str:
     return "; ".join(told)
 
 
-def _matched(word: MatchedWord) -> str:
-    return f"{'' if word.whole else 'parts of '}{_shown(word.surface)} {word.score:.2f}"
+def _match(word: MatchedWord) -> str:
+    return f"{'' if word.whole else 'parts of '}{_safe(word.surface)} {word.score:.2f}"
 
 
 def _place(place: LegPlace) -> str:
@@ -147,11 +147,11 @@ def _snippet(text: str, why: Explanation | None) -> str:
     spans = why.highlights if why is not None else ()
     start = max(0, spans[0].start - LEAD) if spans else 0
     end = min(len(text), start + WIDTH)
-    told = "..." * (start > 0) + _marked(text, start, end, spans) + "..." * (end < len(text))
-    return " ".join(_shown(part) for part in told.split())
+    told = "..." * (start > 0) + _with_marks(text, start, end, spans) + "..." * (end < len(text))
+    return " ".join(_safe(part) for part in told.split())
 
 
-def _marked(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
+def _with_marks(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
     told, at = "", start
     for first, last in spans:
         if last > end:
@@ -161,5 +161,5 @@ def _marked(text: str, start: int, end: int, spans: Sequence[tuple[int, int]]) -
     return told + text[at:end]
 
 
-def _shown(text: str) -> str:
+def _safe(text: str) -> str:
     return printable(encode(text))

@@ -38,12 +38,12 @@ def tabs(report: Report) -> Iterator[str]:
     Entries are escaped where they are not printable.
     """
     for place, rows in enumerate(report.rows):
-        yield "\n" * (place > 0) + "\t".join(_unflagged(rows, rows.names)) + "\n"
+        yield "\n" * (place > 0) + "\t".join(_without_flags(rows, rows.names)) + "\n"
         for chunk in rows.chunks():
-            yield from ("\t".join(map(_plain, _unflagged(rows, row))) + "\n" for row in chunk)
+            yield from ("\t".join(map(_plain, _without_flags(rows, row))) + "\n" for row in chunk)
 
 
-def _unflagged(rows: Rows, cells: Sequence[Any]) -> list[Any]:
+def _without_flags(rows: Rows, cells: Sequence[Any]) -> list[Any]:
     """Without flags, which say what empty cells say."""
     if "flag" not in rows.types:
         return [*cells]

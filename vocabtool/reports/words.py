@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vocabtool.reports.model import escaped
+from vocabtool.reports.model import as_text
 from vocabtool.reports.terminal import align
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import encode, is_utf8, printable
@@ -41,7 +41,7 @@ def to_text(words: Words, texts: Sequence[str], *, tabs: bool) -> str:
     """The steps as numbered lines, then the words of each text in columns."""
     lines = list(_head(words))
     for text, row in zip(texts, _rows(words, texts), strict=True):
-        lines += ["", _quoted(encode(text))]
+        lines += ["", _quote(encode(text))]
         table = [_columns(word) for word in row] or [["(no words)"]]
         lines += map("\t".join, table) if tabs else (f"  {line}" for line in align(table))
     return "\n".join(lines) + "\n"
@@ -118,12 +118,12 @@ def _rows(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
 
 
 def _word(word: _Word) -> dict[str, Any]:
-    shown: dict[str, Any] = {"word": escaped(word.word)}
+    shown: dict[str, Any] = {"word": as_text(word.word)}
     if not is_utf8(word.word):
         shown["base64"] = base64.b64encode(word.word).decode()
     shown |= {"id": word.id, "known": word.known}
     if word.pieces:
-        shown["pieces"] = [escaped(piece) for piece, _ in word.pieces]
+        shown["pieces"] = [as_text(piece) for piece, _ in word.pieces]
         shown["unknown_pieces"] = [at for at, (_, known) in enumerate(word.pieces) if not known]
     return shown
 
@@ -132,14 +132,14 @@ def _columns(word: _Word) -> list[str]:
     verdict = "known" if word.known else UNKNOWN
     if word.known and word.split is not None and word.split > 1:
         verdict = f"split in {word.split}"
-    row = [_quoted(word.word), "" if word.id is None else str(word.id), verdict]
+    row = [_quote(word.word), "" if word.id is None else str(word.id), verdict]
     if word.split is not None:
         marks = ((piece, "" if known else f"({UNKNOWN})") for piece, known in word.pieces)
-        row.append(" ".join(_quoted(piece) + mark for piece, mark in marks))
+        row.append(" ".join(_quote(piece) + mark for piece, mark in marks))
     return row
 
 
-def _quoted(entry: bytes) -> str:
+def _quote(entry: bytes) -> str:
     """A word or a text on one line; blanks at its ends and nothing at all are made visible."""
     shown = printable(entry)
     return repr(shown) if not shown.strip() or shown != shown.strip() else shown
