@@ -95,29 +95,24 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone."""
-        with self._lock, self.errors():
-            if self._connection is None:
+        """The connection, for this thread alone; errors of SQLite become ours."""
+        with self._lock:
+            try:
+                if self._connection is None:
+                    if not self.file.is_file():
+                        raise NotFound(f"{self.file}: no such file")
+                    self._inode = self.file.stat().st_ino
+                    self._connection = connection = self._connected()
+                    weakref.finalize(self, _close, connection, os.getpid())
+                yield self._connection
+            except sqlite3.Error as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF in FULL:
+                    raise VocabtoolError(f"{self.file}: {error}") from error
                 if not self.file.is_file():
-                    raise NotFound(f"{self.file}: no such file")
-                self._inode = self.file.stat().st_ino
-                self._connection = connection = self._connected()
-                weakref.finalize(self, _close, connection, os.getpid())
-            yield self._connection
-
-    @contextmanager
-    def errors(self) -> Iterator[None]:
-        """Errors of SQLite as ours."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in FULL:
-                raise VocabtoolError(f"{self.file}: {error}") from error
-            if not self.file.is_file():
-                raise NotFound(f"{self.file}: {error}") from error
-            raise InvalidFile(
-                f"damaged, or no database of ours: {error}", file=str(self.file)
-            ) from error
+                    raise NotFound(f"{self.file}: {error}") from error
+                raise InvalidFile(
+                    f"damaged, or no database of ours: {error}", file=str(self.file)
+                ) from error
 
     @property
     def is_there(self) -> bool:
@@ -199,34 +194,35 @@ class Documents:
 
     def ids(self, rows: Rows) -> list[str]:
         """Their ids."""
-        statement = "SELECT row, id FROM documents WHERE row IN (?...)"
-        found = dict(self.database.select(statement, wanted := rows.tolist()))
-        return [self._there(found, row) for row in wanted]
+        return [id_ for _, id_ in self._fetch_rows("row, id", "documents", rows)]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
         """The documents themselves; of nulls among their fields nothing."""
         columns = "".join(f", field_{at}" for at in range(len(self.fields)))
-        statement = (
-            f"SELECT documents.row, id, text{columns} FROM documents JOIN fields"
-            " ON fields.row = documents.row WHERE documents.row IN (?...)"
-        )
-        selected = self.database.select(statement, wanted := rows.tolist())
-        found = {row: document for row, *document in selected}
-        documents = []
-        for row in wanted:
-            id_, text, *values = self._there(found, row)
-            held = {
-                name: bool(value) if kind == "boolean" else value
-                for (name, kind), value in zip(self.fields.items(), values, strict=True)
-                if value is not None
-            }
-            documents.append(Document(id_, text, held))
-        return documents
+        tables = "documents JOIN fields USING (row)" if self.fields else "documents"
+        return [
+            Document(
+                id_,
+                text,
+                {
+                    name: bool(value) if kind == "boolean" else value
+                    for (name, kind), value in zip(self.fields.items(), values, strict=True)
+                    if value is not None
+                },
+            )
+            for _, id_, text, *values in self._fetch_rows(f"row, id, text{columns}", tables, rows)
+        ]
 
-    def _there(self, found: Mapping[int, Any], row: int) -> Any:
-        if row not in found:
-            raise InvalidFile(f"row {row:,} is missing", file=str(self.database.file))
-        return found[row]
+    def _fetch_rows(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
+        """The columns of these rows, in their order; the first is ``row``."""
+        wanted = rows.tolist()
+        statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
+        by_row = {each[0]: each for each in self.database.select(statement, wanted)}
+        try:
+            return [by_row[row] for row in wanted]
+        except KeyError as error:
+            missing = f"row {error.args[0]:,} is missing"
+            raise InvalidFile(missing, file=str(self.database.file)) from None
 
 
 class DatabaseWriter(Database):
