@@ -102,6 +102,10 @@ class RawTrace(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
     pieces: Pieces | None = None
 
+    def filled(self) -> pa.StringArray:
+        """The strings that are not empty: no padding is among them."""
+        return self.strings.filter(pa.array(is_filled(self.strings)))
+
     def bounds(self, texts: int) -> Integers | None:
         """Where each text's strings begin and end: (texts + 1,); ``None``: that is not told."""
         total = len(self.strings)
