@@ -177,7 +177,7 @@ class InstrumentedModel:
                 continue
             raw = self._read_traces()
             self._neighbour = self._neighbour or (text, raw)
-            bounds = all_bounds(raw, 1)
+            bounds = all_bounds(raw, [text])
             runs.append(None if bounds is None else self._traces_of_texts(raw, bounds))
             texts.append(text)
         self._uncut = [
@@ -250,7 +250,7 @@ class InstrumentedModel:
         """Run texts at once; ``None`` where what comes back does not add up."""
         answer = self._feed(texts)
         raw = self._read_traces()
-        bounds = all_bounds(raw, len(texts))
+        bounds = all_bounds(raw, texts)
         if bounds is None:
             return None
         return TracedRun(read(answer, len(texts)), self._traces_of_texts(raw, bounds))
