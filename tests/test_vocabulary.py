@@ -162,14 +162,6 @@ def test_a_lone_surrogate_is_in_no_vocabulary(odd: str) -> None:
         held.id_of(odd)
 
 
-def test_a_special_entry_may_be_a_lone_surrogate() -> None:
-    """A layer's configuration is JSON, which can name one; it is found like any other."""
-    held = Vocabulary("w", "table", ByteStrings.of([]), specials=(Special(1, "\ud800", "mask"),))
-    assert (held.id_of("\ud800"), held.entries()) == (1, ["\ud800"])
-    with pytest.raises(KeyError):
-        held.id_of(b"a")
-
-
 @pytest.mark.parametrize("thing", [1, None, ["a"], bytearray(b"a")])
 def test_only_text_and_bytes_can_be_entries(thing: object) -> None:
     """Anything but text and bytes is in no vocabulary, and no error."""
@@ -202,14 +194,3 @@ def test_decode_loses_nothing(entry: bytes) -> None:
     assert encode(decode(entry)) == entry
     if entry.decode(errors="ignore").encode() == entry:
         assert decode(entry) == entry.decode()
-
-
-def test_repr() -> None:
-    """A vocabulary shows its name, size and kind, never its entries."""
-    assert repr(vocabulary(*[b"a"] * 1000)) == "<Vocabulary 'words': 1,000 entries, table>"
-
-
-@pytest.mark.parametrize(("kind", "linked"), [("table", True), ("asset", False)])
-def test_linked(kind: str, linked: bool) -> None:
-    """Linked is what the model looks words up in."""
-    assert Vocabulary("w", kind, ByteStrings.of([])).linked is linked  # type: ignore[arg-type]  # a parameter, so only a str to mypy

@@ -34,8 +34,6 @@ from vocabtool import Document, Index, open_encoder
 from vocabtool.errors import (
     FolderInUse,
     FolderNotEmpty,
-    InvalidCondition,
-    InvalidFile,
     NotFound,
     OtherModel,
     VocabtoolError,
@@ -423,54 +421,6 @@ def test_wrong_vectors_are_refused(tmp_path: Path, given: Any, told: str) -> Non
     assert len(Index.open(tmp_path / "index")) == 0
 
 
-def test_too_few_vectors_for_a_stream_tell_both_numbers(tmp_path: Path) -> None:
-    """How many more documents it has is not known: it is not read to its end."""
-    index = Index.create(tmp_path / "index", dim=DIM)
-    wanted = "1 vector for 2 or more documents"
-    with pytest.raises(ValueError, match=wanted), index.writer() as writer:
-        writer.add(iter(documents([0, 1])), np.ones((1, DIM)))
-
-
-def test_a_field_keeps_the_kind_of_its_first_commit(tmp_path: Path) -> None:
-    """Numbers that are written as text still are numbers; what is none is left out or refused."""
-    index = made(tmp_path / "index", [1])
-    later = [
-        {"id": "a", "text": "amber", "n": "12"},
-        {"id": "b", "text": "birch", "n": "many", "even": True},
-    ]
-    told = "document 'b': the field 'n' holds whole numbers, got 'many'"
-    with pytest.raises(VocabtoolError, match=told), index.writer() as writer:
-        writer.add(later, vectors([2, 3]))
-    assert len(index) == 1
-    with index.writer() as writer:
-        assert writer.update(later, vectors([2, 3]), on_error="skip") == 2
-        assert (writer.left_out.count, writer.left_out.first[0].place) == (1, "document 'b'")
-    found = contents(index)
-    assert (found["a"].fields, found["b"].fields) == ({"n": 12}, {"even": True})
-    assert sorted(ids(index.search("amber birch", where="n >= 1"))) == ["a", "d1"]
-
-
-def test_a_condition_tells_which_value_is_no_number(tmp_path: Path) -> None:
-    """In a field that was text from its first commit on."""
-    index = Index.create(tmp_path / "index", dim=1)
-    with index.writer() as writer:
-        rows = [{"id": id_, "text": "amber", "n": n} for id_, n in (("a", 1), ("b", "many"))]
-        writer.add(rows, np.ones((2, 1)))
-    with pytest.raises(
-        InvalidCondition, match="in single quotes, as text: document 'b' has 'many'"
-    ):
-        index.search("amber", where="n > 0")
-
-
-def test_a_wrong_vector_is_told_by_its_place_among_all(tmp_path: Path) -> None:
-    """Not by that in its batch."""
-    index = Index.create(tmp_path / "index", dim=1)
-    given = np.ones((9000, 1), np.float32)
-    given[8999] = np.nan
-    with pytest.raises(ValueError, match=r"vector 8,999 holds NaN"), index.writer() as writer:
-        writer.add(["text"] * 9000, given)
-
-
 def test_without_an_encoder_vectors_must_be_given(tmp_path: Path) -> None:
     """For documents; a query without one is answered by keywords."""
     index = made(tmp_path / "index", range(3))
@@ -612,14 +562,14 @@ def test_a_commit_of_another_process_is_seen(tmp_path: Path) -> None:
 FORKED = """
 import os, sys
 from pathlib import Path
-from vocabtool.system.folder_lock import locked
+from vocabtool.system.folder_lock import lock_folder
 ends, end = os.pipe()
-with locked(Path(sys.argv[1])):
+with lock_folder(Path(sys.argv[1])):
     if not os.fork():
         os.close(end)
         os.read(ends, 1)  # until its parent, which has the other end, is no more
         os._exit(0)
-with locked(Path(sys.argv[1])):
+with lock_folder(Path(sys.argv[1])):
     pass
 """
 
@@ -810,35 +760,11 @@ def test_another_encoder_is_refused(tmp_path: Path) -> None:
     assert len(index) == 1
 
 
-def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
-    """Word vectors too, of which weights are kept beside an index: beside this one are none."""
-    name = "python:tests.counted_letters:encode"
-    index = Index.create(tmp_path / "index", name)
-    with pytest.raises(OtherModel) as caught:
-        Index.open(tmp_path / "index", ROOT / "data" / "small_glove.txt").search("love")
-    wanted = open_encoder(name).fingerprint
-    assert (caught.value.wanted, caught.value.model) == (wanted, name)
-    assert str(caught.value) == (
-        f"{index.path}: belongs to another encoder: fingerprint {wanted[:16]}, got "
-        f"{caught.value.found[:16]}. Name the model that it was made with, {name!r}, or index anew"
-    )
-
-
 def test_a_model_for_vectors_of_ones_own_is_refused(tmp_path: Path) -> None:
     """At once: it would not be asked, as nothing tells whether it made them."""
     path = made(tmp_path / "own").path
     with pytest.raises(VocabtoolError, match="made without a model"):
         Index.open(path, counted_letters.encode)
-
-
-def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
-    """One that the folder did not have when the index was made."""
-    made(tmp_path / "one", vocabulary=["amber", "birch"])
-    made(tmp_path / "two", vocabulary=["amber", "cedar"])
-    one, two = (next((tmp_path / name).glob("vocabulary-*")) for name in ("one", "two"))
-    two.replace(one)
-    with pytest.raises(InvalidFile, match=one.name):
-        Index.open(tmp_path / "one")
 
 
 def test_no_model_is_imported_because_a_folder_says_so(

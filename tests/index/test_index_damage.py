@@ -26,7 +26,7 @@ from tests.builders.small_indexes import (
     vectors,
 )
 from tests.conftest import ROOT
-from vocabtool import Document, FolderInUse, Index, InvalidFile, VocabtoolError
+from vocabtool import Document, Index, VocabtoolError
 
 ROWS: Final = 200
 FLIPS, ALL_FLIPS = 4, 200  # of each file
@@ -208,22 +208,6 @@ def test_what_is_damaged_is_never_written_on(
     assert {*contents(whole(path))} == {*held} - {"d10"}
 
 
-def test_a_writer_that_finds_damage_holds_no_lock(two: tuple[Path, Path], tmp_path: Path) -> None:
-    """The same process writes once the file is back."""
-    path = tmp_path / "index"
-    shutil.copytree(two[0], path)
-    index = Index.open(path)
-    for kind in ("vectors.bin", "meta.json"):
-        file = of_kind(path, kind)
-        with written(file, b""):
-            refused(lambda: index.writer().__enter__(), file.name)
-    with index.writer() as writer:
-        with pytest.raises(FolderInUse):
-            Index.open(path).writer().__enter__()
-        assert writer.delete(["d10"]) == 1
-    assert index.verify().documents == ROWS - 3
-
-
 def test_a_killed_compaction_is_done_again(two: tuple[Path, Path], tmp_path: Path) -> None:
     """Over what it left, whatever that is; nobody takes it for the index."""
     path = tmp_path / "index"
@@ -259,15 +243,3 @@ def test_what_a_killed_writer_leaves_is_removed(two: tuple[Path, Path], tmp_path
     assert of_kind(path, "vectors.bin").stat().st_size == 2 * 4 * (ROWS + 1)
     assert whole(path).manifest.rows == ROWS + 1
     assert not [file for file in files_of(path) if file.name == "codes-000099.faiss"]
-
-
-@pytest.mark.parametrize("data", [b"", b"[]", b"\xff" * 9000, b"SQLite format 3\0"], ids=repr)
-def test_what_is_no_database_is_refused(
-    two: tuple[Path, Path], tmp_path: Path, data: bytes
-) -> None:
-    """Whatever else it is."""
-    path = tmp_path / "index"
-    shutil.copytree(two[0], path)
-    of_kind(path, DATABASE).write_bytes(data)
-    with pytest.raises(InvalidFile, match=r"index\.db"):
-        Index.open(path)

@@ -411,12 +411,6 @@ def test_a_vector_that_a_caller_gave_is_of_its_document_alone(tmp_path: Path) ->
     assert hit.similarity == pytest.approx(1, abs=1e-3)
 
 
-def test_what_was_indexed_before_is_unchanged(tmp_path: Path) -> None:
-    """Also where nothing is read, as no FILE changed."""
-    index = made(tmp_path, write(tmp_path / "x.jsonl", rows(3)))
-    assert counts(index.update()) == (0, 0, 3, 0)
-
-
 def test_a_glob_is_found_in_a_folder_of_any_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -429,12 +423,3 @@ def test_a_glob_is_found_in_a_folder_of_any_name(
     write(folder / "a2.jsonl", {"new": "new"})
     monkeypatch.chdir(tmp_path)
     assert counts(index.update(sync=True)) == (1, 0, 6, 0)
-
-
-@pytest.mark.parametrize("name", [".new-idx", ".new-0123456789abcdeg"])
-def test_a_folder_may_be_called_nearly_as_one_on_its_way(tmp_path: Path, name: str) -> None:
-    """Files beside it are read."""
-    file = write(tmp_path / "x.jsonl", rows(3))
-    index = Index.create(tmp_path / name, noting)
-    assert index.load(file, id_field="id").added == 3
-    assert index.update(sync=True).unchanged == 3

@@ -144,14 +144,6 @@ def test_files_of_every_format_give_the_same_documents(
     assert index.verify().documents == 2
 
 
-def test_without_an_id_field_documents_are_called_by_their_places(tmp_path: Path) -> None:
-    """File and line."""
-    of_file([("", "one"), ("", "two")], tmp_path / "x.jsonl")
-    index = fresh(tmp_path / "index")
-    index.load([str(tmp_path / "x.jsonl")])
-    assert texts(index) == {f"{tmp_path}/x.jsonl:1": "one", f"{tmp_path}/x.jsonl:2": "two"}
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None:
     """What was committed stays, the same call goes on: every document once, in order.
@@ -303,23 +295,6 @@ def test_ids_that_repeat_in_the_files(
     assert texts(index) == wanted
 
 
-def test_ids_that_are_alike_once_they_are_utf_8_are_compared(tmp_path: Path) -> None:
-    """In a first load too, which looks up no other id; also past a commit."""
-    rows = [
-        ("\ud800", "one"),
-        *((f"x{number}", "x" * 1000) for number in range(1500)),
-        ("\ud801", "two"),
-    ]
-    file = of_file(rows, tmp_path / "x.jsonl")
-    index = fresh(tmp_path / "index")
-    with pytest.raises(VocabtoolError, match="in the index already"):
-        index.load(file, id_field="id", commit_rows=1)
-    index = fresh(tmp_path / "other")
-    index.load(file, id_field="id", commit_rows=1, on_existing="update")
-    assert len(index) == 1501
-    assert texts(index)["\ufffd\ufffd\ufffd"] == "two"
-
-
 def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     """Unless they raise, with file and line; then nothing is in."""
     file = tmp_path / "x.jsonl"
@@ -363,15 +338,6 @@ def test_a_field_keeps_its_kind(tmp_path: Path) -> None:
     assert contents(index)["c"].fields == {"tag": "[1]"}
     assert ids(index.search(vector=np.ones(DIM), where="size > 60")) == ["b"]
     assert ids(index.search(vector=np.ones(DIM), where="size = 1 and open")) == ["a"]
-
-
-def test_what_is_too_long_is_an_error_of_ours(tmp_path: Path) -> None:
-    """An id that no index holds, in a file, is the file's fault."""
-    index = fresh(tmp_path / "index")
-    file = of_file([("a", "one"), ("b" * 40_000, "two")], tmp_path / "x.jsonl")
-    with pytest.raises(VocabtoolError, match=r"x\.jsonl.*40,000 bytes"):
-        index.load(file, id_field="id")
-    assert len(index) == 0
 
 
 def test_texts_without_a_vector_are_counted(tmp_path: Path) -> None:

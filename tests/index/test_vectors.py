@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.conftest import ROOT
-from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.options import Metric, StoredType
-from vocabtool.index.vectors.codes import VectorCodes, build_codes, memory_needed
+from vocabtool.index.vectors.codes import VectorCodes, build_codes
 from vocabtool.index.vectors.leg import VectorLeg
 from vocabtool.index.vectors.raw import RawVectors, as_stored, prepared
-from vocabtool.index.vectors.recall import QuerySample, nearest_rows, recall_by_count
-from vocabtool.system.ranked import Ranked
+from vocabtool.system.ranking import RankedRows
 
 Floats = NDArray[np.float32]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -81,7 +75,7 @@ def stored(vectors: Floats, metric: Metric, dtype: StoredType) -> NDArray[np.flo
 
 def brute(
     vectors: NDArray[np.float64], query: Floats, metric: Metric, among: NDArray[np.bool_]
-) -> Ranked:
+) -> RankedRows:
     """Every allowed row that is not zero, best first, equal scores by row."""
     asked = stored(query[np.newaxis], metric, "float32")[0]
     scores = -((vectors - asked) ** 2).sum(axis=1) if metric == "l2" else vectors @ asked
@@ -90,7 +84,7 @@ def brute(
     rows = np.flatnonzero(vectors.any(axis=1) & among)
     rounded = scores.astype(np.float32)
     order = np.lexsort((rows, -rounded[rows]))
-    return Ranked(rows[order], rounded[rows[order]])
+    return RankedRows(rows[order], rounded[rows[order]])
 
 
 def clustered(count: int, dim: int, seed: int = 0) -> Floats:
@@ -121,7 +115,7 @@ def masks(count: int) -> list[NDArray[np.bool_]]:
     ]
 
 
-def scores_agree(found: Ranked, wanted: Ranked) -> None:
+def scores_agree(found: RankedRows, wanted: RankedRows) -> None:
     """Each row has its exact score, and they stand in order."""
     of_row = dict(zip(wanted.rows.tolist(), wanted.scores.tolist(), strict=True))
     scores = [of_row[row] for row in found.rows.tolist()]
@@ -180,20 +174,6 @@ def test_similarities_of_rows(
             assert nearest.scores.tolist() == alone.scores.tolist()
 
 
-@pytest.mark.parametrize("make", EXACT)
-def test_equal_scores_are_ordered_by_row(make: Make, tmp_path: Path) -> None:
-    """Of equal vectors the first rows are found, wherever they lie among others."""
-    random = np.random.default_rng(0)
-    vectors = random.normal(size=(900, 33)).astype(np.float32)
-    vectors[random.permutation(900)[:400]] = vectors[7]
-    alike = np.flatnonzero((vectors == vectors[7]).all(axis=1))
-    for metric in METRICS:
-        found = make(tmp_path, vectors, metric, "float16").search(vectors[7], 50)
-        if metric != "inner-product":
-            assert found.rows.tolist() == alike[:50].tolist()
-        assert len(set(found.scores[np.isin(found.rows, alike)].tolist())) == 1
-
-
 @pytest.mark.parametrize("make", ENGINES)
 @pytest.mark.parametrize("dim", [1, 2, 3, 8, 13])
 def test_all_vectors_equal(make: Make, dim: int, tmp_path: Path) -> None:
@@ -230,42 +210,6 @@ def test_few_vectors(make: Make, count: int, tmp_path: Path) -> None:
     scores_agree(found, wanted)
 
 
-@pytest.mark.parametrize("make", ENGINES)
-def test_zero_vectors_are_never_found(make: Make, tmp_path: Path) -> None:
-    """Neither as documents, though all others are farther, nor as a query."""
-    vectors = -np.abs(np.random.default_rng(0).normal(size=(400, 8))).astype(np.float32)
-    vectors[10:390] = 0
-    leg = make(tmp_path, vectors, "inner-product", "float32")
-    found = leg.search(np.ones(8, np.float32), 50)
-    assert sorted(found.rows.tolist()) == [*range(10), *range(390, 400)]
-    assert not len(leg.search(np.zeros(8, np.float32), 5).rows)
-    rows = np.array([3, 20, 395])
-    similar = leg.near(np.ones(8, np.float32), rows, 50).similarities
-    assert np.isnan(similar).tolist() == [False, True, False]
-    assert np.isnan(leg.near(np.zeros(8, np.float32), rows, 50).similarities).all()
-
-
-@pytest.mark.parametrize("make", ENGINES)
-def test_rows_past_the_mask_are_never_found(make: Make, tmp_path: Path) -> None:
-    """A mask that is shorter than the rows are many hides the rest; a longer one does no harm."""
-    vectors = clustered(600, 8)
-    leg = make(tmp_path, vectors, "cosine", "float32")
-    assert leg.search(vectors[1], 600, np.ones(500, np.bool_)).rows.max() < 500
-    longer = leg.search(vectors[1], 20, np.ones(700, np.bool_))
-    assert longer.rows.tolist() == leg.search(vectors[1], 20).rows.tolist()
-
-
-@pytest.mark.parametrize("make", ENGINES)
-def test_what_is_no_vector_is_refused(make: Make, tmp_path: Path) -> None:
-    """NaN, infinity and another shape are errors of the caller's; no row is wanted: none is."""
-    leg = make(tmp_path, clustered(50, 4), "l2", "float32")
-    with pytest.raises(ValueError, match="vector 0 holds NaN or infinity"):
-        leg.search(np.array([1, np.nan, 0, 0], np.float32), 5)
-    with pytest.raises(ValueError, match=r"wanted a vector of 4 numbers, got \(3,\)"):
-        leg.search(np.ones(3, np.float32), 5)
-    assert not len(leg.search(np.ones(4, np.float32), 0).rows)
-
-
 @settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
@@ -295,21 +239,6 @@ def test_exact_search_is_brute_force(
     np.testing.assert_allclose(found.scores, wanted.scores[:limit], rtol=1e-6, atol=1e-6)
     if metric != "cosine":  # sums of integers are exact
         assert found.rows.tolist() == wanted.rows[:limit].tolist()
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(-20, 20))
-def test_scaling_changes_nothing_under_cosine(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, power: int
-) -> None:
-    """Documents and queries of other lengths get the very same answer."""
-    random = np.random.default_rng(seed)
-    vectors = random.normal(size=(30, 5)).astype(np.float32)
-    folder = tmp_path_factory.mktemp("scaled")
-    plain = exact_leg(folder, vectors, "cosine", "float32").search(vectors[0], 10)
-    scale = np.float32(2.0**power)
-    scaled = exact_leg(folder, vectors * scale, "cosine", "float32").search(vectors[0] / scale, 10)
-    assert scaled.rows.tolist() == plain.rows.tolist()
-    assert scaled.scores.tolist() == plain.scores.tolist()
 
 
 def test_scores_depend_on_the_two_vectors_only(tmp_path: Path) -> None:
@@ -373,32 +302,6 @@ def test_the_recall_promised_holds_for_other_queries(
     assert facts.candidates < 4000
 
 
-@pytest.mark.parametrize(
-    ("metric", "wanted"),
-    [("cosine", [0.94, 0.64]), ("inner-product", [0.94, 0.64]), ("l2", [0.58, 0.58])],
-)
-def test_what_codes_find(metric: Metric, wanted: list[float]) -> None:
-    """How many of the nearest are among 32 candidates, by 64 lists and by one.
-
-    Lists leave little of the vectors to be coded; for L2 vectors are coded whole.
-    """
-    random = np.random.default_rng(1)
-    centres = prepared(random.normal(size=(50, 64)).astype(np.float32), "cosine")
-    noise = 0.03 * random.normal(size=(4000, 64)).astype(np.float32)
-    vectors = prepared(centres[random.integers(50, size=4000)] + noise, "cosine")
-    queries = prepared(random.normal(size=(100, 64)).astype(np.float32), "cosine")
-    nearest = np.argsort(-(queries @ vectors.T), axis=1)[:, :10]
-    recalls = []
-    for lists in (64, 1):
-        codes = VectorCodes.trained(vectors, lists, metric, 0)
-        codes.add(vectors)
-        found = codes.candidates(queries, 32, probes=lists)
-        recalls.append(
-            np.mean([np.isin(one, other).mean() for one, other in zip(nearest, found, strict=True)])
-        )
-    np.testing.assert_allclose(recalls, wanted, atol=0.04)
-
-
 def test_codes_grow_with_the_rows(tmp_path: Path) -> None:
     """Rows that are added to the codes are found as others are."""
     vectors = np.concatenate([clustered(2000, DIM), clustered(500, DIM, seed=9)])
@@ -412,95 +315,3 @@ def test_codes_grow_with_the_rows(tmp_path: Path) -> None:
     found = VectorLeg(raw, "cosine", grown, facts).search(vectors[2401], 1)
     assert found.rows.tolist() == [2401]
     assert codes.candidates(vectors[2401:2402], 2000).max() < 2000
-
-
-FORKED = """
-import os, signal, sys
-import numpy as np
-from vocabtool.index.vectors.codes import VectorCodes
-vectors = np.random.default_rng(0).standard_normal((20_000, 24), np.float32)
-codes = VectorCodes.trained(vectors, 1, "l2", 0)
-child = os.fork()
-if not child:
-    signal.alarm(60)
-    codes.add(vectors)
-    os._exit(0 if codes.rows == 20_000 else 1)
-sys.exit(os.waitpid(child, 0)[1])
-"""
-
-
-def test_a_forked_process_makes_codes_too() -> None:
-    """Its parent's threads are not in it, and are not waited for."""
-    environment = os.environ | {"OMP_NUM_THREADS": "2"}
-    asked = [sys.executable, "-W", "ignore", "-c", FORKED]
-    assert subprocess.run(asked, cwd=ROOT, env=environment, check=False).returncode == 0
-
-
-def test_codes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """The message says how much is needed and how much there is; a million fit into a gigabyte."""
-    raw = raw_vectors(tmp_path, clustered(900, DIM), "cosine", "float16")
-    with pytest.raises(VocabtoolError, match=r"900 vectors .* need about .* MiB .* got 1 MiB"):
-        build_codes(raw, metric="cosine", memory=1 << 20)
-    assert memory_needed(1_000_000, 256, 1 << 16) < 1 << 29
-
-
-def test_raw_vectors_that_are_cut_are_refused(tmp_path: Path) -> None:
-    """The error says how many bytes were wanted and where the file ends."""
-    raw = raw_vectors(tmp_path, np.ones((10, 4), np.float32), "l2", "float16")
-    raw.file.write_bytes(raw.file.read_bytes()[:-1])
-    with pytest.raises(InvalidFile, match=r"10 vectors of 8 bytes, 80 bytes .* got 79 .*byte 79"):
-        RawVectors(raw.file, dim=4, dtype="float16", count=10)
-    with pytest.raises(NotFound, match="no such"):
-        RawVectors(tmp_path / "no such", dim=4, dtype="float16", count=10)
-
-
-def test_every_float16_is_read_as_it_is(tmp_path: Path) -> None:
-    """All finite numbers of float16, unnormalised ones too, are the float32 that NumPy says."""
-    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    finite = every[np.isfinite(every)]
-    (tmp_path / "raw").write_bytes(finite.astype("<f2").tobytes())
-    raw = RawVectors(tmp_path / "raw", dim=1, dtype="float16", count=len(finite))
-    wanted = finite.astype(np.float32)[:, np.newaxis]
-    rows = np.arange(len(finite))
-    for found in (raw.take(rows), raw.slice(0, len(finite)), raw.read_rows(rows)):
-        np.testing.assert_array_equal(found, wanted)
-
-
-def test_what_cannot_be_stored_is_refused() -> None:
-    """NaN, infinity, vectors that would overflow, and numbers beyond float16, by their place."""
-    fine = np.ones((3, 2), np.float32)
-    for bad, what in ((np.nan, "NaN or infinity"), (np.inf, "NaN or infinity"), (1e19, "longer")):
-        vectors = fine.copy()
-        vectors[2, 1] = bad
-        with pytest.raises(ValueError, match=f"vector 2 .*{what}"):
-            prepared(vectors, "l2")
-    with pytest.raises(ValueError, match=r'vector 1 .*float16: use dtype="float32"'):
-        as_stored(np.array([[1.0], [70000]], np.float32), "float16")
-
-
-def test_truth_is_brute_force(tmp_path: Path) -> None:
-    """The ten nearest by blocks are those of one matrix product, the query's own row left out."""
-    vectors = clustered(3000, DIM)
-    raw = raw_vectors(tmp_path, vectors, "cosine", "float32")
-    held = prepared(vectors, "cosine")
-    own = np.array([5, 1000, 2999, -1])
-    asked = QuerySample(np.concatenate([held[own[:3]], held[7:8]]), own)
-    truth = nearest_rows(raw, asked, "cosine")
-    scores = asked.queries.astype(np.float64) @ held.T.astype(np.float64)
-    scores[:, ~held.any(axis=1)] = -2
-    scores[np.arange(3), own[:3]] = -2
-    wanted = np.sort(scores, axis=1)[:, :-11:-1]
-    found = np.take_along_axis(scores, truth.rows, 1)
-    np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
-def test_recall_by_hand(tmp_path: Path) -> None:
-    """Six vectors on a line: 5 others are wanted of each; two candidates hold one or two."""
-    vectors = np.array([[1.0], [2], [4], [8], [16], [32]], np.float32)
-    raw = raw_vectors(tmp_path, vectors, "l2", "float32")
-    truth = nearest_rows(raw, QuerySample(vectors[:2], np.array([0, 1])), "l2")
-    assert truth.rows[:, :5].tolist() == [[1, 2, 3, 4, 5], [0, 2, 3, 4, 5]]
-    assert truth.wanted.sum(axis=1).tolist() == [5, 5]
-    candidates = np.array([[1, 0, 2, 3], [4, 5, 2, -1]])
-    recalls = recall_by_count(truth, candidates, [2, 4])
-    np.testing.assert_allclose([mean for mean, _ in recalls], [0.3, 0.6])

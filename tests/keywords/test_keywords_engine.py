@@ -23,7 +23,7 @@ from vocabtool.errors import FolderInUse
 from vocabtool.keywords.cutter import Cutter, Terms
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
-from vocabtool.system.ranked import Ranked
+from vocabtool.system.ranking import RankedRows
 
 MEMORY = 15_000_000
 CUTTER = Cutter("none")
@@ -78,7 +78,7 @@ def everything(rows: int = len(TEXTS)) -> NDArray[np.bool_]:
     return np.ones(rows, np.bool_)
 
 
-def assert_same(found: Ranked, wanted: Ranked) -> None:
+def assert_same(found: RankedRows, wanted: RankedRows) -> None:
     assert found.rows.tolist() == wanted.rows.tolist()
     assert found.scores == pytest.approx(wanted.scores, rel=EXACT, abs=NEXT_TO_NOTHING)
     assert (found.rows.dtype.name, found.scores.dtype.name) == ("int64", "float32")
@@ -150,7 +150,8 @@ def test_a_mask_leaves_the_best_of_what_it_lets_through(
     all_of_them = PlainBM25(CUTTER.terms(TEXTS)).search(query, 100)
     kept = among[all_of_them.rows]
     assert_same(
-        reader.search(query, 100, among), Ranked(all_of_them.rows[kept], all_of_them.scores[kept])
+        reader.search(query, 100, among),
+        RankedRows(all_of_them.rows[kept], all_of_them.scores[kept]),
     )
 
 
@@ -159,7 +160,7 @@ def test_rows_past_the_mask_are_never_found(reader: TantivyReader) -> None:
     found = reader.search(QUERIES["one word"], 100, everything(3))
     assert sorted(found.rows.tolist()) == [0, 1, 2]
     assert reader.search(QUERIES["one word"], 100, everything(0)).rows.tolist() == []
-    assert reader.matching((word("fox"),), everything(2)).tolist() == [0, 1]
+    assert reader.matching_rows((word("fox"),), everything(2)).tolist() == [0, 1]
     assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
 
 
@@ -174,7 +175,7 @@ def test_a_strict_mask_still_gives_as_many_as_asked(tmp_path: Path, share: float
     plain = PlainBM25(CUTTER.terms(texts))
     wanted = plain.search(KeywordQuery((word("common"), word("w3"))), 3000)
     kept = among[wanted.rows]
-    assert_same(found, Ranked(wanted.rows[kept][:10], wanted.scores[kept][:10]))
+    assert_same(found, RankedRows(wanted.rows[kept][:10], wanted.scores[kept][:10]))
 
 
 WORDS = st.sampled_from(["ant", "bee", "cat", "dog-1", "dog"])
@@ -206,11 +207,14 @@ def test_any_corpus_is_ranked_as_by_the_textbook(
 
 def test_matching_rows_hold_every_clause(reader: TantivyReader) -> None:
     """Words, phrases and surfaces together, ascending; no clause, no row."""
-    assert reader.matching((word("quick"), word("fox")), everything()).tolist() == [0, 1, 2, 9]
-    assert reader.matching((phrase("quick brown"), word("dog")), everything()).tolist() == [0, 1]
-    assert reader.matching((surface("sku-48007-h"),), everything()).tolist() == [4, 5]
-    assert reader.matching((word("wolf"),), everything()).tolist() == []
-    assert reader.matching((), everything()).tolist() == []
+    assert reader.matching_rows((word("quick"), word("fox")), everything()).tolist() == [0, 1, 2, 9]
+    assert reader.matching_rows((phrase("quick brown"), word("dog")), everything()).tolist() == [
+        0,
+        1,
+    ]
+    assert reader.matching_rows((surface("sku-48007-h"),), everything()).tolist() == [4, 5]
+    assert reader.matching_rows((word("wolf"),), everything()).tolist() == []
+    assert reader.matching_rows((), everything()).tolist() == []
 
 
 def test_documents_are_counted(reader: TantivyReader) -> None:
@@ -257,7 +261,7 @@ def test_a_reader_sees_its_commit_until_it_is_refreshed(tmp_path: Path) -> None:
         writer.close()
         assert reader.search(KeywordQuery((word("fox"),)), 100, everything(99)).rows.tolist() == [0]
     reader.refresh()
-    assert reader.matching((word("fox"),), everything(99)).tolist() == list(range(20))
+    assert reader.matching_rows((word("fox"),), everything(99)).tolist() == list(range(20))
 
 
 def test_surfaces_weigh_what_they_are_worth_in_the_commit_that_is_seen(tmp_path: Path) -> None:
@@ -283,7 +287,7 @@ def test_readers_refresh_while_a_writer_commits(tmp_path: Path) -> None:
     def look() -> None:
         while not stop.is_set():
             reader.refresh()
-            seen.append(len(reader.matching((word("fox"),), everything(1000))))
+            seen.append(len(reader.matching_rows((word("fox"),), everything(1000))))
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -340,13 +344,13 @@ def test_hostile_terms_are_indexed(tmp_path: Path) -> None:
     texts = ["x" * 1_000_000, "a-" * 500_000, "東" * 100_000, "", "fox"]
     reader = TantivyReader(written(tmp_path, texts))
     assert reader.documents == 5
-    assert reader.matching((word("x" * 1000),), everything(5)).tolist() == [0]
-    assert reader.matching((word("y" * 100_000),), everything(5)).tolist() == []
+    assert reader.matching_rows((word("x" * 1000),), everything(5)).tolist() == [0]
+    assert reader.matching_rows((word("y" * 100_000),), everything(5)).tolist() == []
     writer = TantivyWriter(tmp_path, memory=MEMORY)
     writer.add([5], ["long"], [Terms("z" * 70_000 + " fox", "z" * 70_000, 2, 1)])
     writer.commit()
     reader.refresh()
-    assert reader.matching((word("fox"),), everything(6)).tolist() == [4, 5]
+    assert reader.matching_rows((word("fox"),), everything(6)).tolist() == [4, 5]
 
 
 def test_spellings_nearly_like_a_word(reader: TantivyReader) -> None:

@@ -92,14 +92,6 @@ def joined(packed: ByteStrings, separator: bytes = b"\n") -> bytes:
     return whole[: len(whole) - len(separator)] if whole else whole
 
 
-@given(LAYOUTS, SIZES, st.sampled_from((b"\n", b"\0", b"\xff", b"")))
-def test_joined(case: Case, sizes: Sizes, separator: bytes) -> None:
-    """Joining puts one byte, or nothing, between entries."""
-    entries, packed = case
-    with pieces_of(*sizes):
-        assert joined(packed, separator) == separator.join(entries)
-
-
 @given(LAYOUTS, SIZES, st.sampled_from((b"\n", b"\0", b"")))
 def test_pieces(case: Case, sizes: Sizes, terminator: bytes) -> None:
     """Pieces together are the entries, each behind it the terminator."""
@@ -142,11 +134,6 @@ def test_equal_to(case: Case, wanted: bytes) -> None:
     assert packed.equal_to(wanted).tolist() == [entry == wanted for entry in entries]
 
 
-def test_equal_to_something_longer_than_all_bytes() -> None:
-    """Nothing equals an entry that is longer than the whole buffer."""
-    assert ByteStrings.of([b"a", b""]).equal_to(b"abc").tolist() == [False, False]
-
-
 @given(LAYOUTS, st.data())
 def test_take(case: Case, data: st.DataObject) -> None:
     """Taking picks entries in any order, any number of times."""
@@ -180,39 +167,7 @@ def test_line_feeds_do_not_deceive_equality(left: list[bytes], right: list[bytes
     assert ByteStrings.of(left) != ByteStrings.of(right)
 
 
-def test_equality_with_a_list() -> None:
-    """Packed entries equal no list: that would cost an object for each."""
-    assert ByteStrings.of([b"a"]) != [b"a"]
-
-
-def test_contiguous() -> None:
-    """Entries without gaps are given by where each ends."""
-    packed = ByteStrings.contiguous(b"abbccc", np.array([1, 3, 3, 6], np.int32))
-    assert list(packed) == [b"a", b"bb", b"", b"ccc"]
-
-
 def test_entries_may_overlap() -> None:
     """Two entries may share bytes, and so may the whole buffer and a part of it."""
     packed = ByteStrings(b"abc", np.array([0, 1, 0]), np.array([2, 3, 3]))
     assert (joined(packed), packed.distinct) == (b"ab\nbc\nabc", 3)
-
-
-@pytest.mark.parametrize("gap", [b"\n", b"\x0a\x03", b"", b"..."])
-def test_lines_and_short_strings_of_a_protobuf(gap: bytes) -> None:
-    """One, two, no or more bytes between entries, as in the files they come from."""
-    entries = [b"%d" % at for at in range(70_000)]
-    packed = scattered(entries, list(range(70_000)), gap)
-    assert joined(packed, b"\0") == b"\0".join(entries)
-    assert joined(packed, b"") == b"".join(entries)
-
-
-def test_more_entries_than_a_chunk_and_more_bytes_than_a_piece() -> None:
-    """At the real sizes, too, nothing is lost where one chunk ends and the next begins."""
-    entries = [b"%d" % at for at in range(70_000)]
-    entries[32_768] = b"x" * (1 << 20)
-    entries[40_000] = b"\xff"
-    packed = ByteStrings.of(entries)
-    assert [len(piece) for piece in packed.pieces()] == [87_194, 98_304, 1_146_871, 98_304, 26_784]
-    assert joined(packed) == b"\n".join(entries)
-    assert packed.not_utf8.tolist() == [40_000]
-    assert list(packed) == entries

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from vocabtool.system.native_import import imported
+from vocabtool.system.native_import import import_library
 
 OPEN = "model = vocabtool.open_encoder({!r}); print(model.encode(['I love it']).shape[1])"
 TENSORFLOW = OPEN.format(str(ROOT / "data" / "sentence_encoder"))
@@ -32,9 +32,9 @@ def test_standard_error_while_a_module_is_imported(
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
     if level is not None:
         monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", level)
-    assert imported(name).__name__ == name
+    assert import_library(name).__name__ == name
     with pytest.raises(ModuleNotFoundError):
-        imported("no_such_module")
+        import_library("no_such_module")
     os.write(2, b"after\n")
     assert capfd.readouterr().err == f"{heard}after\n"
 
@@ -50,7 +50,7 @@ def test_many_at_once(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     with ThreadPoolExecutor(4) as threads:
-        assert [module.__name__ for module in threads.map(imported, names * 2)] == names * 2
+        assert [module.__name__ for module in threads.map(import_library, names * 2)] == names * 2
     os.write(2, b"after\n")
     assert capfd.readouterr().err == "after\n"
 
@@ -60,7 +60,7 @@ def test_without_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     monkeypatch.setattr(os, "dup", lambda _: (_ for _ in ()).throw(OSError(9, "closed")))
     with pytest.raises(ModuleNotFoundError):
-        imported("no_such_module")
+        import_library("no_such_module")
 
 
 @pytest.fixture(scope="module")

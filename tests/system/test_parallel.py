@@ -88,12 +88,6 @@ def test_every_item_in_order(name: str) -> None:
 
 
 @runners
-def test_no_items(name: str) -> None:
-    """Nothing comes of nothing."""
-    assert list(RUNNERS[name][0]([])) == []
-
-
-@runners
 def test_an_endless_source(name: str) -> None:
     """Nothing is taken before the first result is wanted, and little beyond the last wanted one."""
     source = Counted(count())
@@ -116,23 +110,6 @@ def test_a_slow_consumer(name: str) -> None:
     assert source.most_ahead <= bound
 
 
-def test_the_bound_is_reached() -> None:
-    """A reader that runs ahead does fill its queue, and stops there."""
-    full, source = threading.Event(), Counted(count())
-
-    def watched() -> Iterator[int]:
-        for number in source:
-            if source.taken == 6:  # one given out, five ahead
-                full.set()
-            yield number
-
-    items = prefetch(watched(), 5)
-    assert next(items) == 0
-    assert full.wait(WAIT)
-    assert source.taken == 6
-    close(items)
-
-
 @runners
 def test_what_the_source_raises(name: str) -> None:
     """What the source raises comes after the results of all items before it."""
@@ -142,34 +119,6 @@ def test_what_the_source_raises(name: str) -> None:
         for result in results:
             given.append(result)
     assert given == list(range(7))
-
-
-class Recovering:
-    """Numbers from 0 to 9; the fourth fails, and those after it would come all the same."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def __iter__(self) -> Recovering:
-        return self
-
-    def __next__(self) -> int:
-        self.asked += 1
-        if self.asked == 4:
-            raise OSError("broken")
-        if self.asked > 10:
-            raise StopIteration
-        return self.asked - 1
-
-
-@runners
-def test_a_source_that_would_go_on(name: str) -> None:
-    """What the source raises ends the pass, though the source could give more."""
-    given = []
-    with pytest.raises(OSError, match="broken"):
-        for result in RUNNERS[name][0](Recovering()):
-            given.append(result)
-    assert given == [0, 1, 2]
 
 
 def reciprocal(number: int) -> float:
@@ -204,16 +153,6 @@ def test_unordered_results_come_as_they_are_finished() -> None:
     assert list(results) == [0]
 
 
-def test_unordered_results_before_the_source_fails() -> None:
-    """Unordered results are all given out before what the source raises."""
-    results = parallel_map(abs, failing_at(5, OSError()), workers=3, ordered=False)
-    given = []
-    with pytest.raises(OSError):
-        for result in results:
-            given.append(result)
-    assert sorted(given) == [0, 1, 2, 3, 4]
-
-
 def test_work_is_parallel() -> None:
     """Two workers are at work at the same time: they meet, and so do two batches of rows."""
     barrier = threading.Barrier(2, timeout=WAIT)
@@ -242,21 +181,6 @@ def test_processes_are_parallel() -> None:
         found = set(parallel_map(meet, range(4), workers=2, kind="processes"))
     assert len(found) == 2
     assert os.getpid() not in found
-
-
-def test_reading_overlaps() -> None:
-    """A reader that runs ahead reads while the consumer is at work: they meet."""
-    barrier = threading.Barrier(2, timeout=WAIT)
-
-    def source() -> Iterator[int]:
-        yield 0
-        barrier.wait()
-        yield 1
-
-    items = prefetch(source(), 1)
-    assert next(items) == 0
-    barrier.wait()
-    assert list(items) == [1]
 
 
 @runners
@@ -407,22 +331,6 @@ def test_rows_are_one_for_each_item() -> None:
     """A batch function that loses a row is told, not believed."""
     with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
         list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
-
-
-def test_batches() -> None:
-    """Only the last batch is shorter, and the one before an error."""
-    assert list(in_batches(range(5), 2)) == [[0, 1], [2, 3], [4]]
-    batches = in_batches(failing_at(3, OSError()), 2)
-    assert [next(batches), next(batches)] == [[0, 1], [2]]
-    with pytest.raises(OSError):
-        next(batches)
-
-
-def test_files_of_the_caller_stay_open() -> None:
-    """An iterator that is no generator is its owner's to close."""
-    with open(os.devnull) as file:  # noqa: PTH123 - any file does
-        assert list(parallel_map(str.strip, file, workers=1)) == []
-        assert not file.closed
 
 
 def close(results: Iterator[int]) -> None:

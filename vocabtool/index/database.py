@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import Document
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.fields import Kind, value_of
-from vocabtool.system.ranked import Rows
+from vocabtool.system.ranking import Rows
 
 NAME: Final = "index.db"
 JOURNALS: Final = (f"{NAME}-wal", f"{NAME}-shm")
@@ -203,7 +203,7 @@ class Documents:
         found = dict(self.database.select(statement, wanted := rows.tolist()))
         return [self._there(found, row) for row in wanted]
 
-    def stored(self, rows: Rows) -> list[Document]:
+    def fetch_documents(self, rows: Rows) -> list[Document]:
         """The documents themselves; of nulls among their fields nothing."""
         columns = "".join(f", field_{at}" for at in range(len(self.fields)))
         statement = (

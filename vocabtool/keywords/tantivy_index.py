@@ -29,7 +29,7 @@ from vocabtool.keywords.cutter import Terms
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.spellings import nearest
 from vocabtool.keywords.tantivy_files import META, description, file_names
-from vocabtool.system.ranked import Mask, Ranked, Rows
+from vocabtool.system.ranking import Mask, RankedRows, Rows
 from vocabtool.system.whole_file import sync_folder
 
 if TYPE_CHECKING:
@@ -156,32 +156,32 @@ class TantivyReader:
         """How many documents there are, also at rows that no mask lets through."""
         return int(self._searcher.num_docs)
 
-    def search(self, query: KeywordQuery, limit: int, among: Mask) -> Ranked:
+    def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """The best documents of the rows that the mask of shape (rows,) lets through.
 
         Scores are rounded to 16 significant bits. Of equal scores at the limit any may be left
         out, unless the index is one segment (compacted): then the highest rows are.
         """
         if limit < 1:
-            return Ranked.none()
+            return RankedRows.none()
         found = [self._best(one, query, limit, among) for one in self._queries(query)]
         if len(found) == 1:
             return found[0]
         if not found:
-            return Ranked.none()
+            return RankedRows.none()
         rows = np.concatenate([each.rows for each in found])
         scores = np.concatenate([each.scores for each in found])
         best = np.lexsort((-scores, rows))  # each row once, with its highest score
         first = best[np.unique(rows[best], return_index=True)[1]]
-        return Ranked.of(rows[first], scores[first], limit)
+        return RankedRows.of(rows[first], scores[first], limit)
 
-    def matching(self, clauses: Sequence[Clause], among: Mask) -> Rows:
+    def matching_rows(self, clauses: Sequence[Clause], among: Mask) -> Rows:
         """Every row that holds all of these clauses and passes the mask, ascending."""
         most = min(map(self._frequency, clauses), default=0)
         if not most:
-            return Ranked.none().rows
+            return RankedRows.none().rows
         rows = self._fetch(self._all_of(clauses, ()), most).rows
-        return np.sort(rows[_passing(rows, among)])
+        return np.sort(rows[_pass_mask(rows, among)])
 
     def document_frequency(self, term: Term) -> int:
         """How many documents hold a term; deleted ones count until their segment is merged."""
@@ -237,7 +237,7 @@ class TantivyReader:
         found = [self._any_of(words)] if words else []
         if surfaces:
             unscored = self._query.const_score_query(self._any_of(surfaces), 0.0)
-            holding = [(self._must, unscored), *self._scored(query.should)]
+            holding = [(self._must, unscored), *self._score_clauses(query.should)]
             found.append(self._query.boolean_query(holding))
         return found
 
@@ -246,9 +246,11 @@ class TantivyReader:
 
     def _all_of(self, must: Sequence[Clause], should: Sequence[Clause]) -> tantivy.Query:
         required = [(self._must, self._clause(clause)) for clause in must]
-        return self._query.boolean_query([*required, *self._scored(should)])
+        return self._query.boolean_query([*required, *self._score_clauses(should)])
 
-    def _scored(self, clauses: Sequence[Clause]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
+    def _score_clauses(
+        self, clauses: Sequence[Clause]
+    ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
         """What each is worth; of a whole and the parts that it outdoes, which are more."""
         by_term = {clause.terms: clause for clause in clauses}
         outdone = {(term,) for clause in clauses for term in clause.parts}
@@ -276,17 +278,19 @@ class TantivyReader:
             words = self._query.phrase_query(self._schema, "words", texts)
         return words if boost == 1.0 else self._query.boost_query(words, boost)
 
-    def _best(self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask) -> Ranked:
+    def _best(
+        self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
+    ) -> RankedRows:
         """Ask for more until the limit is reached or there is no more."""
         asked = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, asked)
-            passed = _passing(rows, among)
+            passed = _pass_mask(rows, among)
             left = np.count_nonzero(passed)
             if len(rows) < asked or left >= limit:
                 if left < len(rows):
                     rows, scores = rows[passed], scores[passed]
-                return Ranked.of_falling(rows, scores, limit)
+                return RankedRows.of_falling(rows, scores, limit)
             allowed = max(int(np.count_nonzero(among)), 1)
             asked = max(4 * asked, limit * len(among) // allowed)
             if asks.must:
@@ -296,25 +300,25 @@ class TantivyReader:
             if allowed * ROW_IN_HITS < min(asked, findable):
                 return self._best_of_rows(query, limit, np.flatnonzero(among).tolist())
 
-    def _best_of_rows(self, query: tantivy.Query, limit: int, allowed: list[int]) -> Ranked:
+    def _best_of_rows(self, query: tantivy.Query, limit: int, allowed: list[int]) -> RankedRows:
         if not allowed:
-            return Ranked.none()
+            return RankedRows.none()
         one_of = self._query.term_set_query(self._schema, "row", allowed)
         unscored = self._query.const_score_query(one_of, 0.0)
         both = self._query.boolean_query([(self._must, unscored), (self._must, query)])
-        return Ranked.of(*self._fetch(both, len(allowed)), limit)
+        return RankedRows.of(*self._fetch(both, len(allowed)), limit)
 
-    def _fetch(self, query: tantivy.Query, limit: int) -> Ranked:
+    def _fetch(self, query: tantivy.Query, limit: int) -> RankedRows:
         searcher = self._searcher
         limit = min(limit, max(searcher.num_docs, 1))
         hits: list[Any] = searcher.search(query, limit, count=False).hits
         if not hits:
-            return Ranked.none()
+            return RankedRows.none()
         scores, addresses = zip(*hits, strict=True)
         rows = searcher.fast_field_values("row", list(addresses))
         bits = np.array(scores, np.float32).view(np.uint32) + _HALF
         bits &= _KEPT
-        return Ranked(np.array(rows, np.int64), bits.view(np.float32))
+        return RankedRows(np.array(rows, np.int64), bits.view(np.float32))
 
     def _frequency(self, clause: Clause) -> int:
         """How many documents a clause can find."""
@@ -358,7 +362,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
         raise InvalidFile(what, file=str(folder)) from error
 
 
-def _passing(rows: Rows, among: Mask) -> Mask:
+def _pass_mask(rows: Rows, among: Mask) -> Mask:
     """Which of these rows the mask lets through; none that it does not know."""
     known = rows < len(among)
     if np.count_nonzero(known) == len(known):
