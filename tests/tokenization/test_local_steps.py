@@ -34,7 +34,7 @@ OTHER_PATTERNS = (
 )
 LOCAL_REPLACEMENTS = (
     *((r"([^\w\s])", r" \1 "), ("[!-/:-@]", ""), (r"\p{Cc}|\p{Cf}", " "), ("[!-/]+", "")),
-    *((r"\p{Mn}", "")),
+    (r"\p{Mn}", ""),
 )
 OTHER_REPLACEMENTS = (
     *(("^x", ""), (r"\bx", ""), (r"\s", ""), (r"[\s!]+", " "), ("ab", ""), (r"\s+", " ")),
