@@ -34,7 +34,7 @@ def test_varint_round_trip(value: int) -> None:
 def test_signed_round_trip(value: int) -> None:
     """A negative number comes back from its two's complement."""
     data = b.varint(value)
-    assert wire.signed(wire.varint(data, 0, len(data))[0]) == value
+    assert wire.to_signed(wire.varint(data, 0, len(data))[0]) == value
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x80" * 11 + b"\x01"])

@@ -115,7 +115,7 @@ def _refusal(source: Source) -> str | None:
         return SAFETENSORS
     if _is_pickle(head, whole=source.size <= len(head)):
         return next((refused for name, refused in PICKLES.items() if name in head), PICKLE)
-    return JOBLIB if MODERN.match(start := _unpacked(head)) and len(start) > 2 else None
+    return JOBLIB if MODERN.match(start := _unpack(head)) and len(start) > 2 else None
 
 
 def _is_pickle(head: bytes, *, whole: bool) -> bool:
@@ -142,7 +142,7 @@ def _is_pickle(head: bytes, *, whole: bool) -> bool:
     return sound and stores_first and (is_class or names[0] in CONTAINERS)
 
 
-def _unpacked(head: bytes) -> bytes:
+def _unpack(head: bytes) -> bytes:
     """How a file begins that joblib compressed, unpacked; ``b""`` for another."""
     try:
         if head.startswith((b"\x78", b"\x1f\x8b")):

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
 from vocabtool.formats.files import named_file, read_file, refuse_link
-from vocabtool.formats.json_file import kind, shown
+from vocabtool.formats.json_file import kind, show
 from vocabtool.formats.model import MIN_ENTRIES, TOO_FEW, Finding, PassedOver
 from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
@@ -85,7 +85,7 @@ def _constants(topology: object, file: str, warnings: list[str]) -> Iterator[Fin
     for node in nodes if isinstance(nodes, list) else ():
         try:
             name, encoded = node["name"], node["attr"]["value"]["tensor"]["stringVal"]
-            where = f"modelTopology node {shown(name)}"
+            where = f"modelTopology node {show(name)}"
         except (KeyError, TypeError):
             continue
         if not encoded:
@@ -113,17 +113,17 @@ def _weights(group: Json, source: Source, warnings: list[str]) -> Iterator[Findi
         for name, dtype, count in weights:
             if dtype == "string":
                 strings, at = _strings(data, at, count)
-                first = PurePosixPath(source.name).with_name(shown(paths[0]))
-                place = Place(str(first), f"weight {shown(name)}")
+                first = PurePosixPath(source.name).with_name(show(paths[0]))
+                place = Place(str(first), f"weight {show(name)}")
                 yield _list_of_strings(name, strings, place)
             elif dtype in SIZES:
                 at += count * SIZES[dtype]
             else:
-                raise InvalidFile(f"weight {shown(name)!r} has dtype {shown(dtype)!r}")
+                raise InvalidFile(f"weight {show(name)!r} has dtype {show(dtype)!r}")
             if at > len(data):
-                raise InvalidFile(f"weight {shown(name)!r} runs past the end of the files")
+                raise InvalidFile(f"weight {show(name)!r} runs past the end of the files")
     except (InvalidFile, NotFound, UnsupportedFormat, OSError) as error:
-        named = ", ".join(repr(shown(name)) for name in texts[:MAX_NAMED])
+        named = ", ".join(repr(show(name)) for name in texts[:MAX_NAMED])
         warnings.append(f"weights {named}{', ...' * (len(texts) > MAX_NAMED)}: {error}")
 
 
@@ -139,18 +139,18 @@ def _weight(value: object) -> tuple[str, str, int]:
     lengths = len(shape) <= MAX_RANK and all(type(n) is int and n >= 0 for n in shape)
     count = math.prod(shape) if lengths else 0
     if not lengths or count > MAX_ELEMENTS:
-        raise InvalidFile(f"weightsManifest: weight {shown(name)!r}: a shape that no tensor has")
+        raise InvalidFile(f"weightsManifest: weight {show(name)!r}: a shape that no tensor has")
     return name, stored, count
 
 
 def _content(folder: Path, name: object) -> bytes:
     if not isinstance(name, str):
         raise InvalidFile(f"weightsManifest: {kind(name)}, wanted the name of a file")
-    with reading(shown(name)):
+    with reading(show(name)):
         file = named_file(folder, name.encode("utf-8", "surrogatepass"))
         refuse_link(file)
         if not file.is_file():
-            raise NotFound(f"{shown(name)}: model.json names this file, and it is not beside it")
+            raise NotFound(f"{show(name)}: model.json names this file, and it is not beside it")
         return read_file(file, MAX_SHARD)
 
 
@@ -170,5 +170,5 @@ def _strings(data: bytes, at: int, count: int) -> tuple[ByteStrings, int]:
 
 def _list_of_strings(name: str, strings: ByteStrings, place: Place) -> Finding:
     if len(strings) < MIN_ENTRIES:
-        return PassedOver(shown(name), len(strings), place, TOO_FEW)
-    return Vocabulary(shown(name), "constant", strings, places=(place,))
+        return PassedOver(show(name), len(strings), place, TOO_FEW)
+    return Vocabulary(show(name), "constant", strings, places=(place,))
