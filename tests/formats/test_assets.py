@@ -8,7 +8,7 @@ import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
-from vocabtool import InvalidFile, NotFound, UnknownFormat
+from vocabtool import InvalidFile, UnknownFormat
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n"
 LINES = b"".join(b"word%d\n" % number for number in range(12))
@@ -58,26 +58,6 @@ def test_an_asset_that_was_not_fetched(folder: Path) -> None:
     assert vocabtool.vocabularies(folder) == ()
 
 
-def test_metadata_that_was_not_fetched(folder: Path) -> None:
-    """A pointer of Git LFS in the place of keras_metadata.pb is said to be just that."""
-    (folder / "keras_metadata.pb").write_bytes(POINTER)
-    assert only_warning(folder).startswith("keras_metadata.pb: a pointer of Git LFS")
-
-
-def test_metadata_that_is_a_link(folder: Path) -> None:
-    """keras_metadata.pb is not opened through a symbolic link, not even a broken one."""
-    (folder / "keras_metadata.pb").symlink_to(folder / "nowhere")
-    assert only_warning(folder).startswith("keras_metadata.pb: a symbolic link: it is not opened")
-
-
-def test_variables_that_are_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """variables/ is not opened through a symbolic link."""
-    node = b.node(b"v", b"VarHandleOp", dtype=b.number(6, b.STRING))
-    (folder / "saved_model.pb").write_bytes(b.saved_model(b.graph(node)))
-    (folder / "variables").symlink_to(tmp_path_factory.mktemp("elsewhere"))
-    assert "variables.index: a symbolic link: it is not opened" in only_warning(folder)
-
-
 def test_assets_that_are_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """assets/ is not listed through a symbolic link, and that is said; so is each link in it."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -123,16 +103,6 @@ def test_what_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "assets/a.txt: Permission denied",
     )
     assert [vocabulary.name for vocabulary in found.vocabularies] == ["b.txt"]
-
-
-def test_a_folder_that_may_not_be_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """assets/ that cannot be listed makes the result incomplete."""
-
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    assert only_warning(folder) == "assets: Permission denied"
 
 
 @pytest.mark.parametrize("content", [LINES, PIECE * 3])
@@ -188,23 +158,3 @@ def test_a_cut_graph_with_a_large_first_node(tmp_path: Path) -> None:
     (tmp_path / "frozen.pb").write_bytes(data[:5])
     with pytest.raises(UnknownFormat, match="not a model that vocabtool reads"):
         vocabtool.inspect(tmp_path / "frozen.pb")
-
-
-def test_a_cut_graph_of_small_nodes(tmp_path: Path) -> None:
-    """A copy as text is but one possibility where a binary file has no CR before a newline."""
-    data = b.graph(*(b.node(b"n%05d" % number, b"NoOp") for number in range(4000)))
-    (tmp_path / "frozen.pb").write_bytes(data[:-1])
-    with pytest.raises(InvalidFile, match=r"past the end.*; perhaps .* if the file was copied as"):
-        vocabtool.inspect(tmp_path / "frozen.pb")
-
-
-def test_a_folder_that_may_not_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that the system does not open is not found, with its reason."""
-    (tmp_path / "saved_model.pb").write_bytes(NOTHING)
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(NotFound, match=r"saved_model\.pb: Permission denied"):
-        vocabtool.inspect(tmp_path)

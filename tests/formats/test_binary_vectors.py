@@ -47,40 +47,10 @@ def test_words(tmp_path: Path, behind: bytes) -> None:
     assert vocabulary.notes == ("5 dimensions",)
 
 
-@pytest.mark.parametrize("behind", [b"", b"\n"])
-def test_where_the_numbers_begin(tmp_path: Path, behind: bytes) -> None:
-    """Each start is the first byte of a vector."""
-    data = binary(behind=behind)
-    vectors = WordVectors.open(written(tmp_path, data))
-    assert np.array_equal(vectors.vectors(range(len(WORDS))), VECTORS)
-
-
 def test_newline_in_a_word(tmp_path: Path) -> None:
     """A newline that does not stand behind every vector is part of the word."""
     words = (b"the", b"\nof", b"and")
     assert tuple(only(tmp_path, binary(words)).stored) == words
-
-
-def test_gensim(tmp_path: Path) -> None:
-    """What gensim's KeyedVectors writes in binary."""
-    models = pytest.importorskip("gensim.models", reason="gensim writes the files")
-    words = [f"word{number}" for number in range(3000)] + ["naïve", "日本", "\u2028", "287.9"]
-    vectors = models.KeyedVectors(40)
-    vectors.add_vectors(words, np.random.default_rng(0).standard_normal((len(words), 40)))
-    path = tmp_path / "gensim.bin"
-    vectors.save_word2vec_format(str(path), binary=True)
-    (vocabulary,) = vocabtool.inspect(path).vocabularies
-    assert vocabulary.tokens == vectors.index_to_key == words
-
-
-@pytest.mark.parametrize("window", [1, 10, 100])
-def test_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    """However little is read at a time, the words and the places are the same."""
-    monkeypatch.setattr("vocabtool.formats.binary_vectors.WINDOW", window)
-    monkeypatch.setattr("vocabtool.formats.binary_vectors.MAX_WORD", 8)
-    found = WordVectors.open(written(tmp_path, binary()))
-    assert tuple(found.words.stored) == WORDS
-    assert np.array_equal(found.vectors(range(len(WORDS))), VECTORS)
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,14 @@ What each reader makes of its format is tested beside it; SavedModels are in tes
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
-import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
-from tests.conftest import ROOT
 from tests.reader_checks import FILES
 from vocabtool import (
     NotFound,
@@ -31,22 +26,6 @@ WORDS = tuple(b"word%d" % number for number in range(12))
 VOCAB_TXT = b"[PAD]\n[UNK]\nthe\n##s\nof\n##ly\n"
 VOCAB_JSON = b'{"the": 0, "of": 1, "to": 2}'
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
-
-
-def sentencepiece_model() -> bytes:
-    """A small unigram model, trained here."""
-    sentencepiece = pytest.importorskip("sentencepiece", reason="it writes the models")
-    choose = random.Random(0)
-    texts = (" ".join(choose.choices(("alpha", "beta", "gamma"), k=8)) for _ in range(300))
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=texts,
-        model_writer=written,
-        vocab_size=20,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    return written.getvalue()
 
 
 # Files.
@@ -135,20 +114,6 @@ def test_a_parquet_file_of_others(tmp_path: Path) -> None:
         vocabtool.inspect(tmp_path / "words.parquet")
 
 
-def test_readers_are_imported_on_use() -> None:
-    """Opening a SavedModel, by its folder or its file, loads no reader of another format."""
-    code = (
-        "import sys, vocabtool\n"
-        "vocabtool.extract('data/sentence_encoder')\n"
-        "vocabtool.extract('data/sentence_encoder/saved_model.pb')\n"
-        "print('vocabtool.formats.gguf' in sys.modules, 'zipfile' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert done.stdout == "False False\n"
-
-
 # Folders.
 
 
@@ -213,14 +178,6 @@ def test_plain_lists_are_told_by_name(name: str, taken: bool, tmp_path: Path) ->
         with pytest.raises(UnknownFormat, match=f"no saved_model.pb in it; it holds {name}, none"):
             vocabtool.inspect(tmp_path)
         assert vocabtool.extract(tmp_path / name).tokens == ["the", "of", "to"]
-
-
-def test_scores_beside_a_sentencepiece_model(tmp_path: Path) -> None:
-    """The ``.vocab`` that SentencePiece writes beside its model holds the same pieces."""
-    (tmp_path / "m.model").write_bytes(sentencepiece_model())
-    (tmp_path / "m.vocab").write_bytes("<unk>\t0\n▁alpha\t-1.5\n".encode())
-    (vocabulary,) = vocabtool.vocabularies(tmp_path)
-    assert (vocabulary.name, vocabulary.kind) == ("m.model", "sentencepiece")
 
 
 def test_a_damaged_file_is_a_warning(folder: Path) -> None:
@@ -292,22 +249,6 @@ def test_links_that_are_not_of_a_cache(target: str, tmp_path: Path) -> None:
     (snapshot / "vocab.txt").symlink_to(target)
     with pytest.raises(UnknownFormat, match="none of them a vocabulary"):
         vocabtool.inspect(snapshot)
-
-
-def test_nothing_found_says_what_each_said(tmp_path: Path) -> None:
-    """A folder without a vocabulary tells what was the matter with the files that came close."""
-    (tmp_path / "m.gguf").write_bytes(FILES["gguf"][:10])
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UnknownFormat, match=r"it holds config\.json, m\.gguf") as caught:
-        vocabtool.inspect(tmp_path)
-    assert [reason.partition(": ")[0] for reason in caught.value.tried] == ["m.gguf", "config.json"]
-
-
-def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of more files than any model has is refused."""
-    monkeypatch.setattr("vocabtool.formats.registry.MAX_FILES", 5)
-    with pytest.raises(UnsupportedFormat, match="a folder of more than 5 files"):
-        vocabtool.inspect(folder)
 
 
 def test_a_saved_model_comes_first(folder: Path) -> None:

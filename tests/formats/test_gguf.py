@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import vocabtool
-from tests.reader_checks import read_as, survives
+from tests.reader_checks import survives
 from vocabtool import PassedOver, Place, Unknown
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 
@@ -229,11 +229,6 @@ def test_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path.write_bytes(data)
     with pytest.raises(UnsupportedFormat, match=message):
         vocabtool.inspect(path)
-
-
-def test_other_formats_are_not_taken(tmp_path: Path) -> None:
-    """The first four bytes tell."""
-    assert read_as("GGUF", tmp_path) == {"gguf"}
 
 
 def test_damage(tmp_path: Path) -> None:

@@ -51,13 +51,6 @@ def missing(handle: str) -> str:
     return str(caught.value)
 
 
-def test_a_module_in_the_cache(cache: Path) -> None:
-    """It lies in TFHUB_CACHE_DIR, in a folder named by the handle's SHA-1."""
-    folder = cached(cache, USE)
-    assert folder.name == USE_SHA1
-    assert vocabtool.inspect(USE).path == str(folder)
-
-
 @pytest.mark.parametrize("value", [None, ""])
 def test_the_temporary_folder(
     value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -84,14 +77,6 @@ def test_paths_are_not_handles(text: str) -> None:
     """Paths, short names and other schemes are no handles."""
     with pytest.raises(NotFound, match="no such file or folder"):
         vocabtool.inspect(text)
-
-
-def test_message(cache: Path) -> None:
-    """What is not there is said with the folder looked for and both ways to get it."""
-    message = missing(USE)
-    assert f"Looked for the folder {USE_SHA1} in {cache} (TFHUB_CACHE_DIR)." in message
-    assert f"""python -c 'import tensorflow_hub; tensorflow_hub.resolve("{USE}")'""" in message
-    assert f"curl -L '{USE}?tf-hub-format=compressed' | tar xz -C model" in message
 
 
 def test_other_spellings_are_other_modules(cache: Path) -> None:

@@ -17,7 +17,6 @@ from vocabtool.formats.markers import (
     plain,
     plain_strings,
 )
-from vocabtool.system.byte_strings import CHUNK
 from vocabtool.vocabulary import Marker
 
 
@@ -91,20 +90,6 @@ def test_byte_level_comes_back(entries: list[bytes]) -> None:
     """Whatever bytes are shown byte-level come back, less the blank that begins a word."""
     stored = ByteStrings.of(map(shown_as, entries))
     assert list(plain_strings(stored, "Ġ")) == [entry.removeprefix(b" ") for entry in entries]
-
-
-def test_no_seams() -> None:
-    """Entries are worked on in parts, whose borders do not show; an entry that stands for no
-    bytes changes nothing for the others, nor do halves of a character in two entries."""
-    entries = [shown_as(b" %d" % number) for number in range(2 * CHUNK + 5)]
-    entries[3] = "日".encode()
-    entries[CHUNK - 1 : CHUNK + 1] = [b"\xc4", b"\xa0"]
-    wanted = [b"%d" % number for number in range(2 * CHUNK + 5)]
-    wanted[3] = "日".encode()
-    wanted[CHUNK - 1 : CHUNK + 1] = [b"\xc4", b"\xa0"]
-    stored = ByteStrings.of(entries)
-    assert list(plain_strings(stored, "Ġ")) == wanted
-    assert list(plain_strings(stored, None)) == entries
 
 
 @pytest.mark.parametrize("marker", MARKERS)

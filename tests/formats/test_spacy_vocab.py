@@ -120,14 +120,6 @@ def test_a_level_too_high(tmp_path: Path) -> None:
         vocabtool.inspect(tmp_path / "en_model")
 
 
-def test_pieces_of_a_transformer(tmp_path: Path) -> None:
-    """What a part of the pipeline holds by itself is said to be unread."""
-    pipeline(tmp_path / "m")
-    (tmp_path / "m/transformer").mkdir()
-    model = vocabtool.inspect(tmp_path / "m")
-    assert model.warnings == ("transformer/: the pieces of its tokenizer are not read",)
-
-
 @pytest.mark.parametrize(
     ("file", "data", "why"),
     [
