@@ -18,7 +18,6 @@ from tests.builders import saved_model_bytes as b
 from vocabtool import NotFound
 
 USE = "https://tfhub.dev/google/universal-sentence-encoder/4"
-USE_SHA1 = "063d866c06683311b44b4992fd46003be952409c"
 GRAPH = b.saved_model(b.graph(b.const(b"a", b.scalar_tensor(b"b"))))
 HANDLES = (
     USE,
