@@ -9,7 +9,7 @@ import numpy as np
 from vocabtool.keywords.bm25 import idf, term_score
 from vocabtool.keywords.cutter import Terms
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.system.ranked import Ranked
+from vocabtool.system.ranking import RankedRows
 
 
 class PlainBM25:
@@ -26,11 +26,11 @@ class PlainBM25:
         """How many documents hold a term."""
         return sum(self._count(row, Clause((term,))) > 0 for row in range(len(self._words)))
 
-    def search(self, query: KeywordQuery, limit: int) -> Ranked:
+    def search(self, query: KeywordQuery, limit: int) -> RankedRows:
         """The best documents."""
         found = [row for row in range(len(self._words)) if self._matches(row, query)]
         scores = [self.score(row, query) for row in found]
-        return Ranked.of(np.array(found, np.int64), np.array(scores, np.float32), limit)
+        return RankedRows.of(np.array(found, np.int64), np.array(scores, np.float32), limit)
 
     def score(self, row: int, query: KeywordQuery) -> float:
         """The sum over the clauses, whether the document matches or not."""

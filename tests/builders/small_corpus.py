@@ -16,7 +16,7 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.options import Language
 from vocabtool.keywords.queries import Clause, Field, KeywordQuery, Term
 from vocabtool.search.known_words import WordStatus
-from vocabtool.system.ranked import Mask, Near, Ranked, Rows, Scores
+from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
 
 K1, B = 1.2, 0.75
 
@@ -91,7 +91,7 @@ class SmallCorpus:
         norm = K1 * (1 - B + B * len(lists[row]) / mean) if mean else 1
         return idf * count * (K1 + 1) / (count + norm)
 
-    def search(self, query: KeywordQuery, limit: int, among: Mask) -> Ranked:
+    def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         self.asked.append("keywords.search")
         clauses = query.must + query.should
         scores = {}
@@ -100,7 +100,7 @@ class SmallCorpus:
             if held and all(clause in held for clause in query.must):
                 scores[row] = sum(self._score(clause, held, row) for clause in held)
         rows = np.array(list(scores), np.int64)
-        return Ranked.of(rows, np.array(list(scores.values()), np.float32), limit)
+        return RankedRows.of(rows, np.array(list(scores.values()), np.float32), limit)
 
     def _score(self, clause: Clause, held: Sequence[Clause], row: int) -> float:
         score = clause.boost * sum(self.bm25(term, row) for term in clause.terms)
@@ -116,10 +116,10 @@ class SmallCorpus:
         ]
         return np.array(held, np.int64)
 
-    def nearest(self, vector: Vectors, limit: int, among: Mask | None) -> Ranked:
+    def nearest(self, vector: Vectors, limit: int, among: Mask | None) -> RankedRows:
         allowed = [row for row in self._allowed(among) if not self._without[row]]
         rows = np.array(allowed, np.int64)
-        return Ranked.of(rows, self.similarities(vector, rows), limit)
+        return RankedRows.of(rows, self.similarities(vector, rows), limit)
 
     def similarities(self, vector: Vectors, rows: Rows) -> Scores:
         near = np.array([self._vectors[row] @ vector for row in rows], np.float32)
@@ -160,7 +160,7 @@ class _Vectors:
     def __init__(self, corpus: SmallCorpus) -> None:
         self._corpus = corpus
 
-    def search(self, vector: Vectors, limit: int, among: Mask) -> Ranked:
+    def search(self, vector: Vectors, limit: int, among: Mask) -> RankedRows:
         self._corpus.asked.append("vectors.search")
         return self._corpus.nearest(vector, limit, among)
 

@@ -9,11 +9,11 @@ from vocabtool import Document
 from vocabtool import documents as room
 from vocabtool.documents import (
     Batch,
+    DuplicateCounter,
     ReadArguments,
     ReadLog,
     ReadOptions,
-    Repeated,
-    Skipped,
+    SkipCounter,
     Sources,
 )
 
@@ -22,8 +22,8 @@ def batches(
     sources: Sources,
     *,
     log: ReadLog | None = None,
-    skipped: Skipped | None = None,
-    repeated: Repeated | None = None,
+    skipped: SkipCounter | None = None,
+    repeated: DuplicateCounter | None = None,
     size: int = 4 << 20,
     rows: int = 1 << 18,
     start: int = 0,
@@ -31,7 +31,7 @@ def batches(
 ) -> Iterator[Batch]:
     """Batches, counted in what is given."""
     if log is None and (skipped is not None or repeated is not None):
-        log = ReadLog(skipped or Skipped(), repeated or Repeated())
+        log = ReadLog(skipped or SkipCounter(), repeated or DuplicateCounter())
     options = ReadOptions(**read)
     return room.batches(sources, options, log=log, size=size, rows=rows, start=start)
 
@@ -39,7 +39,7 @@ def batches(
 def documents(
     sources: Sources,
     *,
-    skipped: Skipped | None = None,
+    skipped: SkipCounter | None = None,
     size: int = 4 << 20,
     start: int = 0,
     **read: Unpack[ReadArguments],

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyarrow import feather
 
 from tests.documents.reading import batches, documents
-from vocabtool.documents import Skip, Skipped
+from vocabtool.documents import Skip, SkipCounter
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 KINDS = [
@@ -64,13 +64,13 @@ def test_types_of_strings(tmp_path: Path, kind: pa.DataType, stream: bool) -> No
     column = column.dictionary_encode().cast(kind) if "dict" in str(kind) else column.cast(kind)
     table = pa.table({"n": range(7), "body": column})
     name = write(tmp_path / "corpus.arrow", table, stream=stream)
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = documents(name, field="body", id_field="n", on_error="skip", skipped=skipped)
     assert [(d.id, d.text, d.fields) for d in found] == [
         (str(row), text, {"n": row}) for row, text in enumerate(texts) if text is not None
     ]
     reason = "field 'body': wanted a string, got null"
-    assert skipped == Skipped(2, [Skip(f"{name}:2", reason), Skip(f"{name}:6", reason)])
+    assert skipped == SkipCounter(2, [Skip(f"{name}:2", reason), Skip(f"{name}:6", reason)])
     with pytest.raises(InvalidFile, match=r"corpus\.arrow:2: field 'body': wanted a string"):
         texts_of(name, field="body")
 

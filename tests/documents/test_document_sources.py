@@ -26,7 +26,16 @@ from pyarrow import feather, parquet
 from tests.conftest import ROOT
 from tests.documents.reading import batches, documents
 from vocabtool import Document
-from vocabtool.documents import END, Batch, Extent, Repeated, Skip, Skipped, extent, left_out
+from vocabtool.documents import (
+    END,
+    Batch,
+    DuplicateCounter,
+    Extent,
+    Skip,
+    SkipCounter,
+    extent,
+    left_out,
+)
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 
 COUNT = 1000
@@ -224,7 +233,7 @@ class TestEverySource:
         assert rows_of(batches(sources(name), on_duplicate=None, **asked)) == TRUTH[start:]
         found = documents(sources(name), start=start, id_field="id")
         assert [d.id for d in found] == [row.id for row in TRUTH[start:]]
-        counted = batches(sources(name), on_error="skip", skipped=Skipped(), **asked)
+        counted = batches(sources(name), on_error="skip", skipped=SkipCounter(), **asked)
         assert rows_of(counted) == TRUTH[start:]
 
     def test_places(self, name: str, sources: Callable[[str], Any]) -> None:
@@ -295,7 +304,7 @@ class TestUnread:
         path.write_bytes(b"\xef\xbb\xbf" + b"\nno JSON\n \t\n\n" * 10 + b'"a"\n\n"b"')
         found = list(documents(str(path), start=11, size=8))
         assert [(d.id, d.text) for d in found] == [(f"{path}:43", "b")]
-        counted = Skipped()
+        counted = SkipCounter()
         found = list(documents(str(path), start=1, on_error="skip", skipped=counted))
         assert ([d.text for d in found], counted.count) == (["b"], 10)
 
@@ -517,7 +526,7 @@ def test_rows_without_an_id(kind: str, tmp_path: Path) -> None:
         feather.write_feather(pa.Table.from_pylist(rows), path)
     source: Any = iter(rows) if kind == "held" else str(path)
     called = "texts" if kind == "held" else str(path)
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = batches(source, id_field="id", on_error="skip", skipped=skipped)
     assert [i for b in found for i in b.id_array().to_pylist()] == ["a", "d"]
     no_id = "field 'id': wanted a string or a whole number for the id, got "
@@ -543,7 +552,7 @@ def test_files_without_the_id_field(kind: str, tmp_path: Path) -> None:
     else:
         path.write_text("name,text\na,b\n")
     with pytest.raises(InvalidFile, match=f"corpus.{kind}: (text lines have )?no field 'id'"):
-        list(batches(str(path), id_field="id", on_error="skip", skipped=Skipped()))
+        list(batches(str(path), id_field="id", on_error="skip", skipped=SkipCounter()))
 
 
 def test_ids_that_cannot_be(tmp_path: Path) -> None:
@@ -641,7 +650,7 @@ def test_kept_values_that_json_does_not_know() -> None:
     circle: list[Any] = []
     circle.append(circle)
     values = [np.int64(3), np.array([1, 2]), {1}, [b"\xff"], circle]
-    skipped = Skipped()
+    skipped = SkipCounter()
     rows = [{"text": "x", "v": value} for value in values]
     (batch,) = batches(iter(rows), keep=["v"], on_error="skip", skipped=skipped)
     found = batch.columns["v"].view(pa.binary()).to_pylist()
@@ -751,4 +760,4 @@ def test_reading_twice_needs_a_source_that_can_be() -> None:
     """To keep the last of repeated ids is refused for what can be read once only."""
     for once in (iter(OBJECTS), queued([]), "-"):
         with pytest.raises(VocabtoolError, match="reads twice, and this can be read once only"):
-            list(batches(once, on_duplicate="last", repeated=Repeated()))
+            list(batches(once, on_duplicate="last", repeated=DuplicateCounter()))

@@ -24,7 +24,7 @@ from pyarrow import parquet
 from tests.conftest import ROOT
 from tests.documents.reading import batches, documents
 from vocabtool import Document
-from vocabtool.documents import Batch, Format, Skip, Skipped
+from vocabtool.documents import Batch, Format, Skip, SkipCounter
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
@@ -131,11 +131,11 @@ def test_a_line_that_is_too_long_is_a_bad_row(
     long = b"x" * 1000
     data = b"a\n" + b"y" * 99 + b"\n" + long + b"\r\nb\n" + long + b"\n\nc\n" + long
     name = write(tmp_path / "long.txt", data)
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = numbered(batches(name, size=size, on_error="skip", skipped=skipped))
     assert found == [(1, b"a"), (2, b"y" * 99), (4, b"b"), (6, b""), (7, b"c")]
     reason = "a line of more than 100 bytes"
-    assert skipped == Skipped(3, [Skip(f"{name}:{line}", reason) for line in (3, 5, 8)])
+    assert skipped == SkipCounter(3, [Skip(f"{name}:{line}", reason) for line in (3, 5, 8)])
     what_next = r" \(mend or cut it, or leave it out with --on-error skip\)$"
     with pytest.raises(InvalidFile, match=rf"long\.txt:3: {reason}{what_next}"):
         list(batches(name, size=size))
@@ -206,7 +206,7 @@ def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> 
     with pytest.raises(InvalidFile) as caught:
         list(read(name))
     assert str(caught.value).startswith(f"{name}:2: {reason}")
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = numbered(batches(name, on_error="skip", skipped=skipped))
     assert found == [(1, b"a"), (3, b"z")]
     assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
@@ -319,7 +319,7 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
         b"%d\n" % row if row in bad else b"%d,text %d\n" % (row, row) for row in range(2, 1001)
     )
     name = write(tmp_path / "corpus.csv", data)
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = numbered(batches(name, on_error="skip", skipped=skipped))
     assert found == [(row, b"text %d" % row) for row in kept]
     places = [f"{name}:{row}" for row in sorted(bad)]
@@ -340,7 +340,7 @@ def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, num
     name = write(tmp_path / "corpus.csv", data)
     with pytest.raises(InvalidFile, match=f"csv:{number}: a quote is opened and never closed"):
         list(batches(name))
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = numbered(batches(name, on_error="skip", skipped=skipped))
     assert [number for number, _ in found] == list(range(2, number))
     assert [skip.place for skip in skipped.first] == [f"{name}:{number}"]
@@ -361,7 +361,7 @@ def test_a_csv_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
     told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
     with pytest.raises(InvalidFile, match=told):
-        list(batches(name, on_error="skip", skipped=Skipped()))
+        list(batches(name, on_error="skip", skipped=SkipCounter()))
 
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
@@ -406,7 +406,7 @@ def test_csv_is_read_as_python_reads_it(
     if last != ["end", "end"]:
         del table[-1]
     name = write(tmp_path_factory.mktemp("csv") / "corpus.csv", data.encode())
-    found = numbered(batches(name, on_error="skip", skipped=Skipped()))
+    found = numbered(batches(name, on_error="skip", skipped=SkipCounter()))
     assert found == [
         (number, row[1].encode())
         for number, row in enumerate(table, 1)
@@ -427,13 +427,13 @@ def test_parquet(tmp_path: Path, kind: pa.DataType) -> None:
     table = pa.table({"n": range(7), "body": pa.array(texts).cast(kind)})
     name = str(tmp_path / "corpus.parquet")
     parquet.write_table(table, name, row_group_size=3)
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = documents(name, field="body", id_field="n", on_error="skip", skipped=skipped)
     assert [(d.id, d.text, d.fields) for d in found] == [
         (str(row), text, {"n": row}) for row, text in enumerate(texts) if text is not None
     ]
     reason = "field 'body': wanted a string, got null"
-    assert skipped == Skipped(2, [Skip(f"{name}:2", reason), Skip(f"{name}:6", reason)])
+    assert skipped == SkipCounter(2, [Skip(f"{name}:2", reason), Skip(f"{name}:6", reason)])
     with pytest.raises(InvalidFile, match=r"corpus\.parquet:2: field 'body': wanted a string"):
         list(batches(name, field="body"))
 
@@ -458,7 +458,7 @@ def test_a_long_text_many_times_over(tmp_path: Path) -> None:
     column = pa.DictionaryArray.from_arrays(codes, pa.array(["x" * (1 << 20), "y"]))
     parquet.write_table(pa.table({"text": column}), name, store_schema=False)
     assert name.stat().st_size < 200_000
-    found = batches(name, on_error="skip", skipped=Skipped())
+    found = batches(name, on_error="skip", skipped=SkipCounter())
     first = list(itertools.islice(found, 50))
     assert max(batch.texts.nbytes for batch in first) < 10 << 20
     numbers = np.concatenate([batch.numbers for batch in first])
@@ -634,7 +634,7 @@ def test_iterables() -> None:
 def test_bad_items() -> None:
     """An item that is no text is a bad row, and the others keep their numbers."""
     given_: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z"]
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = numbered(batches(iter(given_), on_error="skip", skipped=skipped))
     assert found == [(1, b"a"), (5, b"z")]
     assert skipped.first == [
@@ -655,7 +655,7 @@ def test_ids_from_a_field() -> None:
         {"text": "d", "id": True},
         {"text": "e", "id": 1.5},
     ]
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = documents(given_, id_field="id", on_error="skip", skipped=skipped)
     assert [document.id for document in found] == ["0", ""]
     assert [skip.reason for skip in skipped.first] == [
@@ -667,7 +667,7 @@ def test_ids_from_a_field() -> None:
 
 def test_skipped_remembers_the_first_few() -> None:
     """All bad rows are counted, ten are remembered."""
-    skipped = Skipped()
+    skipped = SkipCounter()
     given_: list[Any] = [None] * 1000
     assert list(batches(iter(given_), on_error="skip", skipped=skipped)) == []
     assert (skipped.count, [skip.place for skip in skipped.first]) == (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.documents.reading import batches
 from vocabtool import Document
-from vocabtool.documents import OnDuplicate, Repeat, Repeated, Skipped
+from vocabtool.documents import DuplicateCounter, OnDuplicate, Repeat, SkipCounter
 from vocabtool.errors import InvalidFile
 
 
@@ -44,12 +44,12 @@ def test_one_of_repeated(on_duplicate: OnDuplicate, kept: list[str], size: int, 
     """The first or the last of an id stays in its place; others are counted with both places."""
     rows = [{"id": id_, "text": f"{id_}{n}"} for n, id_ in enumerate("abbbca", 1)]
     rows[2] = {"id": "b", "text": "b3"}
-    repeated = Repeated()
+    repeated = DuplicateCounter()
     found = batches(
         rows, id_field="id", on_duplicate=on_duplicate, repeated=repeated, size=size, start=start
     )
     assert [text for batch in found for text in batch.texts.to_pylist()] == kept[start:]
-    assert repeated == Repeated(
+    assert repeated == DuplicateCounter(
         3,
         [
             Repeat("b", "texts:3", "texts:2"),
@@ -70,7 +70,7 @@ def test_against_python(ids: list[str], size: int, start: int) -> None:
     last = {id_: n for n, id_ in enumerate(ids)}
     first = {id_: n for n, id_ in reversed(list(enumerate(ids)))}
     for on_duplicate, chosen in (("first", first), ("last", last)):
-        repeated = Repeated()
+        repeated = DuplicateCounter()
         found = batches(
             rows,
             id_field="id",
@@ -87,7 +87,7 @@ def test_against_python(ids: list[str], size: int, start: int) -> None:
 def test_the_last_of_repeated_in_files(tmp_path: Path) -> None:
     """Files are read twice for the last ones; bad rows are counted once."""
     names = [corpus(tmp_path / "a.jsonl", ["x", None, "y"]), corpus(tmp_path / "b.jsonl", ["x"])]
-    skipped, repeated = Skipped(), Repeated()
+    skipped, repeated = SkipCounter(), DuplicateCounter()
     found = list(
         batches(
             names,
@@ -117,7 +117,7 @@ def test_what_is_compared() -> None:
 
 def test_the_first_few_are_remembered() -> None:
     """All repeats are counted, ten are remembered."""
-    repeated = Repeated()
+    repeated = DuplicateCounter()
     rows = [{"id": "a", "text": ""}] * 1001
     found = list(batches(rows, id_field="id", on_duplicate="first", repeated=repeated))
     assert sum(len(batch) for batch in found) == 1

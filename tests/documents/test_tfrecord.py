@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.documents.reading import batches, documents
-from vocabtool.documents import Skip, Skipped
+from vocabtool.documents import Skip, SkipCounter
 from vocabtool.errors import InvalidFile
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow's writer is the oracle")
@@ -159,7 +159,7 @@ def test_bad_records(tmp_path: Path, record: bytes, reason: str) -> None:
     """A record that holds no document is a bad row among good ones."""
     before, after = texts(b"a", b"z")
     name = write(tmp_path / "corpus.tfrecord", [before, record, after])
-    skipped = Skipped()
+    skipped = SkipCounter()
     assert read(name, on_error="skip", skipped=skipped) == [(1, b"a"), (3, b"z")]
     assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
     assert skipped.first[0].reason.startswith(reason)
@@ -182,10 +182,10 @@ def test_a_wrong_checksum(tmp_path: Path, at: int) -> None:
     name, data, size = three(tmp_path / "corpus.tfrecord")
     data[size * (1 if at > 0 else 2) + at] ^= 1
     Path(name).write_bytes(data)
-    skipped = Skipped()
+    skipped = SkipCounter()
     assert read(name, on_error="skip", skipped=skipped) == [(1, b"aaaa"), (3, b"cccc")]
     reason = f"the record's checksum does not match (at byte {size})"
-    assert skipped == Skipped(1, [Skip(f"{name}:2", reason)])
+    assert skipped == SkipCounter(1, [Skip(f"{name}:2", reason)])
     with pytest.raises(InvalidFile, match=r"tfrecord:2: the record's checksum does not match"):
         read(name)
 
@@ -196,7 +196,7 @@ def test_a_wrong_length(tmp_path: Path, at: int) -> None:
     name, data, size = three(tmp_path / "corpus.tfrecord")
     data[size + at] ^= 1
     Path(name).write_bytes(data)
-    skipped = Skipped()
+    skipped = SkipCounter()
     found = batches(name, size=1, on_error="skip", skipped=skipped)
     assert next(found).texts.to_pylist() == ["aaaa"]
     with pytest.raises(InvalidFile) as caught:
@@ -213,7 +213,7 @@ def test_cut_off(tmp_path: Path) -> None:
         Path(name).write_bytes(data[:end])
         for start in (0, 3):
             with pytest.raises(InvalidFile, match=r"record 3 .*is cut off") as caught:
-                read(name, on_error="skip", skipped=Skipped(), start=start)
+                read(name, on_error="skip", skipped=SkipCounter(), start=start)
             assert caught.value.offset == 2 * size
         with pytest.raises(InvalidFile, match=r"record 3 .*is cut off"):
             read(name, start=3)
@@ -228,9 +228,9 @@ def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vocabtool.documents.tfrecord.MAX_RECORD_BYTES", 100)
     monkeypatch.setattr("vocabtool.documents.tfrecord.PIECE", 7)
     name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
-    skipped = Skipped()
+    skipped = SkipCounter()
     assert read(name, on_error="skip", skipped=skipped) == [(1, b"a"), (3, b"z")]
-    assert skipped == Skipped(1, [Skip(f"{name}:2", "a record of more than 100 bytes")])
+    assert skipped == SkipCounter(1, [Skip(f"{name}:2", "a record of more than 100 bytes")])
     with pytest.raises(InvalidFile, match=r":2: a record of more than 100 bytes"):
         read(name)
 
@@ -267,7 +267,7 @@ def test_what_is_left_out_is_not_parsed(tmp_path: Path) -> None:
     data[14] ^= 1
     Path(name).write_bytes(data)
     assert read(name, start=1) == [(2, b"bbbb"), (3, b"cccc")]
-    skipped = Skipped()
+    skipped = SkipCounter()
     assert read(name, start=1, on_error="skip", skipped=skipped) == [(3, b"cccc")]
     assert skipped.count == 1
     data[size + 2] ^= 1

@@ -550,14 +550,14 @@ def test_a_commit_of_another_process_is_seen(tmp_path: Path) -> None:
 FORKED = """
 import os, sys
 from pathlib import Path
-from vocabtool.system.folder_lock import locked
+from vocabtool.system.folder_lock import lock_folder
 ends, end = os.pipe()
-with locked(Path(sys.argv[1])):
+with lock_folder(Path(sys.argv[1])):
     if not os.fork():
         os.close(end)
         os.read(ends, 1)  # until its parent, which has the other end, is no more
         os._exit(0)
-with locked(Path(sys.argv[1])):
+with lock_folder(Path(sys.argv[1])):
     pass
 """
 

@@ -17,7 +17,7 @@ from vocabtool.index.options import Metric, StoredType
 from vocabtool.index.vectors.codes import VectorCodes, build_codes
 from vocabtool.index.vectors.leg import VectorLeg
 from vocabtool.index.vectors.raw import RawVectors, as_stored, prepared
-from vocabtool.system.ranked import Ranked
+from vocabtool.system.ranking import RankedRows
 
 Floats = NDArray[np.float32]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -75,7 +75,7 @@ def stored(vectors: Floats, metric: Metric, dtype: StoredType) -> NDArray[np.flo
 
 def brute(
     vectors: NDArray[np.float64], query: Floats, metric: Metric, among: NDArray[np.bool_]
-) -> Ranked:
+) -> RankedRows:
     """Every allowed row that is not zero, best first, equal scores by row."""
     asked = stored(query[np.newaxis], metric, "float32")[0]
     scores = -((vectors - asked) ** 2).sum(axis=1) if metric == "l2" else vectors @ asked
@@ -84,7 +84,7 @@ def brute(
     rows = np.flatnonzero(vectors.any(axis=1) & among)
     rounded = scores.astype(np.float32)
     order = np.lexsort((rows, -rounded[rows]))
-    return Ranked(rows[order], rounded[rows[order]])
+    return RankedRows(rows[order], rounded[rows[order]])
 
 
 def clustered(count: int, dim: int, seed: int = 0) -> Floats:
@@ -115,7 +115,7 @@ def masks(count: int) -> list[NDArray[np.bool_]]:
     ]
 
 
-def scores_agree(found: Ranked, wanted: Ranked) -> None:
+def scores_agree(found: RankedRows, wanted: RankedRows) -> None:
     """Each row has its exact score, and they stand in order."""
     of_row = dict(zip(wanted.rows.tolist(), wanted.scores.tolist(), strict=True))
     scores = [of_row[row] for row in found.rows.tolist()]

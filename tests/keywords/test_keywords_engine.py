@@ -23,7 +23,7 @@ from vocabtool.errors import FolderInUse
 from vocabtool.keywords.cutter import Cutter, Terms
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
-from vocabtool.system.ranked import Ranked
+from vocabtool.system.ranking import RankedRows
 
 MEMORY = 15_000_000
 CUTTER = Cutter("none")
@@ -78,7 +78,7 @@ def everything(rows: int = len(TEXTS)) -> NDArray[np.bool_]:
     return np.ones(rows, np.bool_)
 
 
-def assert_same(found: Ranked, wanted: Ranked) -> None:
+def assert_same(found: RankedRows, wanted: RankedRows) -> None:
     assert found.rows.tolist() == wanted.rows.tolist()
     assert found.scores == pytest.approx(wanted.scores, rel=EXACT, abs=NEXT_TO_NOTHING)
     assert (found.rows.dtype.name, found.scores.dtype.name) == ("int64", "float32")
@@ -150,7 +150,8 @@ def test_a_mask_leaves_the_best_of_what_it_lets_through(
     all_of_them = PlainBM25(CUTTER.terms(TEXTS)).search(query, 100)
     kept = among[all_of_them.rows]
     assert_same(
-        reader.search(query, 100, among), Ranked(all_of_them.rows[kept], all_of_them.scores[kept])
+        reader.search(query, 100, among),
+        RankedRows(all_of_them.rows[kept], all_of_them.scores[kept]),
     )
 
 
@@ -174,7 +175,7 @@ def test_a_strict_mask_still_gives_as_many_as_asked(tmp_path: Path, share: float
     plain = PlainBM25(CUTTER.terms(texts))
     wanted = plain.search(KeywordQuery((word("common"), word("w3"))), 3000)
     kept = among[wanted.rows]
-    assert_same(found, Ranked(wanted.rows[kept][:10], wanted.scores[kept][:10]))
+    assert_same(found, RankedRows(wanted.rows[kept][:10], wanted.scores[kept][:10]))
 
 
 WORDS = st.sampled_from(["ant", "bee", "cat", "dog-1", "dog"])

@@ -22,7 +22,7 @@ from vocabtool.oov.report import (
     MOST_PIECES,
     CurvePoint,
     Estimate,
-    Fragmented,
+    FragmentedWord,
     Header,
     KindShare,
     UnknownWord,
@@ -76,9 +76,9 @@ def test_pieces_by_hand() -> None:
     assert report.pieces.mean == (1 + 2 + 2 + 40 + 2) / 5
     assert report.pieces.histogram == (0, 1, 3, *[0] * (MOST_PIECES - 3), 1)
     assert report.pieces.most == (
-        Fragmented(b"unthinkable", 40, 1),
-        Fragmented(b"dogs", 2, 2),
-        Fragmented(b"ab", 2, 1),
+        FragmentedWord(b"unthinkable", 40, 1),
+        FragmentedWord(b"dogs", 2, 2),
+        FragmentedWord(b"ab", 2, 1),
     )
     assert (report.used, report.never_used) == (None, ())
 

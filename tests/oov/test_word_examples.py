@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.oov.word_examples import CUT, SEARCHED, WIDTH, clipped, examples, find_word
+from vocabtool.oov.word_examples import CUT, SEARCHED, WIDTH, clip, examples, find_word
 from vocabtool.tokenization.text_arrays import string_array
 
 
@@ -95,7 +95,7 @@ def test_texts_may_be_a_slice() -> None:
 def test_no_character_is_cut(text: str, share: float) -> None:
     """A part of UTF-8 is UTF-8, is in the text, and is not much longer than asked for."""
     data = text.encode()
-    part = clipped(data, 0, len(data), int(share * len(data)))
+    part = clip(data, 0, len(data), int(share * len(data)))
     assert part.decode().strip("…") in text
     assert len(part) <= WIDTH + 2 * len(CUT) + 3
 
@@ -103,4 +103,4 @@ def test_no_character_is_cut(text: str, share: float) -> None:
 @pytest.mark.parametrize("middle", [0, 3, 99, 200])
 def test_bytes_without_characters_are_clipped_too(middle: int) -> None:
     """Bytes that only go on with characters that never begin do not lengthen a part."""
-    assert len(clipped(b"\x80" * 200, 0, 200, middle)) <= WIDTH + 2 * len(CUT) + 3
+    assert len(clip(b"\x80" * 200, 0, 200, middle)) <= WIDTH + 2 * len(CUT) + 3

@@ -18,7 +18,7 @@ from vocabtool.search.fusion import (
     shares_of_best,
     shares_of_range,
 )
-from vocabtool.system.ranked import Near, Ranked, are_among
+from vocabtool.system.ranking import Near, RankedRows, are_among
 
 FINITE = st.floats(-1e6, 1e6, width=32)
 
@@ -27,15 +27,15 @@ def floats(*values: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     return np.array(values, np.float32)
 
 
-def ranked(**scores: float) -> Ranked:
+def ranked(**scores: float) -> RankedRows:
     """Rows by name (``r7``), in the order given."""
     rows = np.array([int(name[1:]) for name in scores], np.int64)
-    return Ranked(rows, floats(*scores.values()))
+    return RankedRows(rows, floats(*scores.values()))
 
 
-def leg_of(scores: dict[int, float]) -> Ranked:
+def leg_of(scores: dict[int, float]) -> RankedRows:
     rows = np.array(list(scores), np.int64)
-    return Ranked.of(rows, floats(*scores.values()), len(rows))
+    return RankedRows.of(rows, floats(*scores.values()), len(rows))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 from pyarrow import parquet
 
 from vocabtool import Document, Stream, interleave, mix, stream
-from vocabtool.documents import END, Skipped
+from vocabtool.documents import END, SkipCounter
 from vocabtool.errors import InvalidFile, OperatorFailed, VocabtoolError
 
 
@@ -569,7 +569,7 @@ def test_shuffle_shards_where_rows_are_skipped(tmp_path: Path) -> None:
     """Where bad rows are passed over, none of the others is lost or doubled."""
     rows = [None if n % 7 == 0 else f"text {n}" for n in range(100)]
     parquet.write_table(pa.table({"text": rows}), tmp_path / "a.parquet", row_group_size=30)
-    shuffled = stream(tmp_path / "a.parquet", on_error="skip", skipped=Skipped())
+    shuffled = stream(tmp_path / "a.parquet", on_error="skip", skipped=SkipCounter())
     found = sorted(d.text for d in shuffled.shuffle_shards(seed=5))
     assert found == sorted(row for row in rows if row)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from vocabtool.system.native_import import imported
+from vocabtool.system.native_import import import_library
 
 OPEN = "model = vocabtool.open_encoder({!r}); print(model.encode(['I love it']).shape[1])"
 TENSORFLOW = OPEN.format(str(ROOT / "data" / "sentence_encoder"))
@@ -31,9 +31,9 @@ def test_standard_error_while_a_module_is_imported(
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
     if level is not None:
         monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", level)
-    assert imported(name).__name__ == name
+    assert import_library(name).__name__ == name
     with pytest.raises(ModuleNotFoundError):
-        imported("no_such_module")
+        import_library("no_such_module")
     os.write(2, b"after\n")
     assert capfd.readouterr().err == f"{heard}after\n"
 

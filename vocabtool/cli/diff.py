@@ -29,7 +29,7 @@ from vocabtool.cli.output import (
     width,
 )
 from vocabtool.comparison.options import FOLDS, Only
-from vocabtool.system.telling import tell
+from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
     from vocabtool.comparison.diff import Diff
@@ -159,9 +159,12 @@ def _compare(
     read: dict[str, Any],
 ) -> Diff:
     """The comparison; notes are told as soon as they are known."""
+    import pyarrow as pa
+
     from vocabtool.comparison import diff
     from vocabtool.comparison.folding import parse_folds
 
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a quarter more memory here
     one, other = (diff.read(name) for name in names)
     a, b, notes = one.vocabulary, other.vocabulary, one.notes + other.notes
     comparison = diff.compare(a, b, parse_folds(fold), (names[0], names[1]), notes)

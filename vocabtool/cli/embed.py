@@ -17,7 +17,7 @@ from vocabtool.cli.output import (
     usage_errors,
 )
 from vocabtool.embedding.options import CHECKS, DTYPES, RUNNERS, SHARD_ROWS
-from vocabtool.system.telling import tell
+from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
     from vocabtool.embedding.report import Progress

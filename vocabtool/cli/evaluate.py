@@ -116,7 +116,7 @@ def calibrate_command(
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
     from vocabtool.evaluation.tune import tune
     from vocabtool.reports import evaluation as report
-    from vocabtool.system.telling import tell
+    from vocabtool.system.messages import tell
 
     with usage_errors():
         index = open_index(folder, model)

@@ -38,7 +38,7 @@ from vocabtool.index.options import (
     RECALL,
     STORED_TYPES,
 )
-from vocabtool.system.telling import plural, tell
+from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Document

@@ -11,7 +11,7 @@ import click
 import vocabtool
 from vocabtool.cli.options import OUTPUT, split_model
 from vocabtool.cli.output import check_ending, check_files, width
-from vocabtool.system.telling import tell
+from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
     from vocabtool.formats.vocabulary_files import FileFormat

@@ -30,7 +30,7 @@ from vocabtool.cli.oov import oov_command
 from vocabtool.cli.search import search_command
 from vocabtool.cli.words import words_command
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.system.telling import tell
+from vocabtool.system.messages import tell
 
 
 class _Commands(click.Group):

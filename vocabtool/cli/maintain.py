@@ -10,7 +10,7 @@ import click
 
 from vocabtool.cli.options import DIR, QUIET, format_option
 from vocabtool.cli.output import print_report, step_progress
-from vocabtool.system.telling import plural, tell
+from vocabtool.system.messages import plural, tell
 
 SHOWN: Final = 3  # ids
 

@@ -20,7 +20,7 @@ from vocabtool.cli.output import (
     width,
 )
 from vocabtool.cli.words import MODEL_HELP, WORDS_OPTIONS, open_words
-from vocabtool.system.telling import tell
+from vocabtool.system.messages import tell
 from vocabtool.tokenization.options import MaskMode
 
 if TYPE_CHECKING:

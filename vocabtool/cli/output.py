@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import click
 
 from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.system.telling import tell
+from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
-    from vocabtool.documents.reading import Batch, Skip, Skipped
+    from vocabtool.documents.reading import Batch, Skip, SkipCounter
 
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # rows that were left out
@@ -155,7 +155,7 @@ def tell_notes(notes: Iterable[str]) -> None:
         tell(printable(encode(note)))
 
 
-def tell_skipped(skipped: Skipped) -> None:
+def tell_skipped(skipped: SkipCounter) -> None:
     """How many rows of documents were left out, and the first of them."""
     if skipped.count:
         tell(f"{skipped.count:,} {'row' if skipped.count == 1 else 'rows'} left out")

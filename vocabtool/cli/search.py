@@ -13,7 +13,7 @@ from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import refuse_nothing, standard_output, usage_errors
 from vocabtool.search.settings import FUSIONS, NO_RESULTS, PHRASES
-from vocabtool.system.telling import tell
+from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index

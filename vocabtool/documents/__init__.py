@@ -14,12 +14,12 @@ if TYPE_CHECKING:
         END,
         Batch,
         Document,
+        DuplicateCounter,
         Extent,
         ReadLog,
         Repeat,
-        Repeated,
         Skip,
-        Skipped,
+        SkipCounter,
         Sources,
         batches,
         documents,
@@ -32,6 +32,7 @@ __all__ = [
     "END",
     "Batch",
     "Document",
+    "DuplicateCounter",
     "Extent",
     "Format",
     "OnDuplicate",
@@ -40,9 +41,8 @@ __all__ = [
     "ReadLog",
     "ReadOptions",
     "Repeat",
-    "Repeated",
     "Skip",
-    "Skipped",
+    "SkipCounter",
     "Sources",
     "batches",
     "documents",
@@ -52,8 +52,16 @@ __all__ = [
 ]
 
 
+_OLD_NAMES = {"Repeated": "DuplicateCounter", "Skipped": "SkipCounter"}
+
+
 def __getattr__(name: str) -> object:
     """Load NumPy and the formats with the first name that needs them, not with the options."""
+    if name in _OLD_NAMES:
+        import warnings
+
+        old, name = name, _OLD_NAMES[name]
+        warnings.warn(f"{__name__}.{old} is now {name}", DeprecationWarning, stacklevel=2)
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from vocabtool.documents import reading

@@ -104,7 +104,7 @@ class Skip(NamedTuple):
 
 
 @dataclass(slots=True)
-class Skipped:
+class SkipCounter:
     """What was passed over, counted while documents are read; ``first`` are the first few."""
 
     count: int = 0
@@ -126,7 +126,7 @@ class Repeat(NamedTuple):
 
 
 @dataclass(slots=True)
-class Repeated:
+class DuplicateCounter:
     """How many documents were left out because their ids repeat; ``first`` are the first few."""
 
     count: int = 0
@@ -141,8 +141,8 @@ class ReadLog:
     their ids. ``bytes``: how much of the files, as they lie on the disk, is read so far.
     """
 
-    skipped: Skipped = field(default_factory=Skipped)
-    repeated: Repeated = field(default_factory=Repeated)
+    skipped: SkipCounter = field(default_factory=SkipCounter)
+    repeated: DuplicateCounter = field(default_factory=DuplicateCounter)
     bytes: int = 0
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.documents.batch import MAX_EXAMPLES, Batch, Repeat, Repeated
+from vocabtool.documents.batch import MAX_EXAMPLES, Batch, DuplicateCounter, Repeat
 from vocabtool.errors import InvalidFile
 
 WHAT_NEXT: Final = "mend it, or keep one of them with --on-duplicate first or last"
@@ -80,7 +80,7 @@ def refuse_repeated(batches: Iterable[Batch]) -> Iterator[Batch]:
         yield batch
 
 
-def first_of_repeated(batches: Iterable[Batch], repeated: Repeated) -> Iterator[Batch]:
+def first_of_repeated(batches: Iterable[Batch], repeated: DuplicateCounter) -> Iterator[Batch]:
     """The documents without those whose ids were there before."""
     seen = SeenIds()
     for batch in batches:
@@ -92,7 +92,7 @@ def first_of_repeated(batches: Iterable[Batch], repeated: Repeated) -> Iterator[
 
 
 def last_of_repeated(
-    batches: Iterable[Batch], again: Iterable[Batch], repeated: Repeated
+    batches: Iterable[Batch], again: Iterable[Batch], repeated: DuplicateCounter
 ) -> Iterator[Batch]:
     """The documents without those whose ids come again; ``again``: the same as ``batches``."""
     seen = SeenIds(last=True)
@@ -114,7 +114,7 @@ def _repeated_rows(seen: SeenIds, batch: Batch) -> list[int]:
     return [] if batch.ids is None else seen.add(batch.ids, batch.source, batch.numbers)
 
 
-def _count_repeated(seen: SeenIds, batch: Batch, repeated: Repeated) -> list[int]:
+def _count_repeated(seen: SeenIds, batch: Batch, repeated: DuplicateCounter) -> list[int]:
     """The rows whose ids were there before, counted; the first few of all are remembered."""
     rows = _repeated_rows(seen, batch)
     repeated.count += len(rows)

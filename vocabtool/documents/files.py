@@ -123,7 +123,7 @@ def left_out(folder: str, own: Path | None = None) -> str | None:
     """
     endings = Counter(
         "".join(_suffixes(file)[-2 if file.endswith((*CODECS,)) else -1 :]) or "without an ending"
-        for where, file in _seen(folder)
+        for where, file in _walk(folder)
         if not _is_known(file) and not (own and Path(where).resolve().is_relative_to(own))
     )
     if not endings:
@@ -138,7 +138,7 @@ def left_out(folder: str, own: Path | None = None) -> str | None:
 
 
 def _below(folder: str) -> list[str]:
-    found = [str(Path(where) / name) for where, name in _seen(folder) if _is_known(name)]
+    found = [str(Path(where) / name) for where, name in _walk(folder) if _is_known(name)]
     if not found:
         known, others = " ".join(SUFFIXES), left_out(folder)
         raise NotFound(
@@ -148,7 +148,7 @@ def _below(folder: str) -> list[str]:
     return sorted(found)
 
 
-def _seen(folder: str) -> Iterator[tuple[str, str]]:
+def _walk(folder: str) -> Iterator[tuple[str, str]]:
     """The files that are not hidden: the folder of each, and its name."""
     for where, folders, files in os.walk(folder, onerror=_fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -195,7 +195,7 @@ def kind_of(name: str, wanted: Format | None) -> Kind:
 
 
 @contextmanager
-def opened(name: str, codec: str | None) -> Iterator[Readable]:
+def open_file(name: str, codec: str | None) -> Iterator[Readable]:
     """A file open for reading, its compression undone; standard input for ``-``.
 
     Raises :class:`NotFound`, and :class:`InvalidFile` for a pointer of Git LFS.
@@ -210,7 +210,7 @@ def opened(name: str, codec: str | None) -> Iterator[Readable]:
         if codec is None:
             yield file
         else:
-            yield _Unpacked(file, codec)
+            yield _Decompressor(file, codec)
 
 
 def refuse_utf16(head: bytes) -> None:
@@ -219,7 +219,7 @@ def refuse_utf16(head: bytes) -> None:
         raise InvalidFile("UTF-16; wanted UTF-8: iconv -f UTF-16 -t UTF-8 makes it of this file")
 
 
-class _Unpacked:
+class _Decompressor:
     """A compressed file as what was compressed."""
 
     def __init__(self, file: BinaryIO, codec: str) -> None:

@@ -76,18 +76,18 @@ def _row(line: bytes, number: int, request: Request) -> Row | None:
     if not line.strip(BLANK):
         return None
     try:
-        return row_of(_parsed(line), number, request, _spelled)
+        return row_of(_parse(line), number, request, _spell)
     except BadRow as bad:
         request.refuse(number, str(bad))
         return None
 
 
-def _spelled(text: str | bytes) -> bytes:
+def _spell(text: str | bytes) -> bytes:
     """A string of JSON as bytes: its surrogates stand for themselves, never for bytes."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
-def _parsed(line: bytes) -> object:
+def _parse(line: bytes) -> object:
     try:
         return DECODER.decode(line.decode())
     except UnicodeDecodeError as error:

@@ -76,7 +76,7 @@ def batches(source: object, request: Request) -> Iterator[Batch]:
 
     Takes no item more than it gives out. Raises what a queue holds as an exception.
     """
-    return gathered((row for row, _ in _rows(source, request)), request, request.rows)
+    return gather((row for row, _ in _rows(source, request)), request, request.rows)
 
 
 def documents(source: object, request: Request) -> Iterator[Document]:
@@ -88,7 +88,7 @@ def documents(source: object, request: Request) -> Iterator[Document]:
             yield Document(decode(_id(row, request)), decode(row.text), row.fields)
 
 
-def gathered(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
+def gather(rows: Iterable[Row], request: Request, most: int) -> Iterator[Batch]:
     """Rows in batches of about ``request.size`` bytes of text, and of ``most`` rows at most."""
     held: list[Row] = []
     size = 0
@@ -123,7 +123,7 @@ def _id(row: Row, request: Request) -> bytes:
 
 def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
     """What a source holds, without bad rows, and what each row was made of."""
-    for number, item in _numbered(source, request):
+    for number, item in _number_items(source, request):
         try:
             row = _row(item, number, request)
         except BadRow as bad:
@@ -132,10 +132,10 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
             yield row, item
 
 
-def _numbered(source: object, request: Request) -> Iterator[tuple[int, Item]]:
+def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]]:
     """The items and their places, from 1 on; those behind an index may be left out unread."""
     if is_queue(source):
-        return enumerate(_taken(source), 1)
+        return enumerate(_take(source), 1)
     if is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # pandas has labels behind its index
         first = _rows_left_out(rows, len(source), request)
@@ -154,7 +154,7 @@ def _rows_left_out(rows: Indexable, count: int, request: Request) -> int:
     return out if request.ahead.pass_over(out) else 0
 
 
-def _taken(queue: Queue) -> Iterator[Item]:
+def _take(queue: Queue) -> Iterator[Item]:
     """What comes out of a queue; each item counts as done when it is taken, for who joins it."""
     done = getattr(queue, "task_done", None)
     while True:

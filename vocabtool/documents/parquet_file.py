@@ -35,10 +35,10 @@ def read(file: IO[bytes], request: Request) -> Iterator[Batch]:
             held.append(batch)
             size += int(np.diff(bounds(batch.texts)[[0, -1]])[0])
             if size >= request.size:
-                yield from in_size(_concatenated(held), request.size)
+                yield from in_size(_concatenate(held), request.size)
                 held, size = [], 0
         if held:
-            yield from in_size(_concatenated(held), request.size)
+            yield from in_size(_concatenate(held), request.size)
 
 
 def row_counts(file: str) -> list[int]:
@@ -89,7 +89,7 @@ def _rows_at_once(table: Any, group: int, names: Sequence[str]) -> int:
     return max(1, min(MAX_ROWS_AT_ONCE, BUFFER * rows // max(size, 1)))
 
 
-def _concatenated(batches: Sequence[Batch]) -> Batch:
+def _concatenate(batches: Sequence[Batch]) -> Batch:
     one = batches[0]
     return Batch(
         one.source,

@@ -33,16 +33,16 @@ from vocabtool.documents.batch import (
     Ahead,
     Batch,
     Document,
+    DuplicateCounter,
     ReadLog,
     Repeat,
-    Repeated,
     Request,
     Skip,
-    Skipped,
+    SkipCounter,
 )
 from vocabtool.documents.duplicates import first_of_repeated, last_of_repeated, refuse_repeated
 from vocabtool.documents.extents import Extent, extent
-from vocabtool.documents.files import find, kind_of, opened
+from vocabtool.documents.files import find, kind_of, open_file
 from vocabtool.documents.objects import END
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.documents.sources import (
@@ -61,6 +61,7 @@ __all__ = [
     "END",
     "Batch",
     "Document",
+    "DuplicateCounter",
     "Extent",
     "Format",
     "OnDuplicate",
@@ -68,9 +69,8 @@ __all__ = [
     "ReadLog",
     "ReadOptions",
     "Repeat",
-    "Repeated",
     "Skip",
-    "Skipped",
+    "SkipCounter",
     "Sources",
     "batches",
     "documents",
@@ -125,11 +125,11 @@ def batches(
     run = _Reading(sources, options, log, size, rows, start)
     repeated = run.log.repeated
     if options.on_duplicate is None:
-        yield from run.wanted(run.batches())
+        yield from run.drop_start(run.batches())
     elif options.on_duplicate == "error":
-        yield from run.wanted(refuse_repeated(run.batches()))
+        yield from run.drop_start(refuse_repeated(run.batches()))
     elif options.on_duplicate == "first":
-        yield from run.wanted(first_of_repeated(run.batches(), repeated))
+        yield from run.drop_start(first_of_repeated(run.batches(), repeated))
     else:
         for source in each_source(sources):
             if not can_be_read_again(source):
@@ -138,7 +138,7 @@ def batches(
                 raise VocabtoolError(f"{source.name}: {wanted}. {what_next}")
         uncounted = ReadLog()  # bad rows are counted once
         before = _Reading(sources, replace(options, keep=()), uncounted, size, rows, 0)
-        yield from run.wanted(last_of_repeated(before.batches(), run.batches(), repeated))
+        yield from run.drop_start(last_of_repeated(before.batches(), run.batches(), repeated))
 
 
 def documents(
@@ -165,7 +165,7 @@ def documents(
                 else:
                     yield document
         else:
-            for batch in run.wanted(run.files(source.name)):
+            for batch in run.drop_start(run.files(source.name)):
                 texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
                 ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
                 fields = batch.fields or [{}] * len(batch)
@@ -205,7 +205,7 @@ class _Reading:
             else:
                 yield from self.files(source.name)
 
-    def wanted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+    def drop_start(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The batches without the documents that are still to be left out."""
         for batch in batches:
             out = min(self.ahead.left, len(batch))
@@ -222,7 +222,7 @@ class _Reading:
             tells = Path(file).is_file()  # a pipe does not say how far it is read
             with reading(file):
                 kind = kind_of(file, self.options.format)
-                with opened(file, kind.codec) as readable:
+                with open_file(file, kind.codec) as readable:
                     for batch in READERS[kind.format](readable, self.request(file)):
                         if tells:
                             self.log.bytes = before + readable.tell()

@@ -16,7 +16,7 @@ import google_crc32c
 
 from vocabtool.documents.batch import MAX_ROWS, BadRow, Batch, Request
 from vocabtool.documents.files import Readable
-from vocabtool.documents.objects import TEXT, Row, gathered, row_of
+from vocabtool.documents.objects import TEXT, Row, gather, row_of
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import wire
 from vocabtool.vocabulary import decode
@@ -54,7 +54,7 @@ def read(file: Readable, request: Request) -> Iterator[Batch]:
     Raises :class:`InvalidFile` with the offset where the length is damaged or the file cut off:
     no ``refuse`` can pass over that, for where the next record begins is not known.
     """
-    return gathered(_rows(file, request), request, MAX_ROWS)
+    return gather(_rows(file, request), request, MAX_ROWS)
 
 
 def _rows(file: Readable, request: Request) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from vocabtool.embedding.shards import MANIFEST, RUN, WEIGHTS, Manifest, read_ma
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.system.checksums import checksum
-from vocabtool.system.folder_lock import locked
+from vocabtool.system.folder_lock import lock_folder
 from vocabtool.system.whole_file import whole_file
 
 # What a run that is killed as it begins leaves behind.
@@ -134,7 +134,7 @@ def open_folder(path: Path) -> Iterator[Folder]:
                 f"{path}: not empty, and no run of `vocabtool embed` (it holds {others[0]!r}): "
                 "name a new folder"
             )
-    with locked(path):
+    with lock_folder(path):
         folder = Folder(path)
         try:
             yield folder

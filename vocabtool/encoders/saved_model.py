@@ -29,7 +29,7 @@ from vocabtool.errors import (
 )
 from vocabtool.formats import hub_cache
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.system.native_import import imported
+from vocabtool.system.native_import import import_library
 from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
 from vocabtool.tokenization.exact_words import ExactTokenizer
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
@@ -390,7 +390,7 @@ def _find_model(model: str | Path) -> Path:
 def _fetch(handle: str, missing: NotFound) -> Path:
     """Let TensorFlow Hub fetch a module, as it does it itself."""
     try:
-        hub = imported("tensorflow_hub")
+        hub = import_library("tensorflow_hub")
     except ImportError as error:
         what = f"{missing}\ntensorflow_hub, which fetches it, cannot be imported ({error})"
         raise NotFound(f"{what}: pip install '.[tensorflow]'") from error

@@ -24,7 +24,7 @@ from vocabtool.index.vectors.leg import Block, merged
 from vocabtool.index.vectors.raw import prepared
 from vocabtool.search.query import WeighedWord, is_word, weigh_words
 from vocabtool.search.settings import FUSIONS, Fusion, Settings
-from vocabtool.system.ranked import Ranked
+from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
@@ -199,7 +199,7 @@ def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Reca
     there is none. Documents as near as the tenth are as good as it.
     """
     used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
-    best = [Ranked.none()] * len(used)
+    best = [RankedRows.none()] * len(used)
     for first, block_vectors in snapshot.vectors.raw.blocks():  # the file is read once
         rows = np.arange(first, first + len(block_vectors))
         block = Block.of(rows, block_vectors, metric).among(snapshot.live)

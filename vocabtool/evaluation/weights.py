@@ -25,7 +25,7 @@ from vocabtool.search.query import parse_query, unknown_share
 from vocabtool.search.search import ask_keywords, find_nearest, find_tiers, weight_of_found
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Store
-from vocabtool.system.ranked import Ranked, Rows
+from vocabtool.system.ranking import RankedRows, Rows
 
 STEPS: Final = 20
 WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, .. 1
@@ -139,6 +139,6 @@ def ask_legs(
     return LegScores(store=store, candidates=candidates, tiers=tiers, m=m)
 
 
-def _with_row(found: Ranked, row: int, score: float, limit: int) -> Ranked:
+def _with_row(found: RankedRows, row: int, score: float, limit: int) -> RankedRows:
     rows, scores = np.append(found.rows, row), np.append(found.scores, np.float32(score))
-    return Ranked.of(rows, scores, limit)
+    return RankedRows.of(rows, scores, limit)

@@ -304,14 +304,19 @@ def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> int:
         file.write(separator + b'"%b": %b' % (key.encode(), _json(value)))
         separator = b",\n"
     shown = (entry.decode("utf-8", "backslashreplace") for entry in stored)
-    _write_list(file, b"tokens", b"[\n", map(_json, shown), b"\n]")
+    _write_list(file, b"tokens", shown)
     ids = None if vocabulary.ids is None else numbering(vocabulary.ids)[1]
     if ids is not None:
-        numbers = (number for at in range(0, len(ids), CHUNK) for number in ids[at : at + CHUNK])
-        _write_list(file, b"ids", b"[\n", (b"%d" % number for number in numbers), b"\n]")
+        _write_list(file, b"ids", iter(ids.tolist()))
     if len(stored.not_utf8):
-        pairs = (b'"%d": "%b"' % (at, b64encode(stored[at])) for at in stored.not_utf8.tolist())
-        _write_list(file, b"base64", b"{", pairs, b"}", b", ")
+        file.write(b',\n"base64": {')
+        strange = iter(stored.not_utf8.tolist())
+        separator = b""
+        while part := list(islice(strange, CHUNK)):
+            pairs = {str(at): b64encode(stored[at]).decode() for at in part}
+            file.write(separator + _json(pairs)[1:-1])
+            separator = b", "
+        file.write(b"}")
     file.write(b"\n}\n")
     return 0
 
@@ -321,20 +326,14 @@ def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def _write_list(
-    file: BinaryIO,
-    key: bytes,
-    begin: bytes,
-    items: Iterator[bytes],
-    end: bytes,
-    between: bytes = b",\n",
-) -> None:
-    file.write(b',\n"%b": %b' % (key, begin))
-    written = False
+def _write_list(file: BinaryIO, key: bytes, items: Iterator[str] | Iterator[int]) -> None:
+    file.write(b',\n"%b": [' % key)
+    separator = "\n"
     while part := list(islice(items, CHUNK)):
-        file.write(between * written + between.join(part))
-        written = True
-    file.write(end)
+        text = json.dumps(part, ensure_ascii=False, separators=(",\n", ": "))
+        file.write((separator + text[1:-1]).encode())
+        separator = ",\n"
+    file.write(b"\n]")
 
 
 def _read_json(data: bytes, _: str) -> Vocabulary:

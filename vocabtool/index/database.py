@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import Document
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.fields import Kind, value_of
-from vocabtool.system.ranked import Rows
+from vocabtool.system.ranking import Rows
 
 NAME: Final = "index.db"
 JOURNALS: Final = (f"{NAME}-wal", f"{NAME}-shm")

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
 from vocabtool.index.database import NAME, Database, deleted_rows
 from vocabtool.index.manifest import Manifest
-from vocabtool.system.folder_lock import locked
+from vocabtool.system.folder_lock import lock_folder
 from vocabtool.system.whole_file import sync_folder
 
 KEYWORDS: Final = "keywords"
@@ -237,7 +237,7 @@ def build_folder(path: Path, told: str) -> Path:
 def remove_build(build: Path) -> None:
     """Remove what was built, wholly or not. Raises :class:`FolderInUse`."""
     if build.is_dir():
-        with locked(build):
+        with lock_folder(build):
             shutil.rmtree(build)
 
 
@@ -248,7 +248,7 @@ def put_in_place(build: Path) -> Path:
     it open go on. Raises :class:`FolderInUse` where either is written to.
     """
     path = home(build)
-    with locked(path), locked(build):
+    with lock_folder(path), lock_folder(build):
         manifest = read_manifest(build)
         for name in manifest.model_files:  # what is there of that name has the same bytes
             (build / name).replace(path / name)

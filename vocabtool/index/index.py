@@ -44,7 +44,7 @@ from vocabtool.keywords.options import Language
 from vocabtool.search.hits import Hits
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration, Settings
-from vocabtool.system.folder_lock import locked
+from vocabtool.system.folder_lock import lock_folder
 from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Index:
         folder.refuse_others(where)
         with reading(str(where)):
             where.mkdir(parents=True, exist_ok=True)
-        with locked(where):
+        with lock_folder(where):
             folder.refuse_others(where)
             manifest = Manifest(
                 index=uuid.uuid4().hex,
@@ -252,7 +252,7 @@ class Index:
         ``memory``: bytes that building may take from now on, instead of what :meth:`create` said.
         Raises :class:`FolderInUse` where another process or thread writes.
         """
-        with locked(self.path):
+        with lock_folder(self.path):
             commit = self._last()
             if memory is not None:
                 bounded = commit.manifest.configuration.bounded(memory)

@@ -40,7 +40,7 @@ from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_nam
 from vocabtool.index.vectors.raw import as_stored, prepared
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
-from vocabtool.system.ranked import Rows
+from vocabtool.system.ranking import Rows
 from vocabtool.tokenization.text_arrays import not_utf8
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together

@@ -20,7 +20,7 @@ from vocabtool.keywords import tantivy_files
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_files import LOCKS, MANAGED, META
 from vocabtool.system.checksums import compare
-from vocabtool.system.folder_lock import LOCK, locked
+from vocabtool.system.folder_lock import LOCK, lock_folder
 
 SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8}
 
@@ -41,7 +41,7 @@ def compact(path: Path, progress: Progress | None = None) -> Compacted:
     or vectors are damaged, which are not there twice.
     """
     folder.read_manifest(path)  # else a lock would be made where there is no index
-    with locked(path):
+    with lock_folder(path):
         before = folder.read_commit(path)
         held = before.manifest
         cutter = Cutter(held.configuration.language)

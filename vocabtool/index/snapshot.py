@@ -28,7 +28,7 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.known_words import KnownWords
 from vocabtool.system.checksums import compare
-from vocabtool.system.ranked import Mask
+from vocabtool.system.ranking import Mask
 
 
 class Snapshot:

@@ -48,7 +48,7 @@ from vocabtool.index.vectors.raw import RawVectors
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.settings import Calibration
 from vocabtool.system.checksums import checksum, compare
-from vocabtool.system.folder_lock import locked
+from vocabtool.system.folder_lock import lock_folder
 from vocabtool.system.records import from_json
 
 OLD_FORMAT: Final = 3
@@ -67,7 +67,7 @@ def upgrade(path: str | Path, progress: Progress | None = None) -> Compacted:
     if not (path / OLD_MANIFEST).is_file():
         read_commit(path)  # raises where it is no index
         raise VocabtoolError(f"{path}: is of this version: there is nothing to upgrade")
-    with locked(path):
+    with lock_folder(path):
         old = _read_manifest(path / OLD_MANIFEST)
         generation = path / f"generation-{old['generation']:06}"
         if not generation.is_dir():

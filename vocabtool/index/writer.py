@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.documents.reading import OnError, Skipped
+from vocabtool.documents.reading import OnError, SkipCounter
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.documents import DocumentRows, Items, document_rows, id_in_utf8, python_strings
@@ -28,8 +28,8 @@ from vocabtool.index.options import OnExisting
 from vocabtool.index.vectors.raw import prepared
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.settings import Calibration
-from vocabtool.system.ranked import Rows
-from vocabtool.system.telling import plural
+from vocabtool.system.messages import plural
+from vocabtool.system.ranking import Rows
 
 WHAT_NEXT: Final = "Mend it, or leave such values out: --on-error skip, in Python on_error='skip'"
 FAILED: Final = (
@@ -55,7 +55,7 @@ class Writer:
         progress: Progress | None = None,
     ) -> None:
         recover(path, commit)
-        self.left_out = Skipped()
+        self.left_out = SkipCounter()
         self.sources = commit.manifest.sources
         self._path = path
         self._model = model

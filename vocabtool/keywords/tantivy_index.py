@@ -29,7 +29,7 @@ from vocabtool.keywords.cutter import Terms
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.spellings import nearest
 from vocabtool.keywords.tantivy_files import META, description, file_names
-from vocabtool.system.ranked import Mask, Ranked, Rows
+from vocabtool.system.ranking import Mask, RankedRows, Rows
 from vocabtool.system.whole_file import sync_folder
 
 if TYPE_CHECKING:
@@ -156,30 +156,30 @@ class TantivyReader:
         """How many documents there are, also at rows that no mask lets through."""
         return int(self._searcher.num_docs)
 
-    def search(self, query: KeywordQuery, limit: int, among: Mask) -> Ranked:
+    def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """The best documents of the rows that the mask of shape (rows,) lets through.
 
         Scores are rounded to 16 significant bits. Of equal scores at the limit any may be left
         out, unless the index is one segment (compacted): then the highest rows are.
         """
         if limit < 1:
-            return Ranked.none()
+            return RankedRows.none()
         found = [self._best(one, query, limit, among) for one in self._queries(query)]
         if len(found) == 1:
             return found[0]
         if not found:
-            return Ranked.none()
+            return RankedRows.none()
         rows = np.concatenate([each.rows for each in found])
         scores = np.concatenate([each.scores for each in found])
         best = np.lexsort((-scores, rows))  # each row once, with its highest score
         first = best[np.unique(rows[best], return_index=True)[1]]
-        return Ranked.of(rows[first], scores[first], limit)
+        return RankedRows.of(rows[first], scores[first], limit)
 
     def matching(self, clauses: Sequence[Clause], among: Mask) -> Rows:
         """Every row that holds all of these clauses and passes the mask, ascending."""
         most = min(map(self._frequency, clauses), default=0)
         if not most:
-            return Ranked.none().rows
+            return RankedRows.none().rows
         rows = self._fetch(self._all_of(clauses, ()), most).rows
         return np.sort(rows[_passing(rows, among)])
 
@@ -276,7 +276,9 @@ class TantivyReader:
             words = self._query.phrase_query(self._schema, "words", texts)
         return words if boost == 1.0 else self._query.boost_query(words, boost)
 
-    def _best(self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask) -> Ranked:
+    def _best(
+        self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
+    ) -> RankedRows:
         """Ask for more until the limit is reached or there is no more."""
         asked = limit + SPARE_HITS
         while True:
@@ -286,7 +288,7 @@ class TantivyReader:
             if len(rows) < asked or left >= limit:
                 if left < len(rows):
                     rows, scores = rows[passed], scores[passed]
-                return Ranked.of_falling(rows, scores, limit)
+                return RankedRows.of_falling(rows, scores, limit)
             allowed = max(int(np.count_nonzero(among)), 1)
             asked = max(4 * asked, limit * len(among) // allowed)
             if asks.must:
@@ -296,25 +298,25 @@ class TantivyReader:
             if allowed * ROW_IN_HITS < min(asked, findable):
                 return self._best_of_rows(query, limit, np.flatnonzero(among).tolist())
 
-    def _best_of_rows(self, query: tantivy.Query, limit: int, allowed: list[int]) -> Ranked:
+    def _best_of_rows(self, query: tantivy.Query, limit: int, allowed: list[int]) -> RankedRows:
         if not allowed:
-            return Ranked.none()
+            return RankedRows.none()
         one_of = self._query.term_set_query(self._schema, "row", allowed)
         unscored = self._query.const_score_query(one_of, 0.0)
         both = self._query.boolean_query([(self._must, unscored), (self._must, query)])
-        return Ranked.of(*self._fetch(both, len(allowed)), limit)
+        return RankedRows.of(*self._fetch(both, len(allowed)), limit)
 
-    def _fetch(self, query: tantivy.Query, limit: int) -> Ranked:
+    def _fetch(self, query: tantivy.Query, limit: int) -> RankedRows:
         searcher = self._searcher
         limit = min(limit, max(searcher.num_docs, 1))
         hits: list[Any] = searcher.search(query, limit, count=False).hits
         if not hits:
-            return Ranked.none()
+            return RankedRows.none()
         scores, addresses = zip(*hits, strict=True)
         rows = searcher.fast_field_values("row", list(addresses))
         bits = np.array(scores, np.float32).view(np.uint32) + _HALF
         bits &= _KEPT
-        return Ranked(np.array(rows, np.int64), bits.view(np.float32))
+        return RankedRows(np.array(rows, np.int64), bits.view(np.float32))
 
     def _frequency(self, clause: Clause) -> int:
         """How many documents a clause can find."""

@@ -46,7 +46,7 @@ class BatchCounts:
 
 def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
     """Count words; equal ones that ``found`` tells apart are one."""
-    codes, distinct = _unified(found)
+    codes, distinct = _unify(found)
     counts = np.bincount(codes, minlength=len(found.distinct))
     kept = np.flatnonzero(counts)
     first_token = np.zeros(len(counts), np.int64)
@@ -92,7 +92,7 @@ def places_of(
     return texts, (tokens - starts) / (ends - starts)
 
 
-def _unified(found: WordLookup) -> tuple[NDArray[np.intp], pa.StringArray]:
+def _unify(found: WordLookup) -> tuple[NDArray[np.intp], pa.StringArray]:
     """A code for each token, equal words under one; and the words by code."""
     codes = found.codes.astype(np.intp, copy=False)  # what indexing wants: once, not each time
     if found.unique:

@@ -55,7 +55,7 @@ class OovCounter:
     def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
         """Count batches of texts, several at a time, in order."""
         arrays = map(texts_array, batches)
-        for counted in parallel_map(self._counted, arrays, workers=threads):
+        for counted in parallel_map(self._count, arrays, workers=threads):
             self._add(counted)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
@@ -73,12 +73,12 @@ class OovCounter:
                     yield document
             finally:
                 texts = string_array(_text(document) for document in batch[:passed])
-                self._add(self._counted(texts))
+                self._add(self._count(texts))
 
-    def _counted(self, texts: pa.StringArray) -> _Counted:
-        return _Counted(texts, not_utf8(texts), [_counts(words, texts) for words in self._all])
+    def _count(self, texts: pa.StringArray) -> _BatchFigures:
+        return _BatchFigures(texts, not_utf8(texts), [_counts(words, texts) for words in self._all])
 
-    def _add(self, counted: _Counted) -> None:
+    def _add(self, counted: _BatchFigures) -> None:
         """Add the next batch of the stream."""
         self._not_utf8 += counted.not_utf8
         self._blanks += counted.ways[0].blanks
@@ -105,7 +105,7 @@ class OovCounter:
         return counts.report(header, self.words.vocabulary, notes=notes, others=others)
 
 
-class _Counted(NamedTuple):
+class _BatchFigures(NamedTuple):
     """A batch counted in each way; ``not_utf8``: how many of its texts are not UTF-8."""
 
     texts: pa.StringArray

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vocabtool.oov.batch_counts import BatchCounts
 from vocabtool.oov.lookalikes import COMMONEST, Kind, classify
-from vocabtool.oov.report import COLUMNS, CurvePoint, Estimate, Fragmented, KindShare, Pieces
+from vocabtool.oov.report import COLUMNS, CurvePoint, Estimate, FragmentedWord, KindShare, Pieces
 from vocabtool.oov.word_table import WordTable
 from vocabtool.vocabulary import Vocabulary
 
@@ -152,7 +152,7 @@ def pieces_of(words: pa.Table, histogram: NDArray[np.int64], totals: Totals) -> 
     return Pieces(mean, tuple(shown.tolist()), _most_pieces(words))
 
 
-def _most_pieces(words: pa.Table) -> tuple[Fragmented, ...]:
+def _most_pieces(words: pa.Table) -> tuple[FragmentedWord, ...]:
     """The words in most pieces, the commonest first among equals, then by bytes."""
     pieces = words["pieces"].to_numpy()
     last = max(len(pieces) - MOST_FRAGMENTED, 0)
@@ -160,4 +160,4 @@ def _most_pieces(words: pa.Table) -> tuple[Fragmented, ...]:
     table = words.filter(pieces >= least).select(["word", "pieces", "count"])
     keys = [("pieces", "descending"), ("count", "descending"), ("word", "ascending")]
     columns = table.sort_by(keys).slice(0, MOST_FRAGMENTED).columns
-    return tuple(map(Fragmented, *(column.to_pylist() for column in columns)))
+    return tuple(map(FragmentedWord, *(column.to_pylist() for column in columns)))

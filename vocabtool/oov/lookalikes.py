@@ -59,7 +59,7 @@ def classify(
     ``examples``: for each word a text that may hold it as it was written, with its capitals.
     """
     folds = [fold(word) for word in words]
-    forms, near = _resembling(folds, entries)
+    forms, near = _find_similar(folds, entries)
     common = _scripts(entries)
     spellings = map(spelling, words, examples) if examples else map(_text, words)
     return [
@@ -133,7 +133,7 @@ def fold(word: bytes) -> str | None:
     return unicodedata.normalize("NFKC", composed)
 
 
-def _resembling(
+def _find_similar(
     folds: Iterable[str | None], entries: Iterable[bytes]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """For each folded word the first entry that is equal to it, and the first one edit away.

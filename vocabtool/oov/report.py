@@ -72,7 +72,7 @@ class CurvePoint(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fragmented:
+class FragmentedWord:
     """A word that a subword model cuts into ``pieces``."""
 
     word: bytes
@@ -89,7 +89,7 @@ class Pieces(NamedTuple):
 
     mean: float
     histogram: tuple[int, ...]
-    most: tuple[Fragmented, ...]
+    most: tuple[FragmentedWord, ...]
 
 
 class Estimate(NamedTuple):

@@ -65,7 +65,7 @@ def _around(data: memoryview, word: bytes, start: int, end: int, guess: int) -> 
     before = GOES_ON * (low > start)
     at = find_word(before + bytes(data[low:high]) + GOES_ON * (high < end), word)
     middle = low - len(before) + at + len(word) // 2 if at >= 0 else guess
-    return clipped(data, start, end, middle)
+    return clip(data, start, end, middle)
 
 
 def find_word(text: bytes, word: bytes) -> int:
@@ -98,9 +98,7 @@ def _by_itself(text: bytes, word: bytes) -> int:
     return at
 
 
-def clipped(
-    data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH
-) -> bytes:
+def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
     """``width`` bytes of ``data[start:end]`` around ``middle``; signs where the text goes on.
 
     No UTF-8 character is cut in two: up to three bytes more or fewer are taken for that.

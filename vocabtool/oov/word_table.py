@@ -142,12 +142,12 @@ class Sample:
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
         """Take hashes, also such as were there before."""
-        self._hashes = np.append(self._hashes, self._chosen(hashes))
+        self._hashes = np.append(self._hashes, self._select(hashes))
         if len(self._hashes) > 2 * MAX_SAMPLED:
             self._hashes = self._distinct()
             while len(self._hashes) > MAX_SAMPLED:
                 self._zeros += 1
-                self._hashes = self._chosen(self._hashes)
+                self._hashes = self._select(self._hashes)
 
     def estimate(self) -> tuple[int, int]:
         """How many there were, about, and how far off that may be (3 sigma)."""
@@ -155,7 +155,7 @@ class Sample:
         off_by = SIGMAS * np.sqrt(number * scale * (scale - 1))
         return number * scale, int(off_by) + (scale > 1)
 
-    def _chosen(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _select(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return hashes[hashes <= np.uint64((1 << 64 - self._zeros) - 1)]
 
     def _distinct(self) -> NDArray[np.uint64]:

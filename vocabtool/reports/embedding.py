@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vocabtool.reports.model import percent
-from vocabtool.system.telling import plural
+from vocabtool.system.messages import plural
 
 if TYPE_CHECKING:
     from vocabtool.embedding.report import EmbedReport, Progress

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
-from vocabtool.system.telling import plural
+from vocabtool.system.messages import plural
 from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:

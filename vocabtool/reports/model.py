@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from vocabtool.oov.word_examples import clipped
+from vocabtool.oov.word_examples import clip
 
 MAX_ENTRY_BYTES: Final = 200  # of an entry that a person is shown; one may be a whole file
 
@@ -146,7 +146,7 @@ class Report:
 
 def beginning(entry: bytes) -> bytes:
     """An entry or an example as far as it is shown, with a sign where it goes on."""
-    return clipped(entry, 0, len(entry), 0, MAX_ENTRY_BYTES)
+    return clip(entry, 0, len(entry), 0, MAX_ENTRY_BYTES)
 
 
 def percent(share: float) -> str:

@@ -22,7 +22,7 @@ from vocabtool.oov.lookalikes import Kind
 from vocabtool.oov.report import MOST_PIECES, Header, OovReport, UnknownWord
 from vocabtool.oov.report import Estimate as Bound
 from vocabtool.oov.report import Figure as FigureName
-from vocabtool.oov.word_examples import clipped, find_word
+from vocabtool.oov.word_examples import clip, find_word
 from vocabtool.reports import plots, writing
 from vocabtool.reports.model import (
     Block,
@@ -277,7 +277,7 @@ def _word_row(word: UnknownWord, page: bool) -> Row:
     if not page:  # a part of the example that the word stands in
         line = word.example.strip()
         middle = max(find_word(line, word.word), 0) + len(word.word) // 2
-        example = printable(clipped(line, 0, len(line), middle, EXAMPLE_BYTES))
+        example = printable(clip(line, 0, len(line), middle, EXAMPLE_BYTES))
     return (word.word, count(word.count), count(word.documents), like, example)
 
 

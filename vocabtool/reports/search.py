@@ -17,7 +17,7 @@ from vocabtool.search.hits import (
     WordSummary,
 )
 from vocabtool.search.query import is_word
-from vocabtool.system.telling import plural
+from vocabtool.system.messages import plural
 from vocabtool.vocabulary import encode, printable
 
 WIDTH: Final = 160  # characters of a text that are shown

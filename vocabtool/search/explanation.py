@@ -17,7 +17,7 @@ from vocabtool.search.fusion import Candidates, Places, shared_ranks
 from vocabtool.search.hits import Explanation, LegPlace, MatchedWord, WordSummary
 from vocabtool.search.query import Query, WeighedWord, term_clauses
 from vocabtool.search.store import Store
-from vocabtool.system.ranked import Mask, Rows, Scores, mask_of
+from vocabtool.system.ranking import Mask, Rows, Scores, mask_of
 
 DEEP: Final = 10_000  # how far down the dense leg's list a document is looked for
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.system.ranked import Near, Ranked, Rows, Scores
+from vocabtool.system.ranking import Near, RankedRows, Rows, Scores
 
 Fused = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -43,7 +43,7 @@ class Candidates:
     listed: int
 
     @classmethod
-    def union(cls, near: Near, keyword: Ranked, listed: int) -> Candidates:
+    def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
         """The union of both lists; ``near.similarities``: of the keyword leg's rows."""
         dense, others = near
         order = dense.rows.argsort()

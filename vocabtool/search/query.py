@@ -19,7 +19,7 @@ from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.search.known_words import KnownWords, WordStatus
 from vocabtool.search.settings import Predicate, Settings
 from vocabtool.search.store import Store
-from vocabtool.system.ranked import are_among, mask_of
+from vocabtool.system.ranking import are_among, mask_of
 
 MAX_WORDS: Final = 1_000  # of a query; a text that is pasted in may hold more
 MANY_PIECES: Final = 3  # a model of pieces does not know a code-like word cut into so many

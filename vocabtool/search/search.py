@@ -34,7 +34,7 @@ from vocabtool.search.hits import Explanation, Hit, Hits, QuerySummary, Suggesti
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, unknown_share
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Store
-from vocabtool.system.ranked import Mask, Near, Ranked, Rows, are_among, mask_of
+from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 
 DEFAULTS: Final = Settings()
 MAX_SUGGESTIONS: Final = 8  # words that other spellings are looked for
@@ -81,9 +81,9 @@ class KeywordLeg:
     ``holders``: documents that hold an identifier, perhaps not all: at most ``limit``.
     """
 
-    found: Ranked
+    found: RankedRows
     listed: int
-    holders: Ranked
+    holders: RankedRows
     limit: int
 
 
@@ -219,7 +219,7 @@ def ask_keywords(store: Store, query: Query, limit: int, allowed: Mask) -> Keywo
     The identifiers are looked up by themselves, so that no list of better ones can miss them.
     """
     if not query.should:
-        return KeywordLeg(Ranked.none(), 0, Ranked.none(), 1)
+        return KeywordLeg(RankedRows.none(), 0, RankedRows.none(), 1)
     if len(query.codes) == 1:
         leg = _ask_for_one_code(store, query, limit, allowed)
         if leg is not None:
@@ -229,13 +229,13 @@ def ask_keywords(store: Store, query: Query, limit: int, allowed: Mask) -> Keywo
     found = keywords.search(everything, limit, allowed)
     listed = len(found.rows)
     if not query.codes:
-        return KeywordLeg(found, listed, Ranked.none(), limit)
+        return KeywordLeg(found, listed, RankedRows.none(), limit)
     holders = keywords.search(KeywordQuery(query.codes), limit, allowed)
     missed = holders.rows[~are_among(holders.rows, found.rows)]
     if len(missed):
         more = keywords.search(everything, len(missed), mask_of(missed))
         rows = np.concatenate((found.rows, more.rows))
-        found = Ranked(rows, np.concatenate((found.scores, more.scores)))
+        found = RankedRows(rows, np.concatenate((found.scores, more.scores)))
     return KeywordLeg(found, listed, holders, limit)
 
 
@@ -259,11 +259,11 @@ def _ask_for_one_code(store: Store, query: Query, limit: int, allowed: Mask) -> 
         new = ~are_among(rest.rows, holders.rows)
         rows = np.concatenate((holders.rows, rest.rows[new]))
         scores = np.concatenate((holders.scores, rest.scores[new]))
-        found = Ranked.of(rows, scores, limit + len(holders.rows))
+        found = RankedRows.of(rows, scores, limit + len(holders.rows))
     past = limit + np.flatnonzero(are_among(found.rows[limit:], holders.rows))
     kept = np.concatenate((np.arange(min(limit, len(found.rows))), past))
     listed = min(limit, len(found.rows))
-    return KeywordLeg(Ranked(found.rows[kept], found.scores[kept]), listed, holders, limit)
+    return KeywordLeg(RankedRows(found.rows[kept], found.scores[kept]), listed, holders, limit)
 
 
 def find_nearest(
@@ -271,7 +271,7 @@ def find_nearest(
 ) -> Near:
     """The nearest documents, and how near the keyword leg's ``rows`` are; none without a vector."""
     if vector is None:
-        return Near(Ranked.none(), np.full(len(rows), np.nan, np.float32))
+        return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
     return store.vectors.near(vector, rows, limit, allowed)
 
 

@@ -14,13 +14,13 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.search.known_words import KnownWords
-from vocabtool.system.ranked import Mask, Near, Ranked, Rows
+from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 
 class KeywordStore(Protocol):
     """The keyword leg. A mask says which rows may be found; rows past its end never are."""
 
-    def search(self, query: KeywordQuery, limit: int, among: Mask) -> Ranked:
+    def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """The best documents by BM25."""
 
     def matching(self, clauses: Sequence[Clause], among: Mask) -> Rows:
@@ -36,7 +36,7 @@ class KeywordStore(Protocol):
 class VectorStore(Protocol):
     """The vector leg."""
 
-    def search(self, vector: Vectors, limit: int, among: Mask) -> Ranked:
+    def search(self, vector: Vectors, limit: int, among: Mask) -> RankedRows:
         """The nearest documents to a vector of shape (dim,); never those without a vector."""
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:

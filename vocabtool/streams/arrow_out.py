@@ -140,12 +140,12 @@ class InMemory(Generic[T]):
 
     def __call__(self, first: int) -> Iterator[T]:
         if self.held is None:
-            yield from rest(self._filling(), first)
+            yield from rest(self._fill(), first)
         else:
             held = self.held
             yield from (held[index] for index in range(first, len(held)))
 
-    def _filling(self) -> Iterator[T]:
+    def _fill(self) -> Iterator[T]:
         held = []
         with closed_after(self.source(0)) as remaining:
             for item in remaining:
@@ -167,11 +167,11 @@ class InFolder:
 
     def __call__(self, first: int) -> Iterator[Document]:
         if (self.folder / CACHE_FILE).exists():
-            yield from self._kept(first)
+            yield from self._read_file(first)
         else:
-            yield from rest(self._filling(), first)
+            yield from rest(self._fill(), first)
 
-    def _filling(self) -> Iterator[Document]:
+    def _fill(self) -> Iterator[Document]:
         layout = Layout.of()
         schema = layout.schema.with_metadata({CACHE_KEY: self.key.encode()})
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ class InFolder:
                     held = []
             writer.write_batch(layout.batch(held))
 
-    def _kept(self, first: int) -> Iterator[Document]:
+    def _read_file(self, first: int) -> Iterator[Document]:
         path = str(self.folder / CACHE_FILE)
         with (
             reading(path),

@@ -18,7 +18,7 @@ from vocabtool.documents.batch import Document
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
 from vocabtool.streams.arrow_out import TAKEN, Layout, need_documents, record_batches
 from vocabtool.streams.operators import Start
-from vocabtool.system.native_import import imported
+from vocabtool.system.native_import import import_library
 from vocabtool.system.parallel import closed_after, in_batches
 from vocabtool.tokenization.text_arrays import text_bytes
 
@@ -53,7 +53,7 @@ def tf_dataset(
 ) -> tf.data.Dataset:
     """See :meth:`Stream.to_tf_dataset`. ``count``: how many documents there are, where known."""
     try:
-        tf = imported("tensorflow")
+        tf = import_library("tensorflow")
     except ImportError as error:
         wanted = "tensorflow is not installed: pip install '.[tensorflow]'"
         raise UnsupportedFormat(wanted) from error

@@ -81,28 +81,28 @@ def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
 # ---- elements in their order: map, flat_map, filter, take, skip, repeat, batch
 
 
-def mapped(
+def map_elements(
     source: Start[T], fn: Callable[[T], R], workers: int, ordered: bool, kind: Workers, first: int
 ) -> Iterator[R]:
     """``fn`` of each element; it is not called with what a later start leaves out."""
     if first and not ordered:
-        return rest(mapped(source, fn, workers, ordered, kind, 0), first)
-    elements, work = numbered(source, first), _Naming(fn)
+        return rest(map_elements(source, fn, workers, ordered, kind, 0), first)
+    elements, work = number_elements(source, first), _Naming(fn)
     if workers:
         return parallel_map(work, elements, workers=workers, ordered=ordered, kind=kind)
-    return _mapped_here(work, elements)
+    return _map_here(work, elements)
 
 
-def _mapped_here(work: _Naming[T, R], elements: Iterator[tuple[int, T]]) -> Iterator[R]:
+def _map_here(work: _Naming[T, R], elements: Iterator[tuple[int, T]]) -> Iterator[R]:
     with closed_after(elements) as remaining:
         for element in remaining:
             yield work(element)
 
 
-def flat_mapped(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
+def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
     """What each element becomes, one after the other."""
     begin: _Naming[T, Iterator[R]] = _Naming(lambda item: iter(fn(item)), fn)
-    with closed_after(numbered(source, 0)) as elements:
+    with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             with closed_after(begin(element)) as parts:
                 while True:
@@ -111,20 +111,20 @@ def flat_mapped(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]
                     except StopIteration:
                         break
                     except Exception as error:  # what the caller's generator raises on the way
-                        raise _failed(fn, element, error) from error
+                        raise _failure(fn, element, error) from error
                     yield part
 
 
-def filtered(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
+def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
     """The elements of which ``fn`` is true."""
     keeps = _Naming(fn)
-    with closed_after(numbered(source, 0)) as elements:
+    with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             if keeps(element):
                 yield element[1]
 
 
-def numbered(source: Start[T], first: int) -> Iterator[tuple[int, T]]:
+def number_elements(source: Start[T], first: int) -> Iterator[tuple[int, T]]:
     """The elements with their numbers, counted from 1 in the whole stream."""
     with closed_after(source(first)) as remaining:
         yield from enumerate(remaining, first + 1)
@@ -144,10 +144,10 @@ class _Naming(Generic[T, R]):
         try:
             return self.fn(element[1])
         except Exception as error:  # of a caller's function: any, and it is named by its place
-            raise _failed(self.named or self.fn, element, error) from error
+            raise _failure(self.named or self.fn, element, error) from error
 
 
-def _failed(
+def _failure(
     fn: Callable[..., Any], element: tuple[int, object], error: Exception
 ) -> OperatorFailed:
     name = getattr(fn, "__qualname__", type(fn).__qualname__)
@@ -167,19 +167,19 @@ def _place(number: int, value: object) -> str:
             return f"element {number:,}"
 
 
-def taken(source: Start[T], most: int, first: int) -> Iterator[T]:
+def take(source: Start[T], most: int, first: int) -> Iterator[T]:
     """The first ``most`` elements; none after them is read."""
     if first < most:
         with closed_after(source(first)) as remaining:
             yield from islice(remaining, most - first)
 
 
-def skipped(source: Start[T], count: int, first: int) -> Iterator[T]:
+def skip(source: Start[T], count: int, first: int) -> Iterator[T]:
     """The elements after the first ``count``."""
     return source(first + count)
 
 
-def repeated(
+def repeat(
     source: Start[T], times: int | None, rows: Callable[[], int | None], first: int
 ) -> Iterator[T]:
     """One pass after the other; ``times``: ``None`` for ever, until a pass finds nothing.
@@ -289,7 +289,7 @@ def random_of(seed: int, number: int) -> Random:
 # ---- several streams
 
 
-def interleaved(streams: Start[Iterable[T]], length: int, block: int) -> Iterator[T]:
+def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator[T]:
     """``length`` streams stay open, and each gives ``block`` elements when it is its turn.
 
     A stream that ends before gives the turn to the next; the turn after that its place is taken by
@@ -336,7 +336,7 @@ class Share(NamedTuple):
     least: float = NEARLY_NONE
 
 
-def drawn(
+def draw(
     sources: Sequence[Start[T]], shares: Callable[[], Sequence[Share]], seed: int
 ) -> Iterator[T]:
     """The next element of a stream that is drawn each time, by the shares."""

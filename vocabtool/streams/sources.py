@@ -21,7 +21,7 @@ from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import documents
 from vocabtool.documents.sources import Files, Source, Sources, can_be_read_again, each_source
 from vocabtool.errors import VocabtoolError, reading
-from vocabtool.streams.operators import Shuffle, interleaved, items, random_of
+from vocabtool.streams.operators import Shuffle, interleave, items, random_of
 from vocabtool.system.parallel import closed_after
 
 MAX_COUNTED: Final = 1 << 30  # bytes of a file of which all line ends are counted: half a second
@@ -92,7 +92,7 @@ class DocumentSource:
         """Shards in random order, ``at_once`` of them in turn, through a shuffle buffer."""
         shards = self.shards()
         random_of(seed, 0).shuffle(shards)
-        turns = partial(interleaved, partial(items, shards), at_once, 1)
+        turns = partial(interleave, partial(items, shards), at_once, 1)
         yield from Shuffle(lambda _: turns(), buffer, seed, reshuffle=False)()
 
     def shards(self) -> list[Shard]:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, cast, get_args, overload
 
-from vocabtool.documents.batch import Document, ReadLog, Skipped
+from vocabtool.documents.batch import Document, ReadLog, SkipCounter
 from vocabtool.documents.objects import Indexable, is_indexable
 from vocabtool.documents.options import ReadOptions
 from vocabtool.streams import operators, sources
@@ -120,20 +120,22 @@ class Stream(Generic[T]):
             raise ValueError(f"workers: wanted 0 or more, got {workers}")
         if kind not in get_args(Workers):
             raise ValueError(f"kind: wanted one of {get_args(Workers)}, got {kind!r}")
-        return Stream(partial(operators.mapped, self.start, fn, workers, ordered, kind), self.size)
+        return Stream(
+            partial(operators.map_elements, self.start, fn, workers, ordered, kind), self.size
+        )
 
     def flat_map(self, fn: Callable[[T], Iterable[R]]) -> Stream[R]:
         """What ``fn`` makes of each element, one after the other; errors as those of map."""
-        return Stream(FromStart(partial(operators.flat_mapped, self.start, fn)))
+        return Stream(FromStart(partial(operators.flat_map, self.start, fn)))
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
         """The elements of which ``fn`` is true, in their order; errors as those of map."""
-        return Stream(FromStart(partial(operators.filtered, self.start, fn)))
+        return Stream(FromStart(partial(operators.filter_elements, self.start, fn)))
 
     def take(self, most: int) -> Stream[T]:
         """The first ``most`` elements; none after them is read."""
         _check("take", most, 0)
-        start = partial(operators.taken, self.start, most)
+        start = partial(operators.take, self.start, most)
         return Stream(start, partial(sources.part, self.size, 0, most))
 
     def skip(self, left_out: int) -> Stream[T]:
@@ -145,7 +147,7 @@ class Stream(Generic[T]):
         elements is known); the others read what is skipped.
         """
         _check("skip", left_out, 0)
-        start = partial(operators.skipped, self.start, left_out)
+        start = partial(operators.skip, self.start, left_out)
         return Stream(start, partial(sources.part, self.size, left_out, None))
 
     def repeat(self, times: int | None = None) -> Stream[T]:
@@ -153,7 +155,7 @@ class Stream(Generic[T]):
         if times is not None:
             _check("repeat", times, 0)
         rows = partial(sources.exact_rows, self.size)
-        start = partial(operators.repeated, self.start, times, rows)
+        start = partial(operators.repeat, self.start, times, rows)
         if times is None:
             return Stream(start)
         return Stream(start, partial(sources.times, self.size, times))
@@ -194,7 +196,7 @@ class Stream(Generic[T]):
     def prefetch(self, count: int) -> Stream[T]:
         """The same, read ahead by a thread: at most ``count`` elements beyond those given out."""
         _check("prefetch", count, 1)
-        return Stream(partial(_prefetched, self.start, count), self.size)
+        return Stream(partial(_prefetch, self.start, count), self.size)
 
     def cache(self, folder: str | Path | None = None, *, key: str = "") -> Stream[T]:
         """The same, read once: after the first whole pass out of memory, or out of a folder.
@@ -305,7 +307,7 @@ def stream(
     format: Format | None = None,  # noqa: A002 - what it is called on the command line
     id_field: str | None = None,
     on_error: OnError = "raise",
-    skipped: Skipped | None = None,
+    skipped: SkipCounter | None = None,
 ) -> Stream[Document]:
     """The documents of files, globs, iterables, queues: see
     :func:`vocabtool.documents.batches` and :class:`vocabtool.documents.ReadOptions`.
@@ -332,7 +334,7 @@ def interleave(
     _check("cycle_length", cycle_length, 1)
     _check("block_length", block_length, 1)
     start = Stream.of(streams).start
-    turns = partial(operators.interleaved, start, cycle_length, block_length)
+    turns = partial(operators.interleave, start, cycle_length, block_length)
     return Stream(FromStart(turns))
 
 
@@ -361,11 +363,11 @@ def mix(
     sized = tuple(each.size for each in mixed)
     shares = partial(_shares, sized, _numbers(weights, len(mixed)))
     starts = tuple(each.start for each in mixed)
-    start = FromStart(partial(operators.drawn, starts, shares, seed))
+    start = FromStart(partial(operators.draw, starts, shares, seed))
     return Stream(start, partial(sources.all_of, sized))
 
 
-def _prefetched(source: Start[T], count: int, first: int) -> Iterator[T]:
+def _prefetch(source: Start[T], count: int, first: int) -> Iterator[T]:
     return prefetch(source(first), count)
 
 

@@ -100,7 +100,7 @@ class ByteStrings:
             elif len(terminator) == 1 and part._gap() in (1, 2):
                 yield part._closed_up(terminator)
             else:
-                yield part._copied(terminator)
+                yield part._copy(terminator)
 
     def _gap(self) -> int:
         """How many bytes lie between one entry and the next, 0 where that is not always as many.
@@ -125,7 +125,7 @@ class ByteStrings:
             piece = piece.compress(kept)
         return piece.tobytes()
 
-    def _copied(self, terminator: bytes) -> bytes:
+    def _copy(self, terminator: bytes) -> bytes:
         """The entries from wherever they lie, through an index of every byte."""
         if not self.data:
             return terminator * len(self)

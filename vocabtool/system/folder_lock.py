@@ -21,7 +21,7 @@ _OURS: Final = (
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder that is there. Raises :class:`FolderInUse` where another does."""
     with reading(str(folder)):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)

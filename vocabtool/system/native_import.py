@@ -24,12 +24,12 @@ STDERR: Final = 2
 LOCK: Final = Lock()  # two that mute at a time would end with it muted
 
 
-def imported(library: str) -> ModuleType:
+def import_library(library: str) -> ModuleType:
     """A module. Raises ``ImportError``."""
     load_triton()
     if os.environ.get(LEVEL) != SILENT or _is_there(library):
         return importlib.import_module(library)
-    with LOCK, nullcontext() if _is_there(library) else _muted():
+    with LOCK, nullcontext() if _is_there(library) else _mute_stderr():
         return importlib.import_module(library)
 
 
@@ -55,7 +55,7 @@ def _is_there(library: str) -> bool:
 
 
 @contextmanager
-def _muted() -> Iterator[None]:
+def _mute_stderr() -> Iterator[None]:
     """Nothing that any thread writes to standard error arrives, until the end of it."""
     with ExitStack() as undone:
         try:

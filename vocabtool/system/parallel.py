@@ -58,7 +58,7 @@ def parallel_map(
     most = 2 * workers if ahead is None else ahead
     if workers < 1 or most < 1:
         raise ValueError(f"wanted at least one worker and one item ahead, got {workers}, {most}")
-    return _mapped(fn, items, workers, kind, most, _in_order if ordered else _as_finished)
+    return _run_in_pool(fn, items, workers, kind, most, _in_order if ordered else _as_finished)
 
 
 def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
@@ -69,7 +69,7 @@ def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
     """
     if count < 1:
         raise ValueError(f"wanted at least one item ahead, got {count}")
-    return _prefetched(items, count)
+    return _read_ahead(items, count)
 
 
 def pipe_rows(
@@ -93,7 +93,7 @@ def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The items as lists of ``size``; only the last, or the one before an error, is shorter."""
     if size < 1:
         raise ValueError(f"wanted at least one item in a batch, got {size}")
-    return _batched(items, size)
+    return _batches(items, size)
 
 
 @contextlib.contextmanager
@@ -143,7 +143,7 @@ class _UntilFailure(Iterator[T]):
 _Submit = Callable[[T], "Future[R]"]
 
 
-def _mapped(
+def _run_in_pool(
     fn: Callable[[T], R],
     items: Iterable[T],
     workers: int,
@@ -169,7 +169,7 @@ def _pool(fn: Callable[[T], R], workers: int, kind: Workers) -> tuple[Executor, 
             return ThreadPoolExecutor(workers), fn
         case "processes":
             context = multiprocessing.get_context("spawn")  # a fork would copy locks that are held
-            start = (_pickled(fn),)
+            start = (_pickle(fn),)
             return ProcessPoolExecutor(workers, context, _start_process, start), _in_process
         case _:
             assert_never(kind)
@@ -207,7 +207,7 @@ def _as_finished(items: Iterator[T], submit: _Submit[T, R], ahead: int) -> Itera
         yield finished.get().result()
 
 
-def _pickled(fn: Callable[..., Any]) -> bytes:
+def _pickle(fn: Callable[..., Any]) -> bytes:
     try:
         return pickle.dumps(fn)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -244,17 +244,17 @@ def _in_process(item: Any) -> Any:
     return _function()(item)
 
 
-class _Raised(NamedTuple):
+class _Failure(NamedTuple):
     error: BaseException
 
 
-def _prefetched(items: Iterable[T], count: int) -> Iterator[T]:
-    read: SimpleQueue[T | _Raised] = SimpleQueue()
+def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
+    read: SimpleQueue[T | _Failure] = SimpleQueue()
     room, stop = Semaphore(count), Event()
     thread = Thread(target=_read, args=(items, read, room, stop), daemon=True)
     thread.start()
     try:
-        while not isinstance(item := read.get(), _Raised):
+        while not isinstance(item := read.get(), _Failure):
             room.release()
             yield item
     finally:
@@ -266,17 +266,19 @@ def _prefetched(items: Iterable[T], count: int) -> Iterator[T]:
         raise item.error
 
 
-def _read(items: Iterable[T], read: SimpleQueue[T | _Raised], room: Semaphore, stop: Event) -> None:
+def _read(
+    items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
+) -> None:
     """Read on while there is room. Holds nothing of the reader's, so that it can be collected."""
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():
                 read.put(next(remaining))
     except BaseException as error:  # noqa: BLE001 - raised again where it is read
-        read.put(_Raised(error))
+        read.put(_Failure(error))
 
 
-def _batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     with closed_after(items) as remaining:
         source = _UntilFailure(remaining)
         while batch := list(islice(source, size)):

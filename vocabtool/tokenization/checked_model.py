@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.meta_graph import pick_serving, read_saved_model
-from vocabtool.system.native_import import imported
+from vocabtool.system.native_import import import_library
 from vocabtool.tokenization.trust import CHECKPOINT_WRITERS, dangerous_ops
 from vocabtool.vocabulary import printable
 
@@ -60,7 +60,7 @@ def import_tensorflow() -> ModuleType:
 
 def _import(library: str, purpose: str) -> ModuleType:
     try:
-        return imported(library)
+        return import_library(library)
     except ImportError as error:
         what = f"{purpose} {library}, which cannot be imported ({error})"
         raise UnsupportedFormat(f"{what}: pip install '.[tensorflow]'") from error

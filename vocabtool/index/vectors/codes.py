@@ -38,7 +38,7 @@ from vocabtool.index.vectors.recall import (
     queries_unlike_documents,
     recall_by_count,
 )
-from vocabtool.system.ranked import Mask, Rows
+from vocabtool.system.ranking import Mask, Rows
 
 CENTROIDS: Final = 16  # of 4 bits
 WIDTH: Final = 2  # dimensions that share a code

@@ -21,7 +21,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.options import Metric
 from vocabtool.index.vectors.codes import REFINED, CodeFacts, VectorCodes
 from vocabtool.index.vectors.raw import RawVectors, prepared_query, similarities
-from vocabtool.system.ranked import Mask, Near, Ranked, Rows, Scores
+from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
 
 KEPT_BYTES: Final = 256 << 20  # of vectors that stay in memory as float32
 BATCH_BYTES: Final = 16 << 20  # of vectors that are read at a time by their rows
@@ -53,14 +53,14 @@ class VectorLeg:
         self._kept: Block | None = None  # of the rows without codes, read when first needed
         self._lock = Lock()
 
-    def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> Ranked:
+    def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> RankedRows:
         """The nearest rows to a vector of shape (dim,), scored exactly.
 
         ``among``: a mask over the rows, which may be shorter than the rows are many; what lies
         past its end is never found. Neither are zero vectors, and nothing is near a zero vector.
         Raises :class:`ValueError` for a vector of another shape, NaN and infinity.
         """
-        return self.near(vector, Ranked.none().rows, limit, among).nearest
+        return self.near(vector, RankedRows.none().rows, limit, among).nearest
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None) -> Near:
         """What :meth:`search` finds, and how near some ``rows`` are, whatever ``among`` says.
@@ -72,9 +72,9 @@ class VectorLeg:
             raise ValueError(f"wanted a vector of {raw.dim:,} numbers, got {np.shape(vector)}")
         query = prepared_query(vector, metric)
         if not np.count_nonzero(query):
-            return Near(Ranked.none(), np.full(len(rows), np.nan, np.float32))
+            return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
         if limit < 1:
-            return Near(Ranked.none(), self._scores(query, rows))
+            return Near(RankedRows.none(), self._scores(query, rows))
         allowed = self._allowed(among)
         if self.codes is None:
             found = self._search_rest(query, limit, allowed)
@@ -104,7 +104,7 @@ class VectorLeg:
             return among[:count]
         return np.concatenate([among, np.zeros(count - len(among), np.bool_)])
 
-    def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> Ranked:
+    def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
         """The nearest of the rows without codes, exactly.
 
         Their vectors stay in memory where they fit into 256 MiB; else each search reads them all.
@@ -146,7 +146,7 @@ class VectorLeg:
             parts.append(scores)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _scored_but(self, found: Ranked, query: Vectors, rows: Rows) -> Scores:
+    def _scored_but(self, found: RankedRows, query: Vectors, rows: Rows) -> Scores:
         """How near the rows are; what was found is not read again."""
         if not len(rows):
             return np.empty(0, np.float32)
@@ -206,7 +206,7 @@ class Block:
         squares = self.squares[kept] if len(self.squares) else self.squares
         return Block(self.rows[kept], self.vectors[kept], squares)
 
-    def best(self, query: Vectors, limit: int, metric: Metric) -> Ranked:
+    def best(self, query: Vectors, limit: int, metric: Metric) -> RankedRows:
         """The nearest ``limit`` rows to a prepared query of shape (dim,)."""
         if metric == "cosine" or len(self.rows) <= limit:
             return best_of_scores(self.rows, similarities(query, self.vectors, metric), limit)
@@ -226,24 +226,24 @@ class Block:
         return np.flatnonzero(rough >= _nth(rough, limit) - 2 * error)
 
 
-def merged(lists: Iterable[Ranked], limit: int) -> Ranked:
+def merged(lists: Iterable[RankedRows], limit: int) -> RankedRows:
     """The best of several lists that share no row."""
-    best = Ranked.none()
+    best = RankedRows.none()
     for found in lists:
         if not len(best.rows):
             best = found
         elif len(found.rows):
             rows = np.concatenate([best.rows, found.rows])
-            best = Ranked.of(rows, np.concatenate([best.scores, found.scores]), limit)
+            best = RankedRows.of(rows, np.concatenate([best.scores, found.scores]), limit)
     return best
 
 
-def best_of_scores(rows: Rows, scores: Scores, limit: int) -> Ranked:
+def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
     """The best of ascending rows, none of whose scores is NaN."""
     if len(rows) > 2 * limit:  # fewer are sorted as soon as they are looked through
         near = np.flatnonzero(scores >= _nth(scores, limit))
         rows, scores = rows[near], scores[near]
-    return Ranked.of_ascending(rows, scores, limit)
+    return RankedRows.of_ascending(rows, scores, limit)
 
 
 def _nth(scores: Scores, nth: int) -> float:

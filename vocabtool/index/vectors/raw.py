@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.index.options import Metric, StoredType
-from vocabtool.system.ranked import Rows, Scores
+from vocabtool.system.ranking import Rows, Scores
 
 Stored: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.options import Metric
 from vocabtool.index.vectors.raw import RawVectors, prepared
-from vocabtool.system.ranked import Rows, Scores
+from vocabtool.system.ranking import Rows, Scores
 
 NEAREST: Final = 10
 QUERIES: Final = 128  # of a kind

@@ -12,7 +12,7 @@ Scores = NDArray[np.float32]
 Mask = NDArray[np.bool_]  # shape (rows,): which rows of an index are meant
 
 
-class Ranked(NamedTuple):
+class RankedRows(NamedTuple):
     """``rows``: int64, shape (n,), each once; ``scores``: float32, shape (n,), higher is better.
 
     Best first, equal scores by row.
@@ -22,24 +22,24 @@ class Ranked(NamedTuple):
     scores: Scores
 
     @classmethod
-    def none(cls) -> Ranked:
+    def none(cls) -> RankedRows:
         """No row at all."""
         return cls(np.empty(0, np.int64), np.empty(0, np.float32))
 
     @classmethod
-    def of(cls, rows: Rows, scores: Scores, limit: int) -> Ranked:
+    def of(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
         """The best ``limit`` of rows in any order."""
         order = np.lexsort((rows, -scores))[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
-    def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> Ranked:
+    def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
         """The same of rows that ascend, in less time."""
         order = (-scores).argsort(kind="stable")[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
-    def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> Ranked:
+    def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
         """The same of rows that come best first, equal scores in any order."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if np.count_nonzero(out_of_order):
@@ -71,5 +71,5 @@ class Near(NamedTuple):
     NaN where it or the query has no vector.
     """
 
-    nearest: Ranked
+    nearest: RankedRows
     similarities: Scores
