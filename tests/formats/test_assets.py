@@ -8,7 +8,6 @@ import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
-from vocabtool import InvalidFile, UnknownFormat
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n"
 LINES = b"".join(b"word%d\n" % number for number in range(12))
@@ -67,21 +66,6 @@ def test_assets_that_are_a_link(folder: Path, tmp_path_factory: pytest.TempPathF
     (folder / "assets").rmdir()
     (folder / "assets").symlink_to(elsewhere)
     assert only_warning(folder).startswith("assets: a symbolic link: it is not opened")
-
-
-def test_a_model_that_is_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The folder of a model may be a link: the user chose it."""
-    (folder / "assets" / "words.txt").write_bytes(LINES)
-    link = tmp_path_factory.mktemp("links") / "model"
-    link.symlink_to(folder)
-    (vocabulary,) = vocabtool.vocabularies(link)
-    assert vocabulary.size == 12
-
-
-def test_a_name_that_the_system_refuses(folder: Path) -> None:
-    """An asset's name of 300 bytes makes the result incomplete."""
-    (folder / "saved_model.pb").write_bytes(b.saved_model(table_from(b"a" * 300)))
-    assert only_warning(folder).endswith(f": assets/{'a' * 300}: File name too long")
 
 
 def test_what_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,16 +129,3 @@ def test_a_frozen_graph_has_no_checkpoint(node: bytes, tmp_path: Path) -> None:
     assert only_warning(tmp_path / "frozen.pb") == (
         "words in variables or growing tables are not read: a frozen graph has no checkpoint"
     )
-
-
-def test_a_cut_graph_with_a_large_first_node(tmp_path: Path) -> None:
-    """A truncated frozen graph is cut off, not something else, however large its first node."""
-    words = b.string_tensor([b"%06d" % number for number in range(3000)])
-    data = b.graph(b.const(b"words", words), *b.table_nodes([b"a"]))
-    for end in (len(data) - 3, 10_000, 5_000, 200):
-        (tmp_path / "frozen.pb").write_bytes(data[:end])
-        with pytest.raises(InvalidFile, match=r"frozen\.pb: .* past the end"):
-            vocabtool.inspect(tmp_path / "frozen.pb")
-    (tmp_path / "frozen.pb").write_bytes(data[:5])
-    with pytest.raises(UnknownFormat, match="not a model that vocabtool reads"):
-        vocabtool.inspect(tmp_path / "frozen.pb")

@@ -6,7 +6,6 @@ What each reader makes of its format is tested beside it; SavedModels are in tes
 from __future__ import annotations
 
 import os
-import pickle
 from pathlib import Path
 
 import pytest
@@ -102,16 +101,6 @@ def test_what_extract_wrote(ending: str, tmp_path: Path) -> None:
         assert again.places[1:] == vocabulary.places
 
 
-def test_a_parquet_file_of_others(tmp_path: Path) -> None:
-    """A Parquet file of anybody's is said to be just that."""
-    parquet = pytest.importorskip("pyarrow.parquet", reason="it reads the file")
-    import pyarrow as pa
-
-    parquet.write_table(pa.table({"word": ["a"]}), tmp_path / "words.parquet")
-    with pytest.raises(UnknownFormat, match="a Parquet file that vocabtool did not write"):
-        vocabtool.inspect(tmp_path / "words.parquet")
-
-
 # Folders.
 
 
@@ -147,18 +136,6 @@ def test_a_tokenizers_folder(folder: Path) -> None:
     assert [item.name for item in model.passed_over] == ["config.json"]
 
 
-def test_equal_names_are_told_apart_by_file(folder: Path) -> None:
-    """Vocabularies of one name in two files are called after their files too."""
-    (folder / "a.vec").write_bytes(b"the 0.25 0.5\nof 0.25 0.5\n")
-    (folder / "b.vec").write_bytes(b"to 0.25 0.5\n")
-    assert {v.name: v.tokens for v in vocabtool.vocabularies(folder)} == {
-        "vocab.json": ["the", "of", "to"],
-        "a.vec/words": ["the", "of"],
-        "b.vec/words": ["to"],
-    }
-    assert vocabtool.extract(folder, "b.vec/words").tokens == ["to"]
-
-
 @pytest.mark.parametrize(
     ("name", "taken"),
     [
@@ -189,16 +166,6 @@ def test_a_damaged_file_is_a_warning(folder: Path) -> None:
         "tokenizer.json",
     ]
     assert "a pointer of Git LFS" in model.warnings[1]
-
-
-def test_a_pickle_is_passed_over(folder: Path) -> None:
-    """A pickle is no loss: it is said, with --all, how to export it."""
-    (folder / "vectors.model").write_bytes(pickle.dumps({"the": 1}, 4))
-    model = vocabtool.inspect(folder)
-    assert model.complete
-    why = {item.name: item.why for item in model.passed_over}
-    assert why["vectors.model"].startswith("a pickle")
-    assert "Load it where you trust it" in why["vectors.model"]
 
 
 def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
@@ -264,3 +231,10 @@ def test_a_pipe_is_no_model(tmp_path: Path) -> None:
         vocabtool.inspect(tmp_path / "vocab.txt")
     with pytest.raises(UnknownFormat, match="none of them a vocabulary"):
         vocabtool.inspect(tmp_path)
+
+
+def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of more files than any model has is refused."""
+    monkeypatch.setattr("vocabtool.formats.registry.MAX_FILES", 5)
+    with pytest.raises(UnsupportedFormat, match="a folder of more than 5 files"):
+        vocabtool.inspect(folder)

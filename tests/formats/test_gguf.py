@@ -114,17 +114,6 @@ def test_merges_and_other_lists_are_passed_over(tmp_path: Path) -> None:
     }
 
 
-def test_unknown_by_type(tmp_path: Path) -> None:
-    """Without a key, the only token of the unknown type is the unknown one."""
-    types = [1] * len(TOKENS)
-    types[4] = 2
-    path = write(tmp_path / "m", add_token_types=types)
-    assert vocabtool.inspect(path).vocabularies[0].unknown == Unknown(4)
-    types[5] = 2
-    path = write(tmp_path / "two", add_token_types=types)
-    assert vocabtool.inspect(path).vocabularies[0].unknown is None
-
-
 def test_what_contradicts_the_tokens(tmp_path: Path) -> None:
     """An unknown id beyond the tokens, and types of another number, are said and not used."""
     path = write(tmp_path / "m", add_unk_token_id=99, add_token_types=[2, 1])

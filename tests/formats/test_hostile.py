@@ -100,16 +100,6 @@ def test_copied_as_text(word: bytes, count: int, ending: bytes, change: str, mod
         vocabtool.vocabularies(model(data))
 
 
-def test_text_is_told_by_its_characters(model: Writer) -> None:
-    """What holds no control character is text, and is a model only if it begins like one."""
-    with pytest.raises(
-        UnsupportedFormat, match=r"saved_model\.pb: a SavedModel in protobuf's text"
-    ):
-        vocabtool.vocabularies(model(b"meta_graphs {"))
-    with pytest.raises(UnknownFormat, match=r"a text file, not a model; it begins 'hello\\n'\."):
-        vocabtool.vocabularies(model(b"hello\n"))
-
-
 def test_chunked_saved_model(model: Writer) -> None:
     """saved_model.cpb is recognised and refused, saying what to do."""
     magic = bytes.fromhex("83af70d10d884a3f") + bytes(56)
@@ -158,17 +148,6 @@ def test_a_lying_tensor_is_said(tensor: bytes, message: str, model: Writer) -> N
         vocabtool.extract(model(orphan(tensor)))
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"), [(b"\xff\xfe", r"\xff\xfe"), (b"\x1b[2Jwords", r"\x1b[2Jwords")]
-)
-def test_names_are_safe_to_show(name: bytes, shown: str, model: Writer) -> None:
-    """Bytes that are not UTF-8, and control characters, are escaped wherever a name is shown."""
-    nodes = b.table_nodes(WORDS, name=name)
-    (vocabulary,) = vocabtool.vocabularies(model(b.saved_model(b.graph(*nodes))))
-    assert vocabulary.name == shown
-    assert vocabulary.places[0].place == f"graph/{shown}, fills hash_table"
-
-
 def from_file(filename: bytes) -> bytes:
     """A SavedModel with a table filled from the asset ``filename``."""
     asset = b.field(1, b.field(1, b"path:0")) + b.field(2, filename)
@@ -198,42 +177,12 @@ def test_asset_outside_is_not_opened(name: bytes, model: Writer) -> None:
     assert "a path: it is not opened" in found.warnings[0]
 
 
-def test_asset_missing_or_linked(model: Writer) -> None:
-    """A file that the model names is not followed through a link, and missed where it is not."""
-    folder = model(from_file(b"words.txt"))
-    secret = folder / "secret.txt"
-    secret.write_bytes(b"secret\n" * 20)
-    (warning,) = vocabtool.inspect(folder).warnings
-    assert "assets/words.txt: the model names this file, and it is not there" in warning
-    (folder / "assets").mkdir()
-    (folder / "assets" / "words.txt").symlink_to(secret)
-    (folder / "assets" / "other.txt").symlink_to(secret)
-    found = vocabtool.inspect(folder)
-    assert found.vocabularies == ()
-    assert "a symbolic link: it is not opened" in found.warnings[0]
-
-
-def test_folders_without_a_model(tmp_path: Path) -> None:
-    """An empty folder is said to be empty; another says what it holds instead."""
-    with pytest.raises(UnknownFormat, match=r"an empty folder; wanted one that holds saved_model"):
-        vocabtool.vocabularies(tmp_path)
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(UnknownFormat, match=r"no saved_model.pb in it; it holds notes\.txt, none"):
-        vocabtool.vocabularies(tmp_path)
-
-
 def test_folder_one_level_too_high(tmp_path: Path) -> None:
     """The folder above a model names the model."""
     (tmp_path / "4").mkdir()
     (tmp_path / "4" / "saved_model.pb").write_bytes(GOOD)
     with pytest.raises(UnknownFormat, match=r"(?s)one level too high. Pass one of .*4$"):
         vocabtool.vocabularies(tmp_path)
-
-
-def test_no_vocabulary_of_that_name(model: Writer) -> None:
-    """A wrong name is answered with the right ones."""
-    with pytest.raises(NoVocabulary, match=r"(?s)no vocabulary named 'other'. It holds:.*words"):
-        vocabtool.extract(model(GOOD), "other")
 
 
 def deep(levels: int) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -76,20 +75,6 @@ def test_paths_are_not_handles(text: str) -> None:
     """Paths, short names and other schemes are no handles."""
     with pytest.raises(NotFound, match="no such file or folder"):
         vocabtool.inspect(text)
-
-
-def test_other_spellings_are_other_modules(cache: Path) -> None:
-    """A slash more makes another folder, as in tensorflow_hub; the cache is named.
-
-    Odd descriptors name nothing, and an empty folder is no module.
-    """
-    cached(cache, USE)
-    cached(cache, "https://host/a").with_suffix(".descriptor.txt").write_bytes(b"\xff")
-    (cache / "gone.descriptor.txt").write_text("Module: https://host/gone")
-    (cache / "folder.descriptor.txt").mkdir()
-    (cache / hashlib.sha1(f"{USE}/".encode()).hexdigest()).mkdir()
-    assert f"That cache holds: {USE}\n" in missing(USE + "/")
-    assert missing(os.fsdecode(b"https://host/\xff"))
 
 
 def test_commands_are_quoted(cache: Path) -> None:

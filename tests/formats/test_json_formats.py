@@ -53,12 +53,6 @@ def test_words_that_look_like_json(head: str, tmp_path: Path) -> None:
     assert vocabtool.extract(written(tmp_path, head.encode())).tokens == head.split("\n")[:-1]
 
 
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf \r\n\t", b"\n"])
-def test_byte_order_mark(mark: bytes, tmp_path: Path) -> None:
-    """A byte order mark and blanks before the value are no part of it."""
-    assert only(mark + b'{"the": 0}', tmp_path).tokens == ["the"]
-
-
 DAMAGED: dict[str, tuple[bytes, str]] = {
     "cut off": (b'{"the": 0, "of', "not JSON: Unterminated string starting at \\(at byte 11\\)"),
     "behind other characters": (b'\xef\xbb\xbf{"\xe6\x97\xa5": 0 x}', "not JSON: Expecting ','"),
@@ -127,21 +121,6 @@ def test_vocab_without_merges(tmp_path: Path) -> None:
     assert vocabulary.notes == ("3 ids up to 7: these may be counts of words",)
 
 
-def test_added_tokens(tmp_path: Path) -> None:
-    """A file of its own, which has no merges and no counts; the vocabulary names it."""
-    tokenizer = trained()
-    tokenizer.model.save(str(tmp_path))
-    (tmp_path / "added_tokens.json").write_bytes(b'{"<pad>": 50257, "<sep>": 50258}')
-    (entries,) = vocabtool.inspect(tmp_path / "vocab.json").vocabularies
-    assert (entries.kind, entries.notes[1:]) == ("bpe", ("more tokens stand in added_tokens.json",))
-    (added,) = vocabtool.inspect(tmp_path / "added_tokens.json").vocabularies
-    assert (added.tokens, added.id_array().tolist()) == (["<pad>", "<sep>"], [50257, 50258])
-    assert added.kind == "table"
-    assert added.notes == (
-        "tokens that were added to another vocabulary: that of the files beside it",
-    )
-
-
 @pytest.mark.parametrize(
     ("document", "why"),
     [
@@ -181,22 +160,6 @@ def test_settings_are_no_vocabulary(document: dict[str, int], tmp_path: Path) ->
     found = vocabtool.inspect(tmp_path)
     assert [vocabulary.tokens for vocabulary in found.vocabularies] == [["a", "b", "ab"]]
     assert [passed.name for passed in found.passed_over] == ["tokenizer_config.json"]
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"<mask>": 30522},
-        {"the": 0},
-        {"card_lost": 0, "card_stolen": 1},
-        {"card_lost": 1, "card_stolen": 2},
-        {"<pad>": 50257, "<sep>": 50300},
-        {f"my_name_{number}": 3 * number for number in range(100)},
-    ],
-)
-def test_these_are_ids(document: dict[str, int], tmp_path: Path) -> None:
-    """Added tokens, labels that count on, and names by the hundred."""
-    assert only(json.dumps(document).encode(), tmp_path).tokens == [*document]
 
 
 @pytest.mark.parametrize(
@@ -389,3 +352,11 @@ def test_damaged(kind: str, tmp_path: Path) -> None:
     }
     data = json.dumps(documents[kind]).encode()
     assert survives(data, tmp_path, every=11, flips=200) > 0
+
+
+def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is larger than the cap is not parsed."""
+    monkeypatch.setattr("vocabtool.formats.json_file.MAX_FILE", 10)
+    assert only(b'{"the":0} ', tmp_path).tokens == ["the"]
+    with pytest.raises(UnsupportedFormat, match="JSON of more than 10 bytes"):
+        found(b'{"the":0}  ', tmp_path)

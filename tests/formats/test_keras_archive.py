@@ -253,14 +253,6 @@ def test_lines(words: str, config: dict[str, Any], entries: list[str], file: Pat
     )
 
 
-def test_old_names_of_folders(file: Path) -> None:
-    """Keras 2.12 and Windows spell the path of a layer in another way."""
-    name = r"assets\_layer_checkpoint_dependencies\string_lookup\vocabulary.txt"
-    archive(file, ("config.json", described([lookup()])), (name, "[UNK]\na"))
-    (vocabulary,) = vocabtool.vocabularies(file)
-    assert (vocabulary.name, vocabulary.entries()) == ("words", ["[UNK]", "a"])
-
-
 def test_a_file_elsewhere_is_never_hidden(file: Path) -> None:
     """Words that are not in the archive are missed even where a namesake has its own."""
     inner = {"class_name": "Sequential", "config": {"layers": [lookup(vocabulary="/tmp/w.txt")]}}
@@ -270,21 +262,6 @@ def test_a_file_elsewhere_is_never_hidden(file: Path) -> None:
     (warning,) = model.warnings
     assert warning.startswith("layer words (StringLookup): its words are not in the archive")
     assert "/tmp" not in warning
-
-
-def test_numbers_in_a_file(file: Path) -> None:
-    """An IntegerLookup's file holds numbers; what is none is a warning."""
-    layer = {"class_name": "IntegerLookup", "config": {"name": "ids"}}
-    name = "assets/layers/integer_lookup/vocabulary.txt"
-    archive(file, ("config.json", described([layer])), (name, "-1\n07\n3"))
-    (vocabulary,) = vocabtool.vocabularies(file)
-    assert (vocabulary.entries(), vocabulary.entry_type) == (["-1", "7", "3"], "integer")
-    archive(file, ("config.json", described([layer])), (name, "-1\nseven"))
-    model = vocabtool.inspect(file)
-    assert model.vocabularies == ()
-    assert model.warnings == (
-        f"{name}: line 2 holds b'seven', wanted a whole number of 64 bits (at byte 3)",
-    )
 
 
 @pytest.mark.parametrize(

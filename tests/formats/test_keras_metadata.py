@@ -105,13 +105,6 @@ def test_vocabulary(class_name: str, config: dict[str, Any], vocabulary: tuple[b
     assert layer(class_name, **config) == vocabulary
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8")), min_size=1))
-def test_words_round_trip(texts: list[str]) -> None:
-    """Any words come back as their UTF-8."""
-    found = layer("StringLookup", vocabulary=texts, num_oov_indices=0)
-    assert found == tuple(text.encode() for text in texts)
-
-
 def without_vocabulary(description: dict[str, Any]) -> dict[str, Any]:
     return {**description, "config": {**description["config"], "vocabulary": None}}
 
@@ -120,15 +113,6 @@ def test_the_parent_holds_the_words() -> None:
     """A layer whose own vocabulary is null takes it from the model around it, and is one layer."""
     parent, own = node("root", model(LAYER)), node("root.layer-1", without_vocabulary(LAYER))
     assert words(parent + own) == words(own + parent) == {"root.layer-1": WORDS}
-
-
-def test_the_second_description_of_a_model_takes_nothing_away() -> None:
-    """``model_config`` repeats the layers without vocabulary, or as the only place with them."""
-    for first, second in ((LAYER, without_vocabulary(LAYER)), (without_vocabulary(LAYER), LAYER)):
-        root = node("root", model(first) | {"model_config": model(second)})
-        assert words(root) == {"root": WORDS}  # a layer without a node of its own
-        own = node("root.layer-1", without_vocabulary(LAYER))
-        assert words(root + own) == {"root.layer-1": WORDS}
 
 
 def test_equal_names_in_two_models() -> None:

@@ -105,15 +105,6 @@ def test_known_and_unknown(tmp_path: Path) -> None:
     )
 
 
-def test_the_settings_alone(tmp_path: Path) -> None:
-    """What get_config() gives, written as it is, cuts texts as well."""
-    config = fitted("oov").get_config()
-    words = vocabtool.Words.of(written(config, tmp_path))
-    assert words.unknown("The dog") == ["dog"]
-    config = {key: config[key] for key in ("word_index", "lower")}
-    assert vocabtool.Words.of(written(config, tmp_path)).unknown("The; dog") == ["dog"]
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [

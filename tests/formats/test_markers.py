@@ -99,11 +99,3 @@ def test_guess(marker: Marker) -> None:
     plenty = [b"word"] * (ONE_IN[marker] - 1) + [borne.encode()]
     assert guess_marker(ByteStrings.of(plenty)) == marker
     assert guess_marker(ByteStrings.of([b"word", *plenty])) is None
-
-
-def test_guess_of_little() -> None:
-    """No entries have no mark; one that is nothing but a mark does not count; most win."""
-    assert guess_marker(ByteStrings.of([])) is None
-    assert guess_marker(ByteStrings.of([b"", b""])) is None
-    assert guess_marker(ByteStrings.of(["▁".encode(), b"##"])) is None
-    assert guess_marker(ByteStrings.of([b"##a", "▁a".encode(), "▁b".encode()])) == "▁"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vocabtool
-from tests.reader_checks import field, survives, varint
+from tests.reader_checks import field, ids_and_entries, survives, varint
 from vocabtool import PassedOver, Place, Unknown, Vocabulary
 from vocabtool.errors import NoVocabulary, UnsupportedFormat
 
@@ -56,15 +56,11 @@ def by_id(words: Any, ids: Any) -> list[tuple[int, bytes]]:
     return sorted(zip(ids, words, strict=True), key=lambda pair: pair[0])
 
 
-def pairs(vocabulary: Vocabulary) -> list[tuple[int, bytes]]:
-    return list(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
-
-
 def test_label_encoder(tmp_path: Path) -> None:
     """Words in the order of their ids, which lie in another list; the default id is unknown's."""
     encoder = node("LabelEncoder", "enc", keys_strings=WORDS, values_int64s=IDS, default_int64=-7)
     vocabulary = only(read(tmp_path, encoder))
-    assert pairs(vocabulary) == by_id(STORED, IDS)
+    assert ids_and_entries(vocabulary) == by_id(STORED, IDS)
     assert (vocabulary.name, vocabulary.kind, vocabulary.unknown) == ("enc", "table", Unknown(-7))
     assert vocabulary.places == (Place("m.onnx", "node enc (LabelEncoder)"),)
 
@@ -83,19 +79,8 @@ def test_integers_of_tensors(tmp_path: Path, number_type: str, raw: bool) -> Non
         "LabelEncoder", keys_tensor=strings("k"), values_tensor=tensor, default_tensor=default
     )
     vocabulary = only(read(tmp_path, encoder))
-    assert (pairs(vocabulary), vocabulary.first_id) == (by_id(STORED, ids.tolist()), -4)
+    assert (ids_and_entries(vocabulary), vocabulary.first_id) == (by_id(STORED, ids.tolist()), -4)
     assert vocabulary.unknown == Unknown(99)
-
-
-def test_strings_to_strings(tmp_path: Path) -> None:
-    """Both sides are kept; ids are positions."""
-    labels = [f"label {number}" for number in range(len(WORDS))]
-    found = read(tmp_path, node("LabelEncoder", "e", keys_strings=WORDS, values_strings=labels))
-    keys, values = found.vocabularies
-    assert list(keys.stored) == STORED
-    assert (keys.kind, keys.id_range) == ("table", "0..11")
-    assert keys.notes == ("gives other strings for these; the ids are their positions",)
-    assert (values.name, values.kind, list(values)) == ("e.values", "constant", labels)
 
 
 def test_tfidf_vectorizer(tmp_path: Path) -> None:
@@ -114,8 +99,8 @@ def test_tfidf_vectorizer(tmp_path: Path) -> None:
     )
     found = read(tmp_path, vectorizer)
     one, two = found.vocabularies
-    assert pairs(one) == [(0, "naïve".encode()), (1, b"of"), (4, b"the")]
-    assert pairs(two) == [(2, "the naïve".encode()), (3, b"of the")]
+    assert ids_and_entries(one) == [(0, "naïve".encode()), (1, b"of"), (4, b"the")]
+    assert ids_and_entries(two) == [(2, "the naïve".encode()), (3, b"of the")]
     assert (one.name, two.name, one.kind, two.kind) == ("v", "v.2-grams", "table", "table")
     assert two.notes == ("each entry is 2 strings of the file, joined by a blank",)
     assert found.warnings == ()
@@ -227,13 +212,6 @@ def test_external_strings_are_not_opened(tmp_path: Path) -> None:
     assert found.warnings == (f"initializer out: {told}", f"node e: {told}")
 
 
-def test_large_texts_of_other_operators(tmp_path: Path) -> None:
-    """What may be a vocabulary, in an operator that nobody knows, is said to be unread."""
-    found = read(tmp_path, node("NewTokenizer", "bpe", "org.example", vocab="v" * 2000))
-    assert (found.vocabularies, found.passed_over) == ((), ())
-    assert found.warnings == ("node bpe: vocab: 2,000 bytes of text or a tokenizer: not read",)
-
-
 def packed(values: Any) -> bytes:
     return b"".join(varint(value) for value in values)
 
@@ -258,7 +236,7 @@ def test_packed_integers(tmp_path: Path) -> None:
         encoder = field(4, b"LabelEncoder") + attribute(b"keys_strings", keys)
         path = tmp_path / "m"
         path.write_bytes(model_of(encoder + attribute(b"values_int64s", values)))
-        assert pairs(only(vocabtool.inspect(path))) == by_id(words, ids)
+        assert ids_and_entries(only(vocabtool.inspect(path))) == by_id(words, ids)
 
 
 LIST = field(9, b"word") * 200
@@ -360,5 +338,19 @@ def test_operators(
     """Words with the ids of another list, or with their positions as ids."""
     vocabulary = only(read(tmp_path, node(op, **attributes)))
     ids = IDS if has_ids else range(len(WORDS))
-    assert pairs(vocabulary) == by_id(STORED, ids)
+    assert ids_and_entries(vocabulary) == by_id(STORED, ids)
     assert (vocabulary.kind, vocabulary.unknown) == ("table", unknown)
+
+
+def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes and lists beyond any model's number end the walk."""
+    constants = [field(4, b"C%d" % n) + attribute(b"a", field(9, b"x")) for n in range(20)]
+    path = tmp_path / "m"
+    path.write_bytes(model_of(*constants))
+    monkeypatch.setattr("vocabtool.formats.onnx.MAX_LISTS", 10)
+    found = vocabtool.inspect(path)
+    assert len(found.passed_over) == 10
+    assert found.warnings == ("more than 10 lists of strings: the rest not read",)
+    monkeypatch.setattr("vocabtool.formats.onnx.MAX_PARTS", 5)
+    with pytest.raises(UnsupportedFormat, match="a model of more than 5 nodes and attributes"):
+        vocabtool.inspect(path)

@@ -57,13 +57,6 @@ def test_bert(tmp_path: Path, op: str, between: str) -> None:
     assert vocabulary.places[0].place == f"node n ({op})"
 
 
-def test_bert_unknown(tmp_path: Path) -> None:
-    """The attribute says which entry is unknown's; of equal entries the last counts."""
-    vocabulary = only(tmp_path, "BertTokenizer", vocab_file="the\n<u>\n<u>", unk_token="<u>")
-    assert vocabulary.unknown == Unknown(2)
-    assert only(tmp_path, "BertTokenizer", vocab_file="the\nof").unknown is None
-
-
 @pytest.mark.parametrize("op", ["GPT2Tokenizer", "RobertaTokenizer", "CLIPTokenizer"])
 def test_byte_level_bpe(tmp_path: Path, op: str) -> None:
     """``vocab.json`` with added tokens, as the tokenizers library joins them."""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vocabtool
-from tests.reader_checks import field, survives, varint, written
+from tests.reader_checks import field, ids_and_entries, survives, varint, written
 from vocabtool import InvalidFile, UnsupportedFormat, VocabtoolError, Vocabulary
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
@@ -62,10 +62,6 @@ def is_recognised(data: bytes) -> bool:
             return True
         except VocabtoolError:
             return False
-
-
-def ids_and_entries(vocabulary: Vocabulary) -> list[tuple[int, bytes]]:
-    return list(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
 
 
 def test_unknown_of_the_trainer() -> None:

@@ -377,3 +377,21 @@ def test_damage(tmp_path: Path) -> None:
 def test_damage_of_tables(tmp_path: Path, converted: bytes) -> None:
     """The same of a model with tables."""
     assert survives(converted, tmp_path, every=43, flips=700) > 0
+
+
+def test_a_buffer_that_is_not_there(tmp_path: Path) -> None:
+    """A tensor's buffer must be one of the model's."""
+    found = vocabtool.inspect(write(tmp_path, model([tensor("a", 9)], [])))
+    assert len(found.warnings) == 1
+    assert "number 9 of 1 tables" in found.warnings[0]
+
+
+def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of too many parts, or whose buffers lie on each other, is refused."""
+    path = write(tmp_path, model([tensor("a", 1)], [strings(WORDS)]))
+    monkeypatch.setattr("vocabtool.formats.tflite.MAX_READ", 0)
+    with pytest.raises(UnsupportedFormat, match="buffers lie on top of each other"):
+        vocabtool.inspect(path)
+    monkeypatch.setattr("vocabtool.formats.tflite.MAX_PARTS", 1)
+    with pytest.raises(UnsupportedFormat, match="more than 1 tensors and operators"):
+        vocabtool.inspect(path)

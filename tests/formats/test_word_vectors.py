@@ -176,15 +176,6 @@ def test_gensim(tmp_path: Path, binary_form: bool) -> None:
     assert np.array_equal(opened.matrix(), loaded.vectors)
 
 
-def test_words_with_blanks_and_returns(tmp_path: Path) -> None:
-    """The vectors of words with blanks; line ends of Windows and fastText; no last newline."""
-    path = tmp_path / "vectors.txt"
-    path.write_bytes(b"the 1.5 2 \r\n. . . 3 4 \r\n 5 6 \r\nlast one 7e1 -inf")
-    opened = WordVectors.open(path)
-    assert opened.words.tokens == ["the", ". . .", "", "last one"]
-    assert opened.vectors(range(4)).tolist() == [[1.5, 2], [3, 4], [5, 6], [70, -np.inf]]
-
-
 def test_a_number_that_is_none(tmp_path: Path) -> None:
     """Text among the numbers is found at last when its row is read."""
     path = tmp_path / "vectors.txt"
