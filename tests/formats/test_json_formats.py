@@ -23,7 +23,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 import vocabtool
 from tests.reader_checks import reason, survives, written
 from vocabtool import Unknown, Vocabulary
-from vocabtool.errors import InvalidFile, UnknownFormat
+from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat
 
 WORDS = tuple(f"word{number}" for number in range(12))
 

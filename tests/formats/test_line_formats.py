@@ -16,7 +16,7 @@ import vocabtool
 from tests.reader_checks import format_of, survives
 from tests.reader_checks import reason as why
 from vocabtool import Place, Unknown, Vocabulary
-from vocabtool.errors import InvalidFile
+from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 
 def write(tmp_path: Path, data: bytes, name: str = "file") -> Path:
