@@ -13,7 +13,7 @@ import pytest
 
 import vocabtool
 from tests.reader_checks import field, survives
-from vocabtool import PassedOver, Place, Unknown
+from vocabtool import PassedOver, Place, Unknown, UnsupportedFormat
 
 pytest.importorskip("tensorflow", reason="the oracle: its schema writes the files")
 schema = pytest.importorskip(
