@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,8 @@ class Case(NamedTuple):
     ``tolerance``: how much a number may differ where other texts are in the batch.
     """
 
-    open: Callable[[], Encoder]
+    kind: str
+    open: Callable[..., Encoder]
     other: Callable[[], Encoder]
     oracle: Oracle
     tolerance: float
@@ -45,10 +47,8 @@ def static(folder: Path) -> Case:
     path = write_vectors(folder / "vectors.npz", WORDS, MATRIX)
     more = write_vectors(folder / "more.npz", WORDS, MATRIX + 1)
 
-    def opened(file: Path) -> Encoder:
-        return open_encoder(file, rule="lower", weights="none", max_batch=MAX_BATCH)
-
-    return Case(lambda: opened(path), lambda: opened(more), _mean, 1e-6)
+    opened = partial(open_encoder, rule="lower", weights="none", max_batch=MAX_BATCH)
+    return Case("static", partial(opened, path), partial(opened, more), _mean, 1e-6)
 
 
 def _mean(texts: list[bytes]) -> NDArray[Any]:
@@ -77,12 +77,8 @@ def python(folder: Path) -> Case:
     def oracle(texts: list[bytes]) -> NDArray[Any]:
         return np.array(lengths([text.decode("utf-8", "replace") for text in texts])).reshape(-1, 3)
 
-    return Case(
-        lambda: open_encoder(lengths, max_batch=MAX_BATCH),
-        lambda: open_encoder(halves, max_batch=MAX_BATCH),
-        oracle,
-        0.0,
-    )
+    opened = partial(open_encoder, max_batch=MAX_BATCH)
+    return Case("python", partial(opened, lengths), partial(opened, halves), oracle, 0.0)
 
 
 def sentence_transformers(folder: Path) -> Case:
@@ -104,7 +100,8 @@ def sentence_transformers(folder: Path) -> Case:
 
         return open_encoder(build(folder / "tiny"))
 
-    return Case(lambda: open_encoder(model, max_batch=MAX_BATCH), other, oracle, 1e-6)
+    opened = partial(open_encoder, model, max_batch=MAX_BATCH)
+    return Case("sentence-transformers", opened, other, oracle, 1e-6)
 
 
 def tensorflow(folder: Path) -> Case:
@@ -130,12 +127,9 @@ def tensorflow(folder: Path) -> Case:
 
     served = saved("model", 1.0)
     saved("other", 2.0)
-    return Case(
-        lambda: open_encoder(folder / "model", max_batch=MAX_BATCH),
-        lambda: open_encoder(folder / "other", max_batch=MAX_BATCH),
-        oracle,
-        0.0,
-    )
+    opened = partial(open_encoder, max_batch=MAX_BATCH)
+    model, other = folder / "model", folder / "other"
+    return Case("tensorflow", partial(opened, model), partial(opened, other), oracle, 0.0)
 
 
 BUILDERS: dict[str, Callable[[Path], Case]] = {

@@ -96,7 +96,8 @@ def differs(snapshot: Any, held: Content, draw: random.Random) -> str | None:
     All documents by their ids and texts, in both legs by number, and three of them by search.
     """
     stored = {
-        each.id: each.text for each in snapshot.documents.stored(np.flatnonzero(snapshot.live))
+        each.id: each.text
+        for each in snapshot.documents.fetch_documents(np.flatnonzero(snapshot.live))
     }
     wanted = {f"d{number}": document(number, version).text for number, version in held.items()}
     if stored != wanted:

@@ -14,7 +14,7 @@ from vocabtool.comparison.diff import compare
 from vocabtool.comparison.options import Fold
 from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import Estimate, Header
-from vocabtool.reports import comparison, oov, writing
+from vocabtool.reports import comparison, files, oov
 from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.vocabulary import Marker
 
@@ -123,9 +123,9 @@ def diff_text(found: Diff, width: int | None = None) -> str:
     return file.getvalue().decode()
 
 
-def pairs_as(form: writing.Format, width: int | None = None) -> bytes:
+def pairs_as(form: files.Format, width: int | None = None) -> bytes:
     """The pairs of three vocabularies, written."""
     three = (vocabulary(A, "<b>"), vocabulary(B, "b"), vocabulary([b"of"], "c"))
     file = io.BytesIO()
-    writing.write(comparison.view_pairs(pairwise(three)), file, form, width)
+    files.write(comparison.view_pairs(pairwise(three)), file, form, width)
     return file.getvalue()

@@ -107,7 +107,7 @@ class SmallCorpus:
         parts = [each for each in held if each.terms[0] in clause.parts]
         return max(score - sum(self._score(part, held, row) for part in parts), 0.0)
 
-    def matching(self, clauses: Sequence[Clause], among: Mask) -> Rows:
+    def matching_rows(self, clauses: Sequence[Clause], among: Mask) -> Rows:
         self.asked.append("matching")
         held = [
             row
@@ -135,7 +135,7 @@ class SmallCorpus:
         self.asked.append("ids")
         return [self.docs[row].id for row in rows]
 
-    def stored(self, rows: Rows) -> list[Document]:
+    def fetch_documents(self, rows: Rows) -> list[Document]:
         return [
             Document(self.docs[row].id, self.docs[row].text, self.docs[row].fields) for row in rows
         ]

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import vocabtool
@@ -102,6 +102,7 @@ def test_shards_end_by_rows_or_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @given(texts=st.lists(st.one_of(st.binary(max_size=8), st.text(max_size=4).map(str.encode))))
+@example(texts=[b"\xc3", b"\xa9"])
 def test_strings_are_made_utf8(texts: list[bytes]) -> None:
     """As Python decodes them, one by one; also where only together they are UTF-8."""
     found, strange = as_utf8(string_array(texts))
@@ -109,13 +110,6 @@ def test_strings_are_made_utf8(texts: list[bytes]) -> None:
     found.validate(full=True)
     wanted = [text.decode("utf-8", "replace").encode() != text for text in texts]
     assert strange.tolist() == wanted
-
-
-def test_halves_of_a_character_are_not_joined() -> None:
-    """Two strings that are UTF-8 only one behind the other."""
-    found, strange = as_utf8(string_array([b"\xc3", b"\xa9"]))
-    assert found.to_pylist() == ["\ufffd", "\ufffd"]
-    assert strange.tolist() == [True, True]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -133,14 +127,6 @@ def test_unknown_words_are_those_of_each_text_alone(rule: str, texts: list[bytes
         assert values[start:end] == list(dict.fromkeys(wanted))
         tokens, unknown = tokens + len(alone), unknown + len(wanted)
     assert (found.tokens, found.tokens_unknown) == (tokens, unknown)
-
-
-def refused(changes: dict[str, Any], out: Path, **asked: Any) -> tuple[str, ...]:
-    """What a run is refused for that differs by ``changes`` from the one that is made first."""
-    vocabtool.embed(**asked, output=out)
-    with pytest.raises(ChangedRun) as caught:
-        vocabtool.embed(**asked | changes, output=out)
-    return caught.value.changes
 
 
 def test_a_worker_of_a_killed_run_cannot_touch_the_next(corpus: Path, tmp_path: Path) -> None:
@@ -197,23 +183,6 @@ def test_threads_end_where_writing_fails(
     assert list((tmp_path / "out").glob("*.part")) == []
 
 
-def test_a_part_that_is_taken_away_is_not_made_anew(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the next run does with what a killed one left: its workers' shards do not appear."""
-    opened = shard_files.open_native
-
-    def taken(path: Path) -> object:
-        sink = opened(path)
-        path.unlink()
-        return sink
-
-    monkeypatch.setattr(shard_files, "open_native", taken)
-    with pytest.raises(FileNotFoundError):
-        vocabtool.embed(corpus, encode, tmp_path / "out")
-    assert list((tmp_path / "out").glob("shard-*")) == []
-
-
 def test_many_may_begin_a_cache_at_once(tmp_path: Path) -> None:
     """Where another one has it for itself just then, this one waits."""
     cache = VectorCache(tmp_path, "f", 4)
@@ -229,36 +198,27 @@ def test_many_may_begin_a_cache_at_once(tmp_path: Path) -> None:
             waiting.result(timeout=30).close()
 
 
-def test_what_follows_from_another_model_is_not_told(corpus: Path, tmp_path: Path) -> None:
-    """Its batch size, words and length of vectors; but a batch size that somebody gave."""
+def test_what_is_told_of_another_model(corpus: Path, tmp_path: Path) -> None:
+    """Not what follows from it, but a batch size that somebody gave, and other words."""
     vocabulary = vocabtool.Vocabulary("words", "list", ByteStrings.of([b"document"]))
-    one = PythonEncoder(encode, dim=4, fingerprint="a" * 64)
-    two = PythonEncoder(
-        lambda texts: encode(texts)[:, :3],
-        dim=3,
-        fingerprint="b" * 64,
-        max_batch=7,
-        words=vocabtool.Words.of(vocabulary, rule="lower"),
-    )
-    models = (
-        "the model (its files, signature, output, rule or weights): was "
-        f"{one.fingerprint[:16]}, is {two.fingerprint[:16]}"
-    )
-    asked: dict[str, Any] = {"sources": corpus, "model": one}
-    assert refused({"model": two}, tmp_path / "out", **asked) == (models,)
-    given = {"model": two, "batch_size": 9}
-    sizes = "--batch-size: was 256, is 9"
-    assert refused(given, tmp_path / "given", **asked) == (models, sizes)
-    same = PythonEncoder(encode, dim=4, fingerprint="a" * 64, max_batch=7)
-    sizes = "--batch-size: was 256, is 7"
-    assert refused({"model": same}, tmp_path / "same", **asked) == (sizes,)
-
-
-def test_other_words_are_another_run(corpus: Path, tmp_path: Path) -> None:
-    """The column of unknown words depends on them."""
-    vocabulary = vocabtool.Vocabulary("words", "list", ByteStrings.of([b"document"]))
-    for rule, raises in (("lower", False), ("keras", True)):
-        words = vocabtool.Words.of(vocabulary, rule=rule)
-        encoder = PythonEncoder(encode, dim=4, fingerprint="same", words=words)
-        with pytest.raises(ChangedRun, match="--rule") if raises else nullcontext():
-            vocabtool.embed(corpus, encoder, tmp_path / "out")
+    words = {rule: vocabtool.Words.of(vocabulary, rule=rule) for rule in ("lower", "keras")}
+    one = PythonEncoder(encode, dim=4, fingerprint="a", words=words["lower"])
+    changes: list[tuple[dict[str, Any], list[str]]] = [
+        ({"fingerprint": "b", "max_batch": 7, "dim": 4}, ["the model"]),
+        ({"fingerprint": "b", "words": words["lower"]}, ["the model"]),
+        ({"fingerprint": "a", "words": words["lower"], "max_batch": 7}, ["--batch-size"]),
+        (
+            {"fingerprint": "a", "words": words["keras"]},
+            ["the words of the model (--name, --rule)"],
+        ),
+    ]
+    vocabtool.embed(corpus, one, tmp_path / "out")
+    for options, wanted in changes:
+        model = PythonEncoder(encode, **{"dim": 4} | options)
+        with pytest.raises(ChangedRun) as caught:
+            vocabtool.embed(corpus, model, tmp_path / "out")
+        found = caught.value.changes
+        assert len(found) == len(wanted)
+        assert all(map(str.startswith, found, wanted))
+    with pytest.raises(ChangedRun, match="--batch-size: was 256, is 9"):
+        vocabtool.embed(corpus, model, tmp_path / "out", batch_size=9)

@@ -139,11 +139,13 @@ def test_pipe_is_lazy(encoder: Encoder) -> None:
     assert threading.active_count() == before
 
 
-def test_pipe_refuses_wrong_numbers(encoder: Encoder) -> None:
+def test_wrong_numbers(case: Case, encoder: Encoder) -> None:
     """There is no batch of no texts, and no work without workers."""
     for wrong in ({"batch_size": 0}, {"workers": 0}):
         with pytest.raises(ValueError, match="at least"):
             list(encoder.pipe(TEXTS, **wrong))
+    with pytest.raises(ValueError, match="got 0"):
+        case.open(max_batch=0)
 
 
 def test_fingerprint(case: Case, encoder: Encoder) -> None:
@@ -171,8 +173,9 @@ def test_no_exact_words_unless_asked(encoder: Encoder) -> None:
         encoder.encode_with_words(TEXTS)
 
 
-def test_told(encoder: Encoder) -> None:
-    """Notes are lines for a person; words, where there are any, cut texts."""
+def test_told(case: Case, encoder: Encoder) -> None:
+    """The kind, the batch that was asked for, notes for a person; words, where there are any."""
+    assert (encoder.kind, encoder.max_batch) == (case.kind, MAX_BATCH)
     assert all(isinstance(note, str) and note for note in encoder.notes)
     if encoder.words is not None:
         assert encoder.words.split(["love"]).to_pylist()[0]

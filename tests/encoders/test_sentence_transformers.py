@@ -34,26 +34,11 @@ def model(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / "model"))
 
 
-def test_values(sound: Path) -> None:
-    """As the library itself encodes, all at once and one by one."""
-    from sentence_transformers import SentenceTransformer
-
-    bare = SentenceTransformer(str(sound), local_files_only=True)
-    encoder = open_encoder(sound)
-    assert encoder.dim == 8
-    wanted = bare.encode(TEXTS, show_progress_bar=False)
-    np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=0, atol=1e-6)
-
-
-def test_words(sound: Path) -> None:
-    """Words are those of its tokenizer, known and unknown."""
+def test_words(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of its tokenizer; where its files do not tell any, it encodes, and notes say why."""
     encoder = open_encoder(sound)
     assert encoder.words is not None
     assert encoder.words.unknown("I love xapian Lucene") == ["lucene"]
-
-
-def test_without_words(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where its files do not tell words, it encodes all the same, and the notes say why."""
 
     def refuse(model: Path) -> Words:
         raise UnsupportedFormat("a tokenizer that nobody understands", file=str(model))
@@ -75,36 +60,22 @@ def test_quiet(sound: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert logging.is_progress_bar_enabled()
 
 
-def changed_readme(model: Path) -> None:
-    (model / "README.md").write_text("other")
-    (model / ".cache").write_text("hidden")
-
-
-def changed_weights(model: Path) -> None:
-    file = model / "model.safetensors"
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(data)
-
-
-def changed_pooling(model: Path) -> None:
-    file = next(model.glob("*_Pooling/config.json"))
-    file.write_text(file.read_text() + " ")
-
-
-def renamed(model: Path) -> None:
-    (model / "config.json").rename(model / "config2.json")
-
-
 @pytest.mark.parametrize(
-    ("change", "same"),
-    [(changed_readme, True), (changed_weights, False), (changed_pooling, False), (renamed, False)],
+    ("file", "same"),
+    [
+        ("README.md", True),
+        (".cache", True),
+        ("model.safetensors", False),
+        ("1_Pooling/config.json", False),
+        ("config2.json", False),
+    ],
 )
-def test_fingerprint(sound: Path, model: Path, change: Callable[[Path], None], same: bool) -> None:
+def test_fingerprint(sound: Path, model: Path, file: str, same: bool) -> None:
     """All files count but what people read."""
     wanted = open_encoder(sound).fingerprint
     encoder = open_encoder(model)
-    change(model)  # read when it is first asked for
+    with (model / file).open("ab") as changed:  # read when the fingerprint is first asked for
+        changed.write(b" ")
     assert (encoder.fingerprint == wanted) is same
 
 
@@ -126,8 +97,8 @@ def test_pickled_weights(model: Path) -> None:
     assert np.array_equal(again.encode(TEXTS), trusted.encode(TEXTS))
 
 
-def test_pickled_and_no_bin(model: Path) -> None:
-    """A pickle in the folder of a module is refused too."""
+def test_a_pickle_in_the_folder_of_a_module(model: Path) -> None:
+    """Is refused too."""
     (model / "2_Dense").mkdir()
     (model / "2_Dense" / "pytorch_model.bin").write_bytes(b"pickled")
     (model / "2_Dense" / "other.safetensors").touch()  # which the library would not look at
@@ -159,15 +130,13 @@ def test_modules_of_others(model: Path, wrong: object) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["{}", "[17]", "[", "\udcff"])
-def test_damaged_modules(model: Path, wrong: str) -> None:
-    """A list of modules that is none is said to be."""
+def test_damage(model: Path, wrong: str) -> None:
+    """A list of modules that is none, and weights that the library cannot load, are named."""
+    kept = (model / "modules.json").read_bytes()
     (model / "modules.json").write_bytes(wrong.encode("utf-8", "surrogateescape"))
     with pytest.raises(InvalidFile, match=r"modules\.json"):
         open_encoder(model)
-
-
-def test_damaged_weights(model: Path) -> None:
-    """What the library cannot load is named, with what it said."""
+    (model / "modules.json").write_bytes(kept)
     (model / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(VocabtoolError, match="cannot load it"):
         open_encoder(model)
@@ -191,9 +160,7 @@ def test_cached_name(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         open_encoder("sentence-transformers:a/b/c")
 
 
-def test_wrong_arguments(sound: Path) -> None:
-    """A file is no folder; a batch is at least one text."""
+def test_a_file_is_no_folder(sound: Path) -> None:
+    """And is said to be one."""
     with pytest.raises(NotFound, match="it is a file"):
         open_encoder(sound / "config.json", kind="sentence-transformers")
-    with pytest.raises(ValueError, match="at least 1"):
-        open_encoder(sound, max_batch=0)

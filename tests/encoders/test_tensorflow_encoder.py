@@ -122,41 +122,25 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("name", ["serving", "padded", "tf1_graph", "one_signature", "use"])
+@pytest.mark.parametrize(
+    "name",
+    ["serving", "padded", "tf1_graph", "one_signature", "use", "columns", "keras", "called"],
+)
 def test_vectors_are_those_of_tensorflow_to_the_bit(
     name: str, exact: bool, built: Built, opened: Opened
 ) -> None:
-    """For the same batch, with the model's reports in its graph or without."""
-    signature = "embed" if name == "one_signature" else "serving_default"
-    (wanted,) = direct(
-        USE if name == "use" else built(name), tf.constant(BYTES), signature
-    ).values()
-    got = opened(name, exact).encode(TEXTS)
-    assert got.dtype == np.float32
-    assert np.array_equal(got, wanted)
-    assert opened(name, exact).dim == wanted.shape[1]
-
-
-@pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("name", ["columns", "keras"])
-def test_a_column_of_texts_is_fed_as_one(
-    name: str, exact: bool, built: Built, opened: Opened
-) -> None:
-    """Shape (n, 1), as Keras wants it."""
-    (wanted,) = direct(built(name), tf.constant([[text] for text in BYTES])).values()
-    assert np.array_equal(opened(name, exact).encode(TEXTS), wanted)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_a_model_is_called_as_it_is_not_in_training(
-    exact: bool, built: Built, opened: Opened
-) -> None:
-    """Though it was traced for training first."""
-    with loaded(built("called")) as model:
-        wanted = model(tf.constant(BYTES), training=False).numpy()
-    encoder = opened("called", exact)
+    """In columns as Keras wants them, not in training, with the model's reports or without."""
+    given = [[text] for text in BYTES] if name in ("columns", "keras") else BYTES
+    if name == "called":
+        with loaded(built(name)) as model:
+            wanted = model(tf.constant(given), training=False).numpy()
+    else:
+        signature = "embed" if name == "one_signature" else "serving_default"
+        path = USE if name == "use" else built(name)
+        (wanted,) = direct(path, tf.constant(given), signature).values()
+    encoder = opened(name, exact)
     assert np.array_equal(encoder.encode(TEXTS), wanted)
-    assert encoder.notes[0] == "__call__, output '0' of shape (None, 6)"
+    assert encoder.dim == wanted.shape[1]
 
 
 @pytest.mark.parametrize("name", ONE_BY_ONE)
@@ -191,11 +175,14 @@ def test_other_numbers_become_float32(name: str, built: Built, opened: Opened) -
     assert f"its numbers are {name} and become float32" in opened(name, False).notes
 
 
-@pytest.mark.parametrize("name", [*ANY_BATCH, *ONE_BY_ONE, *IDS, "batch_of_4", "use"])
+@pytest.mark.parametrize(
+    "name", [*ANY_BATCH, *ONE_BY_ONE, *IDS, "batch_of_4", "of_unknown_shape", "use"]
+)
 def test_a_vector_does_not_depend_on_its_batch(name: str, opened: Opened) -> None:
-    """Alone, reversed, and among many and long others: within 1e-6."""
+    """Alone, reversed, and among many and long others: within 1e-6; no texts are no rows."""
     encoder = opened(name, False)
     wanted = encoder.encode(TEXTS)
+    assert encoder.encode([]).shape == (0, wanted.shape[1])
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
     many = encoder.encode([*TEXTS, "fox " * 300, *TEXTS[::-1] * 40])
     assert np.allclose(alone, wanted, rtol=0, atol=1e-6)
@@ -204,38 +191,15 @@ def test_a_vector_does_not_depend_on_its_batch(name: str, opened: Opened) -> Non
     assert np.allclose(many[-len(TEXTS) :][::-1], wanted, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["serving", "scalar", "ids_masked", "of_unknown_shape"])
-def test_no_texts_are_no_rows(name: str, opened: Opened) -> None:
-    """Of the width that vectors have, told by the graph or by a text that was run."""
-    assert opened(name, False).encode([]).shape == (0, DIM)
-
-
-def test_batches_are_cut_at_max_batch(built: Built) -> None:
-    """Each is one call of the model."""
-    encoder = open_encoder(built("serving"), max_batch=4)
-    parts = [direct(built("serving"), tf.constant(BYTES[i : i + 4]))["vectors"] for i in (0, 4, 8)]
-    assert np.array_equal(encoder.encode(TEXTS), np.concatenate(parts))
-    assert encoder.max_batch == 4
-    with pytest.raises(ValueError, match="got 0"):
-        open_encoder(built("serving"), max_batch=0)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_threads_may_encode_together(exact: bool, opened: Opened) -> None:
-    """Each gets the vectors, and the words, of its own texts."""
-    encoder = opened("use", exact)
-    wanted = {n: encoder.encode(TEXTS * n) for n in range(1, 5)}
-    judge = opened("use", True).encode_with_words if exact else None
-    judged = {n: judge(TEXTS * n).words for n in wanted} if judge else {}
-
-    def work(n: int) -> int:
-        assert np.array_equal(encoder.encode(TEXTS * n), wanted[n])
-        if judge:
-            same(judge(TEXTS * n).words, judged[n])
-        return n
-
+def test_threads_may_encode_together(opened: Opened) -> None:
+    """Each gets the vectors and the words of its own texts."""
+    encoder = opened("use", True)
+    wanted = {n: encoder.encode_with_words(TEXTS * n) for n in range(1, 5)}
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(work, [1, 2, 3, 4] * 5)) == [1, 2, 3, 4] * 5
+        found = pool.map(lambda n: encoder.encode_with_words(TEXTS * n), [1, 2, 3, 4] * 5)
+        for n, judged in zip([1, 2, 3, 4] * 5, found, strict=True):
+            assert np.array_equal(judged.vectors, wanted[n].vectors)
+            same(judged.words, wanted[n].words)
 
 
 # Which function and output.
@@ -244,31 +208,37 @@ def test_threads_may_encode_together(exact: bool, opened: Opened) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("default_among", "signature serving_default, output 'vectors' of shape (None, 6)"),
-        ("one_signature", "signature embed, output 'vectors' of shape (None, 6)"),
-        ("hub_module", "signature default, output 'default' of shape (None, 6)"),
-        ("default_output", "signature serving_default, output 'default' of shape (None, 6)"),
-        ("with_scores", "signature serving_default, output 'vectors' of shape (None, 6)"),
-        ("use", "signature serving_default, output 'outputs' of shape (None, 32)"),
+        ("default_among", "signature serving_default, output 'vectors'"),
+        ("one_signature", "signature embed, output 'vectors'"),
+        ("hub_module", "signature default, output 'default'"),
+        ("default_output", "signature serving_default, output 'default'"),
+        ("with_scores", "signature serving_default, output 'vectors'"),
+        ("called", "__call__, output '0'"),
     ],
 )
 def test_what_was_found_is_named(name: str, told: str, opened: Opened) -> None:
     """The signature first, then the output with its shape."""
-    assert opened(name, False).notes[0] == told
+    assert opened(name, False).notes[0] == f"{told} of shape (None, 6)"
 
 
 def test_a_signature_and_an_output_can_be_chosen(built: Built) -> None:
-    """Each by its name; the model's call, too."""
+    """Each by its name; the model's call, too; exact words are those of the signature."""
     first, second = (
         open_encoder(built("two_signatures"), signature=name) for name in ("first", "second")
     )
     assert np.array_equal(first.encode(TEXTS) * 2, second.encode(TEXTS))
     one, twice = (open_encoder(built("two_outputs"), output=name) for name in ("vectors", "twice"))
     assert np.array_equal(one.encode(TEXTS) * 2, twice.encode(TEXTS))
-    called = open_encoder(USE, signature="__call__")
+    called = open_encoder(f"tensorflow:{USE}", signature="__call__")
     assert called.notes[0].startswith("__call__, output '0'")
     kept = open_encoder(built("two_signatures"), signature="kept_second")
     assert np.array_equal(kept.encode(TEXTS), second.encode(TEXTS))
+    words = open_encoder(built("two_signatures"), signature="second", exact_words=True).words
+    assert words is not None
+    assert words.describe() == (
+        "the model itself is run (signature second), and reports what it looks up",
+    )
+    assert words.unknown("The quick zzz") == ["zzz"]
 
 
 @pytest.mark.parametrize(
@@ -304,24 +274,16 @@ def test_an_answer_without_a_row_for_each_text_is_refused(opened: Opened) -> Non
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_the_text_that_a_model_fails_at_is_named(exact: bool, built: Built) -> None:
-    """Out of a whole batch; afterwards others are encoded as before."""
+    """Out of a whole batch, also for a vector not finite; others are encoded as before."""
     encoder = open_encoder(built("numbers_looked_up"), exact_words=exact)
     texts = [str(number) for number in range(1, 200)]
     for _ in range(2):
         with pytest.raises(UnsupportedFormat, match=r"at the text b'x y': .*: x y"):
             encoder.encode([*texts, "x y", "3"])
     assert encoder.encode(texts)[:, 0].tolist() == list(range(1, 200))
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_a_vector_that_is_not_finite_is_refused_with_its_text(exact: bool, built: Built) -> None:
-    """Whose vector it is, is said."""
-    encoder = open_encoder(built("numbers_looked_up"), exact_words=exact)
-    with pytest.raises(UnsupportedFormat, match=r"vector with nan for the text b'0\.0'"):
-        encoder.encode(["1", "2", "0.0", "3"])
-    if exact:
+    for encode in [encoder.encode, encoder.encode_with_words][: 1 + exact]:
         with pytest.raises(UnsupportedFormat, match=r"vector with nan for the text b'0\.0'"):
-            encoder.encode_with_words(["1", "2", "0.0", "3"])
+            encode(["1", "2", "0.0", "3"])
 
 
 # Ids.
@@ -336,16 +298,12 @@ def id_rows(texts: Sequence[str], length: int | None) -> list[list[int]]:
 
 
 def test_words_are_fed_as_ids(built: Built, opened: Opened) -> None:
-    """Filled up with the id of the padding; what a rule makes of texts is looked up."""
+    """Filled up with the id of the padding, cut off at the model's length, and both are said."""
     wanted = direct(built("ids_masked"), tf.constant(id_rows(TEXTS, None), tf.int32))["vectors"]
     assert np.array_equal(opened("ids_masked", False).encode(TEXTS), wanted)
     notes = opened("ids_masked", False).notes
     assert any("filled up with the id 0, which is the entry '[PAD]'" in note for note in notes)
     assert "unknown words are given the id 1" in notes
-
-
-def test_texts_are_cut_off_at_the_models_length_and_counted(built: Built) -> None:
-    """Every text that has more words."""
     encoder = open_encoder(built("ids_of_4"), rule="lower")
     wanted = direct(built("ids_of_4"), tf.constant(id_rows(TEXTS, 4), tf.int64))["vectors"]
     assert np.array_equal(encoder.encode(TEXTS), wanted)
@@ -401,9 +359,6 @@ def test_words_are_recovered_without_running(opened: Opened) -> None:
     assert words is not None
     assert words.how == "recovered"
     assert words.unknown("I love to use Xapian!") == ["xapian"]
-    assert opened("use", False).exact is False
-    with pytest.raises(VocabtoolError, match="exact_words"):
-        opened("use", False).encode_with_words(TEXTS)
 
 
 def test_words_that_are_not_understood_are_none_and_it_is_said(built: Built) -> None:
@@ -440,7 +395,9 @@ def test_exact_words_and_vectors_come_out_of_one_run(
     found = encoder.encode_with_words(TEXTS)
     words = Words.of(USE if name == "use" else built(name), exact=True)
     same(found.words, words.look_up(TEXTS))
-    assert np.allclose(found.vectors, opened(name, False).encode(TEXTS), rtol=0, atol=1e-6)
+    tolerance = 0 if name == "padded" else 1e-6  # there shapes tell whose words they are
+    vectors = opened(name, False).encode(TEXTS)
+    assert np.allclose(found.vectors, vectors, rtol=0, atol=tolerance)
     assert encoder.words is not None
     assert encoder.words.fingerprint == words.fingerprint
     assert encoder.words.vocabulary == words.vocabulary
@@ -448,36 +405,12 @@ def test_exact_words_and_vectors_come_out_of_one_run(
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [
-        ("padded", "n texts are run for n"),
-        ("serving", "n texts are run one by one"),
-        ("scalar", "n texts are run one by one"),
-    ],
+    [("padded", "n texts are run for n"), ("scalar", "n texts are run one by one")],
 )
-def test_what_exact_words_cost_is_said_and_true(
-    name: str, told: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Texts that the model is given, counted."""
-    encoder: Any = opened(name, True)
-    assert any(note.startswith("exact words") and told in note for note in encoder.notes)
-    given: list[bytes] = []
-    entry = encoder._tap.entry
-    feed = type(entry).feed
-
-    def counted(self: Any, texts: Sequence[bytes]) -> Any:
-        given.extend(texts)
-        return feed(self, texts)
-
-    monkeypatch.setattr(type(entry), "feed", counted)
-    found = encoder.encode_with_words(TEXTS)
-    assert len(given) == len(TEXTS)
-    assert len(found.vectors) == len(found.words.offsets) - 1 == len(TEXTS)
-
-
-def test_vectors_beside_exact_words_are_the_same_to_the_bit(opened: Opened) -> None:
-    """Where shapes tell whose words they are."""
-    wanted = opened("padded", False).encode(TEXTS)
-    assert np.array_equal(opened("padded", True).encode_with_words(TEXTS).vectors, wanted)
+def test_what_exact_words_cost_is_said(name: str, told: str, opened: Opened) -> None:
+    """How many texts the model is given."""
+    notes = opened(name, True).notes
+    assert any(note.startswith("exact words") and told in note for note in notes)
 
 
 def test_exact_words_of_many_batches_are_one_answer(built: Built, opened: Opened) -> None:
@@ -489,17 +422,6 @@ def test_exact_words_of_many_batches_are_one_answer(built: Built, opened: Opened
     empty = small.encode_with_words([])
     assert empty.vectors.shape == (0, DIM)
     assert empty.words.offsets.tolist() == [0]
-
-
-def test_exact_words_are_those_of_the_signature_that_is_run(built: Built) -> None:
-    """Of several."""
-    encoder = open_encoder(built("two_signatures"), signature="second", exact_words=True)
-    words = encoder.words
-    assert words is not None
-    assert words.describe() == (
-        "the model itself is run (signature second), and reports what it looks up",
-    )
-    assert words.unknown("The quick zzz") == ["zzz"]
 
 
 # What is not run.
@@ -551,20 +473,11 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_missing_tensorflow_is_named_with_the_extra() -> None:
     """Before anything is read."""
-    code = (
-        "import sys\n"
-        "sys.modules['tensorflow'] = None\n"
-        "from vocabtool import open_encoder\n"
-        "try:\n"
-        "    open_encoder(sys.argv[1])\n"
-        "except ValueError as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(USE)], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert "tensorflow, which cannot be imported" in done.stdout
-    assert "pip install '.[tensorflow]'" in done.stdout
+    code = "import sys; sys.modules['tensorflow'] = None; import vocabtool as v; v.open_encoder"
+    command = [sys.executable, "-c", f"{code}(sys.argv[1])", str(USE)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert "tensorflow, which cannot be imported" in done.stderr
+    assert "pip install '.[tensorflow]'" in done.stderr
 
 
 # Fingerprints and pickles.
@@ -622,20 +535,16 @@ def test_all_that_decides_vectors_is_in_the_fingerprint(built: Built, tmp_path: 
 def test_an_encoder_is_opened_again_where_it_is_unpickled(
     exact: bool, built: Built, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With all its options, from another working folder."""
-    monkeypatch.chdir(built("two_signatures").parent)
-    encoder = open_encoder("two_signatures", signature="second", exact_words=exact, max_batch=7)
-    pickled = pickle.dumps(encoder)
+    """With all its options, from another working folder; another model in its place is not."""
+    (tmp_path / "elsewhere").mkdir()
+    copy = shutil.copytree(built("two_signatures"), tmp_path / "copy")
     monkeypatch.chdir(tmp_path)
+    encoder = open_encoder("copy", signature="second", exact_words=exact, max_batch=7)
+    pickled = pickle.dumps(encoder)
+    monkeypatch.chdir(tmp_path / "elsewhere")
     again = pickle.loads(pickled)
     assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
     assert (again.fingerprint, again.max_batch, again.exact) == (encoder.fingerprint, 7, exact)
-
-
-def test_another_model_in_its_place_is_not_opened_again(built: Built, tmp_path: Path) -> None:
-    """What was pickled is not what would be unpickled."""
-    copy = shutil.copytree(built("serving"), tmp_path / "copy")
-    pickled = pickle.dumps(open_encoder(copy))
     changed(copy, "variables/variables.data-00000-of-00001")
     with pytest.raises(InvalidFile, match="changed since"):
         pickle.loads(pickled)

@@ -257,7 +257,7 @@ def test_a_copy_takes_the_place_of_its_document_in_both_legs() -> None:
     asked, two = np.array([1, 0.1], np.float32), Settings(depth=2)
     legs = ask_legs(CORPUS, "red green", asked, two, copy_of("nothing", (0, 0)))
     assert legs.nearest.tolist() == [2, 1]
-    assert legs.matching.tolist() == [1, 2]
+    assert legs.keyword_rows.tolist() == [1, 2]
     legs = ask_legs(CORPUS, "red", asked, two, copy_of("red", (0.6, 0)))
     assert legs.nearest.tolist() == [0, 2]
-    assert legs.matching.tolist() == [0, 1]
+    assert legs.keyword_rows.tolist() == [0, 1]

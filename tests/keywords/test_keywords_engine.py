@@ -160,7 +160,7 @@ def test_rows_past_the_mask_are_never_found(reader: TantivyReader) -> None:
     found = reader.search(QUERIES["one word"], 100, everything(3))
     assert sorted(found.rows.tolist()) == [0, 1, 2]
     assert reader.search(QUERIES["one word"], 100, everything(0)).rows.tolist() == []
-    assert reader.matching((word("fox"),), everything(2)).tolist() == [0, 1]
+    assert reader.matching_rows((word("fox"),), everything(2)).tolist() == [0, 1]
     assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
 
 
@@ -207,11 +207,14 @@ def test_any_corpus_is_ranked_as_by_the_textbook(
 
 def test_matching_rows_hold_every_clause(reader: TantivyReader) -> None:
     """Words, phrases and surfaces together, ascending; no clause, no row."""
-    assert reader.matching((word("quick"), word("fox")), everything()).tolist() == [0, 1, 2, 9]
-    assert reader.matching((phrase("quick brown"), word("dog")), everything()).tolist() == [0, 1]
-    assert reader.matching((surface("sku-48007-h"),), everything()).tolist() == [4, 5]
-    assert reader.matching((word("wolf"),), everything()).tolist() == []
-    assert reader.matching((), everything()).tolist() == []
+    assert reader.matching_rows((word("quick"), word("fox")), everything()).tolist() == [0, 1, 2, 9]
+    assert reader.matching_rows((phrase("quick brown"), word("dog")), everything()).tolist() == [
+        0,
+        1,
+    ]
+    assert reader.matching_rows((surface("sku-48007-h"),), everything()).tolist() == [4, 5]
+    assert reader.matching_rows((word("wolf"),), everything()).tolist() == []
+    assert reader.matching_rows((), everything()).tolist() == []
 
 
 def test_documents_are_counted(reader: TantivyReader) -> None:
@@ -258,7 +261,7 @@ def test_a_reader_sees_its_commit_until_it_is_refreshed(tmp_path: Path) -> None:
         writer.close()
         assert reader.search(KeywordQuery((word("fox"),)), 100, everything(99)).rows.tolist() == [0]
     reader.refresh()
-    assert reader.matching((word("fox"),), everything(99)).tolist() == list(range(20))
+    assert reader.matching_rows((word("fox"),), everything(99)).tolist() == list(range(20))
 
 
 def test_surfaces_weigh_what_they_are_worth_in_the_commit_that_is_seen(tmp_path: Path) -> None:
@@ -284,7 +287,7 @@ def test_readers_refresh_while_a_writer_commits(tmp_path: Path) -> None:
     def look() -> None:
         while not stop.is_set():
             reader.refresh()
-            seen.append(len(reader.matching((word("fox"),), everything(1000))))
+            seen.append(len(reader.matching_rows((word("fox"),), everything(1000))))
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -341,13 +344,13 @@ def test_hostile_terms_are_indexed(tmp_path: Path) -> None:
     texts = ["x" * 1_000_000, "a-" * 500_000, "東" * 100_000, "", "fox"]
     reader = TantivyReader(written(tmp_path, texts))
     assert reader.documents == 5
-    assert reader.matching((word("x" * 1000),), everything(5)).tolist() == [0]
-    assert reader.matching((word("y" * 100_000),), everything(5)).tolist() == []
+    assert reader.matching_rows((word("x" * 1000),), everything(5)).tolist() == [0]
+    assert reader.matching_rows((word("y" * 100_000),), everything(5)).tolist() == []
     writer = TantivyWriter(tmp_path, memory=MEMORY)
     writer.add([5], ["long"], [Terms("z" * 70_000 + " fox", "z" * 70_000, 2, 1)])
     writer.commit()
     reader.refresh()
-    assert reader.matching((word("fox"),), everything(6)).tolist() == [4, 5]
+    assert reader.matching_rows((word("fox"),), everything(6)).tolist() == [4, 5]
 
 
 def test_spellings_nearly_like_a_word(reader: TantivyReader) -> None:

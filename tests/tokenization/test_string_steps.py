@@ -17,7 +17,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.tokenization.steps import Step
 from vocabtool.tokenization.string_steps import (
     Characters,
-    Decoding,
+    Decoder,
     DropEmpty,
     Join,
     Lower,
@@ -100,14 +100,14 @@ CASES: list[tuple[Step, Op]] = [
     *(
         (Transcode(how), lambda x, k=kw: tf.strings.unicode_transcode(x, "UTF-8", "UTF-8", **k))
         for how, kw in [
-            (Decoding(), {}),
-            (Decoding("ignore"), {"errors": "ignore"}),
-            (Decoding(replacement=33), {"replacement_char": 33}),
-            (Decoding(controls=True), {"replace_control_characters": True}),
+            (Decoder(), {}),
+            (Decoder("ignore"), {"errors": "ignore"}),
+            (Decoder(replacement=33), {"replacement_char": 33}),
+            (Decoder(controls=True), {"replace_control_characters": True}),
         ]
     ),
     (Characters(), lambda x: tf.strings.unicode_split(x, "UTF-8")),
-    (Characters(Decoding("ignore")), lambda x: tf.strings.unicode_split(x, "UTF-8", "ignore")),
+    (Characters(Decoder("ignore")), lambda x: tf.strings.unicode_split(x, "UTF-8", "ignore")),
 ]
 
 
@@ -151,7 +151,7 @@ def test_strict_decoding_fails_where_tensorflow_does() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError):
         tf.strings.unicode_split(b"a\xff", "UTF-8", errors="strict")
     with pytest.raises(VocabtoolError, match="not UTF-8"):
-        ours(Characters(Decoding("strict")), [b"a\xff"])
+        ours(Characters(Decoder("strict")), [b"a\xff"])
 
 
 LOCAL = [step for step, _ in CASES if step.local]

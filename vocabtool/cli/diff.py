@@ -162,7 +162,7 @@ def _compare(
     import pyarrow as pa
 
     from vocabtool.comparison import diff
-    from vocabtool.comparison.folding import parse_folds
+    from vocabtool.comparison.folds import parse_folds
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a quarter more memory here
     one, other = (diff.read(name) for name in names)
@@ -203,17 +203,17 @@ def _write(
 
 
 def _write_pairs(pairs: Pairs, file: str, html: str | None, output: DiffFormat | None) -> None:
-    from vocabtool.reports import writing
+    from vocabtool.reports import files
     from vocabtool.reports.comparison import view_pairs
 
     report = view_pairs(pairs)
     if html is not None:
-        writing.save(report, html, "html")
+        files.save(report, html, "html")
     if file != "-":
-        writing.save(report, file, output)
+        files.save(report, file, output)
         return
     with open_output(file) as out:
-        writing.write(report, out, output or "text", width())
+        files.write(report, out, output or "text", width())
 
 
 def _tell_figures(comparison: Diff) -> None:

@@ -142,7 +142,7 @@ def oov_command(
 
 def _tells_the_rule(output: ReportFormat | None, file: str) -> bool:
     """Whether the report says how texts became words: as JSON, and as a table on a terminal."""
-    from vocabtool.reports.writing import format_of
+    from vocabtool.reports.files import format_of
 
     kind = output or format_of(file)
     return kind == "json" or (kind in ("table", "text") and (file != "-" or width() is not None))

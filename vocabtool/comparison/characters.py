@@ -1,6 +1,6 @@
 """What characters entries are made of: a set of bits for each, a million entries in 0.1 s.
 
-What kind of entry that makes is in ``kinds.py``, what folding makes of it in ``folding.py``. A
+What kind of entry that makes is in ``kinds.py``, what folding makes of it in ``folds.py``. A
 character is looked up in Unicode's tables once, whatever the number of entries that hold it.
 """
 

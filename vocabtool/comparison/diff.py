@@ -1,6 +1,6 @@
 """Two vocabularies compared: the public ``diff`` and what it finds, :class:`Diff`.
 
-What kinds of entries there are is in ``kinds.py``, what folding would change in ``folding.py``,
+What kinds of entries there are is in ``kinds.py``, what folding would change in ``folds.py``,
 ranks are in ``ranks.py`` and corpora in ``use.py``; how it is shown in ``reports/diff.py``.
 Only stored entries are compared; a layer's own (Keras' mask and ``[UNK]``) are not.
 """
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vocabtool.comparison.characters import characters
 from vocabtool.comparison.entries import Members, Union, arrow, take
-from vocabtool.comparison.folding import Gain, fold_entries, gains, jaccard, parse_folds
+from vocabtool.comparison.folds import Gain, fold_entries, gains, jaccard, parse_folds
 from vocabtool.comparison.kinds import CODES, KINDS, Kind, kinds
 from vocabtool.comparison.options import Fold
 from vocabtool.comparison.ranks import Order, Ranks, order_of

@@ -43,7 +43,7 @@ from vocabtool.comparison.characters import (
     characters,
 )
 from vocabtool.comparison.entries import booleans, byte_strings, contents, take
-from vocabtool.comparison.folding import without_marks
+from vocabtool.comparison.folds import without_marks
 from vocabtool.formats.markers import marked
 from vocabtool.oov.lookalikes import main_script
 from vocabtool.vocabulary import Marker

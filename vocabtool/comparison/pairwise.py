@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from vocabtool.comparison.diff import Comparable, label, read
 from vocabtool.comparison.entries import Union, arrow
-from vocabtool.comparison.folding import fold_entries, jaccard, parse_folds
+from vocabtool.comparison.folds import fold_entries, jaccard, parse_folds
 from vocabtool.comparison.options import Fold
 from vocabtool.comparison.ranks import Ranks
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from vocabtool.comparison.characters import UPPER, characters
 from vocabtool.comparison.entries import Union, arrow, booleans, integers, take
-from vocabtool.comparison.folding import fold_entries
+from vocabtool.comparison.folds import fold_entries
 from vocabtool.comparison.options import Fold
 from vocabtool.formats.markers import marked, plain_strings
 from vocabtool.tokenization.named_rules import parse_rule

@@ -130,7 +130,7 @@ def calibrate(
         of_kind = [place for place, query in enumerate(queries) if query.kind == kind]
         found = {
             "dense": [legs[place].nearest[:10].tolist() for place in of_kind],
-            "keyword": [words[place].matching.tolist() for place in of_kind],
+            "keyword": [words[place].keyword_rows.tolist() for place in of_kind],
         }
         for leg, lists in found.items():
             rows = [queries[place].row for place in of_kind]
@@ -149,7 +149,9 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
     queries: list[PseudoQuery] = []
     for start in range(0, len(rows), count):
         part = rows[start : start + count]
-        for row, document in zip(part.tolist(), snapshot.documents.stored(part), strict=True):
+        for row, document in zip(
+            part.tolist(), snapshot.documents.fetch_documents(part), strict=True
+        ):
             queries += pseudo_queries(row, document, snapshot.cutter, generator)
             if len(queries) == 2 * count:
                 return queries

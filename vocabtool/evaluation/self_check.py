@@ -130,7 +130,7 @@ def known_items(snapshot: Snapshot, count: int, seed: int) -> list[KnownItem]:
     rows = generator.permutation(np.flatnonzero(snapshot.live))[:count]
     return [
         item
-        for document in snapshot.documents.stored(rows)
+        for document in snapshot.documents.fetch_documents(rows)
         for item in _items(document, snapshot, generator)
     ]
 

@@ -20,7 +20,7 @@ from vocabtool.index.vectors.raw import similarities
 from vocabtool.keywords.bm25 import idf, term_score
 from vocabtool.keywords.cutter import Terms
 from vocabtool.keywords.queries import Clause, Field
-from vocabtool.search.fusion import Candidates, best_places, coverage_weight, weighted
+from vocabtool.search.fusion import Candidates, best_places, convex_combination, coverage_weight
 from vocabtool.search.query import parse_query, unknown_share
 from vocabtool.search.search import ask_keywords, find_nearest, find_tiers, weight_of_found
 from vocabtool.search.settings import Settings
@@ -75,7 +75,7 @@ class DocumentCopy:
 class LegScores:
     """The candidates of a query, each with all that fusing them with any weight takes.
 
-    ``nearest``: the rows of the vector leg, ``matching``: those of the keyword leg, best first.
+    ``nearest``: the rows of the vector leg, ``keyword_rows``: those of the keyword leg, best first.
     """
 
     store: Store
@@ -89,7 +89,7 @@ class LegScores:
         weight = weight_of_found(candidates, coverage_weight(a, self.m))
         places, _ = best_places(
             candidates.rows,
-            weighted(candidates.similarities, candidates.bm25, weight),
+            convex_combination(candidates.similarities, candidates.bm25, weight),
             self.tiers,
             len(candidates.rows) if k is None else k,
             self.store.documents.ids,
@@ -103,7 +103,7 @@ class LegScores:
         return self.candidates.rows[: self.candidates.dense]
 
     @property
-    def matching(self) -> Rows:
+    def keyword_rows(self) -> Rows:
         """The rows that the keyword leg gave, best first."""
         return self.candidates.rows[self.candidates.keyword]
 

@@ -203,7 +203,7 @@ class Documents:
         found = dict(self.database.select(statement, wanted := rows.tolist()))
         return [self._there(found, row) for row in wanted]
 
-    def stored(self, rows: Rows) -> list[Document]:
+    def fetch_documents(self, rows: Rows) -> list[Document]:
         """The documents themselves; of nulls among their fields nothing."""
         columns = "".join(f", field_{at}" for at in range(len(self.fields)))
         statement = (

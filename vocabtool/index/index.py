@@ -232,7 +232,7 @@ class Index:
         row = snapshot.row_of(id_)
         if row is None:
             return None
-        return snapshot.documents.stored(np.array([row]))[0]
+        return snapshot.documents.fetch_documents(np.array([row]))[0]
 
     def refresh(self) -> bool:
         """See the last commit from now on; whether it is another one."""

@@ -433,7 +433,8 @@ def _compare(
     for name, column in rows.fields.items():
         kind = union(before.manifest.fields.get(name, "null"), column.kind)
         columns[name] = values_of(column, kind)
-    for place, held in zip(there.tolist(), before.documents.stored(existing[there]), strict=True):
+    documents = before.documents.fetch_documents(existing[there])
+    for place, held in zip(there.tolist(), documents, strict=True):
         values = {name: column[place] for name, column in columns.items()}
         fields = {
             name: value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
@@ -465,7 +466,7 @@ def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
     )
     found = np.array([rows.get(each, -1) for each in hashes], np.int64)
     there = np.flatnonzero(found >= 0)
-    held = Documents(before.commit.database, {}).stored(found[there])
+    held = Documents(before.commit.database, {}).fetch_documents(found[there])
     for place, document in zip(there.tolist(), held, strict=True):
         if document.text.encode() != encoded[place]:
             found[place] = -1

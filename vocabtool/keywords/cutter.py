@@ -141,11 +141,11 @@ class Cutter:
         for token in tokens(text):
             for run in token.runs:
                 yield from self._places(text, run)
-                written = _written(text, run)
+                written = _run_text(text, run)
                 if found := humps(written):
                     for hump, term in zip(found, self._humps(written), strict=True):
                         yield term, Span(run.start + hump.start, run.start + hump.end)
-                    for term in self._unstemmed(written):
+                    for term in self._whole_words(written):
                         yield term, run
 
     def chunk_terms(self, chunk: str) -> list[str]:
@@ -170,7 +170,7 @@ class Cutter:
             word = f"{self._stemmed(core.lower())} "
             if not humps(core):
                 return word
-            parts = "".join(f"{part} " for part in self._humps(core) + self._unstemmed(core))
+            parts = "".join(f"{part} " for part in self._humps(core) + self._whole_words(core))
             return f"{word}{_BETWEEN}{parts}{_BETWEEN}{_BETWEEN}"
         cut = self.spans(chunk)
         words = "".join(f"{word} " for each in cut for word in each.words)
@@ -184,25 +184,25 @@ class Cutter:
         start, end = token.whole
         surface = text[start:end]
         if surface.isascii():  # as below, but quickly
-            words = tuple(self._stemmed(_written(text, run).lower()) for run in token.runs)
+            words = tuple(self._stemmed(_run_text(text, run).lower()) for run in token.runs)
         else:
             words = tuple(word for run in token.runs for word, _ in self._places(text, run))
         surfaces = surfaces_of(surface) if token.is_compound and words else ()
         stop = not token.is_compound and is_stop_word(surface, self.language)
-        mixed = [] if surface.islower() else [_written(text, run) for run in token.runs]
+        mixed = [] if surface.islower() else [_run_text(text, run) for run in token.runs]
         parts = tuple(hump for run in mixed for hump in self._humps(run))
-        unstemmed = tuple(whole for run in mixed for whole in self._unstemmed(run))
+        unstemmed = tuple(whole for run in mixed for whole in self._whole_words(run))
         return QueryWord(surface, start, end, words, parts, unstemmed, surfaces, stop, None)
 
     def _humps(self, run: str) -> list[str]:
         return [self._stemmed(run[hump.start : hump.end].lower()) for hump in humps(run)]
 
-    def _unstemmed(self, run: str) -> list[str]:
+    def _whole_words(self, run: str) -> list[str]:
         whole = run.lower()
         return [whole] if humps(run) and self._stemmed(whole) != whole else []
 
     def _places(self, text: str, run: Span) -> Iterator[tuple[str, Span]]:
-        written = _written(text, run)
+        written = _run_text(text, run)
         if written.isascii():
             yield self._stemmed(written.lower()), run
         elif is_without_blanks(written):
@@ -244,7 +244,7 @@ class _Chunks(dict[str, str]):
         return terms
 
 
-def _written(text: str, run: Span) -> str:
+def _run_text(text: str, run: Span) -> str:
     return text[run.start : min(run.end, run.start + MAX_TERM)]
 
 

@@ -22,7 +22,7 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     """The places (start, end in characters) of a query's words, ascending, none overlapping."""
     terms = {term for word in words for term in word.words}
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
-    return _united(sorted(_places(text, terms, surfaces, cutter)))
+    return _merge_overlaps(sorted(_places(text, terms, surfaces, cutter)))
 
 
 def _places(text: str, terms: set[str], surfaces: set[str], cutter: Cutter) -> Iterator[Span]:
@@ -43,7 +43,7 @@ def _in_chunk(chunk: str, terms: set[str], surfaces: set[str], cutter: Cutter) -
             yield place
 
 
-def _united(places: Sequence[Span]) -> list[Span]:
+def _merge_overlaps(places: Sequence[Span]) -> list[Span]:
     """Places that overlap become one; those that only touch stay apart."""
     united: list[Span] = []
     for place in places:

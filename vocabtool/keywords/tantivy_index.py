@@ -175,13 +175,13 @@ class TantivyReader:
         first = best[np.unique(rows[best], return_index=True)[1]]
         return RankedRows.of(rows[first], scores[first], limit)
 
-    def matching(self, clauses: Sequence[Clause], among: Mask) -> Rows:
+    def matching_rows(self, clauses: Sequence[Clause], among: Mask) -> Rows:
         """Every row that holds all of these clauses and passes the mask, ascending."""
         most = min(map(self._frequency, clauses), default=0)
         if not most:
             return RankedRows.none().rows
         rows = self._fetch(self._all_of(clauses, ()), most).rows
-        return np.sort(rows[_passing(rows, among)])
+        return np.sort(rows[_pass_mask(rows, among)])
 
     def document_frequency(self, term: Term) -> int:
         """How many documents hold a term; deleted ones count until their segment is merged."""
@@ -237,7 +237,7 @@ class TantivyReader:
         found = [self._any_of(words)] if words else []
         if surfaces:
             unscored = self._query.const_score_query(self._any_of(surfaces), 0.0)
-            holding = [(self._must, unscored), *self._scored(query.should)]
+            holding = [(self._must, unscored), *self._score_clauses(query.should)]
             found.append(self._query.boolean_query(holding))
         return found
 
@@ -246,9 +246,11 @@ class TantivyReader:
 
     def _all_of(self, must: Sequence[Clause], should: Sequence[Clause]) -> tantivy.Query:
         required = [(self._must, self._clause(clause)) for clause in must]
-        return self._query.boolean_query([*required, *self._scored(should)])
+        return self._query.boolean_query([*required, *self._score_clauses(should)])
 
-    def _scored(self, clauses: Sequence[Clause]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
+    def _score_clauses(
+        self, clauses: Sequence[Clause]
+    ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
         """What each is worth; of a whole and the parts that it outdoes, which are more."""
         by_term = {clause.terms: clause for clause in clauses}
         outdone = {(term,) for clause in clauses for term in clause.parts}
@@ -283,7 +285,7 @@ class TantivyReader:
         asked = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, asked)
-            passed = _passing(rows, among)
+            passed = _pass_mask(rows, among)
             left = np.count_nonzero(passed)
             if len(rows) < asked or left >= limit:
                 if left < len(rows):
@@ -360,7 +362,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
         raise InvalidFile(what, file=str(folder)) from error
 
 
-def _passing(rows: Rows, among: Mask) -> Mask:
+def _pass_mask(rows: Rows, among: Mask) -> Mask:
     """Which of these rows the mask lets through; none that it does not know."""
     known = rows < len(among)
     if np.count_nonzero(known) == len(known):

@@ -180,21 +180,21 @@ def surfaces_of(token: str) -> tuple[str, ...]:
     """
     shape = shape_of(token)
     if _ONE_KIND.fullmatch(shape):
-        return (_folded(token),)
-    places = [_stripped(shape, 0, len(shape), _AROUND)]
+        return (_fold(token),)
+    places = [_strip(shape, 0, len(shape), _AROUND)]
     for cut in _CUTS:
         for found in cut.finditer(shape):
-            places.append(_stripped(shape, *found.span(), _AT_EDGES))  # ``__init__`` keeps its own
+            places.append(_strip(shape, *found.span(), _AT_EDGES))  # ``__init__`` keeps its own
     inner = (token[start:end] for start, end in places if _JOINS.search(shape, start, end))
-    return tuple(dict.fromkeys(map(_folded, (token, *inner))))
+    return tuple(dict.fromkeys(map(_fold, (token, *inner))))
 
 
-def _stripped(shape: str, start: int, end: int, characters: str) -> tuple[int, int]:
+def _strip(shape: str, start: int, end: int, characters: str) -> tuple[int, int]:
     inner = shape[start:end]
     return end - len(inner.lstrip(characters)), start + len(inner.rstrip(characters))
 
 
-def _folded(segment: str) -> str:
+def _fold(segment: str) -> str:
     """Case-folded and without accents, blanks that folding made left out."""
     folded = without_marks(case_folded(segment[:MAX_TERM])).replace(_HYPHEN, "-")
     return (folded if folded.isascii() else "".join(folded.split()))[:MAX_TERM]

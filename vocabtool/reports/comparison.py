@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 
 from vocabtool.comparison.diff import Diff, Part, Side
 from vocabtool.comparison.entries import take
-from vocabtool.comparison.folding import FoldOrAll, Gain
+from vocabtool.comparison.folds import FoldOrAll, Gain
 from vocabtool.comparison.kinds import KINDS
 from vocabtool.comparison.options import Fold, Only
 from vocabtool.comparison.pairwise import COLUMNS, Pairs
 from vocabtool.comparison.ranks import Order
 from vocabtool.comparison.use import CARRYING, SideName, Use
-from vocabtool.reports import plots, writing
+from vocabtool.reports import files, plots
+from vocabtool.reports.files import Format as DiffFormat
 from vocabtool.reports.model import (
     Block,
     Column,
@@ -54,7 +55,6 @@ from vocabtool.reports.model import (
     percent,
 )
 from vocabtool.reports.page import short_name
-from vocabtool.reports.writing import Format as DiffFormat
 from vocabtool.tokenization.options import tokenizer_file
 from vocabtool.vocabulary import decode, encode, is_utf8, printable
 
@@ -106,9 +106,9 @@ def save_diff(
     entries that only A holds (``a``), only B (``b``), or ``both``. Raises ``ValueError`` for it
     with ``json`` or ``html``, which hold the whole comparison.
     """
-    chosen = format or writing.format_of(path)
+    chosen = format or files.format_of(path)
     report = view(comparison, chosen, most, only)
-    writing.save(report, path, chosen, writing.FILE_WIDTH if only is None else None)
+    files.save(report, path, chosen, files.FILE_WIDTH if only is None else None)
 
 
 def write(
@@ -122,7 +122,7 @@ def write(
 ) -> None:
     """Write to an open file, as :func:`save_diff`; ``text`` in ``width`` columns, or as a list."""
     report = view(comparison, format, most, only)
-    writing.write(report, file, format, width if only is None else None)
+    files.write(report, file, format, width if only is None else None)
 
 
 def view(comparison: Diff, format: DiffFormat, most: int | None, only: Only | None) -> Report:  # noqa: A002 - as the option is called

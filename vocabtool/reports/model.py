@@ -2,7 +2,7 @@
 
 Builders (``oov.py``, ``comparison.py``, ``inspection.py``) make a :class:`Report` of what
 was found; renderers (``terminal.py``, ``page.py``, ``json_file.py``, ``csv_file.py``,
-``parquet_file.py``) show any of them; ``writing.py`` chooses one.
+``parquet_file.py``) show any of them; ``files.py`` chooses one.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Report:
     rows: Sequence[Rows] = ()
 
 
-def beginning(entry: bytes) -> bytes:
+def clip_entry(entry: bytes) -> bytes:
     """An entry or an example as far as it is shown, with a sign where it goes on."""
     return clip(entry, 0, len(entry), 0, MAX_ENTRY_BYTES)
 

@@ -23,7 +23,7 @@ from vocabtool.oov.report import MOST_PIECES, Header, OovReport, UnknownWord
 from vocabtool.oov.report import Estimate as Bound
 from vocabtool.oov.report import Figure as FigureName
 from vocabtool.oov.word_examples import clip, find_word
-from vocabtool.reports import plots, writing
+from vocabtool.reports import files, plots
 from vocabtool.reports.model import (
     Block,
     Cell,
@@ -43,7 +43,7 @@ from vocabtool.reports.model import (
     Table,
     Type,
     as_text,
-    beginning,
+    clip_entry,
     percent,
 )
 from vocabtool.reports.page import short_name
@@ -93,7 +93,7 @@ def save_report(
     and ``html`` hold all figures, and the commonest unknown words; ``csv`` and ``parquet`` a row
     for each unknown word.
     """
-    writing.save(view(report), path, "text" if format == "table" else format)
+    files.save(view(report), path, "text" if format == "table" else format)
 
 
 def write(
@@ -104,7 +104,7 @@ def write(
     width: int | None = None,
 ) -> None:
     """Write a report to an open file; ``table`` in ``width`` columns, or else tab-separated."""
-    writing.write(view(report), file, "text" if format == "table" else format, width)
+    files.write(view(report), file, "text" if format == "table" else format, width)
 
 
 def view(report: OovReport) -> Report:
@@ -336,15 +336,15 @@ def _notes(report: OovReport, page: bool) -> Iterator[str]:
         sentence = f"{never:,} of {size:,} entries {'was' if never == 1 else 'were'} never used"
         entries = report.never_used if page else report.never_used[:NEVER_USED]
         if entries:
-            shown = [short(beginning(entry), 200 if page else 24) for entry in entries]
+            shown = [short(clip_entry(entry), 200 if page else 24) for entry in entries]
             more = ["…"] * (len(report.never_used) > len(entries))
             sentence += f": {' '.join((*shown, *more))}"
         yield sentence
-    yield from map(_bound, report.estimated)
+    yield from map(_bound_line, report.estimated)
     yield from report.notes
 
 
-def _bound(bound: Bound) -> str:
+def _bound_line(bound: Bound) -> str:
     off = bound.off_by
     by = percent(off) if bound.figure == "curve" else f"{off:,.0f}"
     sure = "at most" if bound.certain else "at most (99.7 of 100 times)"

@@ -23,7 +23,7 @@ from vocabtool.reports.model import (
     Plot,
     Report,
     Table,
-    beginning,
+    clip_entry,
     number,
 )
 from vocabtool.vocabulary import encode, printable
@@ -140,7 +140,7 @@ def _cell(cell: Cell, column: Column, first: Cell) -> str:
         case str():
             return _text(cell)
         case bytes():
-            return f"<bdi>{_text(beginning(cell))}</bdi>" if cell else ""
+            return f"<bdi>{_text(clip_entry(cell))}</bdi>" if cell else ""
         case tuple():
             return "".join(_cell(part, column, first) for part in cell)
     name = first if isinstance(first, str) and first else column.name

@@ -15,7 +15,7 @@ from vocabtool.reports.model import (
     Report,
     Rows,
     Table,
-    beginning,
+    clip_entry,
     number,
 )
 from vocabtool.vocabulary import encode, printable
@@ -80,7 +80,7 @@ def _cell(cell: Cell, column: Column) -> str:
         case str():
             return cell
         case bytes():
-            return short(beginning(cell))
+            return short(clip_entry(cell))
         case tuple():
             return "".join(_cell(part, column) for part in cell)
     return number(cell, column.kind)

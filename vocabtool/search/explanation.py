@@ -31,7 +31,7 @@ def summarise_words(query: Query, store: Store | None = None) -> tuple[WordSumma
         words.append(WordSummary(*place, known, each.identifier, each.counts, pieces))
     if store is None:
         return tuple(words)
-    counted = _counted(query, store)
+    counted = _search_clauses(query, store)
     frequency_of = store.keywords.document_frequency
     summaries = []
     for summary, word in zip(words, query.words, strict=True):
@@ -75,7 +75,7 @@ def explain_hits(
     return list(map(Explanation, dense, keyword, matched, alone, marked))
 
 
-def _counted(query: Query, store: Store) -> Mapping[Term, Clause]:
+def _search_clauses(query: Query, store: Store) -> Mapping[Term, Clause]:
     """The clauses of the search; those of plain BM25 where keywords were not searched."""
     return query.counted or term_clauses(query.words, store)
 
@@ -121,7 +121,7 @@ def _ranks_alone(
 def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
     """Of each row the words that it holds: each word is asked for by itself, among these rows."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
-    counted, keywords, among = _counted(query, store), store.keywords, mask_of(rows)
+    counted, keywords, among = _search_clauses(query, store), store.keywords, mask_of(rows)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():
         clauses = tuple(counted[term] for term in word.terms if term in counted)
         if not clauses or not len(rows):

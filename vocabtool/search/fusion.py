@@ -81,7 +81,7 @@ def coverage_weight(a: float, m: float) -> float:
     return a + (1 - a) * m
 
 
-def weighted(similarities: Scores, bm25: Scores, weight: float) -> Fused:
+def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fused:
     """Convex combination: ``weight`` is that of the keyword leg.
 
     This is ``convex`` with ``weight`` = a, and ``coverage`` with :func:`coverage_weight`.

@@ -26,9 +26,9 @@ from vocabtool.search.fusion import (
     Candidates,
     Fused,
     best_places,
+    convex_combination,
     coverage_weight,
     reciprocal_ranks,
-    weighted,
 )
 from vocabtool.search.hits import Explanation, Hit, Hits, QuerySummary, Suggestion
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, unknown_share
@@ -127,7 +127,7 @@ def search(
     query = parse_query(store, text or "", settings)
     allowed = store.live if where is None else store.where(where)
     if query.required:
-        allowed = mask_of(store.keywords.matching(query.required, allowed))
+        allowed = mask_of(store.keywords.matching_rows(query.required, allowed))
     by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
     request = Request(
         store=store,
@@ -310,7 +310,7 @@ def _rank(request: Request, leg: KeywordLeg) -> Ranking:
         m = unknown_share(query.words, store)
         weight = coverage_weight(weight, m)
     weight = weight_of_found(candidates, weight)
-    scores = weighted(candidates.similarities, candidates.bm25, weight)
+    scores = convex_combination(candidates.similarities, candidates.bm25, weight)
     return Ranking(candidates, tiers, scores, m, weight)
 
 
@@ -347,7 +347,7 @@ def _answer(request: Request, ranking: Ranking, notes: list[str]) -> Hits:
         store.documents.ids,
         keywords_alone=ranking.weight == 1,
     )
-    stored = store.documents.stored(candidates.rows[places])
+    stored = store.documents.fetch_documents(candidates.rows[places])
     explanations: Sequence[Explanation | None] = [None] * len(stored)
     if request.explain:
         texts = [document.text for document in stored]
@@ -401,7 +401,7 @@ def _as_documents_write(store: Store, stem: str) -> str:
     """Stems are what is indexed, not what people read."""
     query = KeywordQuery((Clause((Term("words", stem),)),))
     rows = store.keywords.search(query, DOCUMENTS_READ, store.live).rows
-    texts = [document.text for document in store.documents.stored(rows)]
+    texts = [document.text for document in store.documents.fetch_documents(rows)]
     return as_written(stem, texts, store.cutter) or stem
 
 

@@ -67,7 +67,7 @@ class Settings:
         if self.a is not None and not 0 <= self.a <= 1:
             raise ValueError(f"a: wanted a weight from 0 to 1, got {self.a}")
         if isinstance(self.identifier, str):
-            _compiled(self.identifier)
+            _compile(self.identifier)
 
     def is_identifier(self) -> Predicate:
         """Which words count as identifiers."""
@@ -76,7 +76,7 @@ class Settings:
 
             return is_identifier
         if isinstance(self.identifier, str):
-            fits = _compiled(self.identifier).fullmatch
+            fits = _compile(self.identifier).fullmatch
             return lambda word: fits(word) is not None
         return self.identifier
 
@@ -111,7 +111,7 @@ class Calibration:
     documents: int = 0
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:

@@ -23,7 +23,7 @@ class KeywordStore(Protocol):
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """The best documents by BM25."""
 
-    def matching(self, clauses: Sequence[Clause], among: Mask) -> Rows:
+    def matching_rows(self, clauses: Sequence[Clause], among: Mask) -> Rows:
         """Every row that holds all of these clauses, ascending."""
 
     def document_frequency(self, term: Term) -> int:
@@ -49,7 +49,7 @@ class DocumentStore(Protocol):
     def ids(self, rows: Rows) -> list[str]:
         """Their ids."""
 
-    def stored(self, rows: Rows) -> list[Document]:
+    def fetch_documents(self, rows: Rows) -> list[Document]:
         """The documents themselves."""
 
 

@@ -83,7 +83,7 @@ def is_mark_before_all(document: Json) -> bool:
     )
 
 
-def chunking(document: Json) -> Chunking | None:
+def find_chunking(document: Json) -> Chunking | None:
     """How texts may be cut before a tokenizer gets them, with the same words; ``None``: not.
 
     Its normalizers must not look beyond a blank. Then texts may be cut behind blanks where the

@@ -244,7 +244,7 @@ class HFWordTokenizer:
         self._mark_says_nothing = description.is_mark_before_all(document)
         self._byte_level = description.is_byte_level(document)
         self._whole_words = self._tokenizer.model_type == "WordLevel"
-        self._chunking = description.chunking(document)
+        self._chunking = description.find_chunking(document)
         if self._chunking is not None and not self._tokenizer.without_blanks(self._tokenizer.added):
             self._chunking = None
 

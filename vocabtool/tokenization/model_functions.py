@@ -45,7 +45,7 @@ class ModelFunction:
     @property
     def wants(self) -> str:
         """The same in a message: ``text: string (None, 1)``."""
-        return ", ".join(map(shown, self.inputs)) or "nothing"
+        return ", ".join(map(describe_spec, self.inputs)) or "nothing"
 
     @property
     def text_shape(self) -> tuple[int, ...] | None:
@@ -175,7 +175,7 @@ def sizes(shape: Any) -> tuple[int, ...]:
     return tuple(-1 if size is None else int(size) for size in shape)
 
 
-def shown(spec: Any) -> str:
+def describe_spec(spec: Any) -> str:
     """A tensor in a message: ``text: string (None, 1)``."""
     shape = getattr(spec, "shape", "")
     dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)

@@ -26,7 +26,7 @@ from vocabtool.tokenization.graph_trace import (
 from vocabtool.tokenization.steps import Step
 from vocabtool.tokenization.string_steps import (
     Characters,
-    Decoding,
+    Decoder,
     DropEmpty,
     Errors,
     Join,
@@ -129,7 +129,7 @@ class OpOnWay(NamedTuple):
     def flag(self, key: bytes, default: bool) -> bool:
         return bool(self.node.integer_of(key, int(default)))
 
-    def decoding(self) -> Decoding:
+    def read_decoding(self) -> Decoder:
         """How the op reads UTF-8."""
         node = self.node
         encoding = node.bytes_of(b"input_encoding")
@@ -142,7 +142,7 @@ class OpOnWay(NamedTuple):
         if not 0 <= replacement <= 0x10FFFF:
             raise self.refuse(f"a replacement character {replacement}")
         controls = self.flag(b"replace_control_characters", False)
-        return Decoding(cast(Errors, errors), replacement, controls)
+        return Decoder(cast(Errors, errors), replacement, controls)
 
     def only_utf8_out(self) -> None:
         if self.node.bytes_of(b"output_encoding").upper() not in UTF8:
@@ -262,7 +262,7 @@ def _substr(op: OpOnWay) -> StepsOfOp:
 
 def _transcode(op: OpOnWay) -> StepsOfOp:
     op.only_utf8_out()
-    return op.from_input(0, Transcode(op.decoding()))
+    return op.from_input(0, Transcode(op.read_decoding()))
 
 
 def _encode(op: OpOnWay) -> StepsOfOp:
@@ -272,7 +272,7 @@ def _encode(op: OpOnWay) -> StepsOfOp:
     if made_by is not None and made_by.op in CODE_POINT_TOKENIZERS:
         return _code_point_words(op, made_by)
     decoder, apart = op.decoder(op.node.data_input(0))
-    decoding = decoder.decoding()
+    decoding = decoder.read_decoding()
     step: Step = Characters(decoding) if apart else Transcode(decoding)
     if not apart and not op.has_rows_of(decoder.node):
         raise op.refuse("rows of code points that are not those of the texts")
@@ -287,7 +287,7 @@ def _code_point_words(op: OpOnWay, tokenizer: Node) -> StepsOfOp:
     step: Step = WhitespaceSplit()
     if tokenizer.op == SCRIPT_TOKENIZER:
         step = ScriptSplit(bool(tokenizer.integer_of(b"keep_whitespace")))
-    return (Transcode(decoder.decoding()), step), decoder.node.data_input(0)
+    return (Transcode(decoder.read_decoding()), step), decoder.node.data_input(0)
 
 
 def _ngrams(op: OpOnWay) -> StepsOfOp:

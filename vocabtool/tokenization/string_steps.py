@@ -284,7 +284,7 @@ class Substr(ChangeStep):
 
 
 @dataclass(frozen=True, slots=True)
-class Decoding:
+class Decoder:
     """How UnicodeDecode and UnicodeTranscode read UTF-8.
 
     ``errors``: what becomes of bytes that are not; ``replacement``: the character put there, and
@@ -323,7 +323,7 @@ class Decoding:
 class Transcode(ChangeStep):
     """UnicodeTranscode from UTF-8 to UTF-8: repairs what is not."""
 
-    decoding: Decoding = Decoding()
+    decoding: Decoder = Decoder()
     description: ClassVar[str] = "repair what is not UTF-8"
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
@@ -339,7 +339,7 @@ class Transcode(ChangeStep):
 class Characters(SplitStep):
     """UnicodeDecode, then each code point as a string of its own: ``tf.strings.unicode_split``."""
 
-    decoding: Decoding = Decoding()
+    decoding: Decoder = Decoder()
     description: ClassVar[str] = "split into characters"
 
     def split(self, text: bytes) -> list[bytes]:
