@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,32 @@ class Vocabulary:
     entry_type: EntryType = "text"
     notes: tuple[str, ...] = field(default=())
     marker: Marker | None = None
+
+    @classmethod
+    def from_ids(
+        cls,
+        name: str,
+        kind: Kind,
+        entries: ByteStrings,
+        ids: NDArray[np.int64] | None,
+        *,
+        unknown: Unknown | None = None,
+        places: tuple[Place, ...] = (),
+        notes: tuple[str, ...] = (),
+        marker: Marker | None = None,
+    ) -> Self:
+        """Entries and their ids in any order; ``ids``: shape (n,), ``None`` for positions."""
+        stored, first_id, uneven = in_id_order(entries, ids)
+        return cls(
+            name, kind, stored, first_id, uneven, unknown, places=places, notes=notes, marker=marker
+        )
+
+    @property
+    def repeated_id(self) -> int | None:
+        """The first id that two stored entries have."""
+        ids = self.ids
+        repeated = [] if ids is None else ids[1:][ids[1:] == ids[:-1]]
+        return int(repeated[0]) if len(repeated) else None
 
     def __len__(self) -> int:
         return len(self.stored)

@@ -373,6 +373,16 @@ def test_archives_that_are_refused(
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_nested_deeply(file: Path) -> None:
+    """Models in models without end are read, and never recursed into."""
+    config = lookup(vocabulary=["a"])
+    for _ in range(300):
+        config = {"class_name": "Sequential", "config": {"name": "m", "layers": [config]}}
+    archive(file, ("config.json", json.dumps(config)))
+    (vocabulary,) = vocabtool.vocabularies(file)
+    assert vocabulary.tokens == ["a"]
+
+
 def test_one_damaged_asset_is_a_warning(file: Path) -> None:
     """The words of the other layers are still read."""
     name = "assets/layers/string_lookup_1/vocabulary.txt"
@@ -404,6 +414,25 @@ def test_a_bomb(file: Path) -> None:
     (warning,) = model.warnings
     assert "unpacks to more than 11,520,740 bytes" in warning
     assert peak < 64 << 20
+
+
+def test_nothing_but_empty_lines(file: Path) -> None:
+    """Lines cost more than their bytes: a file of empty ones is refused."""
+    model = vocabtool.inspect(small(file, "\n" * 1000))
+    assert model.vocabularies == ()
+    assert model.warnings == (
+        f"{ASSET}: most of its lines are empty: no vocabulary looks like that",
+    )
+
+
+def test_small_bombs_share_one_bound(file: Path) -> None:
+    """Many small bombs are as bounded as one large."""
+    words = "[UNK]\n" + "a" * (1 << 20)
+    members = [(f"assets/layers/x_{n}/vocabulary.txt", words) for n in range(20)]
+    archive(file, ("config.json", described([])), *members, compression=zipfile.ZIP_DEFLATED)
+    model = vocabtool.inspect(file)
+    assert 0 < len(model.warnings) < 20
+    assert all("unpacks to more than" in warning for warning in model.warnings)
 
 
 def test_any_damage(file: Path) -> None:

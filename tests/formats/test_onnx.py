@@ -250,6 +250,10 @@ HOSTILE = {
     "long integer": model_of(
         field(4, b"LabelEncoder") + attribute(b"values_int64s", b"\x40" + b"\xff" * 800 + b"\x01")
     ),
+    "raw bytes": model_of(
+        field(4, b"LabelEncoder")
+        + attribute(b"values_tensor", field(5, field(9, bytes(9)) + b"\x10\x07"))
+    ),
     "string past its end": model_of(
         field(4, b"Constant") + attribute(b"a", LIST + b"\x4a\x7fword")
     ),
@@ -262,6 +266,7 @@ HOSTILE = {
         ("alternating", "values in more than 1000 places"),
         ("cut integer", "cut off or longer than 10 bytes"),
         ("long integer", "a number is longer than 10 bytes"),
+        ("raw bytes", "9 bytes of numbers that take 8 each"),
         ("string past its end", "the last string runs 123 bytes past the end"),
     ],
 )

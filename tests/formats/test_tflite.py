@@ -206,6 +206,15 @@ def test_packed_files(tmp_path: Path) -> None:
     assert found.warnings == ()
 
 
+def test_names_are_no_paths(tmp_path: Path) -> None:
+    """A packed file whose name leads out of the archive is not opened, and nothing is written."""
+    before = {path.name for path in tmp_path.parent.iterdir()}
+    found = vocabtool.inspect(write(tmp_path, MODEL + packed({"../evil": b"cat\n"})))
+    assert [v.name for v in found.vocabularies] == ["words"]
+    assert "is a path out of the archive" in found.warnings[0]
+    assert {path.name for path in tmp_path.parent.iterdir()} == before
+
+
 def test_a_zip_bomb(tmp_path: Path) -> None:
     """A file that unpacks to far more than it has, and one of too many lines, are warnings."""
     bomb = MODEL + packed({"zeros": bytes(100 << 20)})

@@ -42,20 +42,18 @@ class Table:
     vtable: int
     vtable_size: int
 
-    def integer(self, field: int, default: int = 0) -> int:
-        """A field of type ``int`` (32 bits)."""
+    def integer(self, field: int, default: int = 0, layout: str = "<i") -> int:
+        """A whole number; ``layout``: how ``struct`` calls its type, ``int`` of 32 bits."""
         at = self._at(field)
-        return default if at is None else _number(self.buffer, at, "<i")
+        return default if at is None else _number(self.buffer, at, layout)
 
-    def unsigned(self, field: int, default: int = 0) -> int:
+    def unsigned(self, field: int) -> int:
         """A field of type ``uint`` (32 bits)."""
-        at = self._at(field)
-        return default if at is None else _number(self.buffer, at, "<I")
+        return self.integer(field, layout="<I")
 
-    def byte(self, field: int, default: int = 0) -> int:
+    def byte(self, field: int) -> int:
         """A field of type ``bool``, ``ubyte`` or a small enum (8 bits)."""
-        at = self._at(field)
-        return default if at is None else _number(self.buffer, at, "<B")
+        return self.integer(field, layout="<B")
 
     def vector(self, field: int, dtype: str) -> NDArray[Any]:
         """A vector of numbers as a view of the buffer, shape (n,); empty when absent."""
@@ -80,8 +78,7 @@ class Table:
         if at is None:
             return ByteStrings.of(())
         count, start = self._vector(at, 4)
-        distances = np.frombuffer(self.buffer, "<u4", count, start)
-        return _strings(self.buffer, start, distances)
+        return _strings(self.buffer, start, np.frombuffer(self.buffer, "<u4", count, start))
 
     def table(self, field: int) -> Table:
         """A table that must be there: absent, it is an :class:`InvalidFile`."""
@@ -171,13 +168,13 @@ def _number(buffer: Buffer, position: int, layout: str) -> int:
 
 def _strings(buffer: Buffer, start: int, distances: NDArray[np.uint32]) -> ByteStrings:
     """The strings that ``distances``, the items of the vector at ``start``, refer to."""
-    heads = np.arange(len(distances), dtype=np.int64)
-    heads *= 4
-    heads += start
-    heads += distances
-    if len(heads) and int(heads.max()) > len(buffer) - 4:
+    if not len(distances):
+        return ByteStrings.of(())
+    heads = start + 4 * np.arange(len(distances), dtype=np.int64) + distances
+    if int(heads.max()) > len(buffer) - 4:
         raise InvalidFile("a string lies outside the buffer", offset=int(heads.max()))
-    lengths = _numbers(buffer, heads)
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), 4)
+    lengths = windows[heads].view("<u4").ravel()  # aligned or not
     wanted = int(lengths.sum(dtype=np.int64)) + STRING_OVERHEAD * len(heads)
     if wanted > len(buffer):
         raise InvalidFile(
@@ -187,18 +184,9 @@ def _strings(buffer: Buffer, start: int, distances: NDArray[np.uint32]) -> ByteS
         )
     starts = heads + 4
     ends = starts + lengths
-    if len(ends) and int(ends.max()) > len(buffer):
+    if int(ends.max()) > len(buffer):
         raise InvalidFile("a string runs past the end of the buffer", offset=int(ends.max()))
     return ByteStrings(bytes(buffer), starts.astype(np.int32), ends.astype(np.int32))
-
-
-def _numbers(buffer: Buffer, positions: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """The uint32 at each position, aligned or not, shape (n,)."""
-    if not len(positions):
-        return np.zeros(0, np.uint32)
-    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), 4)
-    numbers: NDArray[np.uint32] = windows[positions].view("<u4").ravel()
-    return numbers
 
 
 def flexbuffer_strings(buffer: bytes) -> list[bytes]:

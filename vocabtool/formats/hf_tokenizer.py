@@ -21,7 +21,7 @@ from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_file
 from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, in_id_order
+from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
 
 KINDS: Final[dict[str, Kind]] = {
     "WordLevel": "table",
@@ -115,15 +115,14 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     added = _added(tokens, entries)
     unknown, unknown_notes = _unknown(model, model_type, entries, added)
     marker, marker_notes = _marker(document, model)
-    stored, first_id, uneven = _in_id_order(entries, added)
     notes = (_model_note(model, model_type, marker), *marker_notes, *unknown_notes)
-    return Vocabulary(
+    stored, all_ids = _with_added(entries, added)
+    return Vocabulary.from_ids(
         name,
         KINDS[model_type],
         stored,
-        first_id,
-        uneven,
-        unknown,
+        all_ids,
+        unknown=unknown,
         places=(Place(name, "model.vocab" + " and added_tokens" * bool(added.new)),),
         notes=(*notes, *_added_notes(added)),
         marker=marker,
@@ -218,12 +217,10 @@ def _added(tokens: list[_Token], entries: _Entries) -> _AddedTokens:
     return added
 
 
-def _in_id_order(
-    entries: _Entries, added: _AddedTokens
-) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
-    """``stored``, ``first_id`` and ``ids`` of the entries and the new tokens together."""
+def _with_added(entries: _Entries, added: _AddedTokens) -> tuple[ByteStrings, NDArray[np.int64]]:
+    """The entries and the new tokens together, and their ids."""
     if not added.new:
-        return in_id_order(entries.stored, entries.ids)
+        return entries.stored, entries.ids
     new = json_file.strings(added.new, "added_tokens: token")
     data = entries.stored.data
     stored = ByteStrings(
@@ -232,7 +229,7 @@ def _in_id_order(
         np.concatenate([entries.stored.ends, new.ends + len(data)]),
     )
     new_ids = np.fromiter(added.new.values(), np.int64, len(added.new))
-    return in_id_order(stored, np.concatenate([entries.ids, new_ids]))
+    return stored, np.concatenate([entries.ids, new_ids])
 
 
 def _unknown(

@@ -14,7 +14,7 @@ from typing import Any, Final
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_file
 from vocabtool.formats.reader import JsonReader, ReadResult, Source
-from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order
+from vocabtool.vocabulary import Place, Unknown, Vocabulary
 
 WORDS: Final = "word_index"
 FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # unless settings say otherwise
@@ -66,16 +66,12 @@ def read(document: Any, source: Source) -> ReadResult:
         notes.append(f"{WORDS} does not hold the oov_token {json_file.shown(oov)!r}")
     elif oov is None and "oov_token" in config:
         notes.append("there is no oov_token: unknown words are dropped from a text")
-    stored, first_id, uneven = in_id_order(
-        json_file.strings(kept, "word"), json_file.ids(kept, WORDS)
-    )
-    vocabulary = Vocabulary(
+    vocabulary = Vocabulary.from_ids(
         source.name,
         "table",
-        stored,
-        first_id,
-        uneven,
-        None if oov is None or oov not in kept else Unknown(kept[oov]),
+        json_file.strings(kept, "word"),
+        json_file.ids(kept, WORDS),
+        unknown=None if oov is None or oov not in kept else Unknown(kept[oov]),
         places=(Place(source.name, WORDS),),
         notes=tuple(notes),
     )

@@ -9,12 +9,13 @@ openai/gpt-2, src/encoder.py). Which mark a tokenizer's file declares is for its
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
 from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.system.byte_strings import CHUNK, ByteStrings, Offsets
+from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import Marker
 
 PREFIXES: Final[tuple[Marker, ...]] = ("▁", "Ġ", " ", "##")
@@ -27,7 +28,6 @@ MARKERS: Final[tuple[Marker, ...]] = get_args(Marker)
 ONE_IN: Final[dict[Marker, int]] = {"▁": 200, "Ġ": 20, " ": 20, "##": 20, "@@": 20, "</w>": 200}
 
 _SHOWN_AS_SELF: Final = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 256)))
-_TERMINATOR: Final = b"!"  # shown as itself, so that it may stand between byte-level entries
 
 
 def _alphabet() -> str:
@@ -110,44 +110,12 @@ def _bytes_of(entry: bytes) -> bytes | None:
 
 def _undone(stored: ByteStrings) -> tuple[ByteStrings, NDArray[np.bool_]]:
     """The bytes that byte-level entries stand for, or else the entry; and which stand for any."""
-    data = bytearray()
-    ends = np.zeros(len(stored), np.int64)
     mapped = np.ones(len(stored), np.bool_)
-    for at in range(0, len(stored), CHUNK):
-        part = ByteStrings(
-            stored.data, stored.starts[at : at + CHUNK], stored.ends[at : at + CHUNK]
-        )
-        terminated, stops = _undone_together(part) or _undone_singly(part, mapped[at : at + CHUNK])
-        ends[at : at + CHUNK] = stops + len(data)
-        data += terminated
-    starts = np.zeros_like(ends)
-    starts[1:] = ends[:-1] + len(_TERMINATOR)
-    return ByteStrings(bytes(data), starts, ends), mapped
 
+    def undo() -> Iterator[bytes]:
+        for number, entry in enumerate(stored):
+            undone = _bytes_of(entry)
+            mapped[number] = undone is not None
+            yield entry if undone is None else undone
 
-def _undone_together(part: ByteStrings) -> tuple[bytes, Offsets] | None:
-    """The bytes of all entries, each with a terminator behind it, and where each ends.
-
-    ``None`` where a character of any entry stands for no byte.
-    """
-    joined = b"".join(part.pieces(_TERMINATOR))
-    undone = _bytes_of(joined)
-    if undone is None:
-        return None
-    begins_character = np.frombuffer(joined, np.uint8) & 0xC0 != 0x80
-    characters = np.cumsum(begins_character)  # each became one byte
-    stops = np.cumsum(part.lengths + len(_TERMINATOR), dtype=np.int64)
-    return undone, characters[stops - 1] - len(_TERMINATOR)
-
-
-def _undone_singly(part: ByteStrings, mapped: NDArray[np.bool_]) -> tuple[bytes, Offsets]:
-    """As :func:`_undone_together`, with the entries that stand for no bytes as they are.
-
-    ``mapped``, shape (n,), is made false for those.
-    """
-    entries = list(part)
-    for number, entry in enumerate(entries):
-        undone = _bytes_of(entry)
-        mapped[number] = undone is not None
-        entries[number] = (entry if undone is None else undone) + _TERMINATOR
-    return b"".join(entries), np.cumsum([*map(len, entries)], dtype=np.int64) - len(_TERMINATOR)
+    return ByteStrings.of(undo()), mapped

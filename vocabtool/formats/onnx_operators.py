@@ -23,7 +23,7 @@ from vocabtool.errors import InvalidFile
 from vocabtool.formats import hf_tokenizer, json_file, rwkv, sentencepiece, text_file
 from vocabtool.formats.model import MIN_ENTRIES, Finding, PassedOver
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Kind, Place, Unknown, Vocabulary, decode, in_id_order
+from vocabtool.vocabulary import Kind, Place, Unknown, Vocabulary, decode
 
 NOT_FOUND: Final = -1  # what LabelEncoder, CategoryMapper and WordpieceTokenizer give by default
 BERT_UNKNOWN: Final = b"[UNK]"  # the attribute's default
@@ -73,16 +73,8 @@ def table(
     """Words and their ids. Raises :class:`InvalidFile` where there are not as many of each."""
     if ids is not None and len(ids) != len(entries):
         raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
-    stored, first_id, in_order = in_id_order(entries, ids)
-    return Vocabulary(
-        name=name,
-        kind=kind,
-        stored=stored,
-        first_id=first_id,
-        ids=in_order,
-        unknown=unknown,
-        places=(place,),
-        notes=notes,
+    return Vocabulary.from_ids(
+        name, kind, entries, ids, unknown=unknown, places=(place,), notes=notes
     )
 
 

@@ -19,7 +19,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import text_file
 from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Vocabulary, in_id_order, is_utf8, printable
+from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
 MAX_FILE: Final = 1 << 28  # bytes; 65,529 tokens take 1.2 MB
 MAX_ID: Final = (1 << 32) - 1
@@ -63,19 +63,13 @@ def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
     lines = text_file.read_lines(data)
     ids = np.zeros(len(lines), np.int64)
     tokens = ByteStrings.of(_tokens(lines, ids))
-    stored, first_id, uneven = in_id_order(tokens, ids)
-    if uneven is not None and len(same := np.flatnonzero(uneven[1:] == uneven[:-1])):
-        raise InvalidFile(f"two tokens have id {uneven[same[0]]:,}")
-    return Vocabulary(
-        name,
-        "table",
-        stored,
-        first_id,
-        uneven,
-        places=(place,),
-        notes=("tokens of RWKV" + "; id 0, which no line has, ends a text" * (first_id > 0),),
-        marker=" ",
+    note = "tokens of RWKV" + "; id 0, which no line has, ends a text" * (0 not in ids)
+    vocabulary = Vocabulary.from_ids(
+        name, "table", tokens, ids, places=(place,), notes=(note,), marker=" "
     )
+    if (repeated := vocabulary.repeated_id) is not None:
+        raise InvalidFile(f"two tokens have id {repeated:,}")
+    return vocabulary
 
 
 READER: Final = Reader("RWKV vocabulary", recognise, read)

@@ -22,7 +22,7 @@ from vocabtool.formats.files import read_file, refuse_link
 from vocabtool.formats.model import PassedOver
 from vocabtool.formats.reader import ReadResult
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Vocabulary, in_id_order
+from vocabtool.vocabulary import Place, Vocabulary
 
 FOLDER: Final = "vocab"
 STRINGS: Final = "strings.json"
@@ -126,13 +126,11 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
         if len(shape) != 2 or last >= shape[0]:
             raise InvalidFile(f"an array of shape {shape}, but {KEYS} names row {last:,}")
     entries, ids = _of_keys(strings, rows)
-    stored, first_id, in_order = in_id_order(entries, ids)
-    return Vocabulary(
+    return Vocabulary.from_ids(
         "words",
         "vectors",
-        stored,
-        first_id,
-        in_order,
+        entries,
+        ids,
         places=(Place(within + KEYS, "words with a vector"),),
         notes=tuple(_notes(len(rows), len(entries), shape)),
     )

@@ -81,14 +81,11 @@ def integers(strings: ByteStrings) -> NDArray[np.int64]:
     As ``safe_strto64`` reads them: blanks around and a sign are allowed, a NUL ends the number.
     Raises :class:`InvalidFile` where there is none, or one that needs more than 64 bits.
     """
-    numbers = np.zeros(len(strings), np.int64)
-    for at in range(0, len(strings), CHUNK):
-        starts = strings.starts[at : at + CHUNK].astype(np.int64)
-        lengths = strings.lengths[at : at + CHUNK].astype(np.int64)
-        chunk = numbers[at : at + CHUNK]
-        for line in np.flatnonzero(~_plain_digits(strings.data, starts, lengths, chunk)).tolist():
-            chunk[line] = _integer(strings, at + line)
-    return numbers
+    numbers = (
+        int(text) if len(text) <= _MAX_DIGITS and text.isdigit() else _integer(strings, line)
+        for line, text in enumerate(strings)
+    )
+    return np.fromiter(numbers, np.int64, len(strings))
 
 
 def _positions(data: bytes, byte: bytes) -> Offsets:
@@ -146,23 +143,6 @@ def _cut(lines: ByteStrings, index: int, cuts: Offsets) -> ByteStrings:
         starts[chunk] = begins
         ends[chunk] = np.minimum(cuts[first + index], lines.ends[chunk])
     return ByteStrings(lines.data, starts, ends)
-
-
-def _plain_digits(
-    data: bytes,
-    starts: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    numbers: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    """Fill ``numbers`` (zeros) where an entry is nothing but a few digits; return where it is."""
-    plain = np.asarray((lengths > 0) & (lengths <= _MAX_DIGITS), np.bool_)
-    buffer = np.frombuffer(data, np.uint8)
-    for place in range(int(lengths[plain].max(initial=0))):
-        longer = np.flatnonzero(plain & (lengths > place))
-        digits = buffer[starts[longer] + place].astype(np.int64) - ord("0")
-        plain[longer[(digits < 0) | (digits > 9)]] = False
-        numbers[longer] = numbers[longer] * 10 + digits
-    return plain
 
 
 def _integer(strings: ByteStrings, line: int) -> int:

@@ -30,7 +30,7 @@ from vocabtool.formats.saved_model.graph import Node
 from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
 from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order, printable
+from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
 
 IDENTIFIER: Final = b"TFL3"
 
@@ -212,13 +212,11 @@ class TFLiteModel:
         if len(entries) != len(ids):
             raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
         self._used.add(words.buffer)
-        stored, first_id, in_order = in_id_order(entries, ids)
-        yield Vocabulary(
-            name=words.name,
-            kind="table",
-            stored=stored,
-            first_id=first_id,
-            ids=in_order,
+        yield Vocabulary.from_ids(
+            words.name,
+            "table",
+            entries,
+            ids,
             unknown=None if default is None else Unknown(default),
             places=(place,),
             notes=("gives the entry of an id",) if inverse else (),
@@ -385,8 +383,6 @@ def _packed_words(data: bytes, name: str, place: Place) -> Finding:
         except InvalidFile:  # a number with a fraction
             ids = np.zeros(0, np.int64)
         if len(ids) and len(np.unique(ids)) == len(ids):
-            stored, first_id, in_order = in_id_order(words, ids)
             notes = (word_list.WORD_AND_ID,)
-            places = (place,)
-            return Vocabulary(name, "table", stored, first_id, in_order, places=places, notes=notes)
+            return Vocabulary.from_ids(name, "table", words, ids, places=(place,), notes=notes)
     return word_list.words(data, name, place, kind="asset")

@@ -33,7 +33,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import json_file, text_file
 from vocabtool.formats.reader import HEAD, JsonReader, Reader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Vocabulary, in_id_order, printable
+from vocabtool.vocabulary import Place, Vocabulary, printable
 
 MAX_FILE: Final = 1 << 28  # bytes; 200,000 tokens take 4 MB
 MAX_RANK: Final = 1 << 32
@@ -231,23 +231,17 @@ def _byte_level(
     notes: Sequence[str],
 ) -> Vocabulary:
     """A vocabulary of tokens that are bytes. Raises :class:`InvalidFile` where an id repeats."""
-    stored, first_id, uneven = in_id_order(tokens, ids)
-    if uneven is not None and len(same := np.flatnonzero(uneven[1:] == uneven[:-1])):
-        raise InvalidFile(f"two tokens have rank {uneven[same[0]]:,}")
-    if len({stored[int(at)] for at in np.flatnonzero(stored.lengths == 1)}) == 256:
+    if len({tokens[int(at)] for at in np.flatnonzero(tokens.lengths == 1)}) == 256:
         notes = (*notes, "every single byte is a token: nothing is unknown")
-    if empty := int((stored.lengths == 0).sum()):
+    if empty := int((tokens.lengths == 0).sum()):
         notes = (*notes, f"empty tokens: {empty:,}")
-    return Vocabulary(
-        name=source.name.rpartition("/")[2],
-        kind="bpe",
-        stored=stored,
-        first_id=first_id,
-        ids=uneven,
-        places=(Place(source.name, place),),
-        notes=tuple(notes),
-        marker=" ",
+    name, places = source.name.rpartition("/")[2], (Place(source.name, place),)
+    vocabulary = Vocabulary.from_ids(
+        name, "bpe", tokens, ids, places=places, notes=tuple(notes), marker=" "
     )
+    if (repeated := vocabulary.repeated_id) is not None:
+        raise InvalidFile(f"two tokens have rank {repeated:,}")
+    return vocabulary
 
 
 def _special_note(tokens: Sequence[str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ from vocabtool.formats import json_file, text_file
 from vocabtool.formats.files import read_file
 from vocabtool.formats.markers import guess_marker
 from vocabtool.formats.reader import JsonReader, ReadResult, Source
-from vocabtool.vocabulary import Place, Unknown, Vocabulary, in_id_order
+from vocabtool.vocabulary import Place, Unknown, Vocabulary
 
 MERGES: Final = "merges.txt"
 ADDED: Final = "added_tokens.json"
@@ -81,7 +81,7 @@ def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> 
 
 def _read_ids(document: Any, source: Source) -> ReadResult:
     ids = json_file.ids(document, "the id")
-    stored, first_id, uneven = in_id_order(json_file.strings(document, "key"), ids)
+    entries = json_file.strings(document, "key")
     file, notes, warnings = source.file.with_name(MERGES), [], []
     added, merged = source.file.name == ADDED, False
     if added:
@@ -98,15 +98,14 @@ def _read_ids(document: Any, source: Source) -> ReadResult:
         notes.append(f"more tokens stand in {ADDED}")
     if not added and int(ids.max()) + 1 > MAX_SPREAD * len(ids):
         notes.append(f"{len(ids):,} ids up to {ids.max():,}: these may be counts of words")
-    vocabulary = Vocabulary(
+    vocabulary = Vocabulary.from_ids(
         source.name,
         "bpe" if merged else "table",
-        stored,
-        first_id,
-        uneven,
+        entries,
+        ids,
         places=(Place(source.name, "whole object"),),
         notes=tuple(notes),
-        marker=guess_marker(stored),
+        marker=guess_marker(entries),
     )
     return ReadResult((vocabulary,), tuple(warnings))
 
