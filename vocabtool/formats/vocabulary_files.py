@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
+from vocabtool.formats import json_file
 from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.system.records import from_json
@@ -298,25 +299,17 @@ def count_escaped(lines: ByteStrings) -> int:
 
 
 def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> int:
-    """No more than ``CHUNK`` entries are Python objects at a time."""
+    """Entries and ids are Python objects ``CHUNK`` at a time."""
     stored, separator = vocabulary.stored, b"{\n"
     for key, value in _facts(vocabulary).items():
         file.write(separator + b'"%b": %b' % (key.encode(), _json(value)))
         separator = b",\n"
-    shown = (entry.decode("utf-8", "backslashreplace") for entry in stored)
-    _write_list(file, b"tokens", shown)
+    _write_list(file, b"tokens", (entry.decode("utf-8", "backslashreplace") for entry in stored))
     ids = None if vocabulary.ids is None else numbering(vocabulary.ids)[1]
     if ids is not None:
         _write_list(file, b"ids", iter(ids.tolist()))
-    if len(stored.not_utf8):
-        file.write(b',\n"base64": {')
-        strange = iter(stored.not_utf8.tolist())
-        separator = b""
-        while part := list(islice(strange, CHUNK)):
-            pairs = {str(at): b64encode(stored[at]).decode() for at in part}
-            file.write(separator + _json(pairs)[1:-1])
-            separator = b", "
-        file.write(b"}")
+    if strange := {str(at): b64encode(stored[at]).decode() for at in stored.not_utf8.tolist()}:
+        file.write(b',\n"base64": ' + _json(strange))
     file.write(b"\n}\n")
     return 0
 
@@ -359,12 +352,9 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"not JSON: {error}") from error
+    found = json_file.parse(data)
     if not isinstance(found, dict):
-        raise InvalidFile(f"wanted an object, got {type(found).__name__}")
+        raise InvalidFile(f"wanted an object, got {json_file.kind(found)}")
     return found
 
 
