@@ -194,7 +194,7 @@ class TFLiteModel:
         for table, keys, values in imported:
             place = Place(self._file, f"table filled from tensor {keys.name}")
             default = None if table is None else defaults.get(table)
-            with self.unread.warning(place.place, NOT_READ):
+            with self.unread.warning(place.place, NOT_READ, kind=InvalidFile):
                 yield from self._vocabulary(keys, values, default, place)
 
     def _vocabulary(
@@ -267,7 +267,7 @@ class TFLiteModel:
                     continue
                 self._used.add(tensor.buffer)
                 place = Place(self._file, f"graph {number}, tensor {tensor.name}")
-                with self.unread.warning(place.place):
+                with self.unread.warning(place.place, kind=InvalidFile):
                     entries = self._strings(tensor)
                     if len(entries):
                         note = "nothing says what these strings are for"
