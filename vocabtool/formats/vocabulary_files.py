@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
-from vocabtool.formats import json_file
 from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.system.records import from_json
@@ -352,9 +351,12 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    found = json_file.parse(data)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise InvalidFile(f"wanted an object, got {json_file.kind(found)}")
+        raise InvalidFile(f"wanted an object, got {type(found).__name__}")
     return found
 
 
