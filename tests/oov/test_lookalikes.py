@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool import ByteStrings
 from vocabtool.oov import lookalikes
-from vocabtool.oov.lookalikes import Kind, Likeness, classify, fold, main_script, one_edit, spelling
+from vocabtool.oov.lookalikes import Kind, Likeness, classify, fold, one_edit, spelling
 
 ENTRIES = ["the", "café", "receive", "Straße", "▁piece", "cat", "recede", "c", "\u212bngström"]
 VOCABULARY = ByteStrings.of(entry.encode() for entry in ENTRIES)
@@ -76,12 +74,6 @@ def test_kinds(word: str | bytes, kind: Kind, like: str | None) -> None:
     assert kind_of(word) == (kind, like)
 
 
-def test_every_kind_is_met() -> None:
-    """The words above leave no kind out."""
-    met = {kind for _, kind, _ in CASES}
-    assert met == set(get_args(Kind))
-
-
 def test_the_example_tells_the_capitals() -> None:
     """A rule that lower-cases hides names and camelCase; the text does not."""
     assert kind_of("london", "in London town") == ("name", None)
@@ -109,15 +101,6 @@ def test_scripts_of_the_vocabulary() -> None:
     few = ByteStrings.of([*[b"latin"] * 100, "да".encode()])
     assert classify(["привет".encode()], few)[0].kind == "script"
     assert classify(["привет".encode()], ByteStrings.of([b"1"]))[0].kind == "other"
-
-
-def test_main_scripts() -> None:
-    """The script of most letters; of the first among equals; none without letters."""
-    assert main_script("abc жф") == "LATIN"
-    assert main_script("xжф") == "CYRILLIC"
-    assert main_script("b ж") == "LATIN"
-    assert main_script("かな") == "HIRAGANA"
-    assert main_script("1 ? \u0301") is None
 
 
 def distance(one: str, other: str) -> int:
