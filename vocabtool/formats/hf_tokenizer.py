@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import compress
-from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -103,7 +101,7 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     """The entries of a tokenizer that :func:`recognise` takes; raises as :func:`read` does."""
     model = document["model"]
     model_type = _type(model)
-    tokens = _tokens(document.get("added_tokens", []))
+    tokens = list(_tokens(document.get("added_tokens", [])))
     if model_type == UNIGRAM:
         entries = _pieces(model["vocab"], {token.content for token in tokens})
     elif isinstance(model["vocab"], dict):
@@ -149,45 +147,33 @@ def _pieces(vocab: object, looked_up: set[str]) -> _Entries:
     """The pieces of a Unigram model: a list of [piece, score]. Of equal ones the last counts."""
     if not isinstance(vocab, list):
         raise InvalidFile(f"model.vocab is {json_file.kind(vocab)}, wanted a list")
-    lists = set(map(type, vocab)) <= {list} and set(map(len, vocab)) <= {2}
-    if not lists or not set(map(type, map(itemgetter(1), vocab))) <= {int, float}:
-        raise _no_piece(vocab)
-    pieces = list(map(itemgetter(0), vocab))
+    for number, item in enumerate(vocab):
+        if not isinstance(item, list) or len(item) != 2:
+            raise InvalidFile(f"model.vocab: item {number:,} is no list of a piece and its score")
+        if type(item[1]) not in (int, float):
+            got = json_file.kind(item[1])
+            raise InvalidFile(f"model.vocab: the score of piece {number:,} is {got}")
+    pieces = [piece for piece, _ in vocab]
     stored = json_file.strings(pieces, "model.vocab: piece")
-    positions = compress(range(len(pieces)), map(looked_up.__contains__, pieces))
-    id_of = {pieces[position]: position for position in positions}
+    id_of = {piece: number for number, piece in enumerate(pieces) if piece in looked_up}
     return _Entries(stored, np.arange(len(pieces), dtype=np.int64), id_of)
 
 
-def _no_piece(vocab: list[Any]) -> InvalidFile:
-    for number, value in enumerate(vocab):
-        if not isinstance(value, list) or len(value) != 2:
-            return InvalidFile(f"model.vocab: item {number:,} is no list of a piece and its score")
-        if type(value[1]) not in (int, float):
-            got = json_file.kind(value[1])
-            return InvalidFile(f"model.vocab: the score of piece {number:,} is {got}")
-    raise AssertionError("every item is a piece")
-
-
-def _tokens(tokens: object) -> list[_Token]:
+def _tokens(tokens: object) -> Iterator[_Token]:
     """The added tokens as they are listed."""
     if not isinstance(tokens, list):
         raise InvalidFile(f"added_tokens is {json_file.kind(tokens)}, wanted a list")
-    return [_token(number, token) for number, token in enumerate(tokens)]
-
-
-def _token(number: int, token: object) -> _Token:
-    what = f"added_tokens: item {number:,}"
-    if not isinstance(token, dict):
-        raise InvalidFile(f"{what} is {json_file.kind(token)}, wanted an object")
-    content, stated = token.get("content"), token.get("id")
-    if not isinstance(content, str):
-        raise InvalidFile(f"{what}: its content is {json_file.kind(content)}, wanted a text")
-    if not json_file.is_id(stated):
-        raise InvalidFile(
-            f"{what}, {json_file.show(content)!r}: wanted an id from 0 to {json_file.MAX_ID:,}"
-        )
-    return _Token(content, stated, token.get("special") is True)
+    for number, token in enumerate(tokens):
+        what = f"added_tokens: item {number:,}"
+        if not isinstance(token, dict):
+            raise InvalidFile(f"{what} is {json_file.kind(token)}, wanted an object")
+        content, stated = token.get("content"), token.get("id")
+        if not isinstance(content, str):
+            raise InvalidFile(f"{what}: its content is {json_file.kind(content)}, wanted a text")
+        if not json_file.is_id(stated):
+            wanted = f"wanted an id from 0 to {json_file.MAX_ID:,}"
+            raise InvalidFile(f"{what}, {json_file.show(content)!r}: {wanted}")
+        yield _Token(content, stated, token.get("special") is True)
 
 
 def _find_added(tokens: list[_Token], entries: _Entries) -> _AddedTokens:

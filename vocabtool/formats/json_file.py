@@ -44,7 +44,6 @@ FREE: Final = 1 << 20  # bytes of memory that nobody counts
 MAX_ID: Final = (1 << 32) - 1  # the tokenizers library holds an id in 32 bits
 MAX_SHOWN: Final = 40  # characters of a value in a message
 
-_SEPARATOR: Final = "\n"
 _NAMES: Final[dict[type, str]] = {
     dict: "an object",
     list: "a list",
@@ -137,16 +136,9 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
     spell, unless it is one that bytes are shown as. ``what``: names a value in messages.
     """
     try:
-        joined = encode(_SEPARATOR.join(values))
-    except (TypeError, UnicodeEncodeError):
-        raise _no_text(values, what) from None
-    ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == ord(_SEPARATOR))
-    if len(ends) + 1 != len(values):  # none, or the separator is in one of them
         return ByteStrings.of(map(encode, values))
-    ends = np.append(ends, len(joined))
-    starts = np.zeros_like(ends)
-    starts[1:] = ends[:-1] + 1
-    return ByteStrings(joined, starts, ends)
+    except (AttributeError, UnicodeEncodeError):
+        raise _no_text(values, what) from None
 
 
 def _no_text(values: Collection[Any], what: str) -> InvalidFile:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Vocabulary
 
 MIN_ENTRIES: Final = 10  # fewer strings are more often something else than a vocabulary
@@ -64,6 +65,13 @@ class Model(NamedTuple):
         or a custom op holds do not count.
         """
         return not self.warnings
+
+
+def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
+    """Strings of which nothing says what they are for."""
+    if len(entries) < MIN_ENTRIES:
+        return PassedOver(name, len(entries), place, TOO_FEW)
+    return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
 
 
 def without_small(findings: Iterable[Finding]) -> Iterator[Finding]:
