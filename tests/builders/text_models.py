@@ -3,18 +3,13 @@
 A builder saves a model; its truth runs the same TensorFlow functions eagerly, on any texts. How
 vocabtool gets from text to words is not known here. What the models' files hold is the subject of
 ``tensorflow_models.py``, whose way to build models this file goes on with.
-
-``python -m tests.builders.text_models FOLDER [NAME ...]`` builds them and prints
-what becomes of a text.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -989,17 +984,3 @@ WITHOUT_TEXTS: dict[str, Callable[[Path], None]] = {
     "sparse_ids_in": sparse_ids_in,
 }
 """Models whose words only the caller can tell how to make."""
-
-
-def main(folder: Path, names: Sequence[str]) -> None:
-    """Build, and print what becomes of an awkward text."""
-    for name in names or [case.name for case in TEXT_CASES]:
-        start = time.perf_counter()
-        ((_, truth),) = build_texts(folder, [name]).values()
-        took = time.perf_counter() - start
-        print(f"{name}  ({took:.2f} s)  {len(truth.refused)} refused")  # noqa: T201 - for a developer
-        print("   ", truth.words(truth.accepted()[:2]), truth.vocabulary)  # noqa: T201 - the same
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
