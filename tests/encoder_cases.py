@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vocabtool import open_encoder
-from vocabtool.encoders import encoder
+from vocabtool import Encoder, open_encoder
 
-Encoder = encoder.Encoder
 MAX_BATCH = 4
 WORDS = ["love", "i", "to", "use", "xapian", "naïve", "日本"]
 MATRIX = np.random.default_rng(5).standard_normal((len(WORDS), 6)).astype(np.float32)

@@ -11,7 +11,7 @@ from typing import Final
 
 import vocabtool
 from tests.fuzzing import damages
-from vocabtool import UnknownFormat, VocabtoolError
+from vocabtool import UnknownFormat, VocabtoolError, Vocabulary
 
 
 def varint(number: int) -> bytes:
@@ -63,6 +63,11 @@ def written(folder: Path, data: bytes, name: str = "file") -> Path:
     path = folder / name
     path.write_bytes(data)
     return path
+
+
+def ids_and_entries(vocabulary: Vocabulary) -> list[tuple[int, bytes]]:
+    """Ids and entries, in the order of the vocabulary."""
+    return list(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
 
 
 def format_of(path: Path) -> str | None:

@@ -11,9 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from vocabtool import Document, Hits, Index, Settings, VocabtoolError
-from vocabtool.index.database import DatabaseWriter
-from vocabtool.index.folder import read_commit
-from vocabtool.index.manifest import Manifest
 
 Vectors = NDArray[np.float32]
 FUSIONS: Final = get_args(get_type_hints(Settings)["fusion"])
@@ -91,10 +88,3 @@ def refused(act: Callable[[], object], name: str) -> None:
     with pytest.raises(VocabtoolError) as caught:
         act()
     assert name in str(caught.value)
-
-
-def set_manifest(path: Path, manifest: Manifest) -> None:
-    """Make a manifest that of the last commit, whatever it says; no row may be deleted."""
-    database = DatabaseWriter(read_commit(path).folder)
-    database.commit(manifest.encode(), bytes(-(-manifest.rows // 8)))
-    database.close()

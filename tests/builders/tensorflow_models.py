@@ -4,8 +4,6 @@ A builder saves a model and then asks TensorFlow, or the library that owns the f
 saved files hold: a truth is never the list that went in. How vocabtool reads the files is not
 known here. Not built: ``saved_model.cpb`` (TensorFlow's Python refuses to write it), and hub's
 TF1 exporter (it does not run today), whose result is written by hand instead.
-
-``python -m tests.builders.tensorflow_models FOLDER [NAME ...]`` builds them and prints the truths.
 """
 
 from __future__ import annotations
@@ -16,9 +14,7 @@ import io
 import logging
 import os
 import random
-import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -1425,17 +1421,3 @@ def assert_much(words: Tensor, *numbers: float) -> Tensor:
 
 
 CASES: tuple[Case, ...] = tuple(_cases)
-
-
-def main(folder: Path, names: Sequence[str]) -> None:
-    """Build, and print what TensorFlow says."""
-    for name in names or [case.name for case in CASES]:
-        start = time.perf_counter()
-        ((_, truths),) = build_all(folder, [name]).values()
-        print(f"{name}  ({time.perf_counter() - start:.2f} s)")  # noqa: T201 - shown to a developer
-        for truth in truths:
-            print("   ", truth)  # noqa: T201 - the same
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])

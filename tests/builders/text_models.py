@@ -3,18 +3,13 @@
 A builder saves a model; its truth runs the same TensorFlow functions eagerly, on any texts. How
 vocabtool gets from text to words is not known here. What the models' files hold is the subject of
 ``tensorflow_models.py``, whose way to build models this file goes on with.
-
-``python -m tests.builders.text_models FOLDER [NAME ...]`` builds them and prints
-what becomes of a text.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -785,36 +780,36 @@ def save_fast_wordpiece(folder: Path) -> TextTruth:
     return of_offsets(tf.identity, make(token_out_type=tf.string), tokenizer.tokenize)
 
 
-def save_fast_wordpiece_of_words(folder: Path) -> TextTruth:
-    """The op takes words that were cut at white space."""
-    make = functools.partial(
-        tensorflow_text().FastWordpieceTokenizer, list(WORDPIECES), no_pretokenization=True
-    )
+def save_cut_pieces(folder: Path, make: Any, cut: Cutting, table: Tensor = None) -> TextTruth:
+    """The op takes words that another cut."""
     tokenizer, speller = make(token_out_type=tf.int64), make(token_out_type=tf.string)
-    cut = tensorflow_text().WhitespaceTokenizer().tokenize
 
     def number(texts: Tensor) -> Tensor:
         return tokenizer.tokenize(cut(texts))
 
-    serve_pieces(folder, number, tokenizer=tokenizer)
-    return of_wordpieces(cut, lambda texts: speller.tokenize(cut(texts)), number)
+    serve_pieces(folder, number, tokenizer=tokenizer, table=table)
+    name = None if table is None else "table"
+    return of_wordpieces(cut, lambda texts: speller.tokenize(cut(texts)), number, name)
+
+
+def save_fast_wordpiece_of_words(folder: Path) -> TextTruth:
+    """Words that were cut at white space."""
+    text = tensorflow_text()
+    make = functools.partial(text.FastWordpieceTokenizer, list(WORDPIECES), no_pretokenization=True)
+    return save_cut_pieces(folder, make, text.WhitespaceTokenizer().tokenize)
 
 
 def save_wordpiece(folder: Path) -> TextTruth:
     """The op of the table's kind on words that were cut by script, in lower case."""
     text = tensorflow_text()
     table = tf.lookup.StaticVocabularyTable(filled(WORDPIECES), 1)
+    cut = text.UnicodeScriptTokenizer().tokenize
+
+    def cut_lower(texts: Tensor) -> Tensor:
+        return cut(tf.strings.lower(texts, "utf-8"))
+
     make = functools.partial(text.WordpieceTokenizer, table)
-    tokenizer, speller = make(token_out_type=tf.int64), make(token_out_type=tf.string)
-
-    def cut(texts: Tensor) -> Tensor:
-        return text.UnicodeScriptTokenizer().tokenize(tf.strings.lower(texts, "utf-8"))
-
-    def number(texts: Tensor) -> Tensor:
-        return tokenizer.tokenize(cut(texts))
-
-    serve_pieces(folder, number, tokenizer=tokenizer, table=table)
-    return of_wordpieces(cut, lambda texts: speller.tokenize(cut(texts)), number, "table")
+    return save_cut_pieces(folder, make, cut_lower, table)
 
 
 def of_offsets(normalize: Callable[[Tensor], Tensor], speller: Any, number: Pieces) -> TextTruth:
@@ -989,17 +984,3 @@ WITHOUT_TEXTS: dict[str, Callable[[Path], None]] = {
     "sparse_ids_in": sparse_ids_in,
 }
 """Models whose words only the caller can tell how to make."""
-
-
-def main(folder: Path, names: Sequence[str]) -> None:
-    """Build, and print what becomes of an awkward text."""
-    for name in names or [case.name for case in TEXT_CASES]:
-        start = time.perf_counter()
-        ((_, truth),) = build_texts(folder, [name]).values()
-        took = time.perf_counter() - start
-        print(f"{name}  ({took:.2f} s)  {len(truth.refused)} refused")  # noqa: T201 - for a developer
-        print("   ", truth.words(truth.accepted()[:2]), truth.vocabulary)  # noqa: T201 - the same
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])

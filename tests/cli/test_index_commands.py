@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders.small_indexes import set_manifest
+from tests.builders.set_manifest import set_manifest
 from tests.conftest import ROOT
 from vocabtool import Index
 

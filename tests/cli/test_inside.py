@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import vocabtool
+from tests.builders.set_manifest import set_manifest
 from tests.builders.small_corpus import Pieces
-from tests.builders.small_indexes import set_manifest
 from tests.cli.test_index_commands import MAKE, ROWS, fine
 from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command

@@ -1,8 +1,9 @@
-"""Arrow IPC files and streams, compared with what pyarrow writes; damage is built by hand."""
+"""Parquet and Arrow IPC, compared with what pyarrow writes; damage is built by hand."""
 
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import feather
+from pyarrow import feather, parquet
 
 from tests.documents.reading import batches, documents
 from vocabtool.documents import Skip, SkipCounter
@@ -26,6 +27,7 @@ KINDS = [
     pa.dictionary(pa.int8(), pa.string()),
     pa.dictionary(pa.int32(), pa.large_string()),
 ]
+NAMES = ["corpus.parquet", "corpus.arrow", "corpus.arrows"]
 
 
 def huge() -> bytes:
@@ -42,8 +44,12 @@ def huge() -> bytes:
 HUGE = huge()
 
 
-def write(path: Path, table: pa.Table, rows: int = 3, *, stream: bool = False) -> str:
-    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+def write(path: Path, table: pa.Table, rows: int = 3) -> str:
+    """In the format that the name tells."""
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, row_group_size=rows)
+        return str(path)
+    make = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
     with pa.OSFile(str(path), "wb") as file, make(file, table.schema) as writer:
         for at in range(0, table.num_rows, rows):
             writer.write_table(table.slice(at, rows).unify_dictionaries(), max_chunksize=rows)
@@ -56,23 +62,22 @@ def texts_of(name: str, **asked: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("stream", [False, True], ids=["file", "stream"])
-def test_types_of_strings(tmp_path: Path, kind: pa.DataType, stream: bool) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_types_of_strings(tmp_path: Path, kind: pa.DataType, name: str) -> None:
     """Every type of string column is text; only nulls are bad rows, also across batches."""
     texts = ["a", None, "", "naïve", "naïve", None, "z"]
     column = pa.array(texts)
     column = column.dictionary_encode().cast(kind) if "dict" in str(kind) else column.cast(kind)
-    table = pa.table({"n": range(7), "body": column})
-    name = write(tmp_path / "corpus.arrow", table, stream=stream)
+    file = write(tmp_path / name, pa.table({"n": range(7), "body": column}))
     skipped = SkipCounter()
-    found = documents(name, field="body", id_field="n", on_error="skip", skipped=skipped)
+    found = documents(file, field="body", id_field="n", on_error="skip", skipped=skipped)
     assert [(d.id, d.text, d.fields) for d in found] == [
         (str(row), text, {"n": row}) for row, text in enumerate(texts) if text is not None
     ]
     reason = "field 'body': wanted a string, got null"
-    assert skipped == SkipCounter(2, [Skip(f"{name}:2", reason), Skip(f"{name}:6", reason)])
-    with pytest.raises(InvalidFile, match=r"corpus\.arrow:2: field 'body': wanted a string"):
-        texts_of(name, field="body")
+    assert skipped == SkipCounter(2, [Skip(f"{file}:2", reason), Skip(f"{file}:6", reason)])
+    with pytest.raises(InvalidFile, match=rf"{name}:2: field 'body': wanted a string"):
+        texts_of(file, field="body")
 
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8))
@@ -82,30 +87,34 @@ TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8))
     texts=TEXTS,
     rows=st.integers(1, 4),
     size=st.sampled_from([1, 5, 1 << 20]),
-    stream=st.booleans(),
+    name=st.sampled_from(NAMES),
     start=st.integers(0, 5),
 )
 def test_round_trip(
     texts: list[str],
     rows: int,
     size: int,
-    stream: bool,
+    name: str,
     start: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """What pyarrow writes is read back with its row numbers, whatever the batches and sizes."""
-    path = tmp_path_factory.mktemp("arrow") / "corpus.ipc"
-    name = write(path, pa.table({"only": pa.array(texts, pa.string())}), rows, stream=stream)
-    found = [(d.id, d.text) for d in documents(name, size=size, start=start)]
-    assert found == [(f"{name}:{row}", text) for row, text in enumerate(texts, 1)][start:]
+    path = tmp_path_factory.mktemp("tables") / name
+    file = write(path, pa.table({"only": pa.array(texts, pa.string())}), rows)
+    found = [(d.id, d.text) for d in documents(file, size=size, start=start)]
+    assert found == [(f"{file}:{row}", text) for row, text in enumerate(texts, 1)][start:]
 
 
 def test_strings_that_are_not_utf8(tmp_path: Path) -> None:
-    """Bytes stay bytes: a column that is not UTF-8 is read as it lies there."""
+    """Bytes stay bytes; but a column whose name is no text is an error of the file."""
     column = pa.array([b"\xff\xfe", b"a"]).view(pa.string())
-    for stream in (False, True):
-        name = write(tmp_path / "corpus.arrow", pa.table({"text": column}), stream=stream)
-        assert texts_of(name) == [b"\xff\xfe", b"a"]
+    for name in NAMES[1:]:
+        file = write(tmp_path / name, pa.table({"text": column}))
+        assert texts_of(file) == [b"\xff\xfe", b"a"]
+        path = Path(file)
+        path.write_bytes(path.read_bytes().replace(b"text", b"te\xff\xff"))
+        with pytest.raises(InvalidFile, match=r"the names of its columns are not UTF-8"):
+            texts_of(file)
 
 
 def test_a_stream_whose_writer_waits(tmp_path: Path) -> None:
@@ -152,22 +161,41 @@ def test_what_is_no_arrow(tmp_path: Path, data: bytes, message: str) -> None:
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
-def test_fields_that_are_none(tmp_path: Path) -> None:
-    """A missing field, and one that holds no strings, are told apart."""
-    name = write(tmp_path / "corpus.arrow", pa.table({"n": [1], "m": [[1]]}))
-    with pytest.raises(InvalidFile, match=r"no field 'text'; the fields are 'n', 'm'"):
-        texts_of(name)
-    with pytest.raises(InvalidFile, match=r"field 'n': wanted strings, got int64"):
-        texts_of(name, field="n")
+@pytest.mark.parametrize("name", NAMES)
+def test_fields_that_are_none(name: str, tmp_path: Path) -> None:
+    """A damaged file, a missing field, and one that holds no strings, are told apart."""
+    file = write(tmp_path / name, pa.table({"n": [1], "m": [[1]]}))
+    with pytest.raises(InvalidFile, match=rf"{name}: no field 'text'; the fields are 'n', 'm'"):
+        texts_of(file)
+    with pytest.raises(InvalidFile, match=rf"{name}: field 'n': wanted strings, got int64"):
+        texts_of(file, field="n")
+    write(tmp_path / name, pa.table({"text": ["a"]}))
+    Path(file).write_bytes(Path(file).read_bytes()[:-20])
+    with pytest.raises(InvalidFile, match=rf"{name}: not (Parquet|Arrow IPC), or damaged: "):
+        texts_of(file, on_error="skip", skipped=SkipCounter())
 
 
-def test_names_that_are_not_utf8(tmp_path: Path) -> None:
-    """A column whose name is no text is an error of the file, not of Python."""
-    path = tmp_path / "corpus.arrow"
-    data = Path(write(path, pa.table({"text": ["a"]}))).read_bytes()
-    path.write_bytes(data.replace(b"text", b"te\xff\xff"))
-    with pytest.raises(InvalidFile, match=r"the names of its columns are not UTF-8"):
-        texts_of(str(path))
+@pytest.mark.parametrize("column", ["text", "v"])
+@pytest.mark.parametrize("name", ["bomb.parquet", "bomb.arrow"])
+def test_a_long_text_many_times_over(name: str, column: str, tmp_path: Path) -> None:
+    """A file of some kilobytes that stands for gigabytes comes in batches of few rows."""
+    codes = pa.array([0] * 3000, pa.int32())
+    long = pa.DictionaryArray.from_arrays(codes, pa.array(["x" * (1 << 20)]))
+    table = pa.table({"text": ["a"] * 3000, "v": ["b"] * 3000} | {column: long})
+    path = tmp_path / name
+    if name == "bomb.parquet":
+        parquet.write_table(table, path, store_schema=False)
+        assert path.stat().st_size < 200_000
+    else:
+        feather.write_feather(table, path)
+    found = batches(str(path), keep=["v"], size=1 if column == "v" else 4 << 20)
+    first = list(itertools.islice(found, 50))
+    columns = [batch.texts if column == "text" else batch.columns["v"] for batch in first]
+    assert max(held.nbytes for held in columns) < 10 << 20
+    assert {len(value) for held in columns for value in held.to_pylist()} == {1 << 20}
+    numbers = np.concatenate([batch.numbers for batch in first]).tolist()
+    assert numbers == list(range(1, len(numbers) + 1))
+    found.close()  # type: ignore[attr-defined] # it is a generator
 
 
 def test_feather_1(tmp_path: Path) -> None:
@@ -178,48 +206,42 @@ def test_feather_1(tmp_path: Path) -> None:
         texts_of(str(path))
 
 
-def test_offsets_out_of_their_column(tmp_path: Path) -> None:
-    """Offsets that point outside of the texts are an error, never memory of someone else."""
-    table = pa.table({"text": ["aaaaaaaa"] * 8})
-    for stream in (False, True):
-        path = tmp_path / "corpus.arrow"
-        data = bytearray(Path(write(path, table, 8, stream=stream)).read_bytes())
-        offsets = np.arange(0, 72, 8, dtype=np.int32).tobytes()
-        at = data.index(offsets)
-        data[at + 8 : at + 12] = b"\xff\xff\xff\x70"
-        path.write_bytes(data)
-        with pytest.raises(InvalidFile, match="not Arrow IPC, or damaged"):
-            texts_of(str(path))
-
-
-def test_codes_out_of_their_dictionary(tmp_path: Path) -> None:
-    """A code that no text has is an error."""
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_offsets_out_of_their_column(name: str, tmp_path: Path) -> None:
+    """Offsets or codes that point outside are an error, never memory of someone else."""
+    path = tmp_path / name
+    data = bytearray(Path(write(path, pa.table({"text": ["aaaaaaaa"] * 8}), 8)).read_bytes())
+    at = data.index(np.arange(0, 72, 8, dtype=np.int32).tobytes())
+    data[at + 8 : at + 12] = b"\xff\xff\xff\x70"
+    path.write_bytes(data)
+    with pytest.raises(InvalidFile, match="not Arrow IPC, or damaged"):
+        texts_of(str(path))
     codes = pa.array([0, 1, 77, 1], pa.int32())
     column = pa.DictionaryArray.from_arrays(codes, ["a", "b"], safe=False)
-    path = tmp_path / "corpus.arrow"
-    with pa.ipc.new_file(str(path), pa.schema([("text", column.type)])) as writer:
+    make = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
+    with make(str(path), pa.schema([("text", column.type)])) as writer:
         writer.write_batch(pa.record_batch({"text": column}))
     with pytest.raises(InvalidFile, match="not Arrow IPC, or damaged"):
         texts_of(str(path))
 
 
-def test_damage_anywhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_damage_anywhere(name: str, tmp_path: Path) -> None:
     """Cut off or with a byte changed, a file gives documents or our own error, nothing else."""
     table = pa.table({"id": range(40), "text": [f"text {n}" for n in range(40)]})
     rolled = np.random.default_rng(11)
-    for stream in (False, True):
-        path = tmp_path / "corpus.arrow"
-        whole = Path(write(path, table, 20, stream=stream)).read_bytes()
-        failed = 0
-        for _ in range(300):
-            data = bytearray(whole)
-            data[int(rolled.integers(len(data)))] = int(rolled.integers(256))
-            path.write_bytes(data[: int(rolled.integers(len(data) // 2, 2 * len(data)))])
-            try:
-                assert len(texts_of(str(path), keep=["id"])) <= 40
-            except (InvalidFile, UnsupportedFormat):
-                failed += 1
-        assert failed > 100
+    path = tmp_path / name
+    whole = Path(write(path, table, 20)).read_bytes()
+    failed = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        data[int(rolled.integers(len(data)))] = int(rolled.integers(256))
+        path.write_bytes(data[: int(rolled.integers(len(data) // 2, 2 * len(data)))])
+        try:
+            assert len(texts_of(str(path), keep=["id"])) <= 40
+        except (InvalidFile, UnsupportedFormat):
+            failed += 1
+    assert failed > 100
 
 
 def test_only_what_is_wanted_is_read(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.encoder_cases import BUILDERS, MAX_BATCH, Case, Encoder
+from tests.encoder_cases import BUILDERS, MAX_BATCH, Case
+from vocabtool import Encoder
 from vocabtool.errors import VocabtoolError
 
 TEXTS = [

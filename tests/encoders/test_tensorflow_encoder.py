@@ -30,8 +30,7 @@ import tensorflow as tf
 from tests.builders.encoder_models import DIM, WORDS, build, direct, loaded
 from tests.builders.tensorflow_models import quiet
 from tests.conftest import ROOT
-from tests.encoder_cases import Encoder
-from vocabtool import Words, open_encoder
+from vocabtool import Encoder, Words, open_encoder
 from vocabtool.errors import (
     InvalidFile,
     NotFound,

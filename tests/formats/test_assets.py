@@ -8,7 +8,6 @@ import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
-from vocabtool import InvalidFile, NotFound, UnknownFormat
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n"
 LINES = b"".join(b"word%d\n" % number for number in range(12))
@@ -58,26 +57,6 @@ def test_an_asset_that_was_not_fetched(folder: Path) -> None:
     assert vocabtool.vocabularies(folder) == ()
 
 
-def test_metadata_that_was_not_fetched(folder: Path) -> None:
-    """A pointer of Git LFS in the place of keras_metadata.pb is said to be just that."""
-    (folder / "keras_metadata.pb").write_bytes(POINTER)
-    assert only_warning(folder).startswith("keras_metadata.pb: a pointer of Git LFS")
-
-
-def test_metadata_that_is_a_link(folder: Path) -> None:
-    """keras_metadata.pb is not opened through a symbolic link, not even a broken one."""
-    (folder / "keras_metadata.pb").symlink_to(folder / "nowhere")
-    assert only_warning(folder).startswith("keras_metadata.pb: a symbolic link: it is not opened")
-
-
-def test_variables_that_are_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """variables/ is not opened through a symbolic link."""
-    node = b.node(b"v", b"VarHandleOp", dtype=b.number(6, b.STRING))
-    (folder / "saved_model.pb").write_bytes(b.saved_model(b.graph(node)))
-    (folder / "variables").symlink_to(tmp_path_factory.mktemp("elsewhere"))
-    assert "variables.index: a symbolic link: it is not opened" in only_warning(folder)
-
-
 def test_assets_that_are_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """assets/ is not listed through a symbolic link, and that is said; so is each link in it."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -87,21 +66,6 @@ def test_assets_that_are_a_link(folder: Path, tmp_path_factory: pytest.TempPathF
     (folder / "assets").rmdir()
     (folder / "assets").symlink_to(elsewhere)
     assert only_warning(folder).startswith("assets: a symbolic link: it is not opened")
-
-
-def test_a_model_that_is_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The folder of a model may be a link: the user chose it."""
-    (folder / "assets" / "words.txt").write_bytes(LINES)
-    link = tmp_path_factory.mktemp("links") / "model"
-    link.symlink_to(folder)
-    (vocabulary,) = vocabtool.vocabularies(link)
-    assert vocabulary.size == 12
-
-
-def test_a_name_that_the_system_refuses(folder: Path) -> None:
-    """An asset's name of 300 bytes makes the result incomplete."""
-    (folder / "saved_model.pb").write_bytes(b.saved_model(table_from(b"a" * 300)))
-    assert only_warning(folder).endswith(f": assets/{'a' * 300}: File name too long")
 
 
 def test_what_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,16 +87,6 @@ def test_what_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "assets/a.txt: Permission denied",
     )
     assert [vocabulary.name for vocabulary in found.vocabularies] == ["b.txt"]
-
-
-def test_a_folder_that_may_not_be_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """assets/ that cannot be listed makes the result incomplete."""
-
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    assert only_warning(folder) == "assets: Permission denied"
 
 
 @pytest.mark.parametrize("content", [LINES, PIECE * 3])
@@ -175,36 +129,3 @@ def test_a_frozen_graph_has_no_checkpoint(node: bytes, tmp_path: Path) -> None:
     assert only_warning(tmp_path / "frozen.pb") == (
         "words in variables or growing tables are not read: a frozen graph has no checkpoint"
     )
-
-
-def test_a_cut_graph_with_a_large_first_node(tmp_path: Path) -> None:
-    """A truncated frozen graph is cut off, not something else, however large its first node."""
-    words = b.string_tensor([b"%06d" % number for number in range(3000)])
-    data = b.graph(b.const(b"words", words), *b.table_nodes([b"a"]))
-    for end in (len(data) - 3, 10_000, 5_000, 200):
-        (tmp_path / "frozen.pb").write_bytes(data[:end])
-        with pytest.raises(InvalidFile, match=r"frozen\.pb: .* past the end"):
-            vocabtool.inspect(tmp_path / "frozen.pb")
-    (tmp_path / "frozen.pb").write_bytes(data[:5])
-    with pytest.raises(UnknownFormat, match="not a model that vocabtool reads"):
-        vocabtool.inspect(tmp_path / "frozen.pb")
-
-
-def test_a_cut_graph_of_small_nodes(tmp_path: Path) -> None:
-    """A copy as text is but one possibility where a binary file has no CR before a newline."""
-    data = b.graph(*(b.node(b"n%05d" % number, b"NoOp") for number in range(4000)))
-    (tmp_path / "frozen.pb").write_bytes(data[:-1])
-    with pytest.raises(InvalidFile, match=r"past the end.*; perhaps .* if the file was copied as"):
-        vocabtool.inspect(tmp_path / "frozen.pb")
-
-
-def test_a_folder_that_may_not_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that the system does not open is not found, with its reason."""
-    (tmp_path / "saved_model.pb").write_bytes(NOTHING)
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(NotFound, match=r"saved_model\.pb: Permission denied"):
-        vocabtool.inspect(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 
 import vocabtool
 from tests.reader_checks import format_of, survives
-from vocabtool import InvalidFile, Place, UnknownFormat, Vocabulary, WordVectors
+from tests.reader_checks import written as write_file
+from vocabtool import InvalidFile, Place, Vocabulary
+
+written = partial(write_file, name="vectors.bin")
 
 WORDS = (b"</s>", b"the", "naïve".encode(), b"\xff", b"a\x00b", b"", b"the")
 DIM = 5
@@ -22,12 +26,6 @@ def binary(words: tuple[bytes, ...] = WORDS, behind: bytes = b"") -> bytes:
     rows = zip(words, VECTORS, strict=False)
     records = b"".join(word + b" " + row.tobytes() + behind for word, row in rows)
     return b"%d %d\n" % (len(words), DIM) + records
-
-
-def written(folder: Path, data: bytes) -> Path:
-    path = folder / "vectors.bin"
-    path.write_bytes(data)
-    return path
 
 
 def only(folder: Path, data: bytes) -> Vocabulary:
@@ -47,40 +45,10 @@ def test_words(tmp_path: Path, behind: bytes) -> None:
     assert vocabulary.notes == ("5 dimensions",)
 
 
-@pytest.mark.parametrize("behind", [b"", b"\n"])
-def test_where_the_numbers_begin(tmp_path: Path, behind: bytes) -> None:
-    """Each start is the first byte of a vector."""
-    data = binary(behind=behind)
-    vectors = WordVectors.open(written(tmp_path, data))
-    assert np.array_equal(vectors.vectors(range(len(WORDS))), VECTORS)
-
-
 def test_newline_in_a_word(tmp_path: Path) -> None:
     """A newline that does not stand behind every vector is part of the word."""
     words = (b"the", b"\nof", b"and")
     assert tuple(only(tmp_path, binary(words)).stored) == words
-
-
-def test_gensim(tmp_path: Path) -> None:
-    """What gensim's KeyedVectors writes in binary."""
-    models = pytest.importorskip("gensim.models", reason="gensim writes the files")
-    words = [f"word{number}" for number in range(3000)] + ["naïve", "日本", "\u2028", "287.9"]
-    vectors = models.KeyedVectors(40)
-    vectors.add_vectors(words, np.random.default_rng(0).standard_normal((len(words), 40)))
-    path = tmp_path / "gensim.bin"
-    vectors.save_word2vec_format(str(path), binary=True)
-    (vocabulary,) = vocabtool.inspect(path).vocabularies
-    assert vocabulary.tokens == vectors.index_to_key == words
-
-
-@pytest.mark.parametrize("window", [1, 10, 100])
-def test_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    """However little is read at a time, the words and the places are the same."""
-    monkeypatch.setattr("vocabtool.formats.binary_vectors.WINDOW", window)
-    monkeypatch.setattr("vocabtool.formats.binary_vectors.MAX_WORD", 8)
-    found = WordVectors.open(written(tmp_path, binary()))
-    assert tuple(found.words.stored) == WORDS
-    assert np.array_equal(found.vectors(range(len(WORDS))), VECTORS)
 
 
 @pytest.mark.parametrize(
@@ -99,21 +67,6 @@ def test_damaged(tmp_path: Path, data: bytes, message: str) -> None:
     """What is wrong is told."""
     with pytest.raises(InvalidFile, match=re.escape(message)):
         vocabtool.inspect(written(tmp_path, data))
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"the 0.5\n", "its first line is not two whole numbers"),
-        (b"2 3\n", "no blank ends a first word"),
-        (b"2 3\nthe ", "it ends behind its first word"),
-    ],
-)
-def test_reasons(tmp_path: Path, data: bytes, why: str) -> None:
-    """Why a file is not word2vec's binary format."""
-    with pytest.raises(UnknownFormat) as caught:
-        WordVectors.open(written(tmp_path, data))
-    assert any(why in line for line in caught.value.tried)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 50, 300])

@@ -5,48 +5,24 @@ What each reader makes of its format is tested beside it; SavedModels are in tes
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
-import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
-from tests.conftest import ROOT
 from tests.reader_checks import FILES
 from vocabtool import (
     NotFound,
-    NoVocabulary,
     UnknownFormat,
     UnsupportedFormat,
 )
-from vocabtool.formats.extraction import pick
 
 WORDS = tuple(b"word%d" % number for number in range(12))
 VOCAB_TXT = b"[PAD]\n[UNK]\nthe\n##s\nof\n##ly\n"
 VOCAB_JSON = b'{"the": 0, "of": 1, "to": 2}'
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
-
-
-def sentencepiece_model() -> bytes:
-    """A small unigram model, trained here."""
-    sentencepiece = pytest.importorskip("sentencepiece", reason="it writes the models")
-    choose = random.Random(0)
-    texts = (" ".join(choose.choices(("alpha", "beta", "gamma"), k=8)) for _ in range(300))
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=texts,
-        model_writer=written,
-        vocab_size=20,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    return written.getvalue()
 
 
 # Files.
@@ -125,30 +101,6 @@ def test_what_extract_wrote(ending: str, tmp_path: Path) -> None:
         assert again.places[1:] == vocabulary.places
 
 
-def test_a_parquet_file_of_others(tmp_path: Path) -> None:
-    """A Parquet file of anybody's is said to be just that."""
-    parquet = pytest.importorskip("pyarrow.parquet", reason="it reads the file")
-    import pyarrow as pa
-
-    parquet.write_table(pa.table({"word": ["a"]}), tmp_path / "words.parquet")
-    with pytest.raises(UnknownFormat, match="a Parquet file that vocabtool did not write"):
-        vocabtool.inspect(tmp_path / "words.parquet")
-
-
-def test_readers_are_imported_on_use() -> None:
-    """Opening a SavedModel, by its folder or its file, loads no reader of another format."""
-    code = (
-        "import sys, vocabtool\n"
-        "vocabtool.extract('data/sentence_encoder')\n"
-        "vocabtool.extract('data/sentence_encoder/saved_model.pb')\n"
-        "print('vocabtool.formats.gguf' in sys.modules, 'zipfile' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert done.stdout == "False False\n"
-
-
 # Folders.
 
 
@@ -184,18 +136,6 @@ def test_a_tokenizers_folder(folder: Path) -> None:
     assert [item.name for item in model.passed_over] == ["config.json"]
 
 
-def test_equal_names_are_told_apart_by_file(folder: Path) -> None:
-    """Vocabularies of one name in two files are called after their files too."""
-    (folder / "a.vec").write_bytes(b"the 0.25 0.5\nof 0.25 0.5\n")
-    (folder / "b.vec").write_bytes(b"to 0.25 0.5\n")
-    assert {v.name: v.tokens for v in vocabtool.vocabularies(folder)} == {
-        "vocab.json": ["the", "of", "to"],
-        "a.vec/words": ["the", "of"],
-        "b.vec/words": ["to"],
-    }
-    assert vocabtool.extract(folder, "b.vec/words").tokens == ["to"]
-
-
 @pytest.mark.parametrize(
     ("name", "taken"),
     [
@@ -215,14 +155,6 @@ def test_plain_lists_are_told_by_name(name: str, taken: bool, tmp_path: Path) ->
         assert vocabtool.extract(tmp_path / name).tokens == ["the", "of", "to"]
 
 
-def test_scores_beside_a_sentencepiece_model(tmp_path: Path) -> None:
-    """The ``.vocab`` that SentencePiece writes beside its model holds the same pieces."""
-    (tmp_path / "m.model").write_bytes(sentencepiece_model())
-    (tmp_path / "m.vocab").write_bytes("<unk>\t0\n▁alpha\t-1.5\n".encode())
-    (vocabulary,) = vocabtool.vocabularies(tmp_path)
-    assert (vocabulary.name, vocabulary.kind) == ("m.model", "sentencepiece")
-
-
 def test_a_damaged_file_is_a_warning(folder: Path) -> None:
     """The other files are still read, and what is missing is said."""
     (folder / "m.gguf").write_bytes(FILES["gguf"][:10])
@@ -234,16 +166,6 @@ def test_a_damaged_file_is_a_warning(folder: Path) -> None:
         "tokenizer.json",
     ]
     assert "a pointer of Git LFS" in model.warnings[1]
-
-
-def test_a_pickle_is_passed_over(folder: Path) -> None:
-    """A pickle is no loss: it is said, with --all, how to export it."""
-    (folder / "vectors.model").write_bytes(pickle.dumps({"the": 1}, 4))
-    model = vocabtool.inspect(folder)
-    assert model.complete
-    why = {item.name: item.why for item in model.passed_over}
-    assert why["vectors.model"].startswith("a pickle")
-    assert "Load it where you trust it" in why["vectors.model"]
 
 
 def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
@@ -294,73 +216,12 @@ def test_links_that_are_not_of_a_cache(target: str, tmp_path: Path) -> None:
         vocabtool.inspect(snapshot)
 
 
-def test_nothing_found_says_what_each_said(tmp_path: Path) -> None:
-    """A folder without a vocabulary tells what was the matter with the files that came close."""
-    (tmp_path / "m.gguf").write_bytes(FILES["gguf"][:10])
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UnknownFormat, match=r"it holds config\.json, m\.gguf") as caught:
-        vocabtool.inspect(tmp_path)
-    assert [reason.partition(": ")[0] for reason in caught.value.tried] == ["m.gguf", "config.json"]
-
-
-def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of more files than any model has is refused."""
-    monkeypatch.setattr("vocabtool.formats.registry.MAX_FILES", 5)
-    with pytest.raises(UnsupportedFormat, match="a folder of more than 5 files"):
-        vocabtool.inspect(folder)
-
-
 def test_a_saved_model_comes_first(folder: Path) -> None:
     """Beside a SavedModel, no other file is looked at."""
     (folder / "saved_model.pb").write_bytes(b.saved_model(b.graph(*b.table_nodes(WORDS))))
     model = vocabtool.inspect(folder)
     assert model.format == "SavedModel"
     assert [v.name for v in model.vocabularies] == ["words"]
-
-
-# Picking one.
-
-
-def test_pick(folder: Path) -> None:
-    """``PATH`` is as ``extract`` takes it, ``PATH#NAME`` the vocabulary of that name."""
-    (folder / "b.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
-    first = pick(folder).vocabulary.tokens
-    assert first == pick(str(folder)).vocabulary.tokens == ["the", "of", "to"]
-    assert pick(f"{folder}#words").vocabulary.tokens == ["to", "of"]
-    with pytest.raises(NoVocabulary, match="no vocabulary named 'nonsense'"):
-        pick(f"{folder}#nonsense")
-    with pytest.raises(NotFound, match="nowhere#words: no such file"):
-        pick("nowhere#words")
-
-
-def test_pick_says_what_else_there_is(folder: Path) -> None:
-    """Which of several was taken where no name says so, and what could not be read."""
-    (folder / "b.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
-    (note,) = pick(folder).notes
-    taken = "took vocab.json, one of 2 vocabularies"
-    assert note == f"{folder}: {taken}: {folder}#NAME takes another"
-    assert pick(f"{folder}#words").notes == ()
-    (folder / "c.model").write_bytes(b"TFL3" * 4)
-    warnings = vocabtool.inspect(folder).warnings
-    assert len(warnings) == 1
-    assert pick(f"{folder}#words").notes == (f"{folder}: incomplete: {warnings[0]}",)
-
-
-def test_pick_where_the_path_has_the_mark(folder: Path) -> None:
-    """A path that holds a ``#`` is tried as a whole, then its longest part that is there."""
-    strange = folder.rename(folder.parent / "a#b")
-    assert pick(f"{strange}").vocabulary.name == "vocab.json"
-    assert pick(f"{strange}#vocab.json").vocabulary.tokens == ["the", "of", "to"]
-    other = strange.parent / "a"
-    other.mkdir()
-    (other / "vocab.txt").write_bytes(VOCAB_TXT)
-    assert pick(f"{strange}").vocabulary.name == "vocab.json"
-    assert pick(f"{other}#vocab.txt").vocabulary.name == "vocab.txt"
-    with pytest.raises(NoVocabulary, match="no vocabulary named 'c#d'"):
-        pick(f"{other}#c#d")
-
-
-# Words.
 
 
 def test_a_pipe_is_no_model(tmp_path: Path) -> None:
@@ -370,3 +231,10 @@ def test_a_pipe_is_no_model(tmp_path: Path) -> None:
         vocabtool.inspect(tmp_path / "vocab.txt")
     with pytest.raises(UnknownFormat, match="none of them a vocabulary"):
         vocabtool.inspect(tmp_path)
+
+
+def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of more files than any model has is refused."""
+    monkeypatch.setattr("vocabtool.formats.registry.MAX_FILES", 5)
+    with pytest.raises(UnsupportedFormat, match="a folder of more than 5 files"):
+        vocabtool.inspect(folder)

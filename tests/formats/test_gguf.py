@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import vocabtool
-from tests.reader_checks import read_as, survives
+from tests.reader_checks import survives
 from vocabtool import PassedOver, Place, Unknown
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 
@@ -112,17 +112,6 @@ def test_merges_and_other_lists_are_passed_over(tmp_path: Path) -> None:
         PassedOver(merges, 2, Place("m", merges), "the merges of the tokens, not tokens"),
         PassedOver(tags, 3, Place("m", tags), "not the tokens"),
     }
-
-
-def test_unknown_by_type(tmp_path: Path) -> None:
-    """Without a key, the only token of the unknown type is the unknown one."""
-    types = [1] * len(TOKENS)
-    types[4] = 2
-    path = write(tmp_path / "m", add_token_types=types)
-    assert vocabtool.inspect(path).vocabularies[0].unknown == Unknown(4)
-    types[5] = 2
-    path = write(tmp_path / "two", add_token_types=types)
-    assert vocabtool.inspect(path).vocabularies[0].unknown is None
 
 
 def test_what_contradicts_the_tokens(tmp_path: Path) -> None:
@@ -229,11 +218,6 @@ def test_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path.write_bytes(data)
     with pytest.raises(UnsupportedFormat, match=message):
         vocabtool.inspect(path)
-
-
-def test_other_formats_are_not_taken(tmp_path: Path) -> None:
-    """The first four bytes tell."""
-    assert read_as("GGUF", tmp_path) == {"gguf"}
 
 
 def test_damage(tmp_path: Path) -> None:

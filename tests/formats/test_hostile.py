@@ -14,7 +14,7 @@ import pytest
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
-from vocabtool import InvalidFile, NotFound, NoVocabulary, UnknownFormat, UnsupportedFormat
+from vocabtool import InvalidFile, NoVocabulary, UnknownFormat, UnsupportedFormat
 
 WORDS = tuple(b"word%d" % number for number in range(12))
 GOOD = b.saved_model(b.graph(*b.table_nodes(WORDS)))
@@ -67,23 +67,15 @@ def test_the_good_model_is_good(model: Writer) -> None:
         ),
         pytest.param(b"\x1f\x8b\x08" + b"\0" * 99, UnsupportedFormat, "a gzip archive", id="gzip"),
         pytest.param(b"\x89HDF\r\n\x1a\n" + b"\0" * 9, UnsupportedFormat, "an HDF5 file", id="h5"),
-        pytest.param(bytes(1000), UnknownFormat, "not a model.*\n.*SavedModel", id="zeros"),
         pytest.param(b"\xff" * 1000, UnknownFormat, "not a model", id="ff"),
         pytest.param(
             b.number(1, 1), InvalidFile, "no graph in it", id="a SavedModel without a MetaGraphDef"
         ),
-        pytest.param(b.saved_model(b""), InvalidFile, "no graph in it", id="an empty graph"),
-        pytest.param(GOOD[:-1], InvalidFile, "past the end", id="cut by one byte"),
         pytest.param(GOOD[: len(GOOD) // 2], InvalidFile, "past the end", id="cut in half"),
-        pytest.param(
-            b"\x08\x01\x12" + b.varint(1 << 40) + b"abc", InvalidFile, "past the end", id="2^40"
-        ),
         pytest.param(
             b"\x08\x01\x12" + b"\xff" * 30, InvalidFile, "longer than 10 bytes", id="long varint"
         ),
-        pytest.param(
-            b"\x08\x01\x12\x02\x13\x14", InvalidFile, "wire type 3 is not in use", id="group"
-        ),
+        pytest.param(b"\x08\x01\x12\x02\x13\x14", InvalidFile, "wire type 3 is not", id="group"),
     ],
 )
 def test_refused(data: bytes, error: type[Exception], message: str, model: Writer) -> None:
@@ -105,36 +97,6 @@ def test_copied_as_text(word: bytes, count: int, ending: bytes, change: str, mod
     data = orphan(b.string_tensor([word + b"%d" % number for number in range(count)]))
     data = data[:2] + data[2:].replace(b"\r\n" if ending == b"\n" else b"\n", ending)
     with pytest.raises(InvalidFile, match=rf"{change}.*binary mode"):
-        vocabtool.vocabularies(model(data))
-
-
-def test_binary_named_pbtxt(model: Writer) -> None:
-    """The content tells the format: a binary SavedModel may be called saved_model.pbtxt."""
-    (vocabulary,) = vocabtool.vocabularies(model(GOOD, "saved_model.pbtxt"))
-    assert tuple(vocabulary.stored) == WORDS
-    assert vocabulary.places[0].file == "saved_model.pbtxt"
-
-
-def test_text_is_told_by_its_characters(model: Writer) -> None:
-    """What holds no control character is text, and is a model only if it begins like one."""
-    with pytest.raises(
-        UnsupportedFormat, match=r"saved_model\.pb: a SavedModel in protobuf's text"
-    ):
-        vocabtool.vocabularies(model(b"meta_graphs {"))
-    with pytest.raises(UnknownFormat, match=r"a text file, not a model; it begins 'hello\\n'\."):
-        vocabtool.vocabularies(model(b"hello\n"))
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b.field(1, b.field(1, b"<unk>") + b"\x15\0\0\0\0"),  # a SentencePiece model
-        b.field(1, b.number(2, 1) + b.field(3, b"root") + b.field(5, b"{}")),  # Keras' metadata
-    ],
-)
-def test_another_protobuf_is_no_model(data: bytes, model: Writer) -> None:
-    """Protobufs of other kinds are told apart from a graph by what stands in them."""
-    with pytest.raises(UnknownFormat, match="not a model that vocabtool reads"):
         vocabtool.vocabularies(model(data))
 
 
@@ -186,33 +148,6 @@ def test_a_lying_tensor_is_said(tensor: bytes, message: str, model: Writer) -> N
         vocabtool.extract(model(orphan(tensor)))
 
 
-def test_repeats_within_reason_are_read(model: Writer) -> None:
-    """Fewer values than elements: the last one repeats, as TensorFlow writes it."""
-    tensor = b.string_tensor([b"a", b"same"], 12)
-    (vocabulary,) = vocabtool.vocabularies(model(orphan(tensor)))
-    assert vocabulary.tokens == ["a", *["same"] * 11]
-    assert vocabulary.duplicates == 10
-
-
-def test_dtype_written_last(model: Writer) -> None:
-    """Field order is free in protobuf: a tensor may declare itself behind its values."""
-    tensor = b"".join(b.field(8, word) for word in WORDS)
-    tensor += b.field(2, b.shape(12)) + b.number(1, b.STRING)
-    (vocabulary,) = vocabtool.vocabularies(model(orphan(tensor)))
-    assert tuple(vocabulary.stored) == WORDS
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"), [(b"\xff\xfe", r"\xff\xfe"), (b"\x1b[2Jwords", r"\x1b[2Jwords")]
-)
-def test_names_are_safe_to_show(name: bytes, shown: str, model: Writer) -> None:
-    """Bytes that are not UTF-8, and control characters, are escaped wherever a name is shown."""
-    nodes = b.table_nodes(WORDS, name=name)
-    (vocabulary,) = vocabtool.vocabularies(model(b.saved_model(b.graph(*nodes))))
-    assert vocabulary.name == shown
-    assert vocabulary.places[0].place == f"graph/{shown}, fills hash_table"
-
-
 def from_file(filename: bytes) -> bytes:
     """A SavedModel with a table filled from the asset ``filename``."""
     asset = b.field(1, b.field(1, b"path:0")) + b.field(2, filename)
@@ -231,17 +166,6 @@ def from_file(filename: bytes) -> bytes:
     return b.saved_model(graph, tail=b.field(6, asset))
 
 
-def test_asset_is_read(model: Writer) -> None:
-    """A table from a file reads that file in assets/, and nothing shows the training machine."""
-    folder = model(from_file(b"words.txt"))
-    (folder / "assets").mkdir()
-    (folder / "assets" / "words.txt").write_bytes(b"the\nfox\n")
-    (vocabulary,) = vocabtool.vocabularies(folder)
-    assert vocabulary.tokens == ["the", "fox"]
-    assert vocabulary.places[0].file == "assets/words.txt"
-    assert "somebody" not in str(vocabulary.places)
-
-
 @pytest.mark.parametrize("name", [b"../../secret.txt", b"/etc/passwd", b"..", b"a\\b", b"C:x"])
 def test_asset_outside_is_not_opened(name: bytes, model: Writer) -> None:
     """An asset's name that is a path is refused, and said."""
@@ -253,63 +177,12 @@ def test_asset_outside_is_not_opened(name: bytes, model: Writer) -> None:
     assert "a path: it is not opened" in found.warnings[0]
 
 
-def test_asset_missing_or_linked(model: Writer) -> None:
-    """A file that the model names is not followed through a link, and missed where it is not."""
-    folder = model(from_file(b"words.txt"))
-    secret = folder / "secret.txt"
-    secret.write_bytes(b"secret\n" * 20)
-    (warning,) = vocabtool.inspect(folder).warnings
-    assert "assets/words.txt: the model names this file, and it is not there" in warning
-    (folder / "assets").mkdir()
-    (folder / "assets" / "words.txt").symlink_to(secret)
-    (folder / "assets" / "other.txt").symlink_to(secret)
-    found = vocabtool.inspect(folder)
-    assert found.vocabularies == ()
-    assert "a symbolic link: it is not opened" in found.warnings[0]
-
-
-def test_nothing_there(tmp_path: Path) -> None:
-    """A path that does not exist is said to be just that."""
-    with pytest.raises(NotFound, match="nowhere: no such file or folder"):
-        vocabtool.vocabularies(tmp_path / "nowhere")
-
-
-def test_folders_without_a_model(tmp_path: Path) -> None:
-    """An empty folder is said to be empty; another says what it holds instead."""
-    with pytest.raises(UnknownFormat, match=r"an empty folder; wanted one that holds saved_model"):
-        vocabtool.vocabularies(tmp_path)
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(UnknownFormat, match=r"no saved_model.pb in it; it holds notes\.txt, none"):
-        vocabtool.vocabularies(tmp_path)
-
-
 def test_folder_one_level_too_high(tmp_path: Path) -> None:
     """The folder above a model names the model."""
     (tmp_path / "4").mkdir()
     (tmp_path / "4" / "saved_model.pb").write_bytes(GOOD)
     with pytest.raises(UnknownFormat, match=r"(?s)one level too high. Pass one of .*4$"):
         vocabtool.vocabularies(tmp_path)
-
-
-def test_model_without_a_vocabulary(model: Writer) -> None:
-    """A model with no words is read, and extract says what was looked at."""
-    folder = model(b.saved_model(b.graph(b.node(b"x", b"Placeholder"))))
-    assert vocabtool.inspect(folder).complete
-    assert vocabtool.vocabularies(folder) == ()
-    with pytest.raises(NoVocabulary, match=r"no vocabulary found \(SavedModel; 0 lists"):
-        vocabtool.extract(folder)
-
-
-def test_no_vocabulary_of_that_name(model: Writer) -> None:
-    """A wrong name is answered with the right ones."""
-    with pytest.raises(NoVocabulary, match=r"(?s)no vocabulary named 'other'. It holds:.*words"):
-        vocabtool.extract(model(GOOD), "other")
-
-
-def test_weights_without_a_checkpoint_are_no_loss(model: Writer) -> None:
-    """Float variables hold no words: the result is complete without their checkpoint."""
-    graph = b.graph(*b.table_nodes(WORDS), b.node(b"v", b"VarHandleOp", dtype=b.number(6, b.FLOAT)))
-    assert vocabtool.inspect(model(b.saved_model(graph))).complete
 
 
 def deep(levels: int) -> bytes:
@@ -329,32 +202,16 @@ def repeated(piece: bytes) -> bytes:
 
 
 HOSTILE: dict[str, Callable[[], bytes]] = {
-    "a million empty strings": lambda: orphan(
-        b.number(1, b.STRING) + b.field(2, b.shape(5_000_000)) + b"\x42\x00" * 5_000_000
-    ),
     "strings that look like heads": lambda: orphan(
         b.number(1, b.STRING) + b.field(2, b.shape(2_500_000)) + b"\x42\x02BB" * 2_500_000
     ),
     "every string different": lambda: orphan(
         b.string_tensor([b"%05x" % number for number in range(1_450_000)])
     ),
-    "one-byte lengths": lambda: orphan(
-        b.number(1, b.STRING) + b.field(2, b.shape(10_000_000)) + b.field(4, bytes(10_000_000))
-    ),
     "scattered strings": lambda: orphan(
         b.number(1, b.STRING) + b.field(2, b.shape(12)) + repeated(b"\x42\x00\x08\x07")
     ),
-    "a million nodes": lambda: b.saved_model(b.graph(b.node(b"n", b"Const")) + repeated(b"\n\0")),
-    "small constants": lambda: b.saved_model(
-        repeated(b.field(1, b.const(b"words", b.string_tensor(WORDS))))
-    ),
     "small tables": lambda: b.saved_model(repeated(b.graph(*b.table_nodes(WORDS)))),
-    "functions": lambda: b.saved_model(
-        b.graph(
-            b.node(b"n", b"Const"),
-            functions=[b.function(b"f%d" % i, [b"a"]) for i in range(400_000)],
-        )
-    ),
     "packed integers": lambda: b.saved_model(
         b.graph(
             *b.table_nodes(WORDS)[:1],
@@ -368,9 +225,6 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
             b.node(b"fill", b"LookupTableImportV2", b"hash_table", b"words", b"ids"),
         )
     ),
-    "objects": lambda: b.saved_model(
-        b.graph(b.node(b"n", b"Const")), tail=b.field(7, repeated(b.field(1, b"")))
-    ),
     "an object path without end": lambda: b.saved_model(
         b.graph(b.node(b"n", b"Const")),
         tail=b.field(
@@ -383,7 +237,6 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     ),
     "deep nesting": lambda: b.saved_model(b.graph(deep(2_000))),
     "random bytes": lambda: random.Random(5).randbytes(TEN_MB),
-    "random bytes in a graph": lambda: b.saved_model(random.Random(6).randbytes(TEN_MB)),
 }
 
 
@@ -542,7 +395,6 @@ HOSTILE |= {
             b.node(b"f", b"LookupTableImportV2", b"h", b"k", b"k"),
         )
     ),
-    "a million integers as keys": lambda: one_table(packed_ints(1_000_000), packed_ints(1_000_000)),
     "five million unpacked integers": lambda: one_table(
         b.string_tensor(WORDS),
         b.number(1, b.INT64) + b.field(2, b.shape(5_000_000)) + b"\x50\x01" * 5_000_000,
@@ -556,12 +408,6 @@ HOSTILE |= {
         + b"".join(b.field(1, b.field(1, b"%06x" % i)) for i in range(MAX_NODES - 500))
     ),
     "two million pieces": two_million_pieces,
-    "five million captures": lambda: b.saved_model(
-        b.graph(b.node(b"n", b"NoOp")),
-        tail=b.field(
-            7, b.field(2, b.field(1, b"g") + b.field(2, b.field(2, b"\xff\x03" * 5_000_000)))
-        ),
-    ),
     "captures just under the limit": lambda: b.saved_model(
         b.graph(b.node(b"n", b"NoOp")),
         tail=b.field(
@@ -592,16 +438,11 @@ HOSTILE |= {
     "300 dimensions": lambda: orphan(
         b.number(1, b.STRING) + b.field(2, b.shape(*[1 << 62] * 300)) + b.field(8, b"x")
     ),
-    "200,000 dimensions": lambda: orphan(
-        b.number(1, b.STRING) + b.field(2, b.shape(*[1 << 62] * 200_000)) + b.field(8, b"x")
-    ),
     "a name of 3,000 scopes": lambda: b.saved_model(
         b.graph(*table(b.string_tensor(WORDS), IDS, handle=b"x" + b"/table" * 3_000))
     ),
     "a creator that returns its own resource": own_creator,
-    "an asset with a long name": lambda: from_file(b"a" * 300),
     "ids past the largest, by 2": lambda: counted((1 << 63) - 2, 2),
-    "ids past the largest, by 2^62": lambda: counted((1 << 63) - 2, 1 << 62),
     "ids past the largest, by 1": lambda: counted((1 << 63) - 2, 1),
 }
 
@@ -616,7 +457,6 @@ UNDER_LIMITS = {
 
 ASSETS: dict[str, Callable[[], dict[str, bytes]]] = {
     "an asset of bytes that are not UTF-8": lambda: {"words.txt": b"\xff\n" * 5_000_000},
-    "an asset with a long name": lambda: {},
 }
 
 CHILD = """

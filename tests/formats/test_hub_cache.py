@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from tests.builders import saved_model_bytes as b
 from vocabtool import NotFound
 
 USE = "https://tfhub.dev/google/universal-sentence-encoder/4"
-USE_SHA1 = "063d866c06683311b44b4992fd46003be952409c"
 GRAPH = b.saved_model(b.graph(b.const(b"a", b.scalar_tensor(b"b"))))
 HANDLES = (
     USE,
@@ -51,13 +49,6 @@ def missing(handle: str) -> str:
     return str(caught.value)
 
 
-def test_a_module_in_the_cache(cache: Path) -> None:
-    """It lies in TFHUB_CACHE_DIR, in a folder named by the handle's SHA-1."""
-    folder = cached(cache, USE)
-    assert folder.name == USE_SHA1
-    assert vocabtool.inspect(USE).path == str(folder)
-
-
 @pytest.mark.parametrize("value", [None, ""])
 def test_the_temporary_folder(
     value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -84,28 +75,6 @@ def test_paths_are_not_handles(text: str) -> None:
     """Paths, short names and other schemes are no handles."""
     with pytest.raises(NotFound, match="no such file or folder"):
         vocabtool.inspect(text)
-
-
-def test_message(cache: Path) -> None:
-    """What is not there is said with the folder looked for and both ways to get it."""
-    message = missing(USE)
-    assert f"Looked for the folder {USE_SHA1} in {cache} (TFHUB_CACHE_DIR)." in message
-    assert f"""python -c 'import tensorflow_hub; tensorflow_hub.resolve("{USE}")'""" in message
-    assert f"curl -L '{USE}?tf-hub-format=compressed' | tar xz -C model" in message
-
-
-def test_other_spellings_are_other_modules(cache: Path) -> None:
-    """A slash more makes another folder, as in tensorflow_hub; the cache is named.
-
-    Odd descriptors name nothing, and an empty folder is no module.
-    """
-    cached(cache, USE)
-    cached(cache, "https://host/a").with_suffix(".descriptor.txt").write_bytes(b"\xff")
-    (cache / "gone.descriptor.txt").write_text("Module: https://host/gone")
-    (cache / "folder.descriptor.txt").mkdir()
-    (cache / hashlib.sha1(f"{USE}/".encode()).hexdigest()).mkdir()
-    assert f"That cache holds: {USE}\n" in missing(USE + "/")
-    assert missing(os.fsdecode(b"https://host/\xff"))
 
 
 def test_commands_are_quoted(cache: Path) -> None:

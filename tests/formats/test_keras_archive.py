@@ -196,27 +196,6 @@ def test_a_layer_that_the_configuration_does_not_describe(keras: Library, tmp_pa
     assert "mask and unknown entries may be among the first" in vocabulary.notes[0]
 
 
-def test_words_that_keras_breaks(keras: Library, tmp_path: Path) -> None:
-    """An entry with a line separator is kept whole, and said to be what Keras cuts on loading."""
-    layer = keras.layers.StringLookup(name="words", num_oov_indices=1)
-    layer.adapt(["a\u2028b", "a\u2028b", "c"])
-    given = keras.Input((1,), dtype="string")
-    file = tmp_path / "model.keras"
-    keras.Model(given, layer(given)).save(file)
-    (vocabulary,) = vocabtool.vocabularies(file)
-    assert vocabulary.entries() == layer.get_vocabulary() == ["[UNK]", "a\u2028b", "c"]
-    assert vocabulary.notes[1].startswith("some entries hold characters at which Keras")
-
-
-def test_a_layer_without_words(keras: Library, tmp_path: Path) -> None:
-    """A layer that only hashes has no vocabulary, and that is no loss."""
-    given = keras.Input((1,), dtype="string")
-    file = tmp_path / "model.keras"
-    keras.Model(given, keras.layers.Hashing(num_bins=3)(given)).save(file)
-    model = vocabtool.inspect(file)
-    assert (model.vocabularies, model.warnings) == ((), ())
-
-
 # Archives by hand.
 
 
@@ -274,42 +253,6 @@ def test_lines(words: str, config: dict[str, Any], entries: list[str], file: Pat
     )
 
 
-def test_copies_are_places(file: Path) -> None:
-    """A TextVectorization saves its words twice: one vocabulary, two places."""
-    layer = {"class_name": "TextVectorization", "config": {"name": "words"}}
-    folder = "assets/layers/text_vectorization/"
-    archive(
-        file,
-        ("config.json", described([layer])),
-        (folder + "_lookup_layer/vocabulary.txt", "\n[UNK]\na"),
-        (folder + "vocabulary.txt", "\n[UNK]\na"),
-    )
-    (vocabulary,) = vocabtool.vocabularies(file)
-    assert vocabulary.entries() == ["", "[UNK]", "a"]
-    assert [place.place.removeprefix(folder) for place in vocabulary.places] == [
-        "_lookup_layer/vocabulary.txt",
-        "vocabulary.txt",
-    ]
-
-
-def test_old_names_of_folders(file: Path) -> None:
-    """Keras 2.12 and Windows spell the path of a layer in another way."""
-    name = r"assets\_layer_checkpoint_dependencies\string_lookup\vocabulary.txt"
-    archive(file, ("config.json", described([lookup()])), (name, "[UNK]\na"))
-    (vocabulary,) = vocabtool.vocabularies(file)
-    assert (vocabulary.name, vocabulary.entries()) == ("words", ["[UNK]", "a"])
-
-
-def test_never_adapted(file: Path) -> None:
-    """A layer that has no words yet is passed over, with the reason."""
-    archive(file, ("config.json", described([lookup()])))
-    model = vocabtool.inspect(file)
-    assert (model.vocabularies, model.warnings) == ((), ())
-    assert [(item.name, item.why) for item in model.passed_over] == [
-        ("words", "a StringLookup without words: nothing was adapted or given to it")
-    ]
-
-
 def test_a_file_elsewhere_is_never_hidden(file: Path) -> None:
     """Words that are not in the archive are missed even where a namesake has its own."""
     inner = {"class_name": "Sequential", "config": {"layers": [lookup(vocabulary="/tmp/w.txt")]}}
@@ -321,32 +264,14 @@ def test_a_file_elsewhere_is_never_hidden(file: Path) -> None:
     assert "/tmp" not in warning
 
 
-def test_numbers_in_a_file(file: Path) -> None:
-    """An IntegerLookup's file holds numbers; what is none is a warning."""
-    layer = {"class_name": "IntegerLookup", "config": {"name": "ids"}}
-    name = "assets/layers/integer_lookup/vocabulary.txt"
-    archive(file, ("config.json", described([layer])), (name, "-1\n07\n3"))
-    (vocabulary,) = vocabtool.vocabularies(file)
-    assert (vocabulary.entries(), vocabulary.entry_type) == (["-1", "7", "3"], "integer")
-    archive(file, ("config.json", described([layer])), (name, "-1\nseven"))
-    model = vocabtool.inspect(file)
-    assert model.vocabularies == ()
-    assert model.warnings == (
-        f"{name}: line 2 holds b'seven', wanted a whole number of 64 bits (at byte 3)",
-    )
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         (b"{", "the configuration of 'config.json' is not JSON"),
         (b"[]", "the configuration of 'config.json' is a list, wanted an object"),
-        (b"{}", "config.json describes no model: wanted class_name and config"),
         (b"[" * 100_000, "not JSON"),
         (b"[" * 200_000, "has 200,000 lists and objects"),
-        (b"\xff", "not JSON"),
         (described([lookup(vocabulary=[1])]).encode(), "entry 0 of the vocabulary of .* is a int"),
-        (described([lookup(vocabulary=7)]).encode(), "is a int, wanted a list"),
         (described([lookup(num_oov_indices=-1)]).encode(), "is -1, wanted 0 or more"),
         (
             described([lookup(vocabulary=["a"], num_oov_indices=10**30)]).encode(),
@@ -408,16 +333,6 @@ def with_directory(file: Path, size: int) -> Path:
             "the member '../../etc/x' is a path out of the archive",
         ),
         (
-            lambda file: archive(file, ("config.json", described([])), ("/etc/x", "a")),
-            InvalidFile,
-            "the member '/etc/x' is a path out",
-        ),
-        (
-            lambda file: archive(file, ("config.json", described([])), (r"C:\x", "a")),
-            InvalidFile,
-            "the member 'C:/x' is a path out",
-        ),
-        (
             lambda file: rewritten(
                 archive(file, ("config.json", described([])), ("config.jsoN", "{}")),
                 (b"config.jsoN", b"config.json"),
@@ -446,11 +361,7 @@ def with_directory(file: Path, size: int) -> Path:
             InvalidFile,
             "10,001 members, wanted 10,000 at most",
         ),
-        (
-            lambda file: with_directory(file, 3 << 20),
-            InvalidFile,
-            "a zip directory of 3,145,728 bytes, wanted 2,097,152 at most",
-        ),
+        (lambda file: with_directory(file, 3 << 20), InvalidFile, "a zip directory of 3,145,728"),
     ],
 )
 def test_archives_that_are_refused(

@@ -12,12 +12,11 @@ from vocabtool.formats.markers import (
     ALPHABET,
     MARKERS,
     ONE_IN,
+    bear_marker,
     guess_marker,
-    marked,
     plain,
     plain_strings,
 )
-from vocabtool.system.byte_strings import CHUNK
 from vocabtool.vocabulary import Marker
 
 
@@ -83,7 +82,7 @@ def test_all_at_once(entries: list[bytes], marker: Marker) -> None:
     behind = marker in ("@@", "</w>")
     mark = marker.encode()
     bearing = [e.endswith(mark) if behind else e.startswith(mark) for e in entries]
-    assert marked(stored, marker).tolist() == bearing
+    assert bear_marker(stored, marker).tolist() == bearing
 
 
 @given(st.lists(st.binary(max_size=8), max_size=30))
@@ -93,20 +92,6 @@ def test_byte_level_comes_back(entries: list[bytes]) -> None:
     assert list(plain_strings(stored, "Ġ")) == [entry.removeprefix(b" ") for entry in entries]
 
 
-def test_no_seams() -> None:
-    """Entries are worked on in parts, whose borders do not show; an entry that stands for no
-    bytes changes nothing for the others, nor do halves of a character in two entries."""
-    entries = [shown_as(b" %d" % number) for number in range(2 * CHUNK + 5)]
-    entries[3] = "日".encode()
-    entries[CHUNK - 1 : CHUNK + 1] = [b"\xc4", b"\xa0"]
-    wanted = [b"%d" % number for number in range(2 * CHUNK + 5)]
-    wanted[3] = "日".encode()
-    wanted[CHUNK - 1 : CHUNK + 1] = [b"\xc4", b"\xa0"]
-    stored = ByteStrings.of(entries)
-    assert list(plain_strings(stored, "Ġ")) == wanted
-    assert list(plain_strings(stored, None)) == entries
-
-
 @pytest.mark.parametrize("marker", MARKERS)
 def test_guess(marker: Marker) -> None:
     """One entry in so many is enough, one in one more is not."""
@@ -114,11 +99,3 @@ def test_guess(marker: Marker) -> None:
     plenty = [b"word"] * (ONE_IN[marker] - 1) + [borne.encode()]
     assert guess_marker(ByteStrings.of(plenty)) == marker
     assert guess_marker(ByteStrings.of([b"word", *plenty])) is None
-
-
-def test_guess_of_little() -> None:
-    """No entries have no mark; one that is nothing but a mark does not count; most win."""
-    assert guess_marker(ByteStrings.of([])) is None
-    assert guess_marker(ByteStrings.of([b"", b""])) is None
-    assert guess_marker(ByteStrings.of(["▁".encode(), b"##"])) is None
-    assert guess_marker(ByteStrings.of([b"##a", "▁a".encode(), "▁b".encode()])) == "▁"

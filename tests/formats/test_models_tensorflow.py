@@ -100,20 +100,6 @@ def test_resaved_model_is_found_inside_a_function(built: Built) -> None:
     assert vocabulary.places[0].place.startswith("function __inference_pruned_")
 
 
-def test_one_vocabulary_in_two_tables(built: Built) -> None:
-    """Forward and inverse tables of the same words are one vocabulary with two places."""
-    (vocabulary,) = vocabtool.vocabularies(built["tf2_forward_and_inverse"][0])
-    assert len(vocabulary.places) == 2
-
-
-def test_keras_layers_keep_their_names(built: Built) -> None:
-    """A Keras layer's vocabulary is called after the layer, not after its nameless constant."""
-    for name in ("k2_vectorization_adapted", "k2_lookup_buckets"):
-        assert vocabtool.vocabularies(built[name][0])[0].name == "words"
-    for name in ("k3_vectorization_adapted", "k3_lookup_buckets"):
-        assert vocabtool.vocabularies(built[name][0])[0].name.startswith("words")
-
-
 def test_meta_graphs_are_told_apart(built: Built) -> None:
     """Several MetaGraphDefs give one vocabulary, with a place in each, named by its tags."""
     (vocabulary,) = vocabtool.vocabularies(built["tf1_tags"][0])

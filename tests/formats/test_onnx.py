@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import vocabtool
-from tests.reader_checks import field, format_of, read_as, reason, survives, varint
+from tests.reader_checks import field, ids_and_entries, survives, varint
 from vocabtool import PassedOver, Place, Unknown, Vocabulary
-from vocabtool.errors import NoVocabulary, UnknownFormat, UnsupportedFormat
+from vocabtool.errors import NoVocabulary, UnsupportedFormat
 
 onnx = pytest.importorskip("onnx", reason="the oracle: onnx writes the files")
 
@@ -56,26 +56,13 @@ def by_id(words: Any, ids: Any) -> list[tuple[int, bytes]]:
     return sorted(zip(ids, words, strict=True), key=lambda pair: pair[0])
 
 
-def pairs(vocabulary: Vocabulary) -> list[tuple[int, bytes]]:
-    return list(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
-
-
 def test_label_encoder(tmp_path: Path) -> None:
     """Words in the order of their ids, which lie in another list; the default id is unknown's."""
     encoder = node("LabelEncoder", "enc", keys_strings=WORDS, values_int64s=IDS, default_int64=-7)
     vocabulary = only(read(tmp_path, encoder))
-    assert pairs(vocabulary) == by_id(STORED, IDS)
+    assert ids_and_entries(vocabulary) == by_id(STORED, IDS)
     assert (vocabulary.name, vocabulary.kind, vocabulary.unknown) == ("enc", "table", Unknown(-7))
     assert vocabulary.places == (Place("m.onnx", "node enc (LabelEncoder)"),)
-
-
-def test_label_encoder_of_tensors(tmp_path: Path) -> None:
-    """Version 4 of the operator holds both lists as tensors; its default is -1 unless told."""
-    ids = onnx.numpy_helper.from_array(np.array(IDS, np.int64))
-    encoder = node("LabelEncoder", keys_tensor=strings("k"), values_tensor=ids)
-    vocabulary = only(read(tmp_path, encoder))
-    assert pairs(vocabulary) == by_id(STORED, IDS)
-    assert (vocabulary.name, vocabulary.unknown) == ("y", Unknown(-1))
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -92,53 +79,8 @@ def test_integers_of_tensors(tmp_path: Path, number_type: str, raw: bool) -> Non
         "LabelEncoder", keys_tensor=strings("k"), values_tensor=tensor, default_tensor=default
     )
     vocabulary = only(read(tmp_path, encoder))
-    assert (pairs(vocabulary), vocabulary.first_id) == (by_id(STORED, ids.tolist()), -4)
+    assert (ids_and_entries(vocabulary), vocabulary.first_id) == (by_id(STORED, ids.tolist()), -4)
     assert vocabulary.unknown == Unknown(99)
-
-
-def test_inverse_label_encoder(tmp_path: Path) -> None:
-    """Ids to words: the words are the values."""
-    encoder = node("LabelEncoder", "dec", keys_int64s=IDS, values_strings=WORDS)
-    vocabulary = only(read(tmp_path, encoder))
-    assert pairs(vocabulary) == by_id(STORED, IDS)
-    assert (vocabulary.unknown, vocabulary.notes) == (None, ("gives the entry of an id",))
-
-
-def test_strings_to_strings(tmp_path: Path) -> None:
-    """Both sides are kept; ids are positions."""
-    labels = [f"label {number}" for number in range(len(WORDS))]
-    found = read(tmp_path, node("LabelEncoder", "e", keys_strings=WORDS, values_strings=labels))
-    keys, values = found.vocabularies
-    assert list(keys.stored) == STORED
-    assert (keys.kind, keys.id_range) == ("table", "0..11")
-    assert keys.notes == ("gives other strings for these; the ids are their positions",)
-    assert (values.name, values.kind, list(values)) == ("e.values", "constant", labels)
-
-
-def test_classes(tmp_path: Path) -> None:
-    """Version 1 of the operator: a word's id is its position."""
-    vocabulary = only(read(tmp_path, node("LabelEncoder", classes_strings=WORDS)))
-    assert (list(vocabulary.stored), vocabulary.id_range) == (STORED, "0..11")
-    assert vocabulary.unknown == Unknown(-1)
-
-
-def test_category_mapper(tmp_path: Path) -> None:
-    """Names and ids of categories."""
-    mapper = node("CategoryMapper", cats_strings=WORDS, cats_int64s=IDS, default_int64=42)
-    vocabulary = only(read(tmp_path, mapper))
-    assert (pairs(vocabulary), vocabulary.unknown) == (by_id(STORED, IDS), Unknown(42))
-
-
-@pytest.mark.parametrize(
-    ("op", "attribute"),
-    [("DictVectorizer", "string_vocabulary"), ("OneHotEncoder", "cats_strings")],
-)
-def test_positions(tmp_path: Path, op: str, attribute: str) -> None:
-    """Operators whose words have their positions as ids."""
-    words: Any = {attribute: WORDS}
-    vocabulary = only(read(tmp_path, node(op, **words)))
-    assert (list(vocabulary.stored), vocabulary.id_range) == (STORED, "0..11")
-    assert vocabulary.kind == "table"
 
 
 def test_tfidf_vectorizer(tmp_path: Path) -> None:
@@ -157,8 +99,8 @@ def test_tfidf_vectorizer(tmp_path: Path) -> None:
     )
     found = read(tmp_path, vectorizer)
     one, two = found.vocabularies
-    assert pairs(one) == [(0, "naïve".encode()), (1, b"of"), (4, b"the")]
-    assert pairs(two) == [(2, "the naïve".encode()), (3, b"of the")]
+    assert ids_and_entries(one) == [(0, "naïve".encode()), (1, b"of"), (4, b"the")]
+    assert ids_and_entries(two) == [(2, "the naïve".encode()), (3, b"of the")]
     assert (one.name, two.name, one.kind, two.kind) == ("v", "v.2-grams", "table", "table")
     assert two.notes == ("each entry is 2 strings of the file, joined by a blank",)
     assert found.warnings == ()
@@ -270,13 +212,6 @@ def test_external_strings_are_not_opened(tmp_path: Path) -> None:
     assert found.warnings == (f"initializer out: {told}", f"node e: {told}")
 
 
-def test_large_texts_of_other_operators(tmp_path: Path) -> None:
-    """What may be a vocabulary, in an operator that nobody knows, is said to be unread."""
-    found = read(tmp_path, node("NewTokenizer", "bpe", "org.example", vocab="v" * 2000))
-    assert (found.vocabularies, found.passed_over) == ((), ())
-    assert found.warnings == ("node bpe: vocab: 2,000 bytes of text or a tokenizer: not read",)
-
-
 def packed(values: Any) -> bytes:
     return b"".join(varint(value) for value in values)
 
@@ -301,7 +236,7 @@ def test_packed_integers(tmp_path: Path) -> None:
         encoder = field(4, b"LabelEncoder") + attribute(b"keys_strings", keys)
         path = tmp_path / "m"
         path.write_bytes(model_of(encoder + attribute(b"values_int64s", values)))
-        assert pairs(only(vocabtool.inspect(path))) == by_id(words, ids)
+        assert ids_and_entries(only(vocabtool.inspect(path))) == by_id(words, ids)
 
 
 LIST = field(9, b"word") * 200
@@ -358,30 +293,6 @@ def test_nesting(tmp_path: Path) -> None:
     assert found.warnings == ("graphs in nodes, more than 16 deep: not read",)
 
 
-def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes and lists beyond any model's number end the walk."""
-    constants = [field(4, b"C%d" % n) + attribute(b"a", field(9, b"x")) for n in range(20)]
-    path = tmp_path / "m"
-    path.write_bytes(model_of(*constants))
-    monkeypatch.setattr("vocabtool.formats.onnx.MAX_LISTS", 10)
-    found = vocabtool.inspect(path)
-    assert len(found.passed_over) == 10
-    assert found.warnings == ("more than 10 lists of strings: the rest not read",)
-    monkeypatch.setattr("vocabtool.formats.onnx.MAX_PARTS", 5)
-    with pytest.raises(UnsupportedFormat, match="a model of more than 5 nodes and attributes"):
-        vocabtool.inspect(path)
-
-
-def test_cut_off(tmp_path: Path) -> None:
-    """A model whose end is missing is damaged, not empty."""
-    path = tmp_path / "m.onnx"
-    model = onnx.helper.make_model(graph(node("LabelEncoder", classes_strings=WORDS)))
-    data = model.SerializeToString()
-    path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(UnknownFormat, match="past the end of its message"):
-        vocabtool.inspect(path)
-
-
 def test_hostile_in_little_time(tmp_path: Path) -> None:
     """Half a megabyte of small nodes, attributes or graphs take seconds, not minutes."""
     small = field(4, b"LabelEncoder") + attribute(b"classes_strings", field(9, b"x"))
@@ -397,20 +308,6 @@ def test_hostile_in_little_time(tmp_path: Path) -> None:
         assert time.process_time() - began < 10
 
 
-def test_other_formats_are_not_taken(tmp_path: Path) -> None:
-    """A SavedModel, a GraphDef and a SentencePiece model begin with nearly the same bytes."""
-    assert read_as("ONNX", tmp_path) == {"onnx"}
-
-
-def test_recognised_behind_its_head(tmp_path: Path) -> None:
-    """The graph may be far larger than what recognition looks at, but must begin in it."""
-    path = tmp_path / "m"
-    path.write_bytes(model_of(field(4, b"Add"), bytes(0)) + field(6, b"x" * 100_000))
-    assert format_of(path) == "ONNX"
-    path.write_bytes(b"\x08\x08" + field(6, b"x" * 100_000) + field(7, field(1, b"")))
-    assert reason(path, "ONNX") == "no graph in its first 65,536 bytes"
-
-
 def test_damage(tmp_path: Path) -> None:
     """Cut at every seventh byte and with bits flipped: a result or our own error."""
     inner = graph(node("LabelEncoder", "inner", keys_strings=WORDS, values_int64s=IDS))
@@ -423,3 +320,42 @@ def test_damage(tmp_path: Path) -> None:
     )
     data = model.SerializeToString()
     assert survives(data, tmp_path, every=7, flips=700) > 0
+
+
+OPERATORS: list[tuple[str, dict[str, Any], bool, Unknown | None]] = [
+    ("LabelEncoder", {"classes_strings": WORDS}, False, Unknown(-1)),
+    ("LabelEncoder", {"keys_int64s": IDS, "values_strings": WORDS}, True, None),
+    (
+        "CategoryMapper",
+        {"cats_strings": WORDS, "cats_int64s": IDS, "default_int64": 42},
+        True,
+        Unknown(42),
+    ),
+    ("DictVectorizer", {"string_vocabulary": WORDS}, False, None),
+    ("OneHotEncoder", {"cats_strings": WORDS}, False, None),
+]
+
+
+@pytest.mark.parametrize(("op", "attributes", "has_ids", "unknown"), OPERATORS)
+def test_operators(
+    tmp_path: Path, op: str, attributes: dict[str, Any], has_ids: bool, unknown: Unknown | None
+) -> None:
+    """Words with the ids of another list, or with their positions as ids."""
+    vocabulary = only(read(tmp_path, node(op, **attributes)))
+    ids = IDS if has_ids else range(len(WORDS))
+    assert ids_and_entries(vocabulary) == by_id(STORED, ids)
+    assert (vocabulary.kind, vocabulary.unknown) == ("table", unknown)
+
+
+def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes and lists beyond any model's number end the walk."""
+    constants = [field(4, b"C%d" % n) + attribute(b"a", field(9, b"x")) for n in range(20)]
+    path = tmp_path / "m"
+    path.write_bytes(model_of(*constants))
+    monkeypatch.setattr("vocabtool.formats.onnx.MAX_LISTS", 10)
+    found = vocabtool.inspect(path)
+    assert len(found.passed_over) == 10
+    assert found.warnings == ("more than 10 lists of strings: the rest not read",)
+    monkeypatch.setattr("vocabtool.formats.onnx.MAX_PARTS", 5)
+    with pytest.raises(UnsupportedFormat, match="a model of more than 5 nodes and attributes"):
+        vocabtool.inspect(path)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import pickle
-import pickletools
 import zipfile
 import zlib
-from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -100,14 +97,6 @@ def test_gensim(tmp_path: Path) -> None:
         assert "`KeyedVectors.save_word2vec_format`" in said
 
 
-def test_scikit_learn(tmp_path: Path) -> None:
-    """A vectorizer's class is named in its pickle."""
-    data = b"\x80\x04\x95\x30\0\0\0\0\0\0\0\x8c\x1fsklearn.feature_extraction.text\x94."
-    assert [opcode.name for opcode, _, _ in pickletools.genops(data)][-1] == "STOP"
-    said = refusal(write(tmp_path, data))
-    assert "get_feature_names_out()" in said
-
-
 def torch_zip(names: list[str]) -> bytes:
     """A file laid out as torch.save does (torch/serialization.py): members stored, a pickle."""
     out = io.BytesIO()
@@ -135,14 +124,6 @@ def test_torch(tmp_path: Path, names: list[str]) -> None:
     assert "tokenizer.json" in said
 
 
-def test_old_torch(tmp_path: Path) -> None:
-    """Before version 1.6 a file began with a number, pickled alone."""
-    magic = pickle.dumps(0x1950A86A20F9469CFC6C, 2)
-    assert magic == b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-    data = magic + pickle.dumps(1001, 2) + pickle.dumps(WORDS, 2)
-    assert refusal(write(tmp_path, data)).startswith("a file of PyTorch")
-
-
 @pytest.mark.parametrize("compress", [0, 3, "zlib", "gzip", "bz2", "xz", "lzma"])
 def test_joblib(tmp_path: Path, compress: Any) -> None:
     """Compressed or not."""
@@ -158,13 +139,6 @@ SAFETENSORS = (
     "a safetensors file, which holds numbers and no words. Pass the tokenizer's file beside it "
     "(tokenizer.json, vocab.txt, tokenizer.model), or the folder."
 )
-
-
-def test_safetensors(tmp_path: Path) -> None:
-    """The length of a header in JSON, the header, numbers: it holds no words."""
-    header = json.dumps({"w": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}).encode()
-    data = len(header).to_bytes(8, "little") + header + bytes(8)
-    assert refusal(write(tmp_path, data)) == SAFETENSORS
 
 
 def test_safetensors_of_the_library(tmp_path: Path) -> None:
@@ -252,15 +226,6 @@ def test_no_plain_words_are_a_pickle(first: str, words: list[str], repeated: int
     data = "\n".join([first, *words * repeated]).encode()
     with TemporaryDirectory() as folder:
         assert is_no_pickle(Path(folder), data)
-
-
-@pytest.mark.parametrize("protocol", [0, 1])
-@pytest.mark.parametrize(
-    "value", [{"a", "b"}, Counter("abc"), OrderedDict(a=1), np.arange(9_000), (("a",),)]
-)
-def test_pickles_of_classes_in_old_protocols(tmp_path: Path, protocol: int, value: Any) -> None:
-    """They begin with the name of a class; an array's one long value is cut off with the head."""
-    assert refusal(write(tmp_path, pickle.dumps(value, protocol))).startswith("a pickle, ")
 
 
 def bomb(pack: Callable[[bytes], bytes]) -> bytes:

@@ -28,12 +28,6 @@ def truth_of(shared: Path, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_every_shared_model_is_tested(shared: Path) -> None:
-    """No model is beside the project that this file does not name."""
-    models = json.loads((shared / "models" / "truth.json").read_bytes())
-    assert {model["short"] for model in models} == set(NAMES)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_equals_the_truth(shared: Path, name: str) -> None:
     """Each vocabulary of the truth is found, byte for byte, and nothing besides."""
@@ -71,13 +65,3 @@ def test_buckets_of_real_models(shared: Path) -> None:
         (90471, 1),
         (4299, 1),
     }
-
-
-def test_marks_of_real_models(shared: Path) -> None:
-    """Pieces inside a SavedModel bear the same mark as in their own file."""
-    lite = vocabtool.extract(shared / "models" / "use_lite_2")
-    alone = vocabtool.extract(
-        shared / "models" / "use_lite_2" / "assets" / "universal_encoder_8k_spm.model"
-    )
-    assert (lite.marker, alone.marker) == ("▁", "▁")
-    assert vocabtool.diff(lite, alone).only_a == 0

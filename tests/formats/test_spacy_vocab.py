@@ -11,14 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import vocabtool
 from tests.fuzzing import damages
-from vocabtool import ByteStrings
 from vocabtool.errors import InvalidFile, UnknownFormat, VocabtoolError
-from vocabtool.formats import spacy_vocab
 
 spacy = pytest.importorskip("spacy", reason="the oracle: spaCy writes the folders")
 
@@ -88,17 +84,11 @@ def test_words_by_a_rule(tmp_path: Path) -> None:
     assert words.unknown("hello naïve stranger of") == ["stranger"]
 
 
-@given(st.lists(st.text(max_size=40)))
-def test_hashes(texts: list[str]) -> None:
-    """A key is what spaCy makes of the string."""
-    texts = [text for text in texts if text and text.isprintable()]
-    keys = spacy_vocab.hashes(ByteStrings.of(text.encode() for text in texts))
-    assert keys.tolist() == [spacy.strings.hash_string(text) for text in texts]
-
-
-def test_symbols() -> None:
-    """The numbered strings, in spaCy's order."""
-    assert list(spacy_vocab.SYMBOLS) == spacy.symbols.NAMES
+def test_keys(tmp_path: Path) -> None:
+    """A key is what spaCy makes of the string: a hash of any length, or the number of a symbol."""
+    lengths = ["naïve 日本"[: number % 8 + 1] * number for number in range(1, 80)]
+    nlp = pipeline(tmp_path / "m", [*dict.fromkeys([*lengths, *filter(None, spacy.symbols.NAMES)])])
+    assert pairs(vocabtool.extract(tmp_path / "m")) == of_spacy(nlp)
 
 
 def test_a_word_that_is_not_held(tmp_path: Path) -> None:
@@ -118,14 +108,6 @@ def test_a_level_too_high(tmp_path: Path) -> None:
     pipeline(tmp_path / "en_model/en_model-1.0")
     with pytest.raises(UnknownFormat, match=r"one level too high(?s:.*)en_model-1\.0/vocab"):
         vocabtool.inspect(tmp_path / "en_model")
-
-
-def test_pieces_of_a_transformer(tmp_path: Path) -> None:
-    """What a part of the pipeline holds by itself is said to be unread."""
-    pipeline(tmp_path / "m")
-    (tmp_path / "m/transformer").mkdir()
-    model = vocabtool.inspect(tmp_path / "m")
-    assert model.warnings == ("transformer/: the pieces of its tokenizer are not read",)
 
 
 @pytest.mark.parametrize(

@@ -156,12 +156,6 @@ def test_no_indicator() -> None:
     )
 
 
-def test_no_suffix_in_the_vocabulary() -> None:
-    """TensorFlow Text then adds a suffix of its own, which is no piece."""
-    found = read(WORDPIECE_OP, wordpiece_buffer(("a", "[UNK]", "b")))
-    assert ids_and_entries(found) == {0: "a", 1: "[UNK]", 2: "b"}
-
-
 @pytest.mark.parametrize("listed", [False, True])
 def test_wordpieces_as_returned(listed: bool) -> None:
     """The tokenizer gives text the ids of the buffer, and the unknown id to all else."""
@@ -175,17 +169,6 @@ def test_wordpieces_as_returned(listed: bool) -> None:
         *("they", "'", "they", "the", "great", "##est", "##ly", "re", "naïve", "日", "the", "##re")
     ]
     assert tokenizer.tokenize("xyz!").numpy().tolist() == [unknown_id(found)] * 2
-
-
-def test_wordpieces_as_detokenized() -> None:
-    """The tokenizer turns each id back into the text that the buffer has for it."""
-    words = [word for word in words_of(4, "##", 500) if word != "##"]
-    tokenizer = text.FastWordpieceTokenizer(
-        words, token_out_type=tf.int32, support_detokenization=True
-    )
-    found = read(WORDPIECE_OP, wordpiece_buffer(words, listed=True))
-    ids = tf.constant([[id_] for id_ in range(len(words))])
-    assert tokenizer.detokenize(ids).numpy().tolist() == list(found.stored)
 
 
 @pytest.mark.parametrize("listed", [False, True])

@@ -45,7 +45,6 @@ from vocabtool import (
 Format = Literal["text", "json", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = ("text", "json", "csv", "parquet")
 KINDS = ("table", "bpe", "asset", "stop words", "constant", "vectors")
-CHUNK = 1 << 14  # entries written at a time
 NASTY = (
     *(b"", b" ", b"\t", b"\n", b"\r", b"\r\n", b"a\nb\n", b"\x00", b"a\x00", b"\x1b[31m", b"\x7f"),
     *(b"\\", b"\\\\", b"\\n", b"\\r", b"\\x41", b"\\xFF", b"\\x4", b"\\\\n", b"a\\", b"\\\n"),
@@ -54,10 +53,6 @@ NASTY = (
     *("é".encode(), "\x85".encode(), "\u2028".encode(), "\ufeffa".encode(), "𝄞".encode()),
     *(b"\xff", b"\xc3", b"\xe2\x82", b"caf\xe9", b"\xed\xa0\x80", b"\xc0\x80", b"\xff\n\xfe\r"),
 )
-
-
-def lossless(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
 
 
 ENTRIES = st.lists(st.one_of(st.binary(max_size=8), st.sampled_from(NASTY)), max_size=12)
@@ -134,14 +129,6 @@ def test_text_keeps_entries(entries: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_more_entries_than_are_written_at_a_time(format_: Format) -> None:
-    """Chunks join without a seam; a long entry and a strange one do no harm."""
-    entries = [b"word%d" % i for i in range(CHUNK + 5)]
-    entries[7], entries[CHUNK] = b"\xff\n", b"long" * 500_000
-    assert list(back(written(words(*entries), format_), format_).stored) == entries
-
-
-@pytest.mark.parametrize("format_", FORMATS)
 def test_the_same_vocabulary_gives_the_same_bytes(format_: Format) -> None:
     """Output is stable, however the entries are held."""
     one = words(*NASTY)
@@ -165,13 +152,6 @@ def test_what_text_escapes(entry: bytes, line: bytes, tmp_path: Path) -> None:
     """What a line cannot hold, or what would read as if it were escaped."""
     assert save(words(b"the", entry), tmp_path / "words.txt") == 1
     assert (tmp_path / "words.txt").read_bytes() == b"the\n" + line + b"\n"
-
-
-@pytest.mark.parametrize("entry", [b"", b" ", rb"C:\foo", b"\\", b"\t", b"\x00", "\u2028".encode()])
-def test_what_text_leaves_as_it_is(entry: bytes, tmp_path: Path) -> None:
-    """Everything else stands as it is, a lone backslash too."""
-    assert save(words(entry), tmp_path / "words.txt") == 0
-    assert (tmp_path / "words.txt").read_bytes() == entry + b"\n"
 
 
 def test_json_as_it_is_written() -> None:
@@ -258,15 +238,6 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert not pipe.is_file()
 
 
-def test_permissions_stay(tmp_path: Path) -> None:
-    """A file that only its owner may read stays so when it is written anew."""
-    path = tmp_path / "words.txt"
-    path.write_bytes(b"old\n")
-    path.chmod(0o600)
-    save(words(b"new"), path)
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
 def test_no_folder_to_write_in(tmp_path: Path) -> None:
     """A folder that is not there is named, before anything is written."""
     with pytest.raises(NotFound, match="nowhere: no such folder to write in"):
@@ -285,22 +256,6 @@ def test_unknown_ending(tmp_path: Path) -> None:
     assert path.read_bytes() == b""
     save(words(b"the"), path, "text")
     assert path.read_bytes() == b"the\n"
-
-
-def test_no_file(tmp_path: Path) -> None:
-    """A file that is not there is said to be not there."""
-    with pytest.raises(NotFound, match="no such file"):
-        read(tmp_path / "words.json")
-
-
-def test_a_save_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    """An older file stays as it was, and nothing is left beside it."""
-    path = tmp_path / "words.txt"
-    path.write_bytes(b"old\n")
-    with pytest.raises(AttributeError):
-        save(None, path)  # type: ignore[arg-type]  # what fails does not matter
-    assert path.read_bytes() == b"old\n"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_killed_save_leaves_the_old_file(tmp_path: Path) -> None:
@@ -337,35 +292,13 @@ def changed(**facts: Any) -> bytes:
     ("data", "message"),
     [
         (b"", "not JSON"),
-        (b"[]", "wanted an object, got list"),
-        (b"[" * 100_000, "not JSON"),
-        (b'{"name": "\xff"}', "not JSON"),
         (changed(tokens=...), "tokens: wanted an array"),
-        (changed(tokens=["the"]), "size and sha256 are not those of the entries"),
         (changed(tokens=["the", "cat"]), "size and sha256 are not those of the entries"),
         (changed(tokens=["the", 5]), "'int' object has no attribute"),
-        (changed(size="2"), "facts.size: wanted int"),
-        (changed(name=None), "facts.name: wanted str"),
-        (changed(kind="nonsense"), "facts.kind: wanted "),
-        (changed(first_id=1 << 63), "an id beyond 64 bits"),
-        (changed(ids=[1]), "wanted 2 ascending ids, got 1"),
         (changed(ids=[2, 1]), "wanted 2 ascending ids"),
-        (changed(ids=["1", "2"]), "ids: wanted an array of integers"),
-        (changed(ids=[1, 1 << 63]), "tokens, ids or base64: "),
         (changed(base64={"2": ""}), "base64: no entry 2"),
-        (changed(base64={"-1": ""}), "base64: no entry -1"),
-        (changed(base64={"x": ""}), "base64: no entry x"),
         (changed(base64={"0": "?"}), "tokens, ids or base64: "),
-        (changed(base64=[]), "base64, where it is, an object"),
-        (changed(unknown=5), "facts.unknown: wanted Unknown"),
-        (changed(unknown={"id": "1"}), "facts.unknown.id: wanted int"),
         (changed(unknown={"id": 1, "count": 0}), "count: wanted at least 1, got 0"),
-        (changed(first_id=(1 << 63) - 1), "an id beyond 64 bits"),
-        (
-            changed(specials=[{"id": 1, "entry": "x", "role": "king"}]),
-            "facts.specials[0].role: ",
-        ),
-        (changed(notes=[5]), "facts.notes[0]: wanted str"),
     ],
 )
 def test_malformed_json(data: bytes, message: str) -> None:
@@ -378,14 +311,9 @@ def test_malformed_json(data: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "wanted the columns id,token,base64"),
         (b"id,word\n", "wanted the columns id,token,base64"),
-        (b"id,token,base64\n1,the\n", "row 1: not enough values"),
         (b"id,token,base64\n1,the,\nx,fox,\n", "row 2: invalid literal"),
-        (b"id,token,base64\n9999999999999999999,the,\n", "row 2: "),
         (b'id,token,base64\n1,"the,\n', "row 1: unexpected end of data"),
-        (b"id,token,base64\n1,the,", "the last row has no end"),
-        (b"id,token,base64\n1,,?\n", "row 2: "),
         (b"id,token,base64\n1,the,AAAA\n", "row 1: both token and base64"),
         (b"id,token,base64\n2,the,\n1,fox,\n", "ids must ascend"),
         (b"id,token,base64\n1,\xff,\n", "row 1: 'utf-8' codec"),
@@ -404,12 +332,6 @@ def test_text_that_should_be_escaped(data: bytes) -> None:
         back(data, "text")
 
 
-def test_text_cut_off() -> None:
-    """A last line without an end is a file that was cut off."""
-    with pytest.raises(InvalidFile, match="the last line has no end"):
-        back(b"the\nfo", "text")
-
-
 def parquet(table: dict[str, Any], **metadata: str) -> bytes:
     types = {"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()}
     schema = pa.schema({name: types[name] for name in table}, metadata or None)
@@ -418,27 +340,12 @@ def parquet(table: dict[str, Any], **metadata: str) -> bytes:
     return file.getvalue()
 
 
-def twice(name: str) -> bytes:
-    """One of the columns is there twice."""
-    table = pq.read_table(io.BytesIO(written(words(b"the"), "parquet")))
-    file = io.BytesIO()
-    pq.write_table(table.append_column(table.schema.field(name), table.column(name)), file)
-    return file.getvalue()
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"PAR1PAR1", "not Parquet, or damaged"),
         (written(words(b"the"), "parquet")[:-9], "not Parquet, or damaged"),
         (parquet({"id": [1], "token": ["a"]}), "wanted the columns"),
-        (twice("id"), "wanted the columns"),
-        (twice("token"), "wanted the columns"),
         (parquet({"id": [1], "token": ["a"], "bytes": [None]}), "not JSON"),
-        (
-            parquet({"id": [1], "token": ["a"], "bytes": [None]}, vocabtool="[]"),
-            "wanted an object, got list",
-        ),
         (
             parquet({"id": [1], "token": ["a"], "bytes": [b"a"]}, vocabtool="{}"),
             "wanted either token or bytes in every row",

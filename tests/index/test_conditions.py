@@ -209,12 +209,7 @@ def test_conditions(three: Index, condition: str, ids: str | None) -> None:
         ("year like '2%'", "holds whole numbers", 10),
         ("year = true", "holds whole numbers", 7),
         ("lang = true", "holds strings: write the value in single quotes", 7),
-        (
-            "lang > 3",
-            "the field 'lang' holds text, as some document's value is no number: numbers cannot be "
-            "compared with it, only values in single quotes, as text",
-            7,
-        ),
+        ("lang > 3", "the field 'lang' holds text, as some document's value is no number:", 7),
         ("lang in ('en', 3)", "holds text", 15),
         ("open = 1", "holds true and false", 7),
         ("lang = en", "wanted a value; a string stands in single quotes, got 'en'", 7),

@@ -67,18 +67,6 @@ def test_a_new_index_is_empty(tmp_path: Path) -> None:
         assert index.compact() == 0
 
 
-def test_documents_are_found_by_id(tmp_path: Path) -> None:
-    """With text and fields, by who added them and by who opens the folder."""
-    index = made(tmp_path / "index", range(5))
-    for each in (index, Index.open(tmp_path / "index")):
-        assert len(each) == 5
-        assert "d4" in each
-        assert "d5" not in each
-        assert 4 not in each
-        assert each.get("d4") == document(4)
-        assert contents(each) == {f"d{number}": document(number) for number in range(5)}
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tests import counted_letters
 from tests.builders.small_indexes import contents
+from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting, texts  # noqa: F401 - a fixture
 from vocabtool import (
     Document,
     Index,
@@ -24,29 +25,6 @@ from vocabtool import (
     embed,
     open_encoder,
 )
-
-LONG = " x" * 500  # behind texts of which a thousand are to be read together
-asked_of: list[str] = []
-fails_at: list[str] = []
-
-
-def noting(texts: Sequence[str]) -> NDArray[np.float32]:
-    """Counts letters and notes each text; fails at the ones that it is told."""
-    for text in texts:
-        if text in fails_at:
-            raise RuntimeError(f"failed at {text}")
-    asked_of.extend(text for text in texts if text != "How long is a vector?")
-    return counted_letters.encode(texts)
-
-
-noting.fingerprint = "counted letters"  # type: ignore[attr-defined]  # how a callable tells its version
-
-
-@pytest.fixture(autouse=True)
-def nothing_noted() -> None:
-    """Each test starts with a sound encoder."""
-    asked_of.clear()
-    fails_at.clear()
 
 
 def write(path: Path, rows: Mapping[str, str], **fields: object) -> Path:
@@ -68,11 +46,6 @@ def made(tmp_path: Path, *files: Path, **options: Any) -> Index:
     index.load([*files], **{"id_field": "id", **options})
     asked_of.clear()
     return index
-
-
-def texts(index: Index) -> dict[str, str]:
-    """The texts by id, as both legs find them."""
-    return {id_: each.text for id_, each in contents(index).items()}
 
 
 def counts(report: LoadReport) -> tuple[int, int, int, int]:

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
 
 from tests import counted_letters
 from tests.builders.small_indexes import contents, ids, scored
+from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting, texts  # noqa: F401 - a fixture
 from vocabtool import (
     ChangedRun,
     Document,
@@ -33,33 +33,6 @@ from vocabtool.documents import ReadOptions, batches
 
 DIM: Final = counted_letters.DIM
 DOCUMENTS: Final = 5000
-LONG: Final = " x" * 500  # behind each text: a thousand documents are read together
-asked_of: list[str] = []
-fails_at: list[str] = []
-
-
-def fragile(texts: Sequence[str]) -> NDArray[np.float32]:
-    """Counts letters and notes each text; fails at the ones that it is told."""
-    for text in texts:
-        if text in fails_at:
-            raise RuntimeError(f"failed at {text}")
-    asked_of.extend(texts)
-    return counted_letters.encode(texts)
-
-
-fragile.fingerprint = "counted letters"  # type: ignore[attr-defined]  # how a callable tells its version
-
-
-@pytest.fixture(autouse=True)
-def nothing_noted() -> None:
-    """Each test starts with a sound encoder."""
-    asked_of.clear()
-    fails_at.clear()
-
-
-def noted() -> list[str]:
-    """The texts that were encoded, without the one that asks how long a vector is."""
-    return [text for text in asked_of if text.startswith("document ")]
 
 
 def write_corpus(path: Path, documents: int) -> list[str]:
@@ -89,14 +62,9 @@ def before_the_block_of(number: int, path: Path) -> int:
     return max(start for start in starts if start <= number)
 
 
-def texts(index: Index) -> dict[str, str]:
-    """The texts by id."""
-    return {id_: each.text for id_, each in contents(index).items()}
-
-
 def fresh(path: Path, **options: Any) -> Index:
     """An empty index of the encoder above."""
-    return Index.create(path, fragile, **options)
+    return Index.create(path, noting, **options)
 
 
 ROWS: Final = [
@@ -168,10 +136,10 @@ def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None
     assert stopped.verify().documents == held
     fails_at.clear()
     asked_of.clear()
-    again = Index.open(tmp_path / "index", fragile)
+    again = Index.open(tmp_path / "index", noting)
     report = again.load(tmp_path / "x.jsonl", **load)
     assert (report.read, report.resumed, report.added) == (DOCUMENTS, held, DOCUMENTS - held)
-    assert sorted(noted()) == sorted(all_texts[held:])
+    assert sorted(asked_of) == sorted(all_texts[held:])
     assert texts(again) == {f"d{number}": text for number, text in enumerate(all_texts)}
     assert again.verify().approximate
     stored = again.snapshot().documents.ids(np.arange(DOCUMENTS))
@@ -195,7 +163,7 @@ def test_a_finished_load_does_nothing_again(tmp_path: Path) -> None:
     asked_of.clear()
     report = index.load(tmp_path / "x.jsonl", id_field="id")
     assert (report.read, report.resumed, report.added) == (20, 20, 0)
-    assert noted() == []
+    assert asked_of == []
     assert (len(index), index.manifest.commit) == (20, commit)
 
 
@@ -208,7 +176,7 @@ def stop_half_way(tmp_path: Path, **options: Any) -> tuple[Index, list[str]]:
         index.load(tmp_path / "x.jsonl", id_field="id", commit_rows=1, threads=1, **options)
     fails_at.clear()
     asked_of.clear()
-    return Index.open(tmp_path / "index", fragile), all_texts
+    return Index.open(tmp_path / "index", noting), all_texts
 
 
 def touch(tmp_path: Path) -> dict[str, Any]:
@@ -238,7 +206,7 @@ def test_another_load_is_refused_while_one_is_half_done(
         index.load(tmp_path / "x.jsonl", **arguments)
     with pytest.raises(ChangedRun, match="half done"):
         index.load(iter(["text"]))
-    assert (len(index), noted(), index.verify().loading) == (held, [], True)
+    assert (len(index), asked_of, index.verify().loading) == (held, [], True)
 
 
 @pytest.mark.parametrize("compact", [False, True])

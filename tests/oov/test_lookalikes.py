@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool import ByteStrings
 from vocabtool.oov import lookalikes
-from vocabtool.oov.lookalikes import Kind, Likeness, classify, fold, main_script, one_edit, spelling
+from vocabtool.oov.lookalikes import Kind, Likeness, classify, fold, one_edit, spelling
 
 ENTRIES = ["the", "café", "receive", "Straße", "▁piece", "cat", "recede", "c", "\u212bngström"]
 VOCABULARY = ByteStrings.of(entry.encode() for entry in ENTRIES)
@@ -25,13 +23,10 @@ def kind_of(word: str | bytes, example: str = "") -> tuple[Kind, str | None]:
 CASES: list[tuple[str | bytes, Kind, str | None]] = [
     ("THE", "form", "the"),
     ("cafe\u0301", "form", "café"),
-    ("CAFÉ", "form", "café"),
     ("strasse", "form", "Straße"),
     ("piece", "form", "▁piece"),
     ("\uff43\uff41\uff54", "form", "cat"),
     ("ångström", "form", "\u212bngström"),
-    ("C", "form", "c"),
-    ("42", "number", None),
     ("3,141.59", "number", None),
     ("-17%", "number", None),
     ("٤٢", "number", None),
@@ -40,27 +35,22 @@ CASES: list[tuple[str | bytes, Kind, str | None]] = [
     ("snake_case", "code", None),
     ("camelCase", "code", None),
     ("C++", "code", None),
-    ("c#", "code", None),
     ("0x80070005", "code", None),
     ("std::map", "code", None),
-    ("os.path", "code", None),
     ("me@home", "code", None),
     ("2nd", "code", None),
     ("e.g.", "other", None),
     ("привет", "script", None),
     ("漢字", "script", None),
-    ("一", "script", None),
     ("recieve", "misspelling", "receive"),
     ("receives", "misspelling", "receive"),
     ("receve", "misspelling", "receive"),
     ("reseive", "misspelling", "receive"),
     ("RECIEVE", "misspelling", "receive"),
     ("recide", "misspelling", "recede"),
-    ("cats", "misspelling", "cat"),
     ("cut", "other", None),  # three characters are not enough
     ("them", "misspelling", "the"),
     ("London", "name", None),
-    ("NASA", "name", None),
     ("O'Neill", "name", None),
     ("...", "symbol", None),
     ("😀", "symbol", None),
@@ -74,12 +64,6 @@ CASES: list[tuple[str | bytes, Kind, str | None]] = [
 def test_kinds(word: str | bytes, kind: Kind, like: str | None) -> None:
     """The first definition that fits, and the entry it is like."""
     assert kind_of(word) == (kind, like)
-
-
-def test_every_kind_is_met() -> None:
-    """The words above leave no kind out."""
-    met = {kind for _, kind, _ in CASES}
-    assert met == set(get_args(Kind))
 
 
 def test_the_example_tells_the_capitals() -> None:
@@ -109,15 +93,6 @@ def test_scripts_of_the_vocabulary() -> None:
     few = ByteStrings.of([*[b"latin"] * 100, "да".encode()])
     assert classify(["привет".encode()], few)[0].kind == "script"
     assert classify(["привет".encode()], ByteStrings.of([b"1"]))[0].kind == "other"
-
-
-def test_main_scripts() -> None:
-    """The script of most letters; of the first among equals; none without letters."""
-    assert main_script("abc жф") == "LATIN"
-    assert main_script("xжф") == "CYRILLIC"
-    assert main_script("b ж") == "LATIN"
-    assert main_script("かな") == "HIRAGANA"
-    assert main_script("1 ? \u0301") is None
 
 
 def distance(one: str, other: str) -> int:

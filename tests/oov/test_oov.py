@@ -21,7 +21,6 @@ from vocabtool.oov.counts import OovCounts
 from vocabtool.oov.report import (
     MOST_PIECES,
     CurvePoint,
-    Estimate,
     FragmentedWord,
     Header,
     KindShare,
@@ -132,12 +131,6 @@ def test_batches_do_not_matter(texts: Texts, cuts: list[int]) -> None:
         counter.add(judged(some, VOCABULARY, {}), lines(some))
     if texts:
         assert counter.report(HEADER) == whole
-
-
-def test_as_many_texts_as_were_judged() -> None:
-    """Words of other texts are not counted."""
-    with pytest.raises(ValueError, match="wanted 1 texts, got 2"):
-        OovCounts(3).add(judged([[b"dog"]], VOCABULARY), lines([[b"dog"], []]))
 
 
 def zipf(seed: int, tokens: int = 60_000) -> Texts:
@@ -269,12 +262,17 @@ print(counter.totals.tokens, counter.report(Header("", "", 0)).distinct)
 """
 
 
+def run_millions(budget: int, batches: int) -> tuple[int, ...]:
+    """Early and late peaks of memory in MiB, tokens and distinct words, of a process."""
+    command = [sys.executable, "-c", MILLIONS, str(budget), str(batches)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return tuple(map(int, done.stdout.split()))
+
+
 def test_memory_is_bounded(full: bool) -> None:
     """Millions of words more (half a million by default) cost next to nothing past the budget."""
     batches = 40 if full else 15
-    command = [sys.executable, "-c", MILLIONS, "32", str(batches)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    early, late, tokens, distinct = map(int, done.stdout.split())
+    early, late, tokens, distinct = run_millions(32, batches)
     assert tokens == batches * 100_000
     assert abs(distinct - tokens) < tokens * 0.02
     assert late - early < 48  # MiB: the sketches, which fill; as words 500,000 would take 115
@@ -284,24 +282,8 @@ def test_the_exact_state_costs_what_it_says(full: bool) -> None:
     """A million words (by default 300,000) within the budget take no more memory than it grants."""
     batches = 10 if full else 3
     budget = 21 * batches  # MiB, of which a word with its example takes 220 bytes
-    small = _peak(1, batches)
-    assert _peak(budget, batches) - small < budget * 1.25 + 16
-
-
-def _peak(budget: int, batches: int) -> int:
-    """The most memory that so many times 100,000 words take, in MiB."""
-    command = [sys.executable, "-c", MILLIONS, str(budget), str(batches)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(done.stdout.split()[0])
-
-
-def test_a_figure_that_is_exact_has_no_estimate() -> None:
-    """Whoever asks a report about a figure gets its bound, or nothing."""
-    report = counted([[b"dog"]]).report(HEADER)
-    assert report.estimate("distinct") is None
-    bound = Estimate("count", 3, certain=True)
-    estimated = OovReport(HEADER, 0, 0, 0, 0, 0, 0, report.unknown, estimated=(bound,))
-    assert estimated.estimate("count") == bound
+    small = run_millions(1, batches)[0]
+    assert run_millions(budget, batches)[0] - small < budget * 1.25 + 16
 
 
 def test_texts_that_are_not_utf8_are_counted(tmp_path: Path) -> None:

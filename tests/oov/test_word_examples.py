@@ -45,16 +45,12 @@ def test_a_word_that_is_not_found_is_where_it_should_be() -> None:
     ("text", "word", "at"),
     [
         (b"was applied to p", b"p", 15),
-        (b"p was applied", b"p", 0),
         (b"applied (P) up", b"p", 9),  # by itself in another case, not as a part
         (b"Cat cat", b"cat", 4),
-        (b"concat CAT", b"cat", 7),
         (b"cats concat", b"cat", 0),  # nowhere by itself
         (b"CONCAT", b"cat", 3),
         ("ép p".encode(), b"p", 4),
-        (b"p1 1p p-1", b"p", 6),
         (b"it's 's", b"'s", 5),
-        (b"dogs, cats", b",", 4),
         (b"dog", b"cat", -1),
         (b"", b"cat", -1),
         (b"dog", b"", 0),
@@ -83,14 +79,6 @@ def test_a_giant_text_is_not_searched() -> None:
     assert b"word" in one(text, b"word", 0.1)
 
 
-def test_texts_may_be_a_slice() -> None:
-    """An Arrow array that begins in the middle of another gives its own texts."""
-    texts = string_array([b"zero", b"one", b"2" * 200, b"three"])[1:]
-    found = examples(texts, [b"one", b"2", b"three"], np.array([0, 1, 2]), np.zeros(3))
-    assert found == [b"one", b"2" * WIDTH + CUT, b"three"]
-    assert examples(texts[:0], [], np.zeros(0, np.int64), np.zeros(0)) == []
-
-
 @given(st.text(min_size=1, max_size=400), st.floats(0, 1))
 def test_no_character_is_cut(text: str, share: float) -> None:
     """A part of UTF-8 is UTF-8, is in the text, and is not much longer than asked for."""
@@ -98,9 +86,3 @@ def test_no_character_is_cut(text: str, share: float) -> None:
     part = clip(data, 0, len(data), int(share * len(data)))
     assert part.decode().strip("…") in text
     assert len(part) <= WIDTH + 2 * len(CUT) + 3
-
-
-@pytest.mark.parametrize("middle", [0, 3, 99, 200])
-def test_bytes_without_characters_are_clipped_too(middle: int) -> None:
-    """Bytes that only go on with characters that never begin do not lengthen a part."""
-    assert len(clip(b"\x80" * 200, 0, 200, middle)) <= WIDTH + 2 * len(CUT) + 3

@@ -91,16 +91,6 @@ def test_a_dataset_in_batches(tf: Any, size: int) -> None:
     assert [len(batch["id"]) for batch in static.as_numpy_iterator()] == [size] * whole
 
 
-def test_no_tuner_delays_the_end(tf: Any) -> None:
-    """TensorFlow's tuner, for which the end of a pass would wait, is off until it is asked for."""
-    wanted = tf.data.Options()
-    wanted.autotune.enabled = True
-    for size in (None, 8):
-        dataset = Stream.of(documents(20)).to_tf_dataset(size)
-        assert dataset.prefetch(tf.data.AUTOTUNE).options().autotune.enabled is False
-        assert dataset.with_options(wanted).options().autotune.enabled is True
-
-
 def test_a_dataset_is_lazy(tf: Any) -> None:
     """An endless stream gives its first rows, and no thread of ours reads on when they are had."""
     endless = Stream.of(documents(3)).repeat().prefetch(10)

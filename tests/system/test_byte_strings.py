@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool import ByteStrings
-from vocabtool.system import byte_strings
 
 # Few letters and lengths, so that entries repeat; some of 64 bytes, the limit between two ways.
 ENTRY = st.one_of(
@@ -25,7 +21,6 @@ ENTRY = st.one_of(
 )
 ENTRIES = st.lists(ENTRY, max_size=20)
 Case = tuple[list[bytes], ByteStrings]
-Sizes = tuple[int, int]
 
 
 def scattered(entries: list[bytes], order: list[int], gap: bytes) -> ByteStrings:
@@ -58,26 +53,14 @@ def utf8(entry: bytes) -> bool:
     return entry.decode(errors="ignore").encode() == entry
 
 
-@contextmanager
-def pieces_of(chunk: int, piece: int) -> Iterator[None]:
-    """Work on so many entries, and copy so many bytes, at a time."""
-    with patch.multiple(byte_strings, CHUNK=chunk, PIECE=piece):
-        yield
-
-
-# As it is, and so few that some entries fill several pieces, copied in either way.
-SIZES = st.sampled_from(((byte_strings.CHUNK, byte_strings.PIECE), (3, 8)))
-
-
-@given(LAYOUTS, SIZES)
-def test_is_a_sequence_of_its_entries(case: Case, sizes: Sizes) -> None:
+@given(LAYOUTS)
+def test_is_a_sequence_of_its_entries(case: Case) -> None:
     """Length, each entry by index, also from the end, and iteration are those of the list."""
     entries, packed = case
-    with pieces_of(*sizes):
-        assert len(packed) == len(entries)
-        assert list(packed) == entries
-        assert [packed[at] for at in range(-len(entries), len(entries))] == entries * 2
-        assert packed.lengths.tolist() == [len(entry) for entry in entries]
+    assert len(packed) == len(entries)
+    assert list(packed) == entries
+    assert [packed[at] for at in range(-len(entries), len(entries))] == entries * 2
+    assert packed.lengths.tolist() == [len(entry) for entry in entries]
 
 
 def test_index_beyond_the_end() -> None:
@@ -92,32 +75,25 @@ def joined(packed: ByteStrings, separator: bytes = b"\n") -> bytes:
     return whole[: len(whole) - len(separator)] if whole else whole
 
 
-@given(LAYOUTS, SIZES, st.sampled_from((b"\n", b"\0", b"")))
-def test_pieces(case: Case, sizes: Sizes, terminator: bytes) -> None:
+@given(LAYOUTS, st.sampled_from((b"\n", b"\0", b"")))
+def test_pieces(case: Case, terminator: bytes) -> None:
     """Pieces together are the entries, each behind it the terminator."""
     entries, packed = case
-    with pieces_of(*sizes):
-        assert b"".join(packed.pieces(terminator)) == b"".join(
-            entry + terminator for entry in entries
-        )
+    assert b"".join(packed.pieces(terminator)) == b"".join(entry + terminator for entry in entries)
 
 
-@given(LAYOUTS, SIZES)
-def test_sha256(case: Case, sizes: Sizes) -> None:
+@given(LAYOUTS)
+def test_sha256(case: Case) -> None:
     """The hash is hashlib's of the entries joined by line feeds, however they lie."""
     entries, packed = case
-    with pieces_of(*sizes):
-        assert packed.sha256 == hashlib.sha256(b"\n".join(entries)).hexdigest()
+    assert packed.sha256 == hashlib.sha256(b"\n".join(entries)).hexdigest()
 
 
-@given(LAYOUTS, SIZES)
-def test_not_utf8(case: Case, sizes: Sizes) -> None:
+@given(LAYOUTS)
+def test_not_utf8(case: Case) -> None:
     """Not UTF-8 are exactly the entries whose decode fails."""
     entries, packed = case
-    with pieces_of(*sizes):
-        assert packed.not_utf8.tolist() == [
-            at for at, entry in enumerate(entries) if not utf8(entry)
-        ]
+    assert packed.not_utf8.tolist() == [at for at, entry in enumerate(entries) if not utf8(entry)]
 
 
 @given(LAYOUTS)
@@ -171,3 +147,15 @@ def test_entries_may_overlap() -> None:
     """Two entries may share bytes, and so may the whole buffer and a part of it."""
     packed = ByteStrings(b"abc", np.array([0, 1, 0]), np.array([2, 3, 3]))
     assert (joined(packed), packed.distinct) == (b"ab\nbc\nabc", 3)
+
+
+def test_more_entries_than_a_chunk_and_more_bytes_than_a_piece() -> None:
+    """Nothing is lost where one chunk ends and the next begins."""
+    entries = [b"%d" % at for at in range(70_000)]
+    entries[32_768] = b"x" * (1 << 20)
+    entries[40_000] = b"\xff"
+    packed = ByteStrings.of(entries)
+    assert joined(packed) == b"\n".join(entries)
+    assert packed.not_utf8.tolist() == [40_000]
+    assert list(packed) == entries
+    assert packed.sha256 == hashlib.sha256(b"\n".join(entries)).hexdigest()

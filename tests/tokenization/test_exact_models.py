@@ -141,6 +141,20 @@ def test_a_text_that_the_model_fails_at_is_said(tmp_path: Path) -> None:
     assert finds(words, [b"1", b"2"]) == [[b"1"], [b"2"]]
 
 
+def test_a_text_without_words_that_fails_alone_runs_beside_another(tmp_path: Path) -> None:
+    """Corpora have empty lines; that it fails is said where the others do not help."""
+    table = static(filled(VOCABULARY), 0)
+
+    def serve(texts: Tensor) -> Tensor:
+        ids = table.lookup(tf.strings.bytes_split(texts).flat_values)
+        return ids + ids[0]
+
+    save(tmp_path, serve, table=table)
+    words = Words.of(tmp_path, exact=True)
+    assert finds(words, [b"a", b"", b"", b"bc"]) == [[b"a"], [], [], [b"b", b"c"]]
+    assert finds(words, [b""]) == [[]]
+
+
 # What is not run.
 
 

@@ -163,14 +163,14 @@ def test_no_text_at_all(tapped: Tapping) -> None:
     ("name", "together"),
     [
         *(("nested", False), ("padded", True), ("mapped", True), ("whole", True)),
-        *(("bert_lower", False), ("sentencepiece", True), ("tf1", False)),
+        *(("bert_lower", False), ("sentencepiece", True), ("tf1", True), ("split", True)),
         *(("branches_by_batch", False), ("joined_with_itself", False)),
     ],
 )
 def test_texts_that_cannot_be_told_apart_run_one_by_one(
     name: str, together: bool, tapped: Tapping
 ) -> None:
-    """Those of which a row or a run is each text's run at once."""
+    """Those of which a row or a run is each text's run at once, and those that one op splits."""
     assert tapped(name).runs_together == together
 
 

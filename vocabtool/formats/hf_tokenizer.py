@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import compress
-from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -103,7 +101,7 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     """The entries of a tokenizer that :func:`recognise` takes; raises as :func:`read` does."""
     model = document["model"]
     model_type = _type(model)
-    tokens = _tokens(document.get("added_tokens", []))
+    tokens = list(_tokens(document.get("added_tokens", [])))
     if model_type == UNIGRAM:
         entries = _pieces(model["vocab"], {token.content for token in tokens})
     elif isinstance(model["vocab"], dict):
@@ -112,7 +110,7 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
         entries = _Entries(stored, ids, model["vocab"])
     else:
         raise InvalidFile(f"model.vocab is {json_file.kind(model['vocab'])}, wanted an object")
-    added = _added(tokens, entries)
+    added = _find_added(tokens, entries)
     unknown, unknown_notes = _unknown(model, model_type, entries, added)
     marker, marker_notes = _marker(document, model)
     notes = (_model_note(model, model_type, marker), *marker_notes, *unknown_notes)
@@ -140,7 +138,7 @@ def _type(model: Json) -> str:
         return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
     if not isinstance(model_type, str) or model_type not in KINDS:
         text = isinstance(model_type, str)
-        got = repr(json_file.shown(model_type)) if text else json_file.kind(model_type)
+        got = repr(json_file.show(model_type)) if text else json_file.kind(model_type)
         raise InvalidFile(f"model.type is {got}, wanted one of {', '.join(KINDS)}")
     return model_type
 
@@ -149,48 +147,36 @@ def _pieces(vocab: object, looked_up: set[str]) -> _Entries:
     """The pieces of a Unigram model: a list of [piece, score]. Of equal ones the last counts."""
     if not isinstance(vocab, list):
         raise InvalidFile(f"model.vocab is {json_file.kind(vocab)}, wanted a list")
-    lists = set(map(type, vocab)) <= {list} and set(map(len, vocab)) <= {2}
-    if not lists or not set(map(type, map(itemgetter(1), vocab))) <= {int, float}:
-        raise _no_piece(vocab)
-    pieces = list(map(itemgetter(0), vocab))
+    for number, item in enumerate(vocab):
+        if not isinstance(item, list) or len(item) != 2:
+            raise InvalidFile(f"model.vocab: item {number:,} is no list of a piece and its score")
+        if type(item[1]) not in (int, float):
+            got = json_file.kind(item[1])
+            raise InvalidFile(f"model.vocab: the score of piece {number:,} is {got}")
+    pieces = [piece for piece, _ in vocab]
     stored = json_file.strings(pieces, "model.vocab: piece")
-    positions = compress(range(len(pieces)), map(looked_up.__contains__, pieces))
-    id_of = {pieces[position]: position for position in positions}
+    id_of = {piece: number for number, piece in enumerate(pieces) if piece in looked_up}
     return _Entries(stored, np.arange(len(pieces), dtype=np.int64), id_of)
 
 
-def _no_piece(vocab: list[Any]) -> InvalidFile:
-    for number, value in enumerate(vocab):
-        if not isinstance(value, list) or len(value) != 2:
-            return InvalidFile(f"model.vocab: item {number:,} is no list of a piece and its score")
-        if type(value[1]) not in (int, float):
-            got = json_file.kind(value[1])
-            return InvalidFile(f"model.vocab: the score of piece {number:,} is {got}")
-    raise AssertionError("every item is a piece")
-
-
-def _tokens(tokens: object) -> list[_Token]:
+def _tokens(tokens: object) -> Iterator[_Token]:
     """The added tokens as they are listed."""
     if not isinstance(tokens, list):
         raise InvalidFile(f"added_tokens is {json_file.kind(tokens)}, wanted a list")
-    return [_token(number, token) for number, token in enumerate(tokens)]
+    for number, token in enumerate(tokens):
+        what = f"added_tokens: item {number:,}"
+        if not isinstance(token, dict):
+            raise InvalidFile(f"{what} is {json_file.kind(token)}, wanted an object")
+        content, stated = token.get("content"), token.get("id")
+        if not isinstance(content, str):
+            raise InvalidFile(f"{what}: its content is {json_file.kind(content)}, wanted a text")
+        if not json_file.is_id(stated):
+            wanted = f"wanted an id from 0 to {json_file.MAX_ID:,}"
+            raise InvalidFile(f"{what}, {json_file.show(content)!r}: {wanted}")
+        yield _Token(content, stated, token.get("special") is True)
 
 
-def _token(number: int, token: object) -> _Token:
-    what = f"added_tokens: item {number:,}"
-    if not isinstance(token, dict):
-        raise InvalidFile(f"{what} is {json_file.kind(token)}, wanted an object")
-    content, stated = token.get("content"), token.get("id")
-    if not isinstance(content, str):
-        raise InvalidFile(f"{what}: its content is {json_file.kind(content)}, wanted a text")
-    if not json_file.is_id(stated):
-        raise InvalidFile(
-            f"{what}, {json_file.shown(content)!r}: wanted an id from 0 to {json_file.MAX_ID:,}"
-        )
-    return _Token(content, stated, token.get("special") is True)
-
-
-def _added(tokens: list[_Token], entries: _Entries) -> _AddedTokens:
+def _find_added(tokens: list[_Token], entries: _Entries) -> _AddedTokens:
     """Which added tokens are new, and where the file is at odds with the library.
 
     A token that is an entry of the model has the model's id, any other the one that is stated.
@@ -250,7 +236,7 @@ def _unknown(
         raise InvalidFile(f"model.unk_token is {json_file.kind(token)}, wanted a text")
     found = entries.id_of.get(token, added.new.get(token))
     if found is None:
-        return None, (f"the unknown token {json_file.shown(token)!r} is no entry",)
+        return None, (f"the unknown token {json_file.show(token)!r} is no entry",)
     return Unknown(found), ()
 
 
@@ -262,14 +248,14 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
         mark = model.get(key)
         if mark and isinstance(mark, str):
             own = usual if mark == usual else None
-            other = () if own else (f"the {key} of pieces is {json_file.shown(mark)!r}",)
+            other = () if own else (f"the {key} of pieces is {json_file.show(mark)!r}",)
             return own, other + (ALSO_BYTE_LEVEL,) * byte_level
     if byte_level:
         return BYTE_LEVEL, ()
     blanks = dict.fromkeys(blank for part in parts if (blank := _blank(part)))
     if not blanks or META in blanks:
         return (META, ()) if blanks else (None, ())
-    return None, tuple(f"{json_file.shown(blank)!r} stands for a blank" for blank in blanks)
+    return None, tuple(f"{json_file.show(blank)!r} stands for a blank" for blank in blanks)
 
 
 def _parts(value: object) -> Iterator[Json]:
@@ -311,7 +297,7 @@ def _added_notes(added: _AddedTokens) -> Iterator[str]:
     if added.new:
         yield f"{len(added.new):,} added tokens are no entries of the model"
     if added.special:
-        named = ", ".join(map(json_file.shown, added.special[:MAX_SHOWN]))
+        named = ", ".join(map(json_file.show, added.special[:MAX_SHOWN]))
         more = ", ..." * (len(added.special) > MAX_SHOWN)
         yield f"{len(added.special):,} special: {named}{more}"
     for odd, what in (
@@ -320,5 +306,5 @@ def _added_notes(added: _AddedTokens) -> Iterator[str]:
     ):
         if odd:
             token, other = odd[0]
-            shown = json_file.shown(token.content)
+            shown = json_file.show(token.content)
             yield f"{len(odd):,} added tokens {what}: {shown!r} listed {token.id}, there {other}"

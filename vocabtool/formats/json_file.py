@@ -44,7 +44,6 @@ FREE: Final = 1 << 20  # bytes of memory that nobody counts
 MAX_ID: Final = (1 << 32) - 1  # the tokenizers library holds an id in 32 bits
 MAX_SHOWN: Final = 40  # characters of a value in a message
 
-_SEPARATOR: Final = "\n"
 _NAMES: Final[dict[type, str]] = {
     dict: "an object",
     list: "a list",
@@ -125,7 +124,7 @@ def kind(value: object) -> str:
     return _NAMES.get(type(value), type(value).__name__)
 
 
-def shown(text: str) -> str:
+def show(text: str) -> str:
     """A text as a message shows it: its beginning, safe to print."""
     return printable(text[:MAX_SHOWN].encode("utf-8", "backslashreplace"))
 
@@ -137,16 +136,9 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
     spell, unless it is one that bytes are shown as. ``what``: names a value in messages.
     """
     try:
-        joined = encode(_SEPARATOR.join(values))
-    except (TypeError, UnicodeEncodeError):
-        raise _no_text(values, what) from None
-    ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == ord(_SEPARATOR))
-    if len(ends) + 1 != len(values):  # none, or the separator is in one of them
         return ByteStrings.of(map(encode, values))
-    ends = np.append(ends, len(joined))
-    starts = np.zeros_like(ends)
-    starts[1:] = ends[:-1] + 1
-    return ByteStrings(joined, starts, ends)
+    except (AttributeError, UnicodeEncodeError):
+        raise _no_text(values, what) from None
 
 
 def _no_text(values: Collection[Any], what: str) -> InvalidFile:
@@ -157,7 +149,7 @@ def _no_text(values: Collection[Any], what: str) -> InvalidFile:
             encode(value)
         except UnicodeEncodeError:
             half = "half of a surrogate pair is no character"
-            return InvalidFile(f"{what} {number:,} is {shown(value)!r}: {half}")
+            return InvalidFile(f"{what} {number:,} is {show(value)!r}: {half}")
     raise AssertionError("every value is a text")
 
 
@@ -186,5 +178,5 @@ def _no_id(vocabulary: Mapping[str, Any], what: str) -> InvalidFile:
     entry, value = next(pair for pair in vocabulary.items() if not is_id(pair[1]))
     got = f"{value:,}" if type(value) is int and abs(value) < 1 << 99 else kind(value)
     return InvalidFile(
-        f"{what} of {shown(entry)!r} is {got}, wanted a whole number from 0 to {MAX_ID:,}"
+        f"{what} of {show(entry)!r} is {got}, wanted a whole number from 0 to {MAX_ID:,}"
     )

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Vocabulary
 
 MIN_ENTRIES: Final = 10  # fewer strings are more often something else than a vocabulary
@@ -66,6 +67,13 @@ class Model(NamedTuple):
         return not self.warnings
 
 
+def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
+    """Strings of which nothing says what they are for."""
+    if len(entries) < MIN_ENTRIES:
+        return PassedOver(name, len(entries), place, TOO_FEW)
+    return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
+
+
 def without_small(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Constants of fewer than ``MIN_ENTRIES`` strings become passed over."""
     for finding in findings:
@@ -87,7 +95,7 @@ def distinct(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, ...]:
         group = alike.setdefault(outline, [])
         for i, other in enumerate(group):
             if _same_content(other, vocabulary):
-                group[i] = _merged(other, vocabulary)
+                group[i] = _merge(other, vocabulary)
                 break
         else:
             group.append(vocabulary)
@@ -113,7 +121,7 @@ def _same_content(a: Vocabulary, b: Vocabulary) -> bool:
     )
 
 
-def _merged(a: Vocabulary, b: Vocabulary) -> Vocabulary:
+def _merge(a: Vocabulary, b: Vocabulary) -> Vocabulary:
     notes = a.notes
     if b.linked:  # what is said of a mere list is of no use beside what looks words up
         notes += tuple(note for note in b.notes if note not in a.notes)

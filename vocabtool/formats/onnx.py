@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 import numpy as np
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
+from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import onnx_operators, sentencepiece, wire, wire_arrays
 from vocabtool.formats.files import map_file
 from vocabtool.formats.model import Finding
@@ -25,7 +26,7 @@ from vocabtool.formats.onnx_operators import (
     Values,
     list_of_strings,
 )
-from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
+from vocabtool.formats.reader import HEAD, Findings, Reader, ReadResult, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, is_utf8, printable
@@ -86,6 +87,7 @@ MAX_PARTS: Final = 1_000_000  # nodes, attributes, graphs and initializers
 MAX_DEPTH: Final = 16  # of graphs in nodes of graphs
 MAX_LISTS: Final = 10_000
 LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
+NOT_READ: Final = "its words are not read"
 
 # Those of onnxruntime-extensions: what we do not know there may hold words.
 EXTENSION_DOMAINS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
@@ -140,13 +142,10 @@ def _outline(head: bytes, size: int) -> Iterator[tuple[int, int, int]]:
 def read(source: Source) -> ReadResult:
     """The vocabularies of every graph and function of a model."""
     model = _Model(map_file(source.file), source.name)
-    findings: list[Finding] = []
-    for finding in model.findings():
-        findings.append(finding)
-        if len(findings) >= MAX_LISTS:
-            model.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest not read")
-            break
-    return ReadResult(tuple(findings), tuple(model.warnings))
+    findings = tuple(islice(model.findings(), MAX_LISTS))
+    if len(findings) == MAX_LISTS:
+        model.unread.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest not read")
+    return ReadResult(findings, tuple(model.unread.warnings))
 
 
 READER: Final = Reader("ONNX", recognise, read)
@@ -163,13 +162,13 @@ class _Node:
 
 
 class _Model:
-    """One model, walked from its top; ``warnings``: what could not be read, and why."""
+    """One model, walked from its top; ``unread``: takes what could not be read, and why."""
 
     def __init__(self, buffer: Buffer, file: str) -> None:
         self._buffer = buffer
         self._file = file
         self._parts = 0
-        self.warnings: list[str] = []
+        self.unread = Findings()
 
     def findings(self) -> Iterator[Finding]:
         """Every list of strings, as a vocabulary or passed over."""
@@ -196,10 +195,8 @@ class _Model:
         self._count()
         for part in wire.messages(self._buffer, span, INITIALIZERS):
             self._count()
-            try:
+            with self.unread.warning(f"{scope}an initializer"):
                 yield from self._tensor(part, f"{scope}initializer ", None)
-            except InvalidFile as error:
-                self.warnings.append(f"{scope}an initializer: {error}")
         yield from self._nodes(span, GRAPH_NODES, scope, depth)
 
     def _nodes(self, span: Span, field: int, scope: str, depth: int) -> Iterator[Finding]:
@@ -222,7 +219,8 @@ class _Model:
         wanted = onnx_operators.WANTED.get(node.op, ())
         for part in wire.messages(self._buffer, span, ATTRIBUTES):
             self._count()
-            try:
+            has_graph = False
+            with self.unread.warning(node.place):
                 fields = _Fields(self._buffer, part, STRINGS, INTEGERS)
                 name = fields.text(NAME)
                 has_graph = GRAPH in fields.spans or GRAPHS in fields.spans
@@ -230,22 +228,17 @@ class _Model:
                     known[name] = self._values(fields, node)
                 elif not has_graph:
                     yield from self._attribute(name, fields, node)
-            except VocabtoolError as error:
-                self.warnings.append(f"{node.place}: {error}")
-                continue
             if has_graph:
                 yield from self._subgraphs(part, f"{node.place}, ", depth + 1)
         if node.op in onnx_operators.OPERATORS and known:
             place = Place(self._file, f"{node.place} ({node.op.decode()})")
-            try:
+            with self.unread.warning(node.place, NOT_READ):
                 yield from onnx_operators.OPERATORS[node.op](known, node.name, place)
-            except InvalidFile as error:
-                self.warnings.append(f"{node.place}: {error}: its words are not read")
 
     def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
         """What an operator of onnxruntime-extensions holds as text."""
         place = f"{node.place} ({node.op.decode()})"
-        try:
+        with self.unread.warning(place, NOT_READ):
             texts: dict[bytes, bytes] = {}
             for part in wire.messages(self._buffer, span, ATTRIBUTES):
                 self._count()
@@ -254,12 +247,10 @@ class _Model:
                     texts[fields.text(NAME)] = self._buffer[slice(*fields.spans[STRING])]
             operator = onnx_operators.EXTENSIONS[node.op]
             yield from operator(texts, node.name, Place(self._file, place))
-        except VocabtoolError as error:
-            self.warnings.append(f"{place}: {error}: its words are not read")
 
     def _subgraphs(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
         if depth > MAX_DEPTH:
-            self.warnings.append(f"graphs in nodes, more than {MAX_DEPTH} deep: not read")
+            self.unread.warnings.append(f"graphs in nodes, more than {MAX_DEPTH} deep: not read")
             return
         for field in (GRAPH, GRAPHS):
             for graph in wire.messages(self._buffer, span, field):
@@ -295,7 +286,8 @@ class _Model:
             where = Place(self._file, place)
             yield sentencepiece.vocabulary(self._buffer[start:end], node.name, where)
         elif node.domain in EXTENSION_DOMAINS or is_utf8(head, cut=True):
-            self.warnings.append(f"{place}: {end - start:,} bytes of text or a tokenizer: not read")
+            what = f"{end - start:,} bytes of text or a tokenizer"
+            self.unread.warnings.append(f"{place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
         """The strings of a tensor; ``name``: its node's, where it is not an initializer."""
@@ -309,7 +301,8 @@ class _Model:
             yield list_of_strings(tensor.strings, name, Place(self._file, where))
 
     def _warn_external(self, place: str) -> None:
-        self.warnings.append(f"{place}: its strings are said to lie in another file: not opened")
+        why = "its strings are said to lie in another file: not opened"
+        self.unread.warnings.append(f"{place}: {why}")
 
 
 class _Fields:
@@ -344,7 +337,7 @@ class _Fields:
                 run, pos = wire_arrays.string_fields(data, pos - base, len(data), string_tag)
                 self._strings.append(run)
             elif tag == integer_tag:
-                integers, pos = _unpacked(data, pos - base, integer_tag)
+                integers, pos = _read_run(data, pos - base, integer_tag)
                 self._integers.append(integers)
             else:
                 pos = _past_floats(data, pos - base)
@@ -364,7 +357,7 @@ class _Fields:
         elif number < MAX_FIELD and wire_type == LEN:
             self.spans[number] = (start, end)
         elif number < MAX_FIELD and wire_type == VARINT:
-            self.numbers[number] = wire.signed(wire.varint(self._buffer, start, end)[0])
+            self.numbers[number] = wire.to_signed(wire.varint(self._buffer, start, end)[0])
 
     @property
     def strings(self) -> ByteStrings:
@@ -409,7 +402,7 @@ def _integers(buffer: Buffer, span: Span, tensor: _Fields) -> Integers:
     return np.frombuffer(buffer[start:end], item).astype(np.int64)
 
 
-def _unpacked(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
+def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
     """The run of varint fields ``tag`` that begins at ``pos``, and the position behind it.
 
     Tag and value are both varints, so every second varint must be the tag.

@@ -84,38 +84,33 @@ MAX_MEMORY: Final = 1 << 26  # of LZMA, whose file asks for as much as it likes
 
 def recognise(source: Source) -> str | None:
     """``None`` for a file that :func:`read` refuses, else why it is none of these."""
-    if _refusal(source) is not None:
-        return None
-    return "no pickle, and no file of PyTorch, joblib, safetensors, HDF5 or NumPy"
+    others = "no pickle, and no file of PyTorch, joblib, safetensors, HDF5 or NumPy"
+    return None if refusal(source) else others
 
 
 def read(source: Source) -> NoReturn:
     """Raise :class:`UnsupportedFormat`, saying what the file is and how to export its words."""
-    raise UnsupportedFormat(refusal(source))
-
-
-def refusal(source: Source) -> str:
-    """What a file is that :func:`read` refuses, and how to export its words."""
-    return _refusal(source) or PICKLE
+    raise UnsupportedFormat(refusal(source) or PICKLE)
 
 
 READER: Final = Reader("pickle or array file", recognise, read)
 
 
-def _refusal(source: Source) -> str | None:
+def refusal(source: Source) -> str:
+    """What a file is that :func:`read` refuses, and how to export its words; else ``""``."""
     head = source.head
     for beginning, refused in BEGINNINGS:
         if beginning.match(head):
             return refused
     if head.startswith(ZIP):
         name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
-        return NUMPY_ARCHIVE if name.endswith(b".npy") else None
+        return NUMPY_ARCHIVE if name.endswith(b".npy") else ""
     length = int.from_bytes(head[:8], "little")
     if 2 <= length <= min(source.size - 8, MAX_SAFETENSORS_HEADER) and head[8:10] in (b'{"', b"{}"):
         return SAFETENSORS
     if _is_pickle(head, whole=source.size <= len(head)):
         return next((refused for name, refused in PICKLES.items() if name in head), PICKLE)
-    return JOBLIB if MODERN.match(start := _unpacked(head)) and len(start) > 2 else None
+    return JOBLIB if MODERN.match(start := _unpack(head)) and len(start) > 2 else ""
 
 
 def _is_pickle(head: bytes, *, whole: bool) -> bool:
@@ -142,7 +137,7 @@ def _is_pickle(head: bytes, *, whole: bool) -> bool:
     return sound and stores_first and (is_class or names[0] in CONTAINERS)
 
 
-def _unpacked(head: bytes) -> bytes:
+def _unpack(head: bytes) -> bytes:
     """How a file begins that joblib compressed, unpacked; ``b""`` for another."""
     try:
         if head.startswith((b"\x78", b"\x1f\x8b")):

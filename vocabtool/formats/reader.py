@@ -78,12 +78,17 @@ class Findings:
         self.found.append(finding)
 
     @contextmanager
-    def warning(self, part: str = "") -> Iterator[None]:
-        """Turn an error into a warning that names the part, so that it does not hide the rest."""
+    def warning(
+        self, part: str = "", effect: str = "", *, kind: type[VocabtoolError] = VocabtoolError
+    ) -> Iterator[None]:
+        """Turn an error into a warning that names the part, so that it does not hide the rest.
+
+        ``effect``: what comes of it. ``kind``: which errors; others go on.
+        """
         try:
             yield
-        except VocabtoolError as error:
-            self.warnings.append(f"{part}: {error}" if part else str(error))
+        except kind as error:
+            self.warnings.append(": ".join(filter(None, (part, str(error), effect))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from vocabtool.errors import (
 )
 from vocabtool.formats import json_file
 from vocabtool.formats.model import Finding, PassedOver
-from vocabtool.formats.reader import JsonReader, Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, JsonReader, Reader, ReadResult, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.model import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
 from vocabtool.vocabulary import Place, Vocabulary, printable
@@ -175,68 +175,58 @@ def _read_folder(folder: Path) -> ReadResult:
     spacy = spacy_vocab.folder_in(folder)
     if spacy is not None:
         return spacy_vocab.read(folder, spacy)
-    found = _Folder(folder)
-    for path in found.paths():
-        found.add(path)
-    if not found.formats:
-        passed_over = (
-            f"{item.name}: {item.why}" for item in found.findings if isinstance(item, PassedOver)
-        )
-        raise graph_files.no_model_in(folder, (*found.warnings, *passed_over))
-    kinds = ", ".join(dict.fromkeys(found.formats))
-    return ReadResult(_named_by_file(found.findings), tuple(found.warnings), f"folder: {kinds}")
-
-
-class _Folder:
-    """What the files seen so far gave."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.formats: list[str] = []
-        self.findings: list[Finding] = []
-        self.warnings: list[str] = []
-
-    def paths(self) -> Iterator[Path]:
-        """The files to look at, by name. Raises :class:`UnsupportedFormat` for too many."""
-        paths = sorted(self._folder.iterdir())
-        if len(paths) > MAX_FILES:
-            raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files: pass one of them")
-        for path in paths:
-            if path.name.startswith(".") or WEIGHTS.fullmatch(path.name) or not path.is_file():
-                continue
-            if path.is_symlink() and not _is_cached(path):
-                self._pass_over(path, "a symbolic link: it is not followed")
-            else:
-                yield path
-
-    def add(self, path: Path) -> None:
-        """Read a file, where a reader for it is found; what goes wrong becomes a warning."""
-        from vocabtool.formats import pickles, word_list
-
-        try:
-            with reading(printable(os.fsencode(path.name))):
-                source = Source.open(path)
-                refuse_pointer(source.head)
-                readers = (each for each in other_readers() if each.recognise(source) is None)
-                reader = next(readers, None)
-                if reader is None or (reader is word_list.READER and not _is_word_list(path)):
-                    return
-                if reader is pickles.READER:
-                    self._pass_over(path, pickles.refusal(source))
-                    return
-                result = reader.read(source)
-        except UnknownFormat as error:  # JSON of some other kind: settings, an index of weights
-            self._pass_over(path, error.what)
-        except VocabtoolError as error:
-            self.warnings.append(str(error))
-        else:
-            self.formats.append(result.format or reader.format)
-            self.findings += result.findings
-            self.warnings += (f"{source.name}: {warning}" for warning in result.warnings)
-
-    def _pass_over(self, path: Path, why: str) -> None:
+    findings, formats = Findings(), []
+    for path in _files(folder):
         name = printable(os.fsencode(path.name))
-        self.findings.append(PassedOver(name, 0, Place(name, "whole file"), why))
+        try:
+            with reading(name):
+                result = _read_part(path)
+        except UnknownFormat as error:  # JSON of some other kind: settings, an index of weights
+            findings.add(PassedOver(name, 0, Place(name, "whole file"), error.what))
+        except VocabtoolError as error:
+            findings.warnings.append(str(error))
+        else:
+            if result is not None:
+                formats.append(result.format or "")
+                findings.found += result.findings
+                findings.warnings += (f"{name}: {warning}" for warning in result.warnings)
+    if not formats:
+        others = [each for each in findings.found if isinstance(each, PassedOver)]
+        passed_over = (f"{each.name}: {each.why}" for each in others)
+        raise graph_files.no_model_in(folder, (*findings.warnings, *passed_over))
+    kinds = ", ".join(dict.fromkeys(formats))
+    found = _named_by_file(findings.found)
+    return ReadResult(found, tuple(findings.warnings), f"folder: {kinds}")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files to look at, by name. Raises :class:`UnsupportedFormat` for too many."""
+    paths = sorted(folder.iterdir())
+    if len(paths) > MAX_FILES:
+        raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files: pass one of them")
+    for path in paths:
+        if not path.name.startswith(".") and not WEIGHTS.fullmatch(path.name) and path.is_file():
+            yield path
+
+
+def _read_part(path: Path) -> ReadResult | None:
+    """What a file of a folder holds; ``None`` for a text that is no list of words.
+
+    Raises :class:`UnknownFormat` for what is to be passed over.
+    """
+    from vocabtool.formats import pickles, word_list
+
+    if path.is_symlink() and not _is_cached(path):
+        raise UnknownFormat("a symbolic link: it is not followed")
+    source = Source.open(path)
+    refuse_pointer(source.head)
+    reader = next((each for each in other_readers() if each.recognise(source) is None), None)
+    if reader is None or (reader is word_list.READER and not _is_word_list(path)):
+        return None
+    if reader is pickles.READER:
+        raise UnknownFormat(pickles.refusal(source))
+    result = reader.read(source)
+    return replace(result, format=result.format or reader.format)
 
 
 def _is_word_list(path: Path) -> bool:

@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
+from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats.files import named_file, read_file, refuse_link
-from vocabtool.formats.json_file import kind, shown
-from vocabtool.formats.model import MIN_ENTRIES, TOO_FEW, Finding, PassedOver
-from vocabtool.formats.reader import JsonReader, ReadResult, Source
+from vocabtool.formats.json_file import kind, show
+from vocabtool.formats.model import Finding, constant
+from vocabtool.formats.reader import Findings, JsonReader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Vocabulary
+from vocabtool.vocabulary import Place
 
 SIZES: Final[dict[str, int]] = {  # bytes of one number
     **dict.fromkeys(("uint8", "bool"), 1),
@@ -53,15 +53,15 @@ def recognise(document: object) -> str | None:
 
 def read(document: Any, source: Source) -> ReadResult:
     """Read a model. Raises :class:`InvalidFile` where its manifest is not laid out as one."""
-    warnings: list[str] = []
-    findings = list(_constants(document.get("modelTopology"), source.name, warnings))
+    unread = Findings()
+    findings = list(_constants(document.get("modelTopology"), source.name, unread))
     manifest = document.get("weightsManifest")
     groups = [] if manifest is None else _list(manifest, "weightsManifest")
     if sum(len(_list(_object(group).get("paths"), "paths")) for group in groups) > MAX_FILES:
         raise InvalidFile(f"weightsManifest: more than {MAX_FILES:,} files")
     for group in groups:
-        findings += _weights(group, source, warnings)
-    return ReadResult(tuple(findings), tuple(warnings))
+        findings += _weights(group, source, unread)
+    return ReadResult(tuple(findings), tuple(unread.warnings))
 
 
 READER: Final = JsonReader("TensorFlow.js model.json", recognise, read)
@@ -79,13 +79,13 @@ def _object(value: object) -> Json:
     return value
 
 
-def _constants(topology: object, file: str, warnings: list[str]) -> Iterator[Finding]:
+def _constants(topology: object, file: str, unread: Findings) -> Iterator[Finding]:
     """The constants whose values stand in the graph itself."""
     nodes = topology.get("node") if isinstance(topology, dict) else None
     for node in nodes if isinstance(nodes, list) else ():
         try:
             name, encoded = node["name"], node["attr"]["value"]["tensor"]["stringVal"]
-            where = f"modelTopology node {shown(name)}"
+            where = f"modelTopology node {show(name)}"
         except (KeyError, TypeError):
             continue
         if not encoded:
@@ -93,12 +93,12 @@ def _constants(topology: object, file: str, warnings: list[str]) -> Iterator[Fin
         try:
             strings = [binascii.a2b_base64(text, strict_mode=True) for text in encoded]
         except (TypeError, ValueError) as error:
-            warnings.append(f"{where}: not a list of base64: {error}")
+            unread.warnings.append(f"{where}: not a list of base64: {error}")
         else:
-            yield _list_of_strings(name, ByteStrings.of(strings), Place(file, where))
+            yield constant(show(name), ByteStrings.of(strings), Place(file, where))
 
 
-def _weights(group: Json, source: Source, warnings: list[str]) -> Iterator[Finding]:
+def _weights(group: Json, source: Source, unread: Findings) -> Iterator[Finding]:
     """The weights of strings in the files of one group, which are opened only for such."""
     paths = _list(group.get("paths"), "weightsManifest: paths")
     weights = [
@@ -107,24 +107,24 @@ def _weights(group: Json, source: Source, warnings: list[str]) -> Iterator[Findi
     texts = [name for name, dtype, _ in weights if dtype == "string"]
     if not texts:
         return
-    try:
+    named = ", ".join(repr(show(name)) for name in texts[:MAX_NAMED])
+    with unread.warning(f"weights {named}{', ...' * (len(texts) > MAX_NAMED)}"):
+        if not paths:
+            raise InvalidFile("no files, but strings in them")
         data = b"".join(_content(source.file.parent, path) for path in paths)
+        first = PurePosixPath(source.name).with_name(show(paths[0]))
         at = 0
         for name, dtype, count in weights:
             if dtype == "string":
                 strings, at = _strings(data, at, count)
-                first = PurePosixPath(source.name).with_name(shown(paths[0]))
-                place = Place(str(first), f"weight {shown(name)}")
-                yield _list_of_strings(name, strings, place)
+                place = Place(str(first), f"weight {show(name)}")
+                yield constant(show(name), strings, place)
             elif dtype in SIZES:
                 at += count * SIZES[dtype]
             else:
-                raise InvalidFile(f"weight {shown(name)!r} has dtype {shown(dtype)!r}")
+                raise InvalidFile(f"weight {show(name)!r} has dtype {show(dtype)!r}")
             if at > len(data):
-                raise InvalidFile(f"weight {shown(name)!r} runs past the end of the files")
-    except (InvalidFile, NotFound, UnsupportedFormat, OSError) as error:
-        named = ", ".join(repr(shown(name)) for name in texts[:MAX_NAMED])
-        warnings.append(f"weights {named}{', ...' * (len(texts) > MAX_NAMED)}: {error}")
+                raise InvalidFile(f"weight {show(name)!r} runs past the end of the files")
 
 
 def _weight(value: object) -> tuple[str, str, int]:
@@ -139,18 +139,18 @@ def _weight(value: object) -> tuple[str, str, int]:
     lengths = len(shape) <= MAX_RANK and all(type(n) is int and n >= 0 for n in shape)
     count = math.prod(shape) if lengths else 0
     if not lengths or count > MAX_ELEMENTS:
-        raise InvalidFile(f"weightsManifest: weight {shown(name)!r}: a shape that no tensor has")
+        raise InvalidFile(f"weightsManifest: weight {show(name)!r}: a shape that no tensor has")
     return name, stored, count
 
 
 def _content(folder: Path, name: object) -> bytes:
     if not isinstance(name, str):
         raise InvalidFile(f"weightsManifest: {kind(name)}, wanted the name of a file")
-    with reading(shown(name)):
+    with reading(show(name)):
         file = named_file(folder, name.encode("utf-8", "surrogatepass"))
         refuse_link(file)
         if not file.is_file():
-            raise NotFound(f"{shown(name)}: model.json names this file, and it is not beside it")
+            raise NotFound(f"{show(name)}: model.json names this file, and it is not beside it")
         return read_file(file, MAX_SHARD)
 
 
@@ -166,9 +166,3 @@ def _strings(data: bytes, at: int, count: int) -> tuple[ByteStrings, int]:
         at = start + LENGTH.unpack_from(data, at)[0]
         entries.append(data[start:at])
     return ByteStrings.of(entries), at
-
-
-def _list_of_strings(name: str, strings: ByteStrings, place: Place) -> Finding:
-    if len(strings) < MIN_ENTRIES:
-        return PassedOver(shown(name), len(strings), place, TOO_FEW)
-    return Vocabulary(shown(name), "constant", strings, places=(place,))

@@ -20,12 +20,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
+from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import flatbuffer, sentencepiece, text_file, word_list
 from vocabtool.formats.files import map_file
 from vocabtool.formats.flatbuffer import Table
-from vocabtool.formats.model import MIN_ENTRIES, TOO_FEW, Finding, PassedOver
-from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
+from vocabtool.formats.model import Finding, PassedOver, constant
+from vocabtool.formats.reader import HEAD, Findings, Reader, ReadResult, Source
 from vocabtool.formats.saved_model.graph import Node
 from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
 from vocabtool.formats.zip_archive import ZipArchive
@@ -78,6 +78,7 @@ MAX_NAME: Final = 256  # bytes of a name that we keep
 MAX_LISTED: Final = 8  # inputs or outputs of an operator that we keep
 MAX_PACKED: Final = 100  # files packed behind a model
 MAX_LINES: Final = 1 << 22  # of all packed files together
+NOT_READ: Final = "its words are not read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +118,20 @@ class Graph:
         table = self._tensors[number]
         name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
         return Tensor(
-            name or f"tensor {number}", table.byte(TENSOR_TYPE), table.unsigned(TENSOR_BUFFER)
+            name or f"tensor {number}", table.byte(TENSOR_TYPE), table.uint(TENSOR_BUFFER)
         )
 
     def string_tensors(self) -> Iterator[Tensor]:
         """Those of strings that have a value: buffer 0 is empty by convention."""
         for number, table in enumerate(self._tensors):
-            if table.byte(TENSOR_TYPE) == STRING and table.unsigned(TENSOR_BUFFER):
+            if table.byte(TENSOR_TYPE) == STRING and table.uint(TENSOR_BUFFER):
                 yield self.tensor(number)
 
     def operators(self, is_wanted: Callable[[Table], bool]) -> Iterator[Operator]:
         """The operators whose OperatorCode is wanted, in order."""
         numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
         for table in self._operators:
-            number = table.unsigned(OPERATOR_CODE)
+            number = table.uint(OPERATOR_CODE)
             if number in numbers:
                 code = self._codes[number]
                 yield Operator(
@@ -143,7 +144,7 @@ class Graph:
 
 
 class TFLiteModel:
-    """A TFLite model, over the file's own bytes. ``warnings``: what could not be read, and why."""
+    """A TFLite model, over the file's own bytes. ``unread``: takes what could not be read."""
 
     def __init__(self, source: Source) -> None:
         buffer = map_file(source.file)
@@ -152,7 +153,7 @@ class TFLiteModel:
         self._left = MAX_READ * len(buffer)
         self._file = source.name
         self._used: set[int] = set()  # buffers of strings that were found
-        self.warnings: list[str] = []
+        self.unread = Findings()
 
     def graphs(self) -> Iterator[Graph]:
         """Every graph; those behind the first are for its control flow and initialisation."""
@@ -193,10 +194,8 @@ class TFLiteModel:
         for table, keys, values in imported:
             place = Place(self._file, f"table filled from tensor {keys.name}")
             default = None if table is None else defaults.get(table)
-            try:
+            with self.unread.warning(place.place, NOT_READ, kind=InvalidFile):
                 yield from self._vocabulary(keys, values, default, place)
-            except InvalidFile as error:
-                self.warnings.append(f"{place.place}: {error}: its words are not read")
 
     def _vocabulary(
         self, words: Tensor, numbers: Tensor, default: int | None, place: Place
@@ -228,10 +227,8 @@ class TFLiteModel:
             for operator in graph.operators(lambda code: code.has(CODE_CUSTOM)):
                 name = printable(operator.custom)
                 place = Place(self._file, f"graph {number}, operator {name}")
-                try:
+                with self.unread.warning(place.place, NOT_READ):
                     yield from self._tokenizer(graph, operator, place)
-                except VocabtoolError as error:
-                    self.warnings.append(f"{place.place}: {error}: its words are not read")
 
     def _tokenizer(self, graph: Graph, operator: Operator, place: Place) -> Iterator[Finding]:
         op = operator.custom.removeprefix(FLEX)
@@ -270,17 +267,11 @@ class TFLiteModel:
                     continue
                 self._used.add(tensor.buffer)
                 place = Place(self._file, f"graph {number}, tensor {tensor.name}")
-                try:
+                with self.unread.warning(place.place, kind=InvalidFile):
                     entries = self._strings(tensor)
-                except InvalidFile as error:
-                    self.warnings.append(f"{place.place}: {error}")
-                    continue
-                if len(entries) >= MIN_ENTRIES:
-                    note = "nothing says what these strings are for"
-                    name = tensor.name
-                    yield Vocabulary(name, "constant", entries, places=(place,), notes=(note,))
-                elif len(entries):
-                    yield PassedOver(tensor.name, len(entries), place, TOO_FEW)
+                    if len(entries):
+                        note = "nothing says what these strings are for"
+                        yield constant(tensor.name, entries, place, (note,))
 
     def _value(self, tensor: Tensor) -> bytes:
         holder = self._buffers[tensor.buffer]
@@ -331,41 +322,37 @@ def read(source: Source) -> ReadResult:
     """The tables, tokenizers and other strings of a model, and the files of words behind it."""
     model = TFLiteModel(source)
     findings = [*model.tables(), *model.tokenizers(), *model.constants()]
-    findings += _packed_files(source, model.warnings)
-    return ReadResult(tuple(findings), tuple(model.warnings))
+    findings += _packed_files(source, model.unread)
+    return ReadResult(tuple(findings), tuple(model.unread.warnings))
 
 
 READER: Final = Reader("TFLite", recognise, read)
 
 
-def _packed_files(source: Source, warnings: list[str]) -> Iterator[Finding]:
-    """What the files behind the model hold; what could not be read is said in ``warnings``."""
+def _packed_files(source: Source, unread: Findings) -> Iterator[Finding]:
+    """What the files behind the model hold; what could not be read is said in ``unread``."""
     with source.file.open("rb") as opened:
         opened.seek(max(0, source.size - SEARCHED))
         if DIRECTORY_END not in opened.read(SEARCHED):
             return
-    try:
-        with ZipArchive(source.file) as archive:
-            yield from _members(archive, source.name, warnings)
-    except InvalidFile as error:
-        warnings.append(f"the files packed behind the model are not read: {error}")
+    unreadable = unread.warning("the files packed behind the model are not read")
+    with unreadable, ZipArchive(source.file) as archive:
+        yield from _members(archive, source.name, unread)
 
 
-def _members(archive: ZipArchive, file: str, warnings: list[str]) -> Iterator[Finding]:
+def _members(archive: ZipArchive, file: str, unread: Findings) -> Iterator[Finding]:
     if len(archive.names) > MAX_PACKED:
         count = len(archive.names)
-        warnings.append(f"{count:,} packed files: only the first {MAX_PACKED} are read")
+        unread.warnings.append(f"{count:,} packed files: only the first {MAX_PACKED} are read")
     lines = 0
     for member in archive.names[:MAX_PACKED]:
         name = printable(member.encode("utf-8", "surrogateescape"))
-        try:
+        with unread.warning(f"packed file {name} is not read"):
             data = archive.read(member)
             lines += data.count(b"\n")
             if lines > MAX_LINES:
                 raise InvalidFile(f"more than {MAX_LINES:,} lines in the packed files")
             yield _packed_words(data, name, Place(file, f"packed file {name}"))
-        except VocabtoolError as error:
-            warnings.append(f"packed file {name} is not read: {error}")
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:

@@ -9,7 +9,7 @@ Only the protobuf is changed here: loading it is in ``checked_model.py``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
@@ -46,7 +46,8 @@ class OpReport(NamedTuple):
     """What one op sends through its queue: its strings and its outputs.
 
     ``function``: where it stands, ``b""`` for the main graph. ``queue``: the name of the node.
-    ``types``: of what is sent, as the enum has them.
+    ``types``: of what is sent, as the enum has them. ``split``: whether that ends with the indices
+    of a split which made the strings, and with all that was split.
     """
 
     function: bytes
@@ -55,6 +56,7 @@ class OpReport(NamedTuple):
     signature: OpSignature
     queue: str
     types: tuple[int, ...]
+    split: bool
 
 
 _LOOKUP: Final = OpSignature(1, (Output("values", "ids", INT64, "Tout"),))
@@ -113,6 +115,12 @@ STATEFUL: Final = {
 LOOPS: Final = frozenset(("While", "StatelessWhile", "Enter", "RefEnter"))
 ITERATIONS: Final = "parallel_iterations"
 OWN: Final = "vocabtool_tap_"
+# Ops that make one string of each, in order; those that cut; how many of them are followed.
+ELEMENTWISE: Final = frozenset(
+    ("Identity", "RegexReplace", "Reshape", "StaticRegexReplace", "StringLower", "StringStrip")
+)
+SPLITS: Final = frozenset(("StringSplit", "StringSplitV2"))
+MAX_CHAIN: Final = 100
 
 
 class _Body(NamedTuple):
@@ -156,9 +164,11 @@ def _instrument_body(body: _Body, reports: list[OpReport], shared_name: str) -> 
     for node in old:
         if node.op in LOOPS:  # loops run in order
             node.attr[ITERATIONS].i = 1
+    by_name = {node.name: node for node in old}
     for node in filter(_is_traced, old):
-        report = _report(body, node, f"{OWN}{len(reports)}")
-        moved |= _add_queue(body, node, report, f"{shared_name}_{len(reports)}")
+        split = _split_of(body, node, by_name)
+        report = _report(body, node, f"{OWN}{len(reports)}", bool(split))
+        moved |= _add_queue(body, node, report, split, f"{shared_name}_{len(reports)}")
         reports.append(report)
     if moved:
         for node in old:
@@ -174,11 +184,35 @@ def _is_traced(node: Proto) -> bool:
     return not node.op.startswith("LookupTable") or node.attr["Tin"].type == STRING
 
 
-def _report(body: _Body, node: Proto, queue: str) -> OpReport:
+def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
+    """The indices of the split that makes an op's strings of an input of the body; and that input.
+
+    Empty where there is none, or where more than one string is made of one elsewhere.
+    """
+    reference = _inputs(node)[SIGNATURES[node.op].strings]
+    split = None
+    for _ in range(MAX_CHAIN):
+        source = by_name.get(reference.partition(":")[0])
+        if source is None or source.op == "Placeholder":
+            return [] if split is None else [body.reference(split, 0, "indices"), reference]
+        if source.op in SPLITS and split is None:
+            split = source.name
+        elif source.op not in ELEMENTWISE:
+            return []
+        reference = next(iter(_inputs(source)), "")
+    return []
+
+
+def _inputs(node: Proto) -> list[str]:
+    return [reference for reference in node.input if not reference.startswith("^")]
+
+
+def _report(body: _Body, node: Proto, queue: str, split: bool) -> OpReport:
     signature = SIGNATURES[node.op]
     types = [_type(node, output) for output in signature.outputs]
     name, own = body.name.encode(), node.name.encode()
-    return OpReport(name, own, node.op, signature, queue, (STRING, *types))
+    sent = (STRING, *types, *((INT64, STRING) if split else ()))
+    return OpReport(name, own, node.op, signature, queue, sent, split)
 
 
 def _type(node: Proto, output: Output) -> int:
@@ -188,12 +222,13 @@ def _type(node: Proto, output: Output) -> int:
     return output.type
 
 
-def _add_queue(body: _Body, node: Proto, report: OpReport, shared_name: str) -> dict[str, str]:
+def _add_queue(
+    body: _Body, node: Proto, report: OpReport, split: Sequence[str], shared_name: str
+) -> dict[str, str]:
     """Add the queue beside a node; return the new reference for each old one to its outputs."""
-    inputs = [reference for reference in node.input if not reference.startswith("^")]
     signature = report.signature
     outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(signature.outputs)]
-    sent = [inputs[signature.strings], *outputs]
+    sent = [_inputs(node)[signature.strings], *outputs, *split]
     # The control input keeps the queue in the frame and the branch of the op.
     queue = body.nodes.add(name=report.queue, op="FIFOQueueV2", input=[f"^{node.name}"])
     queue.attr["component_types"].list.type.extend(report.types)

@@ -1,7 +1,8 @@
 """What ops saw while a model ran, as arrays, and put back to the texts that it came from.
 
-Strings of several texts are told apart by their shape only: a row for each text, or a run of the
-op for each. An answer that does not add up is no answer: the texts are then run one by one.
+Strings of several texts are told apart by their shape, a row for each text or a run of the op for
+each, or by the indices of the split that made them of the texts. An answer that does not add up is
+no answer: the texts are then run one by one.
 """
 
 from __future__ import annotations
@@ -91,25 +92,45 @@ def _equal(one: object, other: object) -> bool:
     return one is other or (isinstance(one, pa.Array) and one.equals(other))
 
 
+class Split(NamedTuple):
+    """A split that made strings: ``rows``, shape (m,), ascending, are the places in ``inputs``."""
+
+    rows: Integers
+    inputs: pa.StringArray
+
+    def bounds(self, texts: Sequence[bytes]) -> Integers | None:
+        """As :meth:`RawTrace.bounds`: it tells them where its inputs are the texts."""
+        if not self.inputs.equals(string_array(texts)):
+            return None
+        return np.searchsorted(self.rows, np.arange(len(texts) + 1)).astype(np.int64)
+
+
 class RawTrace(NamedTuple):
     """What an op saw in one call of the model, all its runs one after the other.
 
     ``strings``: Arrow ``string`` array of length m. ``shapes``: that of the strings of each run.
-    ``pieces``: as in :class:`OpTrace`.
+    ``pieces``: as in :class:`OpTrace`. ``split``: of the only run.
     """
 
     strings: pa.StringArray
     shapes: tuple[tuple[int, ...], ...]
     pieces: Pieces | None = None
+    split: Split | None = None
 
-    def bounds(self, texts: int) -> Integers | None:
+    def drop_empty(self) -> pa.StringArray:
+        """The strings that are not empty: no padding is among them."""
+        return self.strings.filter(pa.array(is_filled(self.strings)))
+
+    def bounds(self, given: Sequence[bytes]) -> Integers | None:
         """Where each text's strings begin and end: (texts + 1,); ``None``: that is not told."""
-        total = len(self.strings)
+        total, texts = len(self.strings), len(given)
         sizes = [math.prod(shape) for shape in self.shapes]
         if total == 0:
             return np.zeros(texts + 1, np.int64)
         if texts == 1:
             return np.array([0, total], np.int64)
+        if self.split is not None:
+            return self.split.bounds(given)
         if len(sizes) == texts:
             return starts_of(sizes)
         if len(sizes) == 1 and self.shapes[0] and self.shapes[0][0] == texts:
@@ -145,7 +166,7 @@ class RawTrace(NamedTuple):
         return kept
 
 
-def all_bounds(traces: Sequence[RawTrace], texts: int) -> list[Integers] | None:
+def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integers] | None:
     """The bounds of each op's strings; ``None`` where those of one are not told.
 
     What looks up exactly the pieces that another op made of its strings has the bounds of these.
@@ -227,12 +248,17 @@ def raw_trace(report: OpReport, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
     shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)
     columns = list(zip(*runs, strict=True))
     strings = _strings(columns[0])
+    split = None
+    if report.split:
+        *columns, indices, inputs = columns
+        if len(runs) == 1 and len(indices[0]) == len(strings):
+            split = Split(indices[0].numpy()[:, 0], _strings(inputs))
     roles: Mapping[Role, Sequence[Tensor]] = {
         output.role: column
         for output, column in zip(report.signature.outputs, columns[1:], strict=True)
     }
     if "splits" not in roles:  # a lookup
-        return RawTrace(strings, shapes)
+        return RawTrace(strings, shapes, split=split)
     values = roles["values"]
     is_text = values[0].dtype == import_tensorflow().string
     pieces = Pieces(
@@ -242,7 +268,7 @@ def raw_trace(report: OpReport, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
         _integers(roles.get("starts", ())),
         _integers(roles.get("ends", ())),
     )
-    return RawTrace(strings, shapes, pieces)
+    return RawTrace(strings, shapes, pieces, split)
 
 
 def _lengths(splits: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> Iterator[Integers]:
