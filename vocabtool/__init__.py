@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vocabtool.embedding.report import EmbedReport
     from vocabtool.embedding.shards import Shards
     from vocabtool.encoders.encoder import Encoder
-    from vocabtool.encoders.opening import open_encoder
+    from vocabtool.encoders.open_encoder import open_encoder
     from vocabtool.evaluation.calibrate import calibrate
     from vocabtool.formats.extraction import extract, inspect, vocabularies
     from vocabtool.formats.model import Model, PassedOver
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from vocabtool.formats.word_vectors import WordVectors
     from vocabtool.index.index import Index
     from vocabtool.index.index import open as open  # noqa: A004 - as `vocabtool.open(path)` reads
-    from vocabtool.index.loading import LoadReport
+    from vocabtool.index.load import LoadReport
     from vocabtool.index.writer import Writer
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
@@ -119,14 +119,14 @@ _HOMES = {
     "save_diff": "vocabtool.reports.comparison",
     "WordVectors": "vocabtool.formats.word_vectors",
     "Encoder": "vocabtool.encoders.encoder",
-    "open_encoder": "vocabtool.encoders.opening",
+    "open_encoder": "vocabtool.encoders.open_encoder",
     "embed": "vocabtool.embedding.embed",
     "EmbedReport": "vocabtool.embedding.report",
     "Shards": "vocabtool.embedding.shards",
     **dict.fromkeys(("Stream", "interleave", "mix", "stream"), "vocabtool.streams.stream"),
     "Document": "vocabtool.documents.reading",
     **dict.fromkeys(("Index", "open"), "vocabtool.index.index"),
-    "LoadReport": "vocabtool.index.loading",
+    "LoadReport": "vocabtool.index.load",
     "Writer": "vocabtool.index.writer",
     **dict.fromkeys(("Hit", "Hits"), "vocabtool.search.hits"),
     "Settings": "vocabtool.search.settings",

@@ -780,36 +780,36 @@ def save_fast_wordpiece(folder: Path) -> TextTruth:
     return of_offsets(tf.identity, make(token_out_type=tf.string), tokenizer.tokenize)
 
 
-def save_fast_wordpiece_of_words(folder: Path) -> TextTruth:
-    """The op takes words that were cut at white space."""
-    make = functools.partial(
-        tensorflow_text().FastWordpieceTokenizer, list(WORDPIECES), no_pretokenization=True
-    )
+def save_cut_pieces(folder: Path, make: Any, cut: Cutting, table: Tensor = None) -> TextTruth:
+    """The op takes words that another cut."""
     tokenizer, speller = make(token_out_type=tf.int64), make(token_out_type=tf.string)
-    cut = tensorflow_text().WhitespaceTokenizer().tokenize
 
     def number(texts: Tensor) -> Tensor:
         return tokenizer.tokenize(cut(texts))
 
-    serve_pieces(folder, number, tokenizer=tokenizer)
-    return of_wordpieces(cut, lambda texts: speller.tokenize(cut(texts)), number)
+    serve_pieces(folder, number, tokenizer=tokenizer, table=table)
+    name = None if table is None else "table"
+    return of_wordpieces(cut, lambda texts: speller.tokenize(cut(texts)), number, name)
+
+
+def save_fast_wordpiece_of_words(folder: Path) -> TextTruth:
+    """Words that were cut at white space."""
+    text = tensorflow_text()
+    make = functools.partial(text.FastWordpieceTokenizer, list(WORDPIECES), no_pretokenization=True)
+    return save_cut_pieces(folder, make, text.WhitespaceTokenizer().tokenize)
 
 
 def save_wordpiece(folder: Path) -> TextTruth:
     """The op of the table's kind on words that were cut by script, in lower case."""
     text = tensorflow_text()
     table = tf.lookup.StaticVocabularyTable(filled(WORDPIECES), 1)
+    cut = text.UnicodeScriptTokenizer().tokenize
+
+    def cut_lower(texts: Tensor) -> Tensor:
+        return cut(tf.strings.lower(texts, "utf-8"))
+
     make = functools.partial(text.WordpieceTokenizer, table)
-    tokenizer, speller = make(token_out_type=tf.int64), make(token_out_type=tf.string)
-
-    def cut(texts: Tensor) -> Tensor:
-        return text.UnicodeScriptTokenizer().tokenize(tf.strings.lower(texts, "utf-8"))
-
-    def number(texts: Tensor) -> Tensor:
-        return tokenizer.tokenize(cut(texts))
-
-    serve_pieces(folder, number, tokenizer=tokenizer, table=table)
-    return of_wordpieces(cut, lambda texts: speller.tokenize(cut(texts)), number, "table")
+    return save_cut_pieces(folder, make, cut_lower, table)
 
 
 def of_offsets(normalize: Callable[[Tensor], Tensor], speller: Any, number: Pieces) -> TextTruth:

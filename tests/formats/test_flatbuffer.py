@@ -45,7 +45,7 @@ def read_all(buffer: bytes) -> tuple[object, ...]:
         table.byte(1),
         table.byte(2),
         table.integer(3, default=42),
-        table.unsigned(4),
+        table.uint(4),
         table.string(5),
         table.vector(6, "<u2").tolist(),
         list(table.strings(7)),

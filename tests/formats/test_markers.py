@@ -12,8 +12,8 @@ from vocabtool.formats.markers import (
     ALPHABET,
     MARKERS,
     ONE_IN,
+    bear_marker,
     guess_marker,
-    marked,
     plain,
     plain_strings,
 )
@@ -82,7 +82,7 @@ def test_all_at_once(entries: list[bytes], marker: Marker) -> None:
     behind = marker in ("@@", "</w>")
     mark = marker.encode()
     bearing = [e.endswith(mark) if behind else e.startswith(mark) for e in entries]
-    assert marked(stored, marker).tolist() == bearing
+    assert bear_marker(stored, marker).tolist() == bearing
 
 
 @given(st.lists(st.binary(max_size=8), max_size=30))

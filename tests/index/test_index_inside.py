@@ -29,7 +29,7 @@ from vocabtool.errors import (
 from vocabtool.index import folder
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
-from vocabtool.index.maintenance import Verified
+from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.maintenance import verify as verified
 from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot
@@ -171,7 +171,7 @@ def test_verify_begins_again_where_a_writer_took_files_away(
         writer.delete(["d0"])
     other = Index.open(index.path)
 
-    def while_compacting(path: Path, snapshot: Snapshot, progress: Any) -> Verified:
+    def while_compacting(path: Path, snapshot: Snapshot, progress: Any) -> VerifyReport:
         if snapshot.commit.folder.name.endswith("0"):
             other.compact()
         return verified(path, snapshot, progress)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vocabtool.index.options import Metric, StoredType
 from vocabtool.index.vectors.codes import VectorCodes, build_codes
 from vocabtool.index.vectors.leg import VectorLeg
-from vocabtool.index.vectors.raw import RawVectors, as_stored, prepared
+from vocabtool.index.vectors.raw import RawVectors, as_stored, prepare
 from vocabtool.system.ranking import RankedRows
 
 Floats = NDArray[np.float32]
@@ -27,7 +27,7 @@ TYPES: tuple[StoredType, ...] = get_args(StoredType)
 def raw_vectors(folder: Path, vectors: Floats, metric: Metric, dtype: StoredType) -> RawVectors:
     """Vectors in a file, as a writer of an index puts them there."""
     file = folder / "raw"
-    file.write_bytes(as_stored(prepared(vectors, metric), dtype).tobytes())
+    file.write_bytes(as_stored(prepare(vectors, metric), dtype).tobytes())
     return RawVectors(file, dim=vectors.shape[1], dtype=dtype, count=len(vectors))
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vocabtool import ByteStrings, OovCounter, Unknown, Vocabulary, Words
-from vocabtool.tokenization.lookup import RuleTokenizer, WordPieceLexicon
-from vocabtool.tokenization.named_rules import parse_rule
-from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.text_arrays import string_array
-from vocabtool.tokenization.wordpiece import WordPiece
 
 KNOWN = (b"cat", b"the", b"a", b",", b"##s", b"un", b"##able")
 TEXTS = st.lists(
@@ -30,30 +28,34 @@ TEXTS = st.lists(
 )
 
 
-def ways() -> dict[str, Words]:
-    """Words by several rules, and by pieces."""
-    vocabulary = Vocabulary("words", "table", ByteStrings.of(KNOWN), unknown=Unknown(9))
+def words_by(way: str, folder: Path) -> Words:
+    """Words by a rule, or by pieces."""
+    if way == "pieces":
+        tokenizers = pytest.importorskip("tokenizers", reason="its tokenizer has pieces")
+        entries = ["[UNK]", *(entry.decode() for entry in KNOWN)]
+        ids = {entry: number for number, entry in enumerate(entries)}
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
+        tokenizer.normalizer = tokenizers.normalizers.BertNormalizer()
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+        tokenizer.save(str(folder / "tokenizer.json"))
+        return Words.of(folder / "tokenizer.json")
     whole = [entry for entry in KNOWN if not entry.startswith(b"##")]
     plain = Vocabulary("words", "table", ByteStrings.of(whole), unknown=Unknown(9))
-    found = {rule: Words.of(plain, rule=rule) for rule in ("whitespace", "lower", "keras", "ptb")}
-    ids = {entry: i for i, entry in enumerate(KNOWN)}
-    lexicon = WordPieceLexicon(vocabulary, WordPiece(ids))
-    found["pieces"] = Words(vocabulary, "named", RuleTokenizer(Rule(parse_rule("lower")), lexicon))
-    return found
+    return Words.of(plain, rule=way)
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("way", list(ways()))
+@pytest.mark.parametrize("way", ["whitespace", "lower", "keras", "ptb", "pieces"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_threads_and_batches_change_no_figure(way: str, threads: int) -> None:
+def test_threads_and_batches_change_no_figure(way: str, threads: int, tmp_path: Path) -> None:
     """Words, documents, examples, entries used, pieces; also where nothing fits the budget."""
-    words = ways()[way]
+    words = words_by(way, tmp_path)
 
     @settings(deadline=None)
     @given(st.lists(TEXTS, max_size=6), st.sampled_from([1, 1 << 20]))
     def check(batches: list[list[str]], budget: int) -> None:
         counting, watching = OovCounter(words, budget=budget), OovCounter(words, budget=budget)
-        counting.count(map(string_array, batches), threads=threads)
+        counting.count(map(pa.array, batches), threads=threads)
         for batch in batches:
             assert list(watching.watch(batch)) == batch
         found, expected = counting.report(), watching.report()

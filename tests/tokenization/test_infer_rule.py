@@ -7,6 +7,7 @@ which a way is refused, and graphs made to harm.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -79,18 +80,6 @@ SPLIT = b.node(b"split", b"StringSplitV2", b"lower", b"blank")
 LOWER_ARGUMENT = b.node(b"lower", b"StringLower", b"x")
 
 
-def test_a_plain_chain(tmp_path: Path) -> None:
-    """The steps stand in the order in which a text goes through them."""
-    words = words_of(tmp_path, TEXT, BLANK, LOWER, SPLIT, *find(b"split:1"))
-    assert words.describe() == ("lower-case A to Z", "split at whitespace")
-    assert words.unknown("The Cat sat") == ["sat"]
-
-
-def test_no_steps(tmp_path: Path) -> None:
-    """Where the text itself is looked up, it is one word."""
-    assert words_of(tmp_path, TEXT, *find(b"text")).unknown("the cat") == ["the cat"]
-
-
 def slice_of(value: bytes, **masks: int) -> tuple[bytes, ...]:
     keys = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     return (
@@ -104,13 +93,6 @@ def slice_of(value: bytes, **masks: int) -> tuple[bytes, ...]:
             **{key: b.number(3, masks.get(key, 0)) for key in keys},
         ),
     )
-
-
-def test_slices_that_take_all(tmp_path: Path) -> None:
-    """A slice of everything, or one that only adds an axis, changes no word."""
-    for masks in ({"begin_mask": 1, "end_mask": 1}, {"new_axis_mask": 1}):
-        words = words_of(tmp_path, TEXT, LOWER, *slice_of(b"lower", **masks), *find(b"y"))
-        assert words.describe() == ("lower-case A to Z",)
 
 
 PART = "it may take a part of the words only"
@@ -251,155 +233,148 @@ def test_ways_that_are_refused(nodes: Nodes, words: bytes, reason: str, tmp_path
     assert refused(tmp_path, TEXT, BLANK, *nodes, *find(words)) == reason
 
 
-def test_inner_functions_are_followed(tmp_path: Path) -> None:
-    """Into a call that makes the words, and out of a function that looks them up."""
-    inner = function(b"inner", [b"x"], LOWER_ARGUMENT, returns=[b"lower:output:0"])
-    outer = function(b"outer", [b"x"], *find(b"x"))
-    nodes = (
-        b.node(b"a", CALL, b"text", f=name(b"inner")),
-        b.node(b"b", CALL, b"a", f=name(b"outer")),
-    )
-    words = words_of(tmp_path, TEXT, *nodes, functions=[inner, outer])
-    assert words.describe() == ("lower-case A to Z",)
+def call(node: bytes, given: bytes, called: bytes) -> bytes:
+    return b.node(node, CALL, given, f=name(called))
 
 
-def test_a_function_that_nobody_calls(tmp_path: Path) -> None:
-    """Its argument is the model's input: so functions are served."""
-    served = function(b"served", [b"x"], LOWER_ARGUMENT, *find(b"lower:output:0"))
-    assert words_of(tmp_path, functions=[served]).describe() == ("lower-case A to Z",)
+def loop(body: bytes) -> bytes:
+    return b.node(b"loop", b"While", b"text", cond=name(b"test"), body=name(body))
 
 
-def test_a_name_that_is_no_argument(tmp_path: Path) -> None:
-    """In a function, too, a tensor must come from somewhere."""
-    served = function(b"served", [b"x"], *find(b"y"))
-    assert refused(tmp_path, functions=[served]) == "a tensor that nothing makes"
+def branch() -> bytes:
+    branches = {"then_branch": name(b"find"), "else_branch": name(b"find")}
+    return b.node(b"branch", b"If", b"text", b"text", **branches)
 
 
-def test_a_caller_that_passes_too_little(tmp_path: Path) -> None:
-    """A call with fewer inputs than the function has arguments passes nothing for the first."""
-    inner = function(b"inner", [b"x", b"y"], *find(b"x"))
-    call = b.node(b"call", CALL, b"text", f=name(b"inner"))
-    told = refused(tmp_path, TEXT, call, functions=[inner])
-    assert told == "the op PartitionedCall: it passes too few arguments"
+def doubling() -> list[bytes]:
+    """Forty functions, each called twice by the next: 2 ** 40 ways must not be walked."""
+    calls = ((call(b"a", b"x", b"f%d" % i), call(b"b", b"x", b"f%d" % i)) for i in range(39))
+    callers = [function(b"f%d" % at, [b"x"], *pair) for at, pair in enumerate(calls, 1)]
+    return [function(b"f0", [b"x"], *find(b"x")), *callers]
 
 
-def test_an_output_that_is_not_there(tmp_path: Path) -> None:
-    """A call's third output, of a function with one."""
-    inner = function(b"inner", [b"x"], LOWER_ARGUMENT, returns=[b"lower:output:0"])
-    call = b.node(b"call", CALL, b"text", f=name(b"inner"))
-    told = refused(tmp_path, TEXT, call, *find(b"call:2"), functions=[inner])
-    assert told == "the op PartitionedCall: its output is not to be found"
-
-
-def test_callers_that_agree(tmp_path: Path) -> None:
-    """A function that is called from several places with the same way to it is understood."""
-    inner = function(b"inner", [b"x"], *find(b"x"))
-    calls = [b.node(b"call%d" % i, CALL, b"lower", f=name(b"inner")) for i in range(5)]
-    words = words_of(tmp_path, TEXT, LOWER, *calls, functions=[inner])
-    assert words.describe() == ("lower-case A to Z",)
-
-
-def test_callers_that_disagree(tmp_path: Path) -> None:
-    """One passes the text, one the text in lower case: which words are meant is not clear."""
-    inner = function(b"inner", [b"x"], *find(b"x"))
-    calls = [b.node(b"call" + x, CALL, x, f=name(b"inner")) for x in (b"text", b"lower")]
-    told = refused(tmp_path, TEXT, LOWER, *calls, functions=[inner])
-    assert told == "texts reach it in several ways"
-
-
-def test_one_caller_that_is_not_understood(tmp_path: Path) -> None:
-    """One unclear way makes all of them unclear, and it is the one that is told."""
-    inner = function(b"inner", [b"x"], *find(b"x"))
-    odd = b.node(b"odd", b"Frobnicate", b"text")
-    calls = [b.node(b"call" + x, CALL, x, f=name(b"inner")) for x in (b"text", b"odd")]
-    told = refused(tmp_path, TEXT, odd, *calls, functions=[inner])
-    assert told.startswith("the op Frobnicate: ")
-
-
-def test_a_loop(tmp_path: Path) -> None:
-    """A loop that hands its texts on as they are is understood; one that changes them is not."""
-    test = function(b"test", [b"x"], returns=[b"x"])
-    loop = b.node(b"loop", b"While", b"text", cond=name(b"test"), body=name(b"turn"))
-    same = function(b"turn", [b"x"], *find(b"x"), returns=[b"x"])
-    assert words_of(tmp_path, TEXT, loop, functions=[test, same]).describe() == (
-        "the whole text is one word",
-    )
-    changing = function(b"turn", [b"x"], LOWER_ARGUMENT, *find(b"x"), returns=[b"lower:output:0"])
-    told = refused(tmp_path, TEXT, loop, functions=[test, changing])
-    assert told == "the op While: a loop changes it from turn to turn"
-
-
-def test_a_loop_that_returns_a_circle(tmp_path: Path) -> None:
-    """A loop's result that leads nowhere does not hang."""
-    circle = (b.node(b"a", b"Identity", b"b:output:0"), b.node(b"b", b"Identity", b"a:output:0"))
-    loop = b.node(b"loop", b"While", b"text", cond=name(b"turn"), body=name(b"turn"))
-    turn = function(b"turn", [b"x"], *circle, *find(b"x"), returns=[b"a:output:0"])
-    assert refused(tmp_path, TEXT, loop, functions=[turn])
-
-
-def test_a_branch(tmp_path: Path) -> None:
-    """Which branch is taken is not known where the text decides."""
-    then = function(b"then", [b"x"], *find(b"x"))
-    branch = b.node(
-        b"branch", b"If", b"text", b"text", then_branch=name(b"then"), else_branch=name(b"then")
-    )
-    told = refused(tmp_path, TEXT, branch, functions=[then])
-    assert told == "the op If: it chooses by what it reads"
-
-
-def test_recursion(tmp_path: Path) -> None:
-    """A function that calls itself, in its argument or in what it returns, does not hang."""
-    again = b.node(b"again", CALL, b"x", f=name(b"f"))
-    told = refused(tmp_path, functions=[function(b"f", [b"x"], again, *find(b"x"))])
-    assert told == "the way does not end"
-    returning = function(b"f", [b"x"], again, returns=[b"again:output:0"])
-    call = b.node(b"call", CALL, b"text", f=name(b"f"))
-    told = refused(tmp_path, TEXT, call, *find(b"call"), functions=[returning])
-    assert told == "the way does not end"
-
-
-def test_mutual_recursion_that_grows(tmp_path: Path) -> None:
-    """Two functions that call each other twice each: the ways double, and are cut off."""
-    functions = [
-        function(
-            one,
-            [b"x"],
-            b.node(b"a", CALL, b"x", f=name(other)),
-            b.node(b"b", CALL, b"x", f=name(other)),
-            *find(b"x"),
-        )
-        for one, other in ((b"f", b"g"), (b"g", b"f"))
+def calling_each_other() -> list[bytes]:
+    pairs = ((b"f", b"g"), (b"g", b"f"))
+    return [
+        function(one, [b"x"], call(b"a", b"x", other), call(b"b", b"x", other), *find(b"x"))
+        for one, other in pairs
     ]
-    assert refused(tmp_path, functions=functions) == "texts reach it in more than 64 ways"
 
 
-def test_ways_that_double(tmp_path: Path) -> None:
-    """Forty functions, each called twice by the next: 2 ** 40 ways are not walked."""
-    functions = [function(b"f0", [b"x"], *find(b"x"))]
-    for number in range(1, 40):
-        call = {"f": name(b"f%d" % (number - 1))}
-        calls = [b.node(key, CALL, b"x", **call) for key in (b"a", b"b")]
-        functions.append(function(b"f%d" % number, [b"x"], *calls))
-    assert refused(tmp_path, functions=functions) == "texts reach it in more than 64 ways"
+LOWERED = ("lower-case A to Z",)
+RETURNED = b"lower:output:0"
+LOWERING = function(b"lowering", [b"x"], LOWER_ARGUMENT, returns=[RETURNED])
+FINDING = function(b"find", [b"x"], *find(b"x"))
+CIRCLE = (b.node(b"a", b"Identity", b"b:output:0"), b.node(b"b", b"Identity", b"a:output:0"))
+AGAIN = call(b"again", b"x", b"f")
+TEST = function(b"test", [b"x"], returns=[b"x"])
+ODD = b.node(b"odd", b"Frobnicate", b"text")
+FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
+    "a plain chain": ([LOWER, SPLIT, *find(b"split:1")], [], (*LOWERED, "split at whitespace")),
+    "no steps": (find(b"text"), [], ("the whole text is one word",)),
+    "a slice of everything": (
+        [LOWER, *slice_of(b"lower", begin_mask=1, end_mask=1), *find(b"y")],
+        [],
+        LOWERED,
+    ),
+    "a new axis": ([LOWER, *slice_of(b"lower", new_axis_mask=1), *find(b"y")], [], LOWERED),
+    "into one function and out of another": (
+        [call(b"a", b"text", b"lowering"), call(b"b", b"a", b"find")],
+        [LOWERING, FINDING],
+        LOWERED,
+    ),
+    "a function that is served": (
+        [],
+        [function(b"served", [b"x"], LOWER_ARGUMENT, *find(RETURNED))],
+        LOWERED,
+    ),
+    "a name that is no argument": (
+        [],
+        [function(b"served", [b"x"], *find(b"y"))],
+        "a tensor that nothing makes",
+    ),
+    "a caller that passes too little": (
+        [call(b"call", b"text", b"inner")],
+        [function(b"inner", [b"x", b"y"], *find(b"x"))],
+        "the op PartitionedCall: it passes too few arguments",
+    ),
+    "an output that is not there": (
+        [call(b"call", b"text", b"lowering"), *find(b"call:2")],
+        [LOWERING],
+        "the op PartitionedCall: its output is not to be found",
+    ),
+    "callers that agree": (
+        [LOWER, *(call(b"call%d" % i, b"lower", b"find") for i in range(5))],
+        [FINDING],
+        LOWERED,
+    ),
+    "callers that disagree": (
+        [LOWER, *(call(b"call" + x, x, b"find") for x in (b"text", b"lower"))],
+        [FINDING],
+        "texts reach it in several ways",
+    ),
+    "one caller that is not understood": (
+        [ODD, *(call(b"call" + x, x, b"find") for x in (b"text", b"odd"))],
+        [FINDING],
+        "the op Frobnicate: vocabtool does not know what it does to words",
+    ),
+    "a loop that hands its texts on": (
+        [loop(b"turn")],
+        [TEST, function(b"turn", [b"x"], *find(b"x"), returns=[b"x"])],
+        ("the whole text is one word",),
+    ),
+    "a loop that changes them": (
+        [loop(b"turn")],
+        [TEST, function(b"turn", [b"x"], LOWER_ARGUMENT, *find(b"x"), returns=[RETURNED])],
+        "the op While: a loop changes it from turn to turn",
+    ),
+    "a loop that returns a circle": (
+        [loop(b"turn")],
+        [TEST, function(b"turn", [b"x"], *CIRCLE, *find(b"x"), returns=[b"a:output:0"])],
+        "the op While: a loop changes it from turn to turn",
+    ),
+    "a branch": ([branch()], [FINDING], "the op If: it chooses by what it reads"),
+    "a function that calls itself": (
+        [],
+        [function(b"f", [b"x"], AGAIN, *find(b"x"))],
+        "the way does not end",
+    ),
+    "a function that returns itself": (
+        [call(b"call", b"text", b"f"), *find(b"call")],
+        [function(b"f", [b"x"], AGAIN, returns=[b"again:output:0"])],
+        "the way does not end",
+    ),
+    "functions that call each other": (
+        [],
+        calling_each_other(),
+        "texts reach it in more than 64 ways",
+    ),
+    "ways that double": ([], doubling(), "texts reach it in more than 64 ways"),
+}
 
 
-@pytest.mark.parametrize("length", [600, 20_000])
+@pytest.mark.parametrize(("nodes", "functions", "wanted"), FUNCTIONS.values(), ids=[*FUNCTIONS])
+def test_ways_through_functions(
+    nodes: Nodes, functions: Nodes, wanted: tuple[str, ...] | str, tmp_path: Path
+) -> None:
+    """The steps in the order in which a text goes through them, or the reason."""
+    nodes = (TEXT, BLANK, *nodes)
+    if isinstance(wanted, str):
+        assert refused(tmp_path, *nodes, functions=functions) == wanted
+    else:
+        assert words_of(tmp_path, *nodes, functions=functions).describe() == wanted
+
+
+@pytest.mark.parametrize("length", [600, 20_000, 33_000])
 def test_long_chains(length: int, tmp_path: Path) -> None:
-    """A chain far longer than any real one is followed: it is no recursion of Python's."""
-    nodes = [
-        b.node(b"n%d" % i, b"Identity", b"n%d" % (i - 1) if i else b"lower") for i in range(length)
-    ]
-    words = words_of(tmp_path, TEXT, LOWER, *nodes, *find(b"n%d" % (length - 1)))
-    assert words.describe() == ("lower-case A to Z",)
-
-
-def test_a_chain_past_the_cap(tmp_path: Path) -> None:
-    """At some length a chain is given up, not walked for ever."""
-    nodes = [
-        b.node(b"n%d" % i, b"Identity", b"n%d" % (i - 1) if i else b"text") for i in range(33_000)
-    ]
-    told = refused(tmp_path, TEXT, *nodes, *find(b"n32999"))
-    assert told == "the way does not end"
+    """They are followed far beyond any real one, without recursion, but not for ever."""
+    names = [b"lower", *(b"n%d" % i for i in range(length))]
+    chain = [b.node(name, b"Identity", before) for before, name in pairwise(names)]
+    nodes = (TEXT, LOWER, *chain, *find(names[-1]))
+    if length < 33_000:
+        assert words_of(tmp_path, *nodes).describe() == LOWERED
+    else:
+        assert refused(tmp_path, *nodes) == "the way does not end"
 
 
 def test_a_lookup_whose_table_is_not_there(tmp_path: Path) -> None:
@@ -411,9 +386,8 @@ def test_a_lookup_whose_table_is_not_there(tmp_path: Path) -> None:
 
 def test_two_lookups(tmp_path: Path) -> None:
     """The way that is understood is taken where another to the same table is not."""
-    odd = b.node(b"odd", b"Frobnicate", b"text")
-    second = b.node(
-        b"find2", b"LookupTableFindV2", b"table", b"odd", b"default", Tin=b.number(6, b.STRING)
-    )
-    words = words_of(tmp_path, TEXT, odd, LOWER, *find(b"lower"), second)
-    assert words.describe() == ("lower-case A to Z",)
+    second = (b"table", b"odd", b"default")
+    lookup = b.node(b"find2", b"LookupTableFindV2", *second, Tin=b.number(6, b.STRING))
+    words = words_of(tmp_path, TEXT, ODD, BLANK, LOWER, SPLIT, *find(b"split:1"), lookup)
+    assert words.describe() == (*LOWERED, "split at whitespace")
+    assert words.unknown("The Cat sat") == ["sat"]

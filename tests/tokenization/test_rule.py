@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT
 from tests.unicode12 import assigned_text
 from vocabtool.tokenization.named_rules import LowerEveryScript, Matches, parse_rule
 from vocabtool.tokenization.rule import Rule
@@ -147,17 +144,12 @@ def test_the_last_of_a_run_may_be_another_character(pattern: str) -> None:
     assert expanded(rule.token_codes(texts)) == rule.tokens(texts).to_lists()
 
 
-@pytest.mark.parametrize("steps", BETWEEN_BLANKS, ids=shown)
-def test_rules_that_are_worked_between_blanks(steps: tuple[Step, ...]) -> None:
-    """Common rules take the fast way, on texts without a NUL."""
-    assert Rule(steps).works_between_blanks(string_array(["a b", ""]))
+@pytest.mark.parametrize("steps", [*BETWEEN_BLANKS, *WHOLE_TEXTS], ids=shown)
+def test_which_rules_are_worked_between_blanks(steps: tuple[Step, ...]) -> None:
+    """Common rules, on texts without a NUL; not those that look across blanks, or keep them."""
+    fast = steps in BETWEEN_BLANKS
+    assert Rule(steps).works_between_blanks(string_array(["a b", ""])) == fast
     assert not Rule(steps).works_between_blanks(string_array(["a b", "c\0d"]))
-
-
-@pytest.mark.parametrize("steps", WHOLE_TEXTS, ids=shown)
-def test_rules_that_need_whole_texts(steps: tuple[Step, ...]) -> None:
-    """A rule that looks across blanks, or that keeps them, does not."""
-    assert not Rule(steps).works_between_blanks(string_array(["a b", ""]))
 
 
 def test_distinct_words_are_looked_at_once() -> None:
@@ -167,53 +159,27 @@ def test_distinct_words_are_looked_at_once() -> None:
     assert len(coded.distinct) < 10
 
 
+ONE_STEP: tuple[Step, ...] = (
+    *(Lower(), Lower(utf8=True), Upper(), LowerEveryScript(), CaseFold(), Strip(), DropEmpty()),
+    *(RegexReplace("a", "b"), RegexReplace("a", "c"), RegexReplace("b", "b")),
+    *(RegexReplace("a", "b", every=False), SplitWhitespace(), SplitWhitespace(1)),
+    *(SplitWhitespace(2), SplitOn(b" "), SplitOn(b","), SplitOn(b",", 1), SplitAtAny(b" ")),
+    *(SplitAtAny(b","), SplitAtAny(b" ", skip_empty=False), Join(b"a", b"b"), Join(b"b", b"b")),
+    *(Join(b"a", b"a"), Substr(0, 1), Substr(1, 1), Substr(0, 2), Substr(0, 1, "UTF8_CHAR")),
+    *(Transcode(Decoder(errors)) for errors in ("replace", "ignore", "strict")),
+    *(Transcode(Decoder(replacement=33)), Transcode(Decoder(controls=True)), Characters()),
+    *(NormalizeUtf8(form) for form in ("NFC", "NFD", "NFKC", "NFKD")),
+    *(NGrams(b" ", (2,)), NGrams(b"_", (2,)), NGrams(b" ", (1, 2)), NGrams(b" ", (2,), b"<")),
+    *(NGrams(b" ", (2,), right_pad=b"<"), NGrams(b" ", (2,), pad_width=1)),
+    *(NGrams(b" ", (2,), preserve_short=True), RegexSplit(r"\s", ""), RegexSplit(r"\s", "x")),
+    *(ScriptSplit(True), ScriptSplit(False), WhitespaceSplit(), WhitespaceSplit(version=2)),
+    *(Matches("a"), Matches("b")),
+)
 VARIANTS: tuple[tuple[Step, ...], ...] = (
     (),
-    *((step,) for step in (Lower(), Lower(utf8=True), Upper(), LowerEveryScript(), CaseFold())),
-    (RegexReplace("a", "b"),),
-    (RegexReplace("a", "c"),),
-    (RegexReplace("b", "b"),),
-    (RegexReplace("a", "b", every=False),),
-    (SplitWhitespace(),),
-    (SplitWhitespace(1),),
-    (SplitWhitespace(2),),
-    (SplitOn(b" "),),
-    (SplitOn(b","),),
-    (SplitOn(b",", 1),),
-    (SplitAtAny(b" "),),
-    (SplitAtAny(b","),),
-    (SplitAtAny(b" ", skip_empty=False),),
-    (Join(b"a", b"b"),),
-    (Join(b"b", b"b"),),
-    (Join(b"a", b"a"),),
-    (Substr(0, 1),),
-    (Substr(1, 1),),
-    (Substr(0, 2),),
-    (Substr(0, 1, "UTF8_CHAR"),),
-    *((Transcode(Decoder(errors)),) for errors in ("replace", "ignore", "strict")),
-    (Transcode(Decoder(replacement=33)),),
-    (Transcode(Decoder(controls=True)),),
-    (Characters(),),
-    *((NormalizeUtf8(form),) for form in ("NFC", "NFD", "NFKC", "NFKD")),
-    (NGrams(b" ", (2,)),),
-    (NGrams(b"_", (2,)),),
-    (NGrams(b" ", (1, 2)),),
-    (NGrams(b" ", (2,), left_pad=b"<"),),
-    (NGrams(b" ", (2,), right_pad=b"<"),),
-    (NGrams(b" ", (2,), pad_width=1),),
-    (NGrams(b" ", (2,), preserve_short=True),),
-    (RegexSplit(r"\s", ""),),
-    (RegexSplit(r"\s", "x"),),
-    (ScriptSplit(True),),
-    (ScriptSplit(False),),
-    (WhitespaceSplit(),),
-    (WhitespaceSplit(version=2),),
-    (Matches("a"),),
-    (Matches("b"),),
+    *((step,) for step in ONE_STEP),
     (Lower(), SplitWhitespace()),
     (SplitWhitespace(), Lower()),
-    (Strip(),),
-    (DropEmpty(),),
 )
 
 
@@ -225,19 +191,9 @@ def test_fingerprints_tell_rules_apart() -> None:
 
 
 def test_fingerprints_are_the_same_everywhere() -> None:
-    """Equal rules have one fingerprint, in this process and in any other."""
+    """Indexes store them: they must not change."""
     wanted = "3ef63b894dd64c332d1b6d79c1b03a3e6ab42e21ec37af9ca36b374978a58903"
     assert Rule((Lower(), SplitWhitespace())).fingerprint == wanted
-    code = (
-        "from vocabtool.tokenization.rule import Rule;"
-        "from vocabtool.tokenization.string_steps import *; "
-        "print(Rule((Lower(), SplitWhitespace())).fingerprint)"
-    )
-    for seed in ("1", "2"):
-        command = [sys.executable, "-c", code]
-        environ = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
-        done = subprocess.run(command, capture_output=True, check=True, env=environ)
-        assert done.stdout.decode().strip() == wanted
 
 
 def test_rules_are_told_in_plain_words() -> None:

@@ -154,40 +154,6 @@ def test_strict_decoding_fails_where_tensorflow_does() -> None:
         ours(Characters(Decoder("strict")), [b"a\xff"])
 
 
-LOCAL = [step for step, _ in CASES if step.local]
-
-
-@given(SOME, st.sampled_from(LOCAL))
-def test_local_steps_may_follow_a_split(text: bytes, step: Step) -> None:
-    """A local step on the pieces between whitespace makes the words that it makes of the text."""
-    if isinstance(step, Lower | Upper) and step.utf8 and b"\0" in text:
-        return
-    split = SplitWhitespace()
-    once = split.apply(step.apply(Tokens.whole(string_array([text]))))
-    pieces = split.apply(Tokens.whole(string_array([text])))
-    assert once.to_lists() == split.apply(step.apply(pieces)).to_lists()
-
-
-def test_which_replacements_are_local() -> None:
-    """Classes of characters are; what looks around, or takes whitespace away, is not."""
-    assert RegexReplace(r"([^\w\s])", r" \1 ").local
-    assert RegexReplace("[!-/:-@]", "").local
-    assert RegexReplace(r"\p{Cc}|\p{Cf}", " ").local
-    assert RegexReplace("[!-/]+", "").local
-    for pattern, rewrite in [
-        ("^x", ""),
-        (r"\bx", ""),
-        (r"\s", ""),
-        (r"[\s!]+", " "),
-        ("ab", ""),
-        (r"\s+", " "),
-        ("x*", "-"),
-        (r"[^a-z]", ""),
-    ]:
-        assert not RegexReplace(pattern, rewrite).local, pattern
-    assert not RegexReplace("[!-/]", "", every=False).local
-
-
 def test_empty_strings_are_dropped_where_they_are_padding() -> None:
     """Texts keep their other strings."""
     cut = SplitOn(b",").apply(Tokens.whole(string_array(["a,,b", "", ","])))

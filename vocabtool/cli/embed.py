@@ -113,7 +113,7 @@ def embed_command(
     perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, and - is standard input.
     """
     from vocabtool.embedding.embed import embed
-    from vocabtool.encoders.opening import open_encoder
+    from vocabtool.encoders.open_encoder import open_encoder
     from vocabtool.reports.embedding import embed_lines
 
     if run["ray_address"] is not None and run["runner"] != "ray":

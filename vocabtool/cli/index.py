@@ -43,7 +43,7 @@ from vocabtool.system.messages import plural, tell
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Document
     from vocabtool.index.index import Index
-    from vocabtool.index.loading import LoadReport
+    from vocabtool.index.load import LoadReport
 
 CALIBRATED_FROM: Final = 1_000  # documents
 MIN_MEMORY: Final = 16 << 20  # of which the keyword leg takes 15 MB
@@ -194,7 +194,7 @@ def index_command(
 
     _refuse_an_index(files)
     began = time.monotonic()
-    options = EncoderOptions(**encoder).given()
+    options = EncoderOptions(**encoder).given_options()
     with usage_errors(), _advice_after_a_stop():
         build = Path(folder)
         if force:
@@ -385,7 +385,7 @@ def _create(
     from vocabtool.documents import ReadOptions
     from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside, sample
     from vocabtool.index.index import Index
-    from vocabtool.index.loading import weights_in
+    from vocabtool.index.load import weights_in
     from vocabtool.index.sources import shards_in
 
     dim, texts = None, None

@@ -25,7 +25,7 @@ from vocabtool.comparison.kinds import CODES, KINDS, Kind, kinds
 from vocabtool.comparison.options import Fold
 from vocabtool.comparison.ranks import Order, Ranks, order_of
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.extraction import Picked, pick
+from vocabtool.formats.extraction import PickedVocabulary, pick
 from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, Vocabulary, decode
 
@@ -305,9 +305,9 @@ def diff(
     return weigh(comparison, one.vocabulary, other.vocabulary, texts, rule, sources)
 
 
-def read(source: Comparable) -> Picked:
+def read(source: Comparable) -> PickedVocabulary:
     """A vocabulary to compare, and what its file said of itself."""
-    return Picked(source) if isinstance(source, Vocabulary) else pick(source)
+    return PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
 
 
 def label(source: Comparable) -> str:

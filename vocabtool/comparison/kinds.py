@@ -44,7 +44,7 @@ from vocabtool.comparison.characters import (
 )
 from vocabtool.comparison.entries import booleans, byte_strings, contents, take
 from vocabtool.comparison.folds import without_marks
-from vocabtool.formats.markers import marked
+from vocabtool.formats.markers import bear_marker
 from vocabtool.oov.lookalikes import main_script
 from vocabtool.vocabulary import Marker
 
@@ -133,7 +133,7 @@ def _matches(plain: pa.LargeBinaryArray, at: NDArray[np.intp], pattern: str) -> 
 
 
 def _pieces(entries: pa.LargeBinaryArray, marker: Marker, bits: Bits) -> NDArray[np.bool_]:
-    bearing = marked(byte_strings(entries), marker)
+    bearing = bear_marker(byte_strings(entries), marker)
     pieces: NDArray[np.bool_] = ~bearing & (bits & (WORDED | NUMBER | BROKEN) != 0)
     if marker in GOING_ON:
         pieces = bearing & (bits != 0)

@@ -25,7 +25,7 @@ from vocabtool.comparison.characters import UPPER, characters
 from vocabtool.comparison.entries import Union, arrow, booleans, integers, take
 from vocabtool.comparison.folds import fold_entries
 from vocabtool.comparison.options import Fold
-from vocabtool.formats.markers import marked, plain_strings
+from vocabtool.formats.markers import bear_marker, plain_strings
 from vocabtool.tokenization.named_rules import parse_rule
 from vocabtool.tokenization.options import tokenizer_file
 from vocabtool.tokenization.rule import Rule
@@ -256,7 +256,7 @@ def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
     marker, stored = vocabulary.marker, vocabulary.stored
     if marker is None:
         return arrow(stored)
-    bearing = marked(stored, marker)
+    bearing = bear_marker(stored, marker)
     wholes = ~bearing if marker in PARTS else bearing
     return arrow(plain_strings(stored, marker).take(np.flatnonzero(wholes)))
 

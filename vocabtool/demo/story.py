@@ -32,7 +32,7 @@ from vocabtool.demo.training import (
 )
 from vocabtool.documents import Document
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.opening import open_encoder
+from vocabtool.encoders.open_encoder import open_encoder
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.vocabulary_files import save
 from vocabtool.index.index import Index

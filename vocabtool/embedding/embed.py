@@ -32,7 +32,7 @@ from vocabtool.embedding.shard_maker import ShardResult, Work
 from vocabtool.embedding.shards import Manifest
 from vocabtool.encoders.choices import EncoderKind
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.opening import Model, open_encoder
+from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, NotFound, VocabtoolError

@@ -105,10 +105,10 @@ class Plan:
         before, after = getattr(self, name), getattr(now, name)
         if name == "text":  # the opposite of its option
             before, after = not before, not after
-        return f"{OPTIONS[name]}: was {_shown(before)}, is {_shown(after)}{why}"
+        return f"{OPTIONS[name]}: was {_show_value(before)}, is {_show_value(after)}{why}"
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     match value:
         case None | False:
             return "not given"

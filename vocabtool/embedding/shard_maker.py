@@ -203,7 +203,7 @@ class ShardMaker:
         """Encode and write the slabs of one shard: some are encoded while others are written."""
         hits = 0
 
-        def counted() -> Iterator[Rows]:
+        def count_hits() -> Iterator[Rows]:
             nonlocal hits
             threads = self._work.threads
             encoded = parallel_map(self._encode, slabs, workers=threads, ahead=threads + AHEAD)
@@ -214,7 +214,7 @@ class ShardMaker:
                     if on_slab is not None:
                         on_slab(rows.counts, rows.hits)
 
-        with closed_after(counted()) as rows:
+        with closed_after(count_hits()) as rows:
             shard = write_shard(
                 self._work.folder, number, self._plan.fingerprint, self._schema, rows
             )

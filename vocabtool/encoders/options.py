@@ -74,7 +74,7 @@ class EncoderOptions:
             wanted = ", ".join(WEIGHTINGS)
             raise ValueError(f"weights {self.weights!r}, wanted one of {wanted}")
 
-    def given(self) -> dict[str, Any]:
+    def given_options(self) -> dict[str, Any]:
         """The options that were given, by name."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
@@ -88,4 +88,4 @@ class EncoderOptions:
 
         Nothing that lets a model do more, and no fitted weights: they have a file of their own.
         """
-        return {name: value for name, value in self.given().items() if name in STORED}
+        return {name: value for name, value in self.given_options().items() if name in STORED}

@@ -98,7 +98,7 @@ class IdInput:
         groups = np.unique(lengths) if self.by_length else [lengths.max()]
         for length in groups:
             texts = np.flatnonzero(lengths == length) if self.by_length else np.arange(len(lengths))
-            rows = self._padded(ids, bounds, texts, int(length))
+            rows = self._pad(ids, bounds, texts, int(length))
             size = self.size or len(rows)
             for start in range(0, len(rows), size):
                 part = rows[start : start + size]
@@ -110,7 +110,7 @@ class IdInput:
         """Rows of ids as the function wants them."""
         return import_tensorflow().constant(np.asarray(rows, np.int64), self._dtype)
 
-    def _padded(self, ids: Integers, bounds: Integers, texts: Integers, length: int) -> Integers:
+    def _pad(self, ids: Integers, bounds: Integers, texts: Integers, length: int) -> Integers:
         """The first ids of each text, filled up: shape (texts, length)."""
         places = bounds[texts][:, None] + np.arange(length)
         inside = places < bounds[texts + 1][:, None]

@@ -19,7 +19,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.options import CALIBRATION_SAMPLE
 from vocabtool.evaluation.pseudo_queries import Kind, PseudoQuery, pseudo_queries
 from vocabtool.evaluation.weights import WEIGHTS, DocumentCopy, LegScores, ask_legs
-from vocabtool.index.vectors.raw import prepared
+from vocabtool.index.vectors.raw import prepare
 from vocabtool.search.settings import Calibration, Settings
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def calibrate(
     if len(queries) < 2 * MIN_SAMPLE:
         return None
     texts = [query.copy for query in queries]
-    vectors = prepared(encoder.encode([query.text for query in queries]), metric)
-    copied = prepared(encoder.encode(texts), metric)
+    vectors = prepare(encoder.encode([query.text for query in queries]), metric)
+    copied = prepare(encoder.encode(texts), metric)
     copies = [
         DocumentCopy(
             row=query.row,

@@ -20,8 +20,8 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.options import SELF_CHECK_SAMPLE
 from vocabtool.index.options import Metric
-from vocabtool.index.vectors.leg import Block, merged
-from vocabtool.index.vectors.raw import prepared
+from vocabtool.index.vectors.leg import Block, merge_best
+from vocabtool.index.vectors.raw import prepare
 from vocabtool.search.query import WeighedWord, is_word, weigh_words
 from vocabtool.search.settings import FUSIONS, Fusion, Settings
 from vocabtool.system.ranking import RankedRows
@@ -113,7 +113,7 @@ def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> 
         rates += _rates(items, [[hit.id for hit in hits] for hits in found], fusion)
     if vectors is None:
         vectors = _vectors_of_documents(snapshot, sample, seed)
-    recall = measure_recall(snapshot, prepared(vectors, metric), metric)
+    recall = measure_recall(snapshot, prepare(vectors, metric), metric)
     return SelfCheck(tuple(rates), recall, min(sample, len(index)), seed, _notes(index))
 
 
@@ -204,7 +204,7 @@ def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Reca
         rows = np.arange(first, first + len(block_vectors))
         block = Block.of(rows, block_vectors, metric).among(snapshot.live)
         best = [
-            merged((held, block.best(vector, DEPTH, metric)), DEPTH)
+            merge_best((held, block.best(vector, DEPTH, metric)), DEPTH)
             for held, vector in zip(best, used, strict=True)
         ]
     shares = []

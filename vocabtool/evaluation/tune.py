@@ -17,7 +17,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import JudgedQuery, Qrels, with_judgements
 from vocabtool.evaluation.metrics import NDCG_DEPTH, ndcg
 from vocabtool.evaluation.weights import WEIGHTS, ask_legs
-from vocabtool.index.vectors.raw import prepared
+from vocabtool.index.vectors.raw import prepare
 from vocabtool.search.search import is_subword
 from vocabtool.search.settings import Calibration, Settings
 
@@ -89,7 +89,7 @@ def tune(
         raise VocabtoolError(f"{index.path}: there is no encoder: give the vectors of the queries")
     snapshot = index.snapshot()
     gains = np.empty((len(chosen.queries), len(WEIGHTS)))
-    asked = zip(chosen.queries, prepared(made, index.configuration.metric), strict=True)
+    asked = zip(chosen.queries, prepare(made, index.configuration.metric), strict=True)
     for place, (query, vector) in enumerate(asked):
         legs = ask_legs(snapshot, query.text, vector, DEFAULTS)
         for column, a in enumerate(WEIGHTS):

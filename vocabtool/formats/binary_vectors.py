@@ -106,7 +106,7 @@ def list_words(source: Source) -> ListedVectors:
         words = ByteStrings.of(_words(file, promised, dim, starts))
     notes = (f"{dim:,} dimensions",)
     places = (Place(source.name, "before each vector"),)
-    vocabulary = Vocabulary("words", "vectors", _undivided(words), places=places, notes=notes)
+    vocabulary = Vocabulary("words", "vectors", _drop_newlines(words), places=places, notes=notes)
     rows = FloatRows(map_file(source.file), np.frombuffer(starts, np.int64), dim)
     return ListedVectors(vocabulary, dim, rows)
 
@@ -146,7 +146,7 @@ def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Itera
         )
 
 
-def _undivided(words: ByteStrings) -> ByteStrings:
+def _drop_newlines(words: ByteStrings) -> ByteStrings:
     """Without the newline that ends each vector, where one stands behind all of them."""
     if len(words) < 2 or not words.data:
         return words

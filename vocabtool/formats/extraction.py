@@ -18,7 +18,7 @@ MAX_NAMED: Final = 3
 MARK: Final = "#"  # before the name of a vocabulary
 
 
-class Picked(NamedTuple):
+class PickedVocabulary(NamedTuple):
     """What :func:`pick` takes. ``notes``: what was not read, which others there are."""
 
     vocabulary: Vocabulary
@@ -54,7 +54,7 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     return choose(inspect(model, small=name is not None), name)
 
 
-def pick(spec: str | Path) -> Picked:
+def pick(spec: str | Path) -> PickedVocabulary:
     """The vocabulary that ``FILE`` or ``FILE#NAME`` means: the one that :func:`extract` takes.
 
     Raises what :func:`extract` raises.
@@ -66,7 +66,7 @@ def pick(spec: str | Path) -> Picked:
     if name is None and among > 1:
         taken = f"took {vocabulary.name}, one of {among} vocabularies"
         notes.append(f"{path}: {taken}: {path}{MARK}NAME takes another")
-    return Picked(vocabulary, tuple(notes))
+    return PickedVocabulary(vocabulary, tuple(notes))
 
 
 def split_name(model: str) -> tuple[str, str | None]:

@@ -60,7 +60,7 @@ def read(source: Source) -> ReadResult:
     head = _head(buffer)
     words, behind = _entries(buffer, HEAD.size, WORD, head.words)
     labels, behind = _entries(buffer, behind, LABEL, head.labels)
-    warnings = _missing(buffer, behind + 8 * max(head.pruned, 0), head.dim)
+    warnings = _warnings(buffer, behind + 8 * max(head.pruned, 0), head.dim)
     places = (Place(source.name, "dictionary"),)
     notes = [f"{head.dim:,} dimensions", "without subwords: a word outside gets no vector"]
     if head.maxn > 0:
@@ -139,7 +139,7 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
     return ByteStrings.contiguous(bytes(data), np.frombuffer(ends, np.int64)), start
 
 
-def _missing(buffer: Buffer, position: int, dim: int) -> tuple[str, ...]:
+def _warnings(buffer: Buffer, position: int, dim: int) -> tuple[str, ...]:
     """A warning where the file ends before the vectors do; the words are whole."""
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):
         quantised, rows, columns = MATRIX.unpack_from(buffer, position)

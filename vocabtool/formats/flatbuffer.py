@@ -47,7 +47,7 @@ class Table:
         at = self._at(field)
         return default if at is None else _number(self.buffer, at, layout)
 
-    def unsigned(self, field: int) -> int:
+    def uint(self, field: int) -> int:
         """A field of type ``uint`` (32 bits)."""
         return self.integer(field, layout="<I")
 
@@ -197,24 +197,24 @@ def flexbuffer_strings(buffer: bytes) -> list[bytes]:
         end = f"a FlexBuffer that ends {buffer[-3:].hex(' ')}" if buffer else "an empty FlexBuffer"
         raise InvalidFile(f"{end}, wanted a vector")
     root, width = len(buffer) - 2 - buffer[-1], 1 << (buffer[-2] & 3)
-    vector = root - _unsigned(buffer, root, buffer[-1])
-    count = _unsigned(buffer, vector - width, width)
+    vector = root - _read_unsigned(buffer, root, buffer[-1])
+    count = _read_unsigned(buffer, vector - width, width)
     if count > MAX_FLEX_VALUES:
         raise InvalidFile(f"{count:,} values, wanted at most {MAX_FLEX_VALUES:,}", offset=vector)
     found = []
     for number in range(count):
         at = vector + number * width
-        kind = _unsigned(buffer, vector + count * width + number, 1)
+        kind = _read_unsigned(buffer, vector + count * width + number, 1)
         if kind >> 2 in (FLEX_STRING, FLEX_BLOB):
-            start, size = at - _unsigned(buffer, at, width), 1 << (kind & 3)
-            length = _unsigned(buffer, start - size, size)
+            start, size = at - _read_unsigned(buffer, at, width), 1 << (kind & 3)
+            length = _read_unsigned(buffer, start - size, size)
             if start + length > len(buffer):
                 raise InvalidFile(f"a string of {length:,} bytes runs past the end", offset=start)
             found.append(buffer[start : start + length])
     return found
 
 
-def _unsigned(buffer: bytes, position: int, width: int) -> int:
+def _read_unsigned(buffer: bytes, position: int, width: int) -> int:
     if not 0 <= position <= len(buffer) - width:
         raise InvalidFile(f"a number lies outside {len(buffer):,} bytes", offset=position)
     return int.from_bytes(buffer[position : position + width], "little")

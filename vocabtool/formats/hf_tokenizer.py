@@ -108,7 +108,7 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
         entries = _Entries(stored, ids, model["vocab"])
     else:
         raise InvalidFile(f"model.vocab is {json_file.kind(model['vocab'])}, wanted an object")
-    added = _added(tokens, entries)
+    added = _find_added(tokens, entries)
     unknown, unknown_notes = _unknown(model, model_type, entries, added)
     marker, marker_notes = _marker(document, model)
     notes = (_model_note(model, model_type, marker), *marker_notes, *unknown_notes)
@@ -136,7 +136,7 @@ def _type(model: Json) -> str:
         return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
     if not isinstance(model_type, str) or model_type not in KINDS:
         text = isinstance(model_type, str)
-        got = repr(json_file.shown(model_type)) if text else json_file.kind(model_type)
+        got = repr(json_file.show(model_type)) if text else json_file.kind(model_type)
         raise InvalidFile(f"model.type is {got}, wanted one of {', '.join(KINDS)}")
     return model_type
 
@@ -169,11 +169,11 @@ def _tokens(tokens: object) -> Iterator[_Token]:
             raise InvalidFile(f"{what}: its content is {json_file.kind(content)}, wanted a text")
         if not json_file.is_id(stated):
             wanted = f"wanted an id from 0 to {json_file.MAX_ID:,}"
-            raise InvalidFile(f"{what}, {json_file.shown(content)!r}: {wanted}")
+            raise InvalidFile(f"{what}, {json_file.show(content)!r}: {wanted}")
         yield _Token(content, stated, token.get("special") is True)
 
 
-def _added(tokens: list[_Token], entries: _Entries) -> _AddedTokens:
+def _find_added(tokens: list[_Token], entries: _Entries) -> _AddedTokens:
     """Which added tokens are new, and where the file is at odds with the library.
 
     A token that is an entry of the model has the model's id, any other the one that is stated.
@@ -233,7 +233,7 @@ def _unknown(
         raise InvalidFile(f"model.unk_token is {json_file.kind(token)}, wanted a text")
     found = entries.id_of.get(token, added.new.get(token))
     if found is None:
-        return None, (f"the unknown token {json_file.shown(token)!r} is no entry",)
+        return None, (f"the unknown token {json_file.show(token)!r} is no entry",)
     return Unknown(found), ()
 
 
@@ -245,14 +245,14 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
         mark = model.get(key)
         if mark and isinstance(mark, str):
             own = usual if mark == usual else None
-            other = () if own else (f"the {key} of pieces is {json_file.shown(mark)!r}",)
+            other = () if own else (f"the {key} of pieces is {json_file.show(mark)!r}",)
             return own, other + (ALSO_BYTE_LEVEL,) * byte_level
     if byte_level:
         return BYTE_LEVEL, ()
     blanks = dict.fromkeys(blank for part in parts if (blank := _blank(part)))
     if not blanks or META in blanks:
         return (META, ()) if blanks else (None, ())
-    return None, tuple(f"{json_file.shown(blank)!r} stands for a blank" for blank in blanks)
+    return None, tuple(f"{json_file.show(blank)!r} stands for a blank" for blank in blanks)
 
 
 def _parts(value: object) -> Iterator[Json]:
@@ -294,7 +294,7 @@ def _added_notes(added: _AddedTokens) -> Iterator[str]:
     if added.new:
         yield f"{len(added.new):,} added tokens are no entries of the model"
     if added.special:
-        named = ", ".join(map(json_file.shown, added.special[:MAX_SHOWN]))
+        named = ", ".join(map(json_file.show, added.special[:MAX_SHOWN]))
         more = ", ..." * (len(added.special) > MAX_SHOWN)
         yield f"{len(added.special):,} special: {named}{more}"
     for odd, what in (
@@ -303,5 +303,5 @@ def _added_notes(added: _AddedTokens) -> Iterator[str]:
     ):
         if odd:
             token, other = odd[0]
-            shown = json_file.shown(token.content)
+            shown = json_file.show(token.content)
             yield f"{len(odd):,} added tokens {what}: {shown!r} listed {token.id}, there {other}"

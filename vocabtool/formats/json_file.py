@@ -124,7 +124,7 @@ def kind(value: object) -> str:
     return _NAMES.get(type(value), type(value).__name__)
 
 
-def shown(text: str) -> str:
+def show(text: str) -> str:
     """A text as a message shows it: its beginning, safe to print."""
     return printable(text[:MAX_SHOWN].encode("utf-8", "backslashreplace"))
 
@@ -149,7 +149,7 @@ def _no_text(values: Collection[Any], what: str) -> InvalidFile:
             encode(value)
         except UnicodeEncodeError:
             half = "half of a surrogate pair is no character"
-            return InvalidFile(f"{what} {number:,} is {shown(value)!r}: {half}")
+            return InvalidFile(f"{what} {number:,} is {show(value)!r}: {half}")
     raise AssertionError("every value is a text")
 
 
@@ -178,5 +178,5 @@ def _no_id(vocabulary: Mapping[str, Any], what: str) -> InvalidFile:
     entry, value = next(pair for pair in vocabulary.items() if not is_id(pair[1]))
     got = f"{value:,}" if type(value) is int and abs(value) < 1 << 99 else kind(value)
     return InvalidFile(
-        f"{what} of {shown(entry)!r} is {got}, wanted a whole number from 0 to {MAX_ID:,}"
+        f"{what} of {show(entry)!r} is {got}, wanted a whole number from 0 to {MAX_ID:,}"
     )

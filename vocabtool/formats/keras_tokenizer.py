@@ -63,7 +63,7 @@ def read(document: Any, source: Source) -> ReadResult:
             f"num_words is {end:,}: {len(ids) - len(kept):,} words with higher ids are left out"
         )
     if oov is not None and oov not in kept:
-        notes.append(f"{WORDS} does not hold the oov_token {json_file.shown(oov)!r}")
+        notes.append(f"{WORDS} does not hold the oov_token {json_file.show(oov)!r}")
     elif oov is None and "oov_token" in config:
         notes.append("there is no oov_token: unknown words are dropped from a text")
     vocabulary = Vocabulary.from_ids(

@@ -58,7 +58,7 @@ def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
     """:func:`plain` of every entry; over the same buffer unless the entries are byte-level."""
     if marker is None:
         return stored
-    bearing = marked(stored, marker)
+    bearing = bear_marker(stored, marker)
     if marker == BYTE_LEVEL:
         undone, mapped = _undone(stored)
         return ByteStrings(undone.data, undone.starts + (bearing & mapped), undone.ends)
@@ -68,7 +68,7 @@ def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
     return ByteStrings(stored.data, stored.starts, stored.ends - size)
 
 
-def marked(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
+def bear_marker(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
     """Which entries bear the mark: bool, shape (n,)."""
     mark = np.frombuffer(marker.encode(), np.uint8)
     bearing = np.asarray(stored.lengths >= len(mark), np.bool_)
@@ -96,7 +96,7 @@ def guess_marker(stored: ByteStrings) -> Marker | None:
 
 def _borne(stored: ByteStrings, marker: Marker) -> int:
     longer = stored.lengths > len(marker.encode())
-    return int(np.count_nonzero(marked(stored, marker) & longer))
+    return int(np.count_nonzero(bear_marker(stored, marker) & longer))
 
 
 def _bytes_of(entry: bytes) -> bytes | None:

@@ -95,7 +95,7 @@ def distinct(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, ...]:
         group = alike.setdefault(outline, [])
         for i, other in enumerate(group):
             if _same_content(other, vocabulary):
-                group[i] = _merged(other, vocabulary)
+                group[i] = _merge(other, vocabulary)
                 break
         else:
             group.append(vocabulary)
@@ -121,7 +121,7 @@ def _same_content(a: Vocabulary, b: Vocabulary) -> bool:
     )
 
 
-def _merged(a: Vocabulary, b: Vocabulary) -> Vocabulary:
+def _merge(a: Vocabulary, b: Vocabulary) -> Vocabulary:
     notes = a.notes
     if b.linked:  # what is said of a mere list is of no use beside what looks words up
         notes += tuple(note for note in b.notes if note not in a.notes)

@@ -322,7 +322,7 @@ class _Fields:
                 run, pos = wire_arrays.string_fields(data, pos - base, len(data), string_tag)
                 self._strings.append(run)
             elif tag == integer_tag:
-                integers, pos = _unpacked(data, pos - base, integer_tag)
+                integers, pos = _read_run(data, pos - base, integer_tag)
                 self._integers.append(integers)
             else:
                 pos = _past_floats(data, pos - base)
@@ -342,7 +342,7 @@ class _Fields:
         elif number < MAX_FIELD and wire_type == LEN:
             self.spans[number] = (start, end)
         elif number < MAX_FIELD and wire_type == VARINT:
-            self.numbers[number] = wire.signed(wire.varint(self._buffer, start, end)[0])
+            self.numbers[number] = wire.to_signed(wire.varint(self._buffer, start, end)[0])
 
     @property
     def strings(self) -> ByteStrings:
@@ -387,7 +387,7 @@ def _integers(buffer: Buffer, span: Span, tensor: _Fields) -> Integers:
     return np.frombuffer(buffer[start:end], item).astype(np.int64)
 
 
-def _unpacked(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
+def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
     """The run of varint fields ``tag`` that begins at ``pos``, and the position behind it.
 
     Tag and value are both varints, so every second varint must be the tag.

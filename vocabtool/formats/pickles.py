@@ -110,7 +110,7 @@ def refusal(source: Source) -> str:
         return SAFETENSORS
     if _is_pickle(head, whole=source.size <= len(head)):
         return next((refused for name, refused in PICKLES.items() if name in head), PICKLE)
-    return JOBLIB if MODERN.match(start := _unpacked(head)) and len(start) > 2 else ""
+    return JOBLIB if MODERN.match(start := _unpack(head)) and len(start) > 2 else ""
 
 
 def _is_pickle(head: bytes, *, whole: bool) -> bool:
@@ -137,7 +137,7 @@ def _is_pickle(head: bytes, *, whole: bool) -> bool:
     return sound and stores_first and (is_class or names[0] in CONTAINERS)
 
 
-def _unpacked(head: bytes) -> bytes:
+def _unpack(head: bytes) -> bytes:
     """How a file begins that joblib compressed, unpacked; ``b""`` for another."""
     try:
         if head.startswith((b"\x78", b"\x1f\x8b")):

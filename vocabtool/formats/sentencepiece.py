@@ -160,7 +160,7 @@ def read_pieces(data: bytes) -> Pieces:
 
 def _integers(data: bytes, span: Span) -> dict[int, int]:
     return {
-        number: wire.signed(wire.varint(data, start, end)[0])
+        number: wire.to_signed(wire.varint(data, start, end)[0])
         for number, wire_type, start, end in wire.fields(data, *span)
         if wire_type == VARINT
     }

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats.files import named_file, read_file, refuse_link
-from vocabtool.formats.json_file import kind, shown
+from vocabtool.formats.json_file import kind, show
 from vocabtool.formats.model import Finding, constant
 from vocabtool.formats.reader import Findings, JsonReader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
@@ -84,7 +84,7 @@ def _constants(topology: object, file: str, unread: Findings) -> Iterator[Findin
     for node in nodes if isinstance(nodes, list) else ():
         try:
             name, encoded = node["name"], node["attr"]["value"]["tensor"]["stringVal"]
-            where = f"modelTopology node {shown(name)}"
+            where = f"modelTopology node {show(name)}"
         except (KeyError, TypeError):
             continue
         if not encoded:
@@ -94,7 +94,7 @@ def _constants(topology: object, file: str, unread: Findings) -> Iterator[Findin
         except (TypeError, ValueError) as error:
             unread.warnings.append(f"{where}: not a list of base64: {error}")
         else:
-            yield constant(shown(name), ByteStrings.of(strings), Place(file, where))
+            yield constant(show(name), ByteStrings.of(strings), Place(file, where))
 
 
 def _weights(group: Json, source: Source, unread: Findings) -> Iterator[Finding]:
@@ -106,24 +106,24 @@ def _weights(group: Json, source: Source, unread: Findings) -> Iterator[Finding]
     texts = [name for name, dtype, _ in weights if dtype == "string"]
     if not texts:
         return
-    named = ", ".join(repr(shown(name)) for name in texts[:MAX_NAMED])
+    named = ", ".join(repr(show(name)) for name in texts[:MAX_NAMED])
     with unread.warning(f"weights {named}{', ...' * (len(texts) > MAX_NAMED)}"):
         if not paths:
             raise InvalidFile("no files, but strings in them")
         data = b"".join(_content(source.file.parent, path) for path in paths)
-        first = PurePosixPath(source.name).with_name(shown(paths[0]))
+        first = PurePosixPath(source.name).with_name(show(paths[0]))
         at = 0
         for name, dtype, count in weights:
             if dtype == "string":
                 strings, at = _strings(data, at, count)
-                place = Place(str(first), f"weight {shown(name)}")
-                yield constant(shown(name), strings, place)
+                place = Place(str(first), f"weight {show(name)}")
+                yield constant(show(name), strings, place)
             elif dtype in SIZES:
                 at += count * SIZES[dtype]
             else:
-                raise InvalidFile(f"weight {shown(name)!r} has dtype {shown(dtype)!r}")
+                raise InvalidFile(f"weight {show(name)!r} has dtype {show(dtype)!r}")
             if at > len(data):
-                raise InvalidFile(f"weight {shown(name)!r} runs past the end of the files")
+                raise InvalidFile(f"weight {show(name)!r} runs past the end of the files")
 
 
 def _weight(value: object) -> tuple[str, str, int]:
@@ -138,18 +138,18 @@ def _weight(value: object) -> tuple[str, str, int]:
     lengths = len(shape) <= MAX_RANK and all(type(n) is int and n >= 0 for n in shape)
     count = math.prod(shape) if lengths else 0
     if not lengths or count > MAX_ELEMENTS:
-        raise InvalidFile(f"weightsManifest: weight {shown(name)!r}: a shape that no tensor has")
+        raise InvalidFile(f"weightsManifest: weight {show(name)!r}: a shape that no tensor has")
     return name, stored, count
 
 
 def _content(folder: Path, name: object) -> bytes:
     if not isinstance(name, str):
         raise InvalidFile(f"weightsManifest: {kind(name)}, wanted the name of a file")
-    with reading(shown(name)):
+    with reading(show(name)):
         file = named_file(folder, name.encode("utf-8", "surrogatepass"))
         refuse_link(file)
         if not file.is_file():
-            raise NotFound(f"{shown(name)}: model.json names this file, and it is not beside it")
+            raise NotFound(f"{show(name)}: model.json names this file, and it is not beside it")
         return read_file(file, MAX_SHARD)
 
 

@@ -118,20 +118,20 @@ class Graph:
         table = self._tensors[number]
         name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
         return Tensor(
-            name or f"tensor {number}", table.byte(TENSOR_TYPE), table.unsigned(TENSOR_BUFFER)
+            name or f"tensor {number}", table.byte(TENSOR_TYPE), table.uint(TENSOR_BUFFER)
         )
 
     def string_tensors(self) -> Iterator[Tensor]:
         """Those of strings that have a value: buffer 0 is empty by convention."""
         for number, table in enumerate(self._tensors):
-            if table.byte(TENSOR_TYPE) == STRING and table.unsigned(TENSOR_BUFFER):
+            if table.byte(TENSOR_TYPE) == STRING and table.uint(TENSOR_BUFFER):
                 yield self.tensor(number)
 
     def operators(self, is_wanted: Callable[[Table], bool]) -> Iterator[Operator]:
         """The operators whose OperatorCode is wanted, in order."""
         numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
         for table in self._operators:
-            number = table.unsigned(OPERATOR_CODE)
+            number = table.uint(OPERATOR_CODE)
             if number in numbers:
                 code = self._codes[number]
                 yield Operator(

@@ -119,10 +119,10 @@ def _read_json(document: Any, source: Source) -> ReadResult:
             continue
         run = RUN.match(line)
         if run is None:
-            got = json_file.shown(line)
+            got = json_file.show(line)
             raise InvalidFile(f"bpe_ranks: line {number:,} begins {got!r}, wanted '! 0 IQ== ...'")
         where = f"bpe_ranks: line {number:,}: token"
-        run_of_tokens = list(_decoded(line[run.end() :].split(" "), where))
+        run_of_tokens = list(_decode(line[run.end() :].split(" "), where))
         ranks.append(int(run[1]) + np.arange(len(run_of_tokens), dtype=np.int64))
         tokens += run_of_tokens
     stored = ByteStrings.of(chain(tokens, json_file.strings(special, "special token")))
@@ -149,7 +149,7 @@ def _read_tekken(document: Any, source: Source) -> ReadResult:
     size = _count(config, "default_vocab_size", room + len(listed))
     if size < room:
         raise InvalidFile(f"default_vocab_size is {size:,}, for {room:,} special tokens alone")
-    version = json_file.shown(str(config.get("version")))
+    version = json_file.show(str(config.get("version")))
     special = _special(document, version)
     if len(special) > room:
         raise InvalidFile(f"{len(special):,} special tokens, and room for {room:,}")
@@ -158,7 +158,7 @@ def _read_tekken(document: Any, source: Source) -> ReadResult:
     if names.distinct < room:
         raise InvalidFile("two special tokens are the same")
     kept = _in_order(listed[: size - room], "vocab", "token_bytes")
-    tokens = ByteStrings.of(chain(names, _decoded(kept, "vocab: token_bytes of item")))
+    tokens = ByteStrings.of(chain(names, _decode(kept, "vocab: token_bytes of item")))
     notes = [f"byte-level BPE of Mistral, version {version}", *_special_note(special)]
     if len(special) < room:
         notes.append(f"special tokens from id {len(special):,} to {room - 1:,} have no name")
@@ -203,7 +203,7 @@ JSON: Final = JsonReader("JSON of tiktoken ranks", _recognise_json, _read_json)
 TEKKEN: Final = JsonReader("Mistral tekken.json", _recognise_tekken, _read_tekken)
 
 
-def _decoded(encoded: Iterable[object], what: str) -> Iterator[bytes]:
+def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
     """Tokens written in base64; ``what`` names one in messages, before its number.
 
     Raises :class:`InvalidFile` for what is not base64, or stands for nothing.
@@ -212,7 +212,7 @@ def _decoded(encoded: Iterable[object], what: str) -> Iterator[bytes]:
         try:
             token = a2b_base64(text, strict_mode=True)  # type: ignore[arg-type]
         except (NotBase64, ValueError, TypeError) as error:
-            got = repr(json_file.shown(text)) if isinstance(text, str) else "no text"
+            got = repr(json_file.show(text)) if isinstance(text, str) else "no text"
             raise InvalidFile(f"{what} {number:,} is {got}, wanted base64: {error}") from error
         if not token:
             raise InvalidFile(f"{what} {number:,} is empty, wanted base64")
@@ -242,6 +242,6 @@ def _byte_level(
 
 def _special_note(tokens: Sequence[str]) -> Iterator[str]:
     if tokens:
-        named = ", ".join(map(json_file.shown, tokens[:MAX_SHOWN]))
+        named = ", ".join(map(json_file.show, tokens[:MAX_SHOWN]))
         more = ", ..." if len(tokens) > MAX_SHOWN else ""
         yield f"special tokens, {len(tokens):,}: {named}{more}"

@@ -75,7 +75,7 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 
     Only ``text`` escapes. The same vocabulary always gives the same bytes.
     """
-    return _WRITERS[_checked(format)](vocabulary, file)
+    return _WRITERS[_check_format(format)](vocabulary, file)
 
 
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - as the option is called
@@ -86,7 +86,7 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
     :class:`NotFound` where there is no folder to write in, and :class:`UnknownFormat` for another
     ending.
     """
-    format = _checked(format or (_by_ending(path) if Path(path).suffix else "text"))  # noqa: A001 - as the option is called
+    format = _check_format(format or (_by_ending(path) if Path(path).suffix else "text"))  # noqa: A001 - as the option is called
     with whole_file(path) as file:
         return write(vocabulary, file, format)
 
@@ -102,7 +102,7 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
     path = Path(path)
     if not path.is_file():
         raise NotFound(f"{path}: no such file")
-    format = _checked(format or _by_ending(path))  # noqa: A001 - as the option is called
+    format = _check_format(format or _by_ending(path))  # noqa: A001 - as the option is called
     with reading(str(path)):
         return _READERS[format](path.read_bytes(), path.stem)
 
@@ -114,7 +114,7 @@ def _by_ending(path: str | Path) -> FileFormat:
     return ENDINGS[ending.lower()]
 
 
-def _checked(format_: FileFormat) -> FileFormat:
+def _check_format(format_: FileFormat) -> FileFormat:
     if format_ not in get_args(FileFormat):
         raise UnknownFormat(f"wanted one of {', '.join(get_args(FileFormat))}, got {format_!r}")
     return format_
@@ -281,10 +281,10 @@ def _read_text(data: bytes, name: str) -> Vocabulary:
     if b"\r" in data or not is_utf8(data):
         raise InvalidFile("a carriage return or bytes that are not UTF-8: these are escaped")
 
-    def meant(line: bytes) -> bytes:
+    def unescape(line: bytes) -> bytes:
         return ESCAPE.sub(lambda m: MEANING.get(m[1]) or bytes([int(m[1][1:], 16)]), line)
 
-    return Vocabulary(name, "asset", ByteStrings.of(map(meant, data.split(b"\n")[:-1])))
+    return Vocabulary(name, "asset", ByteStrings.of(map(unescape, data.split(b"\n")[:-1])))
 
 
 def count_escaped(lines: ByteStrings) -> int:

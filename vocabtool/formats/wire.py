@@ -93,11 +93,11 @@ def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
     value = 0
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == VARINT:
-            value = signed(varint(buffer, start, end)[0])
+            value = to_signed(varint(buffer, start, end)[0])
     return value
 
 
-def signed(value: int) -> int:
+def to_signed(value: int) -> int:
     """Read an unsigned 64-bit varint as the int64 that was written (two's complement)."""
     return value - (1 << 64) if value >> 63 else value
 
@@ -109,4 +109,4 @@ def integers(buffer: Buffer, span: Span, wire_type: int) -> Iterator[int]:
         raise InvalidFile(f"wire type {wire_type} cannot hold integers", offset=pos)
     while pos < end:
         value, pos = varint(buffer, pos, end)
-        yield signed(value)
+        yield to_signed(value)

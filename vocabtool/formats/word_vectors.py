@@ -64,7 +64,7 @@ class WordVectors:
             if source.head.startswith(numpy_vectors.MAGICS):
                 listed = numpy_vectors.list_words(source, Path(words) if words else None)
             else:
-                listed = _listed(source)
+                listed = _list_words(source)
             return cls(listed.words, listed.dim, listed.rows, file)
 
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ class WordVectors:
                 self._rows.forget()
 
 
-def _listed(source: Source) -> ListedVectors:
+def _list_words(source: Source) -> ListedVectors:
     if fasttext_bin.recognise(source) is None:
         raise UnsupportedFormat(FASTTEXT)
     tried = []

@@ -70,9 +70,11 @@ class ZipArchive:
             name = member.orig_filename.replace("\\", "/")
             parts = name.removesuffix("/").split("/")
             if any(part in ("", ".", "..") for part in parts) or set(name) & {"\0", ":"}:
-                raise InvalidFile(f"the member {_shown(name)!r} is a path out of the archive")
+                raise InvalidFile(
+                    f"the member {_printable_name(name)!r} is a path out of the archive"
+                )
             if name in self._members and not name.endswith("/"):
-                raise InvalidFile(f"two members are named {_shown(name)!r}")
+                raise InvalidFile(f"two members are named {_printable_name(name)!r}")
             self._members[name] = member
 
     def __enter__(self) -> Self:
@@ -88,7 +90,7 @@ class ZipArchive:
         Raises :class:`InvalidFile` for a damaged member and one that grows too much,
         :class:`UnsupportedFormat` for an encrypted one and a rare compression.
         """
-        member, shown = self._members[name], _shown(name)
+        member, shown = self._members[name], _printable_name(name)
         if member.flag_bits & ENCRYPTED:
             raise UnsupportedFormat(f"{shown} is encrypted: save the archive without a password")
         if member.compress_type not in METHODS:
@@ -119,5 +121,5 @@ def _damage(part: str) -> Iterator[None]:
         raise InvalidFile(f"the zip archive is damaged at {part}: {error}") from error
 
 
-def _shown(name: str) -> str:
+def _printable_name(name: str) -> str:
     return printable(name.encode("utf-8", "surrogateescape"))

@@ -101,7 +101,7 @@ class Database:
                 if not self.file.is_file():
                     raise NotFound(f"{self.file}: no such file")
                 self._inode = self.file.stat().st_ino
-                self._connection = connection = self._connected()
+                self._connection = connection = self._open_connection()
                 weakref.finalize(self, _close, connection, os.getpid())
             yield self._connection
 
@@ -127,7 +127,7 @@ class Database:
         except OSError:
             return False
 
-    def _connected(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         may_write = os.access(self.file.parent, os.W_OK) and os.access(self.file, os.W_OK)
         return _connect(self.file, "mode=rw" if may_write else "immutable=1")
 
@@ -244,7 +244,7 @@ class DatabaseWriter(Database):
         connection.close()
         return cls(folder)
 
-    def _connected(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         connection = _connect(self.file, "mode=rw")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("PRAGMA synchronous = FULL")
@@ -344,13 +344,13 @@ def _connect(file: Path, how: str) -> sqlite3.Connection:
         check_same_thread=False,
         uri=True,
     )
-    connection.text_factory = _decoded
+    connection.text_factory = _decode
     connection.execute("PRAGMA case_sensitive_like = ON")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     return connection
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 

@@ -94,7 +94,7 @@ def of_batch(batch: Batch) -> DocumentRows:
 def out_of_file(rows: DocumentRows, place: Callable[[int], str]) -> DocumentRows:
     """The rows, checked. Raises :class:`InvalidFile`: they are not what a caller made up."""
     try:
-        return _checked(rows, place)
+        return _check_rows(rows, place)
     except ValueError as error:
         raise InvalidFile(str(error)) from error
 
@@ -238,7 +238,7 @@ def _of_table_part(part: pa.RecordBatch, first: int) -> DocumentRows:
     names = [name for name in part.schema.names if name not in (ID, TEXT)]
     fields = {name: of_column(part.column(name), name) for name in names}
     ids, texts = (as_strings(part.column(name), name) for name in (ID, TEXT))
-    return _checked(DocumentRows(ids, texts, fields), lambda row: _place(first + row))
+    return _check_rows(DocumentRows(ids, texts, fields), lambda row: _place(first + row))
 
 
 def _check_columns(schema: pa.Schema) -> None:
@@ -277,7 +277,7 @@ def _check_name(name: object, others: int) -> None:
         raise BadRow(f"more than {MAX_FIELDS} fields; the last is {name!r}")
 
 
-def _checked(rows: DocumentRows, place: Callable[[int], str]) -> DocumentRows:
+def _check_rows(rows: DocumentRows, place: Callable[[int], str]) -> DocumentRows:
     """Raises ``ValueError`` for a row without id or text, or where one is too long."""
     for name, column, most in ((ID, rows.ids, MAX_ID_BYTES), (TEXT, rows.texts, MAX_TEXT_BYTES)):
         if column.null_count:

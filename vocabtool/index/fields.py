@@ -89,7 +89,7 @@ def of_values(values: Sequence[object], name: str) -> FieldColumn:
     """
     plain = [value if type(value) in (str, int) else _plain(value) for value in values]
     kind = narrowest(set(map(_kind, plain)))
-    return FieldColumn(_written(plain, kind, name), kind)
+    return FieldColumn(_to_texts(plain, kind, name), kind)
 
 
 def _plain(value: object) -> object:
@@ -100,7 +100,7 @@ def _plain(value: object) -> object:
     return None if isinstance(value, float) and isnan(value) else value
 
 
-def _written(values: Sequence[object], kind: Kind, name: str) -> pa.StringArray:
+def _to_texts(values: Sequence[object], kind: Kind, name: str) -> pa.StringArray:
     """As texts; whole numbers and plain words all at once, as that is quick."""
     try:
         if kind == "integer":
@@ -126,10 +126,10 @@ def _kind(value: object) -> Kind:
 
 def of_texts(texts: pa.StringArray) -> FieldColumn:
     """A column of strings, as a file of documents gives them: their spelling tells the kind."""
-    return FieldColumn(texts, _spelled(texts))
+    return FieldColumn(texts, _find_kind(texts))
 
 
-def _spelled(texts: pa.StringArray) -> Kind:
+def _find_kind(texts: pa.StringArray) -> Kind:
     there = texts.drop_null() if texts.null_count else texts
     if not len(there):
         return "null"

@@ -21,7 +21,7 @@ from vocabtool.index.database import DatabaseWriter, column, text_hash
 from vocabtool.index.documents import MAX_FIELDS, DocumentRows
 from vocabtool.index.fields import Kind, union, values_of
 from vocabtool.index.folder import KEYWORDS, VECTORS
-from vocabtool.index.manifest import Manifest, Written
+from vocabtool.index.manifest import FileFacts, Manifest
 from vocabtool.index.vector_files import AppendedFile, with_codes
 from vocabtool.index.vectors.raw import as_stored
 from vocabtool.keywords import tantivy_files
@@ -74,7 +74,7 @@ class GenerationWriter:
             deleted=0,
             words=0,
             surfaces=0,
-            vectors=Written(),
+            vectors=FileFacts(),
             codes=None,
             coded=0,
             code_commit=0,

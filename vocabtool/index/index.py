@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import Document, Sources
 from vocabtool.encoders.encoder import Encoder, Vectors
-from vocabtool.encoders.opening import Model
+from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.index import folder
 from vocabtool.index.folder import Commit
 from vocabtool.index.generation import GenerationWriter, Progress
-from vocabtool.index.loading import Loader, LoadReport, LoadRequest
-from vocabtool.index.maintenance import Verified, compact, verify
+from vocabtool.index.load import Loader, LoadReport, LoadRequest
+from vocabtool.index.maintenance import VerifyReport, compact, verify
 from vocabtool.index.manifest import (
     Configuration,
     Manifest,
@@ -37,7 +37,7 @@ from vocabtool.index.manifest import (
 )
 from vocabtool.index.model import IndexModel, OpenedModel, open_model, vocabulary_alone
 from vocabtool.index.options import COMMIT_ROWS, EXACT_BELOW, RECALL, Metric, OnExisting, StoredType
-from vocabtool.index.snapshot import Snapshot, open_snapshot, seen
+from vocabtool.index.snapshot import Snapshot, open_snapshot, read_version
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.options import Language
@@ -99,7 +99,7 @@ class Index:
         ``force``; :class:`VocabtoolError`, and ``ValueError`` for arguments that do not fit
         together.
         """
-        opened = _opened(model, dim, vocabulary, rule, sample, options)
+        opened = _open_model(model, dim, vocabulary, rule, sample, options)
         encoder, words, weights = opened.encoder, opened.words, opened.weights
         size = dim if encoder is None else encoder.dim
         assert size is not None  # noqa: S101 - _opened saw to it
@@ -255,7 +255,7 @@ class Index:
         with lock_folder(self.path):
             commit = self._last()
             if memory is not None:
-                bounded = commit.manifest.configuration.bounded(memory)
+                bounded = commit.manifest.configuration.with_memory(memory)
                 commit = replace(commit, manifest=replace(commit.manifest, configuration=bounded))
             writer = Writer(self.path, commit, self._model, self._snapshot.cutter, progress)
             try:
@@ -417,7 +417,7 @@ class Index:
         self.refresh()
         return removed
 
-    def verify(self, progress: Progress | None = None) -> Verified:
+    def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Look at every byte: checksums, both legs, and the recall measured again.
 
         Begun again where a writer took files away meanwhile.
@@ -426,11 +426,11 @@ class Index:
         while True:
             self.refresh()
             snapshot = self._snapshot
-            before = seen(snapshot.commit)
+            before = read_version(snapshot.commit)
             try:
                 return verify(self.path, snapshot, progress)
             except (InvalidFile, OSError):
-                if seen(self._last()) == before:
+                if read_version(self._last()) == before:
                     raise
 
     def put_in_place(self) -> Index:
@@ -491,7 +491,7 @@ def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:
     return Index.open(path, model, **options)
 
 
-def _opened(
+def _open_model(
     model: Model | None,
     dim: int | None,
     vocabulary: Vocabulary | Iterable[str] | None,

@@ -25,14 +25,14 @@ from vocabtool.system.folder_lock import LOCK, lock_folder
 SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8}
 
 
-class Compacted(NamedTuple):
+class CompactReport(NamedTuple):
     """``removed``: deleted rows that are gone; ``left``: documents."""
 
     removed: int
     left: int
 
 
-def compact(path: Path, progress: Progress | None = None) -> Compacted:
+def compact(path: Path, progress: Progress | None = None) -> CompactReport:
     """Write the documents of the last commit into a new generation, and make it the index.
 
     Answers are the same as before, but for frequencies of words, which deleted documents no longer
@@ -61,7 +61,7 @@ def compact(path: Path, progress: Progress | None = None) -> Compacted:
         before.database.close()
         folder.make_current(part, final)
         folder.recover(path, folder.read_commit(path))
-        return Compacted(held.deleted, held.live)
+        return CompactReport(held.deleted, held.live)
 
 
 def _copy(before: Commit, files: GenerationWriter, progress: Progress | None) -> None:
@@ -74,7 +74,7 @@ def _copy(before: Commit, files: GenerationWriter, progress: Progress | None) ->
         left = [row for row in part if live[row[0]]]
         if left:
             ids, texts = ([row[at] for row in left] for at in (1, 2))
-            facts = [[*map(_bound, row[3:])] for row in left]
+            facts = [[*map(_to_bytes, row[3:])] for row in left]
             found = next(block for _, block in vectors.blocks(first, end, end - first))
             files.append_values(ids, texts, facts, columns, found[live[first:end]])
         if progress is not None:
@@ -82,12 +82,12 @@ def _copy(before: Commit, files: GenerationWriter, progress: Progress | None) ->
     files.index_fields()
 
 
-def _bound(value: object) -> object:
+def _to_bytes(value: object) -> object:
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifyReport:
     """An index that is whole.
 
     ``recall``: of ten, measured now; 1 where vectors are compared. ``loading``: whether a load was
@@ -103,7 +103,7 @@ class Verified:
     others: tuple[str, ...]
 
 
-def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> Verified:
+def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> VerifyReport:
     """Read every byte: each is what was written, and both legs hold the same documents.
 
     Opening an index reads its keywords, its codes and the model's files so, of vectors and
@@ -131,7 +131,7 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
     passing = (LOCK, *LOCKS, *JOURNALS)
     others = sorted(each for each in found - wanted if each.name not in passing)
     tell("recall", SHARES["recall"])
-    return Verified(
+    return VerifyReport(
         documents=manifest.live,
         deleted=manifest.deleted,
         commit=manifest.commit,

@@ -24,7 +24,7 @@ MAX_DIMENSIONS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class FileFacts:
     """How much of a file is committed: bytes, and their CRC-32C."""
 
     size: int = 0
@@ -61,7 +61,7 @@ class Configuration:
     rule: str | None = None
     weights: str | None = None
 
-    def bounded(self, memory: int) -> Configuration:
+    def with_memory(self, memory: int) -> Configuration:
         """The same with another bound. Raises ``ValueError`` for what is none."""
         check_numbers(self.dim, self.recall, self.exact_below, memory)
         return replace(self, memory=memory)
@@ -135,11 +135,11 @@ class Manifest:
     words: int = 0
     surfaces: int = 0
     fields: Mapping[str, Kind] = field(default_factory=dict)
-    vectors: Written = Written()
+    vectors: FileFacts = FileFacts()
     codes: CodeFacts | None = None
     coded: int = 0
     code_commit: int = 0
-    code_files: Mapping[str, Written] = field(default_factory=dict)
+    code_files: Mapping[str, FileFacts] = field(default_factory=dict)
     keywords: Mapping[str, int] = field(default_factory=dict)
     model_files: Mapping[str, int] = field(default_factory=dict)
     calibration: Calibration | None = None

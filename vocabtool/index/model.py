@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from vocabtool.encoders.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.opening import Model, is_encoder, open_encoder
+from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
@@ -155,11 +155,11 @@ def _name(model: Model) -> str | None:
         return os.path.abspath(model)  # noqa: PTH100 - links stay: what is behind may move
     if not isinstance(model, str):
         return None
-    prefix, rest = _parted(model)
+    prefix, rest = _split_kind(model)
     return prefix + os.path.abspath(rest) if os.path.exists(rest) else model  # noqa: PTH100, PTH110 - the same; bears any text
 
 
-def _parted(model: str) -> tuple[str, str]:
+def _split_kind(model: str) -> tuple[str, str]:
     """What says that a file or folder is of a kind (``static:``), and the rest.
 
     Never ``python:``, whose rest is imported.
@@ -197,7 +197,7 @@ class IndexModel:
             return None
         weights = self._file("weights-")
         fitted = FittedWeights.read(weights) if weights is not None else None
-        encoder = self._opened(fitted)
+        encoder = self._open_encoder(fitted)
         made_with = None if self._given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
             if (found := encoder.vectors_fingerprint) != fitted.vectors:
@@ -241,7 +241,7 @@ class IndexModel:
             return None if vocabulary is None else Words.of(vocabulary, rule=self._rule(rule))
         return None if self.encoder is None else self.encoder.words
 
-    def _opened(self, fitted: FittedWeights | None) -> Encoder:
+    def _open_encoder(self, fitted: FittedWeights | None) -> Encoder:
         held = self._configuration
         if self._given is not None and is_encoder(self._given):  # it has its options already
             return open_encoder(self._given, **self._options)
@@ -267,7 +267,7 @@ class IndexModel:
 
     def _own_model(self) -> str:
         model = self._configuration.model
-        path = _parted(model)[1] if model else ""
+        path = _split_kind(model)[1] if model else ""
         # What is not a whole path may as well be the name of something to import.
         if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - these bear any text
             told = f"{model[:100]!r}, which is not here" if model else "an object in Python"

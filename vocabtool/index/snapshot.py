@@ -135,12 +135,12 @@ def open_snapshot(
     cutter = earlier.cutter if earlier is not None else _cutter(commit)
     while True:
         check_rule(path, commit, cutter)
-        before = seen(commit)
+        before = read_version(commit)
         try:
             return Snapshot(path, commit, model(commit), cutter, earlier)
         except (InvalidFile, OSError):
             commit = read_commit(path, shared)
-            if seen(commit) == before:
+            if read_version(commit) == before:
                 raise
 
 
@@ -148,7 +148,7 @@ def _cutter(commit: Commit) -> Cutter:
     return Cutter(commit.manifest.configuration.language)
 
 
-def seen(commit: Commit) -> tuple[str, int, int, int]:
+def read_version(commit: Commit) -> tuple[str, int, int, int]:
     """What is another when a writer was here: the commit, and the keyword leg's own file."""
     try:
         found = (commit.folder / KEYWORDS / tantivy_files.META).stat()

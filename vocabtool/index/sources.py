@@ -52,7 +52,7 @@ class Source:
         return path
 
     @classmethod
-    def named(cls, name: str, index: Path, options: ReadOptions) -> Source:
+    def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
         """One that a caller names now."""
         at = os.getcwd()  # noqa: PTH109 - a string, which bears any name
         return cls(name, at, os.path.relpath(at, index), options)
@@ -64,7 +64,7 @@ class Source:
         except NotFound:
             return False
 
-    def found(self, index: Path) -> Source:
+    def locate(self, index: Path) -> Source:
         """The same where it is now: where it was, or beside an index that was moved with it."""
         moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118
         other = replace(self, at=moved)
@@ -106,8 +106,8 @@ def parts_of_names(
     if files is None or names is None or not can_be_read_again(files):
         part = Part((sources if files is None else files,), options, {}, is_stream=True)
         return [part], (*known,)
-    given = [Source.named(name, index, options) for name in names]
-    all_known, numbers = _remembered(known, given)
+    given = [Source.from_name(name, index, options) for name in names]
+    all_known, numbers = _remember(known, given)
     told: dict[str, tuple[str, int]] = {}
     for source in given:
         found = files_outside([source.name], index) or []
@@ -127,7 +127,7 @@ def parts_of_index(
     Of two FILEs that hold one file the first is read. Raises :class:`VocabtoolError` where there is
     none, and where a sync could not tell what is gone; :class:`NotFound`.
     """
-    known = [source.found(index) for source in known]
+    known = [source.locate(index) for source in known]
     chosen, options = known, known[-1].options if known else AS_SHIPPED
     if sources is not None:
         names, given_files = names_of(sources), files_outside(sources, index)
@@ -139,13 +139,13 @@ def parts_of_index(
             stream = sources if given_files is None else given_files
             return [Part((stream,), options, {}, is_stream=True)], (*known,)
         by_path = {source.path: source for source in known}
-        given = [Source.named(name, index, options) for name in names]
+        given = [Source.from_name(name, index, options) for name in names]
         chosen = [by_path.get(source.path, source) for source in given]
         if sync:
             _refuse_narrower(chosen, known)
     elif not chosen:
         raise VocabtoolError(f"{index}: was made of no FILE that is remembered: name FILEs")
-    all_known, numbers = _remembered(known, chosen)
+    all_known, numbers = _remember(known, chosen)
     parts: list[Part] = []
     taken: set[str] = set()
     for source in dict.fromkeys(chosen):
@@ -212,7 +212,7 @@ def shards_in(sources: Sources) -> Path | None:
     return None
 
 
-def _remembered(
+def _remember(
     known: Sequence[Source], now: Iterable[Source]
 ) -> tuple[tuple[Source, ...], dict[str, int]]:
     """All FILEs, those that were known in their places; and the number of each by its path."""

@@ -41,7 +41,7 @@ from vocabtool.index.folder import (
     recover,
 )
 from vocabtool.index.generation import GenerationWriter, Progress
-from vocabtool.index.maintenance import Compacted
+from vocabtool.index.maintenance import CompactReport
 from vocabtool.index.manifest import Chance, Configuration, Load, Manifest
 from vocabtool.index.sources import Source
 from vocabtool.index.vectors.raw import RawVectors
@@ -56,7 +56,7 @@ COPIED_ROWS: Final = 4096
 OPTIONS: Final = ("field", "format", "id_field", "keep", "on_error", "on_duplicate")
 
 
-def upgrade(path: str | Path, progress: Progress | None = None) -> Compacted:
+def upgrade(path: str | Path, progress: Progress | None = None) -> CompactReport:
     """Make the index of version 0.1.0 in a folder one that is read now; what was left out and in.
 
     Its deleted rows are left out. Raises :class:`VocabtoolError` where the folder needs no upgrade,
@@ -87,7 +87,7 @@ def upgrade(path: str | Path, progress: Progress | None = None) -> Compacted:
                 shutil.copyfile(path / name, path / new_name)
         make_current(part, final)
         recover(path, read_commit(path))
-        return Compacted(old["rows"] - files.rows, files.rows)
+        return CompactReport(old["rows"] - files.rows, files.rows)
 
 
 def _read_manifest(file: Path) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _blocks(
 ) -> Iterator[tuple[DocumentRows, NDArray[np.float32], list[int]]]:
     """The documents that are not deleted, their vectors and the numbers of their FILEs."""
     rows, held = old["rows"], manifest.configuration
-    live = ~_deleted(generation, old)
+    live = ~_read_deleted(generation, old)
     sources = _sources(generation, old)
     size, crc = old["vectors"]
     compare(generation / VECTORS, crc, size)
@@ -198,7 +198,7 @@ def _documents(
                     yield DocumentRows(part.column(ID), part.column(TEXT), columns)
 
 
-def _deleted(generation: Path, old: Mapping[str, Any]) -> NDArray[np.bool_]:
+def _read_deleted(generation: Path, old: Mapping[str, Any]) -> NDArray[np.bool_]:
     if old["deleted"] is None:
         return np.zeros(old["rows"], np.bool_)
     commit, _, crc = old["deleted"]

@@ -18,7 +18,7 @@ from typing import Final
 
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.index.folder import VECTORS
-from vocabtool.index.manifest import Chance, Manifest, Written
+from vocabtool.index.manifest import Chance, FileFacts, Manifest
 from vocabtool.index.vectors.codes import VectorCodes, build_codes
 from vocabtool.index.vectors.raw import RawVectors
 from vocabtool.index.vectors.recall import similarity_by_chance
@@ -34,18 +34,18 @@ Progress = Callable[[str, float], None]
 
 def with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     """The manifest with codes of its rows, as far as they are worth it; the next commit's."""
-    manifest = _measured(folder, manifest)
+    manifest = _measure_chance(folder, manifest)
     if manifest.rows <= manifest.configuration.exact_below:
         return manifest
     facts = manifest.codes
     if facts is None or manifest.rows >= OUTGROWN * facts.coded:
-        return _built(folder, manifest, progress)
+        return _build(folder, manifest, progress)
     if manifest.rows - manifest.coded >= max(MIN_TAIL, int(TAIL * manifest.rows)):
-        return _appended(folder, manifest, progress)
+        return _append(folder, manifest, progress)
     return manifest
 
 
-def _measured(folder: Path, manifest: Manifest) -> Manifest:
+def _measure_chance(folder: Path, manifest: Manifest) -> Manifest:
     """With what chance reaches, measured anew where the rows have doubled."""
     if not manifest.rows or (manifest.chance and manifest.rows < 2 * manifest.chance.rows):
         return manifest
@@ -82,22 +82,22 @@ def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
     return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
-def _built(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
+def _build(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     held = manifest.configuration
     codes, facts = build_codes(
         raw_vectors(folder, manifest),
         metric=held.metric,
         recall=held.recall,
         memory=held.memory,
-        progress=_shown(progress, "building codes"),
+        progress=_step_progress(progress, "building codes"),
     )
     return _write_codes(folder, replace(manifest, codes=facts), codes)
 
 
-def _appended(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
+def _append(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     codes = open_codes(folder, manifest)
     assert codes is not None  # noqa: S101 - there is something to append to
-    codes.add_rows(raw_vectors(folder, manifest), _shown(progress, "adding codes"))
+    codes.add_rows(raw_vectors(folder, manifest), _step_progress(progress, "adding codes"))
     return _write_codes(folder, manifest, codes)
 
 
@@ -106,11 +106,11 @@ def _write_codes(folder: Path, manifest: Manifest, codes: VectorCodes) -> Manife
     manifest = replace(manifest, code_commit=manifest.commit, coded=manifest.rows)
     file = folder / manifest.code_name
     codes.write(file)
-    written = Written(size=file.stat().st_size, crc32c=checksum(file))
+    written = FileFacts(size=file.stat().st_size, crc32c=checksum(file))
     return replace(manifest, code_files={file.name: written})
 
 
-def _shown(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+def _step_progress(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
     if progress is None:
         return None
     return lambda done, of: progress(what, done / max(of, 1))
@@ -119,7 +119,7 @@ def _shown(progress: Progress | None, what: str) -> Callable[[int, int], None] |
 class AppendedFile:
     """A file, to be appended to. ``written``: how much of it is there."""
 
-    def __init__(self, path: Path, written: Written) -> None:
+    def __init__(self, path: Path, written: FileFacts) -> None:
         """Open it where it was committed: what lies behind is cut off.
 
         Raises :class:`InvalidFile` where it is shorter.
@@ -138,7 +138,7 @@ class AppendedFile:
 
         self._file.write(data)
         crc = google_crc32c.extend(self.written.crc32c, data)
-        self.written = Written(size=self.written.size + len(data), crc32c=crc)
+        self.written = FileFacts(size=self.written.size + len(data), crc32c=crc)
 
     def flush(self) -> None:
         """Put everything onto the disk."""

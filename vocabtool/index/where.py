@@ -81,7 +81,7 @@ class _Statement:
             case Not(condition):
                 return f"NOT ({self.of(condition)})"
             case Junction(word, conditions):
-                return _balanced([self.of(each) for each in conditions], word)
+                return _join_balanced([self.of(each) for each in conditions], word)
             case Test():
                 if asked.field in (ID, TEXT):
                     return f"row IN (SELECT row FROM documents WHERE {self._test(asked)})"
@@ -175,12 +175,12 @@ class _Statement:
         raise InvalidCondition(f"where: {what}", self._condition, position)
 
 
-def _balanced(parts: list[str], word: str) -> str:
+def _join_balanced(parts: list[str], word: str) -> str:
     """Parts with a word between them, in pairs: SQLite's trees are not deep."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
-    return f"({_balanced(parts[:half], word)} {word} {_balanced(parts[half:], word)})"
+    return f"({_join_balanced(parts[:half], word)} {word} {_join_balanced(parts[half:], word)})"
 
 
 def _is_of(value: Value, kind: Kind) -> bool:

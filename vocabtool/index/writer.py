@@ -25,7 +25,7 @@ from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.manifest import Load, Manifest
 from vocabtool.index.model import IndexModel
 from vocabtool.index.options import OnExisting
-from vocabtool.index.vectors.raw import prepared
+from vocabtool.index.vectors.raw import prepare
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import plural
@@ -98,7 +98,7 @@ class Writer:
             raise ValueError(f"on_error: wanted one of {get_args(OnError)}, got {on_error!r}")
         matrix = None if vectors is None else _matrix(vectors, self.manifest.configuration.dim)
         before, taken = self.rows, 0
-        with self._failing():
+        with self._all_or_nothing():
             for rows in document_rows(documents, self.rows):
                 part = None if matrix is None else matrix[taken : taken + len(rows)]
                 taken += len(rows)
@@ -122,7 +122,7 @@ class Writer:
     def delete(self, ids: Iterable[str]) -> int:
         """Delete documents; how many of these ids there were."""
         wanted = dict.fromkeys(map(id_in_utf8, [ids] if isinstance(ids, str) else ids))
-        found = self._existing([*wanted])
+        found = self._find_existing([*wanted])
         self.delete_rows(np.array([*found.values()], np.int64))
         return len(found)
 
@@ -159,17 +159,17 @@ class Writer:
         ``are_new``: whether the caller knows that no id is in the index, as in a first load; only
         an id with U+FFFD may then be that of another one, and is looked for.
         """
-        with self._failing():
+        with self._all_or_nothing():
             rows = self.of_kinds(rows, on_error)
             if not are_new or pc.any(pc.match_substring(rows.ids, "\ufffd")).as_py():
-                chosen = self._chosen(rows.ids.to_pylist(), on_existing)
+                chosen = self._choose(rows.ids.to_pylist(), on_existing)
                 if not chosen.all():
                     rows = rows.only(chosen)
                     vectors = None if vectors is None else vectors[chosen]
             if len(rows):
-                made = self._encoded(rows) if vectors is None else vectors
+                made = self._encode(rows) if vectors is None else vectors
                 metric = self.manifest.configuration.metric
-                self._files.append(rows, prepared(made, metric), [source] * len(rows))
+                self._files.append(rows, prepare(made, metric), [source] * len(rows))
                 self._changed = True
 
     def of_kinds(self, rows: DocumentRows, on_error: OnError) -> DocumentRows:
@@ -218,16 +218,16 @@ class Writer:
         self._files.close()
 
     def _finish(self, manifest: Manifest, *, codes: bool) -> None:
-        with self._failing():
+        with self._all_or_nothing():
             self._is_deleted = self._all_deleted()
             manifest = replace(manifest, commit=self.manifest.commit + 1)
             self._files.commit(manifest, self._is_deleted, codes=codes, progress=self._progress)
             recover(self._path, commit_in(self._files.folder, self._files.database))
         self._changed = False
 
-    def _chosen(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
+    def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
         """Which of some documents are added; those in whose place they come are deleted."""
-        existing = self._existing(ids)
+        existing = self._find_existing(ids)
         places = {id_: place for place, id_ in enumerate(ids)}  # the last of each
         if on_existing == "error":
             _refuse_repeated(ids, existing)
@@ -240,7 +240,7 @@ class Writer:
         chosen[list(places.values())] = True
         return chosen
 
-    def _existing(self, ids: list[str]) -> dict[str, int]:
+    def _find_existing(self, ids: list[str]) -> dict[str, int]:
         """The rows of those ids that the index holds, committed or not."""
         known = len(self._is_deleted)
         return {
@@ -250,7 +250,7 @@ class Writer:
             if row >= known or not self._is_deleted[row]
         }
 
-    def _encoded(self, rows: DocumentRows) -> Vectors:
+    def _encode(self, rows: DocumentRows) -> Vectors:
         encoder = self._model.encoder
         if encoder is None:
             raise VocabtoolError(
@@ -265,7 +265,7 @@ class Writer:
         return np.concatenate([self._is_deleted, new]) if len(new) else self._is_deleted
 
     @contextmanager
-    def _failing(self) -> Iterator[None]:
+    def _all_or_nothing(self) -> Iterator[None]:
         """Whatever is raised half-way through a change leaves nothing to commit."""
         if self._failed:
             raise VocabtoolError(f"{self._path}: {FAILED}")

@@ -13,7 +13,7 @@ from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
-    from vocabtool.index.loading import LoadReport
+    from vocabtool.index.load import LoadReport
 
 CHANGES: Final = ("added", "updated", "unchanged", "removed")
 RATED: Final = 100  # documents; the speed of fewer is that of starting

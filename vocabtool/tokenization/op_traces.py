@@ -117,7 +117,7 @@ class RawTrace(NamedTuple):
     pieces: Pieces | None = None
     split: Split | None = None
 
-    def filled(self) -> pa.StringArray:
+    def drop_empty(self) -> pa.StringArray:
         """The strings that are not empty: no padding is among them."""
         return self.strings.filter(pa.array(is_filled(self.strings)))
 

@@ -46,7 +46,7 @@ from vocabtool.formats.wire import (
     fields,
     last_integer,
     messages,
-    signed,
+    to_signed,
     varint,
 )
 from vocabtool.formats.wire_arrays import varint_run
@@ -236,7 +236,7 @@ def _tensor_entry(value: bytes) -> TensorEntry:
     checksum, partitioned = 0, False
     for number, wire_type, start, end in fields(value, 0, len(value)):
         if wire_type == VARINT and number in numbers:
-            numbers[number] = signed(varint(value, start, end)[0])
+            numbers[number] = to_signed(varint(value, start, end)[0])
         elif wire_type == LEN and number == 2:
             for dimension in messages(value, (start, end), 2):
                 size = last_integer(value, dimension, 1)

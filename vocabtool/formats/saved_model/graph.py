@@ -104,13 +104,13 @@ class Node(NamedTuple):
         span = self.attributes.get(key, ABSENT)
         for number, wire_type, start, end in wire.fields(self.buffer, *span):
             if number in (3, 5, 6) and wire_type == wire.VARINT:
-                return wire.signed(wire.varint(self.buffer, start, end)[0])
+                return wire.to_signed(wire.varint(self.buffer, start, end)[0])
         return default
 
     def integers_of(self, key: bytes) -> tuple[int, ...]:
         """The values of an attribute that is a list of integers."""
         return tuple(
-            wire.signed(value)
+            wire.to_signed(value)
             for number, wire_type, start, end in wire.fields(
                 self.buffer, *self.attributes.get(key, ABSENT)
             )

@@ -130,7 +130,7 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
                 raise _too_many(tensor, count)
             packed.append(wire_arrays.varint_run(values, count)[0])
         elif number == values_field and wire_type == wire.VARINT:
-            single.append(wire.signed(wire.varint(tensor.buffer, start, end)[0]))
+            single.append(wire.to_signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):
             raise InvalidFile("integers scattered over many fields", offset=tensor.span[0])
     found = packed[0] if len(packed) == 1 else np.concatenate([np.array(single, np.int64), *packed])

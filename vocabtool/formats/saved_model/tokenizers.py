@@ -216,7 +216,7 @@ def _wordpieces_of_trie(
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 or more")
     trie = DoubleArray(model.vector(0, "<u4"))
     words, word_ids = _below(trie.walk(), False, b"", unknown_id)
-    suffixes, suffix_ids = _below(trie.walk(model.unsigned(3)), True, indicator, unknown_id)
+    suffixes, suffix_ids = _below(trie.walk(model.uint(3)), True, indicator, unknown_id)
     ids = np.concatenate([word_ids, suffix_ids, [unknown_id]])
     more = {id_: text for id_, text in _spelled_indicator(model, indicator) if id_ not in ids}
     ids = np.concatenate([ids, np.fromiter(more, np.int64, len(more))])

@@ -97,7 +97,7 @@ class VectorCodes:
         self._parameters: dict[int, Any] = {}  # of searches without a mask, by lists visited
 
     @classmethod
-    def trained(cls, sample: Vectors, lists: int, metric: Metric, seed: int) -> VectorCodes:
+    def train(cls, sample: Vectors, lists: int, metric: Metric, seed: int) -> VectorCodes:
         """Codes of no row yet: centroids of a sample of shape (n, dim).
 
         The same for the same sample and seed.
@@ -105,7 +105,7 @@ class VectorCodes:
         if not 0 < lists <= MAX_LISTS:
             raise ValueError(f"wanted 1 to {MAX_LISTS:,} lists, got {lists:,}")
         faiss = faiss_library()
-        padded = _padded(sample)
+        padded = _pad(sample)
         # FAISS wants as many vectors as centroids, and prints a warning below 39 for each.
         missing = -(-39 * max(lists, CENTROIDS) // max(1, len(padded)))
         enough = np.ascontiguousarray(np.tile(padded, (missing, 1)) if missing > 1 else padded)
@@ -143,7 +143,7 @@ class VectorCodes:
         there = vectors.any(axis=1)
         rows = self.rows + np.flatnonzero(there)
         if len(rows):
-            self._index.add_with_ids(_padded(vectors[there]), rows)
+            self._index.add_with_ids(_pad(vectors[there]), rows)
         self.rows += len(vectors)
 
     def add_rows(self, raw: RawVectors, progress: Progress | None = None) -> None:
@@ -170,7 +170,7 @@ class VectorCodes:
             self._parameters[probes] = how
         # For one query threads wait for each other longer than they work.
         with one_thread() if len(queries) == 1 else nullcontext():
-            found: Rows = self._index.search(_padded(queries), min(count, self.rows), params=how)[1]
+            found: Rows = self._index.search(_pad(queries), min(count, self.rows), params=how)[1]
         return found
 
     def cost(self, share: float, candidates: int, dim: int) -> float:
@@ -214,7 +214,7 @@ def build_codes(
     there = sample.any(axis=1)
     if there.any() and not there.all():
         rows, sample = rows[there], sample[there]
-    codes = VectorCodes.trained(sample, lists, metric, seed)
+    codes = VectorCodes.train(sample, lists, metric, seed)
     if queries is not None:
         kinds = [prepare_queries(queries, metric)]
     else:
@@ -304,7 +304,7 @@ def _steps(first: int, last: int) -> list[int]:
     return [step for step in every if first <= step < last] + [last]
 
 
-def _padded(vectors: Vectors) -> Vectors:
+def _pad(vectors: Vectors) -> Vectors:
     """Vectors of shape (n, dim) with a zero at the end where ``dim`` is odd."""
     missing = vectors.shape[1] % WIDTH
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors)

@@ -75,7 +75,7 @@ class VectorLeg:
             return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
         if limit < 1:
             return Near(RankedRows.none(), self._scores(query, rows))
-        allowed = self._allowed(among)
+        allowed = self._full_mask(among)
         if self.codes is None:
             found = self._search_rest(query, limit, allowed)
             return Near(found, self._scored_but(found, query, rows))
@@ -85,17 +85,17 @@ class VectorLeg:
             refined = min(len(left), self._candidates(limit))
             if raw.dim * len(left) * REFINED <= self.codes.cost(share, refined, raw.dim):
                 blocks = (Block.of(part, raw.take(part), metric) for part in self._parts(left))
-                found = merged((block.best(query, limit, metric) for block in blocks), limit)
+                found = merge_best((block.best(query, limit, metric) for block in blocks), limit)
                 return Near(found, self._scores(query, rows))
         # Candidates and ``rows`` are read together; rows without codes are all compared.
         candidates = self._candidate_rows(self.codes, query, limit, allowed)
         scores = self._scores(query, np.concatenate((candidates, rows)))
         found = best_of_scores(candidates, scores[: len(candidates)], limit)
         if self._coded < raw.count:
-            found = merged([found, self._search_rest(query, limit, allowed)], limit)
+            found = merge_best([found, self._search_rest(query, limit, allowed)], limit)
         return Near(found, scores[len(candidates) :])
 
-    def _allowed(self, among: Mask | None) -> Mask | None:
+    def _full_mask(self, among: Mask | None) -> Mask | None:
         """A mask as long as the rows, ``None`` where it allows all of them."""
         count = self.raw.count
         if among is None or (len(among) >= count and among[:count].all()):
@@ -125,7 +125,7 @@ class VectorLeg:
             blocks = [self._kept]
         if allowed is not None:
             blocks = (block.among(allowed) for block in blocks)
-        return merged((block.best(query, limit, self._metric) for block in blocks), limit)
+        return merge_best((block.best(query, limit, self._metric) for block in blocks), limit)
 
     def _parts(self, rows: Rows) -> list[Rows]:
         """As many rows at a time as take 16 MiB."""
@@ -226,7 +226,7 @@ class Block:
         return np.flatnonzero(rough >= _nth(rough, limit) - 2 * error)
 
 
-def merged(lists: Iterable[RankedRows], limit: int) -> RankedRows:
+def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
     """The best of several lists that share no row."""
     best = RankedRows.none()
     for found in lists:

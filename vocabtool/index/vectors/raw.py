@@ -108,7 +108,7 @@ def _single(stored: Stored) -> Vectors:
     return single
 
 
-def prepared(vectors: NDArray[Any], metric: Metric) -> Vectors:
+def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
     """Vectors as an index keeps them: float32, contiguous, of the shape they came in.
 
     Under ``cosine`` they get unit length; a zero vector stays zero. Raises :class:`ValueError` for
@@ -125,11 +125,11 @@ def prepared(vectors: NDArray[Any], metric: Metric) -> Vectors:
 
 
 def prepared_query(vector: NDArray[Any], metric: Metric) -> Vectors:
-    """One vector of shape (dim,) as :func:`prepared` makes it, in a third of the time."""
+    """One vector of shape (dim,) as :func:`prepare` makes it, in a third of the time."""
     exact = np.asarray(vector, np.float64)
     length = math.sqrt(exact @ exact)
     if not math.isfinite(length) or (metric != "cosine" and length > MAX_LENGTH):
-        prepared(exact[np.newaxis], metric)  # which says what is wrong
+        prepare(exact[np.newaxis], metric)  # which says what is wrong
     if metric == "cosine" and length:
         exact = exact / length
     single: Vectors = exact.astype(np.float32)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.options import Metric
-from vocabtool.index.vectors.raw import RawVectors, prepared
+from vocabtool.index.vectors.raw import RawVectors, prepare
 from vocabtool.system.ranking import Rows, Scores
 
 NEAREST: Final = 10
@@ -64,7 +64,7 @@ class NearestRows:
 
 def prepare_queries(queries: Vectors, metric: Metric) -> QuerySample:
     """Queries of the caller's, zero vectors left out."""
-    ready = prepared(queries, metric)
+    ready = prepare(queries, metric)
     ready = ready[ready.any(axis=1)]
     return QuerySample(ready, np.full(len(ready), -1))
 

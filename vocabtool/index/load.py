@@ -37,7 +37,7 @@ from vocabtool.index.manifest import Load
 from vocabtool.index.options import OnExisting
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
-from vocabtool.index.vectors.raw import as_stored, prepared
+from vocabtool.index.vectors.raw import as_stored, prepare
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows
@@ -212,9 +212,9 @@ class Loader:
         self._start = self._read = start
         # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
         self._alone = last.alone if start and last is not None else self._writer.rows == 0
-        return self._loaded()
+        return self._load_rest()
 
-    def _loaded(self) -> LoadReport:
+    def _load_rest(self) -> LoadReport:
         """Load what is left, committing on the way; what is to be removed goes with the last."""
         began, before, committed = time.monotonic(), self._writer.rows, self._read
         for part in reversed(self._parts):  # of one id the last counts, so it is read first
@@ -314,17 +314,17 @@ class Loader:
                 "embed`, add documents with vectors in Python, or index with --model"
             )
 
-        def encoded(read: tuple[DocumentRows, int, int]) -> EncodedBatch:
+        def encode(read: tuple[DocumentRows, int, int]) -> EncodedBatch:
             rows, source, bad = read
             if self._compares:
-                return self._compared(rows, None, source, bad, encoder)
+                return self._compare(rows, None, source, bad, encoder)
             vectors = encoder.encode(rows.texts)
             return EncodedBatch(
                 rows=rows, vectors=vectors, source=source, read=len(rows), not_utf8=bad
             )
 
         threads = self._request.threads or THREADS[encoder.kind]
-        return parallel_map(encoded, self._rows_of(part), workers=threads)
+        return parallel_map(encode, self._rows_of(part), workers=threads)
 
     def _rows_of(self, part: Part) -> Iterator[tuple[DocumentRows, int, int]]:
         """Documents of files, the number of their FILE, and how many were not UTF-8."""
@@ -355,7 +355,7 @@ class Loader:
             self._log.repeated.count += int(np.count_nonzero(~chosen))
         return chosen
 
-    def _compared(
+    def _compare(
         self,
         rows: DocumentRows,
         vectors: Vectors | None,
@@ -406,7 +406,7 @@ class Loader:
             if self._compares:
                 rows = self._writer.of_kinds(rows, part.options.on_error)
                 new = self._not_met(rows)
-                yield self._compared(rows.only(new), vectors[new], source, 0, None)
+                yield self._compare(rows.only(new), vectors[new], source, 0, None)
             else:
                 yield EncodedBatch(rows=rows, vectors=vectors, source=source, read=len(rows))
 
@@ -444,7 +444,7 @@ def _compare(
         is_same[place] = held.text == texts[place] and held.fields == fields
     if vectors is not None:
         configuration = before.manifest.configuration
-        given = as_stored(prepared(vectors[there], configuration.metric), configuration.dtype)
+        given = as_stored(prepare(vectors[there], configuration.metric), configuration.dtype)
         is_same[there] &= (before.vectors.raw.take(existing[there]) == given).all(axis=1)
     return existing, is_same
 

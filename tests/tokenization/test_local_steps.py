@@ -1,4 +1,4 @@
-"""The steps for tensorflow-text's ops by themselves: what is local, what is refused, and values."""
+"""Steps by themselves: what is local, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.tokenization.steps import Step
-from vocabtool.tokenization.string_steps import NGrams, SplitWhitespace
+from vocabtool.tokenization.string_steps import Lower, NGrams, RegexReplace, SplitWhitespace, Upper
 from vocabtool.tokenization.text_arrays import Tokens, string_array
 from vocabtool.tokenization.text_steps import (
     BertNormalize,
@@ -32,13 +32,25 @@ OTHER_PATTERNS = (
     *(r"(a?)", r"(\W+)", r"([\s!]+)", r"(a{2})", r"(?i)(a)", r"(\Aa)", r"(a+?)", "(", "(a", "a)"),
     *(r"(\s+a)", r"(\Ca)", r"(\Qa \E)", r"(\D+)"),
 )
+LOCAL_REPLACEMENTS = (
+    *((r"([^\w\s])", r" \1 "), ("[!-/:-@]", ""), (r"\p{Cc}|\p{Cf}", " "), ("[!-/]+", "")),
+    (r"\p{Mn}", ""),
+)
+OTHER_REPLACEMENTS = (
+    *(("^x", ""), (r"\bx", ""), (r"\s", ""), (r"[\s!]+", " "), ("ab", ""), (r"\s+", " ")),
+    *(("x*", "-"), (r"[^a-z]", ""), (r"(a)|(B)", r"\2\1")),
+)
 LOCAL: tuple[Step, ...] = (
+    *(RegexReplace(*pair) for pair in LOCAL_REPLACEMENTS),
+    *(Lower(), Lower(utf8=True), Upper(), Upper(utf8=True)),
     *(RegexSplit(*patterns) for patterns in LOCAL_PATTERNS),
     *(NormalizeUtf8("NFC"), NormalizeUtf8("NFD"), NormalizeUtf8("NFKC"), NormalizeUtf8("NFKD")),
     *(CaseFold(), BertNormalize(True), BertNormalize(False), BertSplit(), ScriptSplit(True)),
     *(WhitespaceSplit(1), WhitespaceSplit(2)),
 )
 OTHERS: tuple[Step, ...] = (
+    *(RegexReplace(*pair) for pair in OTHER_REPLACEMENTS),
+    RegexReplace("[!-/]", "", every=False),
     *(RegexSplit(pattern) for pattern in OTHER_PATTERNS),
     *(ScriptSplit(False), NGrams(b" ", (2,))),
 )
@@ -53,7 +65,8 @@ def words(step: Step, *texts: str | bytes) -> list[list[bytes]]:
 @given(text=assigned_text(20) | st.binary(max_size=12))
 def test_local_steps_need_only_what_stands_between_blanks(step: Step, text: str | bytes) -> None:
     """A local step on the pieces between whitespace gives the words that it gives of the whole."""
-    if isinstance(step, RegexSplit):  # which ends a text at NUL
+    # One ends a text at NUL, the other works otherwise on all of a text with one.
+    if isinstance(step, RegexSplit) or (isinstance(step, Lower | Upper) and step.utf8):
         text = text.replace("\0", "") if isinstance(text, str) else text.replace(b"\0", b"")
     split = SplitWhitespace()
     once = split.apply(step.apply(Tokens.whole(string_array([text]))))
@@ -67,43 +80,6 @@ def test_what_is_local(step: Step) -> None:
     assert step.local == (step in LOCAL)
     assert step.describe()
     assert len({step, step}) == 1
-
-
-def test_script_is_not_local() -> None:
-    """Signs around a blank become one word, so texts must not be cut at blanks first."""
-    assert words(ScriptSplit(), "! ?", "a b", "e\u0301") == [
-        [b"!?"],
-        [b"a", b"b"],
-        [b"e", b"\xcc\x81"],
-    ]
-
-
-def test_a_text_ends_at_nul_for_regex_split() -> None:
-    """What stands behind a NUL is lost, as in the op."""
-    assert words(RegexSplit("( )"), b"a b\0c d") == [[b"a", b"b"]]
-
-
-def test_white_space_of_several_bytes() -> None:
-    """The second version of the op leaves a part of it with the word; the first does not."""
-    assert words(WhitespaceSplit(2), "a\u00a0b \u3000c\u3000") == [[b"a\xc2", b"b", b"c\xe3\x80"]]
-    assert words(WhitespaceSplit(1), "a\u00a0b \u3000c\u3000") == [[b"a", b"b", b"c"]]
-
-
-def test_case_folding_values() -> None:
-    """Sharp s, ligatures, final sigma and ignorable characters, from Unicode's own tables."""
-    found = words(CaseFold(), "STRAẞE \ufb01 Σς soft\u00adhyphen \u0345 A\u030a", b"\xffA")
-    assert found == [["strasse fi \u03c3\u03c3 softhyphen \u03b9 å".encode()], [b"\xffa"]]
-
-
-def test_bert_values() -> None:
-    """Accents go, control characters become spaces, Chinese characters stand alone."""
-    assert words(BertNormalize(True), "Na\u00efve\u200eİ\0\u0130\xa0½") == [
-        ["naivei i 1\u20442".encode()]
-    ]
-    assert words(BertNormalize(False), "Na\u00efve\0\u200e\tX") == [["Naïve   X".encode()]]
-    assert words(BertSplit(), "don't 日本x\u3000$") == [
-        [w.encode() for w in ("don", "'", "t", "日", "本", "x", "$")]
-    ]
 
 
 def test_damaged_normalizer() -> None:
@@ -125,45 +101,13 @@ def test_bad_pattern() -> None:
         words(RegexSplit("(?=a)"), "a")
 
 
-IDS = {b"[UNK]": 0, b"a": 1, b"ab": 2, b"##b": 3, "##é".encode(): 4}
-
-
-def test_wordpiece_values() -> None:
-    """The longest entry first; an unknown part makes a word unknown; ``[UNK]`` may be a word."""
-    tokenizer = WordPiece(IDS)
-    given = [b"abb", "abé".encode(), b"abc", b"", b"[UNK]", b"a" * 101]
-    assert list(map(tokenizer.pieces, given)) == [
-        ((b"ab", 2), (b"##b", 3)),
-        ((b"ab", 2), ("##é".encode(), 4)),
-        ((b"[UNK]", 0),),
-        (),
-        ((b"[UNK]", 0),),
-        ((b"[UNK]", 0),),
-    ]
-    assert list(map(tokenizer.knows, given)) == [True, True, False, True, True, False]
-    assert WordPiece({}).pieces(b"a") == ((b"[UNK]", -1),)
-
-
 @given(st.lists(st.sampled_from([b"a", b"ab", b"b", b"c", "é".encode()])).map(b"".join))
 def test_pieces_make_up_their_word(word: bytes) -> None:
     """Joined without their indicators, the pieces of a known word are the word."""
-    tokenizer = WordPiece(IDS)
+    tokenizer = WordPiece({b"[UNK]": 0, b"a": 1, b"ab": 2, b"##b": 3, "##é".encode(): 4})
     pieces, known = tokenizer.pieces(word), tokenizer.knows(word)
     joined = b"".join(piece.removeprefix(b"##") for piece, _ in pieces)
     assert known == (joined == word)
-
-
-def test_ngram_values() -> None:
-    """Width by width, text by text; a text that is too short stays one run if it may."""
-    cut = SplitWhitespace().apply(Tokens.whole(string_array(["a b c", "", "d"])))
-    assert NGrams(b" ", (1, 2)).apply(cut).to_lists() == [
-        [b"a", b"b", b"c", b"a b", b"b c"],
-        [],
-        [b"d"],
-    ]
-    padded = NGrams(b"_", (2,), b"<", b">", -1)
-    assert padded.apply(cut).to_lists()[2] == [b"<_d", b"d_>"]
-    assert NGrams(b" ", (2,), preserve_short=True).apply(cut).to_lists()[1:] == [[], [b"d"]]
 
 
 def test_the_characters_of_unicode_12() -> None:

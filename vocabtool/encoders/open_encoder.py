@@ -52,7 +52,7 @@ def open_encoder(
     of these, with what was tried; besides, what opening raises.
     """
     options = replace(options or EncoderOptions(), **arguments)
-    given = options.given()
+    given = options.given_options()
     given.pop("kind", None)
     if not isinstance(model, str | Path):
         return _open_object(model, options.kind, given)
