@@ -56,26 +56,19 @@ class FloatRows:
         forget(self.buffer)
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
-    promised: int
-    dim: int
-    start: int  # where the first word lies
-
-
 def recognise(source: Source) -> str | None:
     """Why a file is not word2vec's binary format; ``None`` where it is.
 
     Its first vector must hold a byte that no number written as text has, and what is looked at
     one that no text has: a list of phrases may begin with two numbers.
     """
-    header = _header(source.head)
+    header = HEADER.match(source.head)
     if header is None:
         return "its first line is not two whole numbers (how many words, dimensions)"
-    blank = source.head.find(b" ", header.start, header.start + MAX_WORD)
+    blank = source.head.find(b" ", header.end(), header.end() + MAX_WORD)
     if blank < 0:
         return "no blank ends a first word behind its header line"
-    first = source.head[blank + 1 : blank + 1 + FLOAT * header.dim]
+    first = source.head[blank + 1 : blank + 1 + FLOAT * int(header[2])]
     if NUMBER_TEXT.fullmatch(first):
         return "numbers as text follow its first word" if first else "it ends behind its first word"
     return None if NOT_TEXT.search(source.head) else "text follows its header line"
@@ -91,43 +84,41 @@ def list_words(source: Source) -> ListedVectors:
 
     Raises :class:`InvalidFile` where the file ends before or behind what its header promises.
     """
-    header = _header(source.head)
+    header = HEADER.match(source.head)
     if header is None:
         raise InvalidFile("not word2vec's binary format: no header line", offset=0)
-    if not 0 < header.dim <= MAX_DIM or not header.promised:
+    promised, dim, start = int(header[1]), int(header[2]), header.end()
+    if not 0 < dim <= MAX_DIM or not promised:
         raise InvalidFile(
-            f"{header.promised:,} vectors of {header.dim:,} dimensions, wanted some of "
-            f"1 to {MAX_DIM:,}",
+            f"{promised:,} vectors of {dim:,} dimensions, wanted some of 1 to {MAX_DIM:,}",
             offset=0,
         )
-    least = header.start + header.promised * (1 + FLOAT * header.dim)
+    least = start + promised * (1 + FLOAT * dim)
     if least > source.size:
         raise InvalidFile(
-            f"the header promises {header.promised:,} vectors of {header.dim:,} dimensions, at "
+            f"the header promises {promised:,} vectors of {dim:,} dimensions, at "
             f"least {least:,} bytes; the file has {source.size:,}: fetch it again",
             offset=0,
         )
     starts = array("q")
     with source.file.open("rb") as file:
-        words = ByteStrings.of(_words(file, header, source.size, starts))
-    notes = (f"{header.dim:,} dimensions",)
+        file.seek(start)
+        words = ByteStrings.of(_words(file, promised, dim, starts))
+    notes = (f"{dim:,} dimensions",)
     places = (Place(source.name, "before each vector"),)
     vocabulary = Vocabulary("words", "vectors", _drop_newlines(words), places=places, notes=notes)
-    rows = FloatRows(map_file(source.file), np.frombuffer(starts, np.int64), header.dim)
-    return ListedVectors(vocabulary, header.dim, rows)
+    rows = FloatRows(map_file(source.file), np.frombuffer(starts, np.int64), dim)
+    return ListedVectors(vocabulary, dim, rows)
 
 
-def _header(head: bytes) -> _Header | None:
-    match = HEADER.match(head)
-    return _Header(int(match[1]), int(match[2]), match.end()) if match else None
+def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
+    """Every word of ``file`` from where it stands, with the newline before it.
 
-
-def _words(file: BinaryIO, header: _Header, size: int, starts: array[int]) -> Iterator[bytes]:
-    """Every word, with the newline before it; ``starts`` gets where its vector begins."""
-    row = FLOAT * header.dim
-    file.seek(header.start)
-    window, at, pos = b"", header.start, 0  # ``at``: where in the file the window begins
-    for number in range(header.promised):
+    ``starts`` gets where its vector begins.
+    """
+    row = FLOAT * dim
+    window, at, pos = b"", file.tell(), 0  # ``at``: where in the file the window begins
+    for number in range(promised):
         blank = window.find(b" ", pos, pos + MAX_WORD)
         if blank < 0 or blank + 1 + row > len(window):
             window = window[pos:] + file.read(WINDOW + MAX_WORD + row)
@@ -135,22 +126,22 @@ def _words(file: BinaryIO, header: _Header, size: int, starts: array[int]) -> It
             blank = window.find(b" ", 0, MAX_WORD)
         if blank < 0:
             raise InvalidFile(
-                f"no blank within {MAX_WORD:,} bytes ends word {number + 1:,} "
-                f"of {header.promised:,}",
+                f"no blank within {MAX_WORD:,} bytes ends word {number + 1:,} of {promised:,}",
                 offset=at + pos,
             )
         if blank + 1 + row > len(window):
             raise InvalidFile(
-                f"vector {number + 1:,} of {header.promised:,} is cut off: fetch the file again",
+                f"vector {number + 1:,} of {promised:,} is cut off: fetch the file again",
                 offset=at + pos,
             )
         yield window[pos:blank]
         starts.append(at + blank + 1)
         pos = blank + 1 + row
-    behind = size - at - pos
-    if behind and window[pos:] + file.read(1) != b"\n":
+    rest = window[pos:] + file.read(1)
+    if rest not in (b"", b"\n"):
+        behind = file.seek(0, 2) - at - pos
         raise InvalidFile(
-            f"{behind:,} bytes lie behind the {header.promised:,} vectors that the header promises",
+            f"{behind:,} bytes lie behind the {promised:,} vectors that the header promises",
             offset=at + pos,
         )
 

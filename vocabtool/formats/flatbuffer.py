@@ -98,7 +98,6 @@ class Table:
         return self._at(field) is not None
 
     def _at(self, field: int) -> int | None:
-        """Where a field lies, or ``None`` when it is absent."""
         slot = 4 + 2 * field
         if slot + 2 > self.vtable_size:
             return None

@@ -184,10 +184,9 @@ class _Header:
     def token_types(self) -> list[int]:
         """The types of the tokens; none where they are not there or something else is."""
         found = self.values.get(b"tokenizer.ggml.token_type")
-        letter = NUMBERS.get(found.item_type, "?") if isinstance(found, _Array) else "?"
-        if not isinstance(found, _Array) or letter not in INTEGERS:
+        if not isinstance(found, _Array) or NUMBERS.get(found.item_type, "?") not in INTEGERS:
             return []
-        layout = f"{self._order}{found.items}{letter}"
+        layout = f"{self._order}{found.items}{NUMBERS[found.item_type]}"
         return list(struct.unpack_from(layout, self._buffer, found.start))
 
 

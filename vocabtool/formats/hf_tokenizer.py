@@ -57,8 +57,6 @@ class _Entries:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """An added token as it is listed."""
-
     content: str
     id: int
     special: bool
@@ -160,7 +158,6 @@ def _pieces(vocab: object, looked_up: set[str]) -> _Entries:
 
 
 def _tokens(tokens: object) -> Iterator[_Token]:
-    """The added tokens as they are listed."""
     if not isinstance(tokens, list):
         raise InvalidFile(f"added_tokens is {json_file.kind(tokens)}, wanted a list")
     for number, token in enumerate(tokens):

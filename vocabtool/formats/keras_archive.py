@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from vocabtool.formats import text_file
 from vocabtool.formats.keras_layers import (
     MASK_AND_OOV,
     LookupLayer,
-    is_container,
     is_object,
     leading_specials,
     lookup_layer,
@@ -114,7 +113,6 @@ READER: Final = Reader("Keras archive", recognise, read)
 
 
 def _descriptions(config: dict[str, Any]) -> Iterator[_Description]:
-    """Each lookup layer of a model's configuration, in its order."""
     if not is_object(config):
         raise InvalidFile(f"{CONFIG} describes no model: wanted class_name and config in it")
     waiting: list[tuple[str, Any]] = [("", config)]
@@ -136,12 +134,13 @@ def _children(path: str, value: dict[str, Any] | list[Any]) -> Iterator[tuple[st
     """
     counts: dict[str, int] = {}
     for key, child in value.items() if isinstance(value, dict) else enumerate(value):
-        if not is_container(child):
+        if not isinstance(child, dict | list):
             continue
         name = key
         if isinstance(value, list):
-            described = isinstance(child, dict) and is_object(child)
-            name = _snake_case(child["class_name"]) if described else "container"
+            name = "container"
+            if isinstance(child, dict) and is_object(child):
+                name = _snake_case(child["class_name"])
             number = counts[name] = counts.get(name, -1) + 1
             name = f"{name}_{number}" if number else name
         yield f"{path}/{name}"[:MAX_PATH].removeprefix("/"), child
@@ -157,13 +156,9 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, described: list[_Description], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Read each asset; a copy is one more place of the same vocabulary.
-
-    Returns which layers have their words in an asset.
-    """
+    """Read each asset; return which layers have their words in one."""
     layers = {item.path: item.layer for item in described}
     adapted: set[tuple[str, str]] = set()
-    known: dict[tuple[str, bytes], int] = {}
     for name in archive.names:
         if not name.startswith(ASSETS):
             continue
@@ -174,28 +169,19 @@ def _read_assets(
             with reading(shown):
                 if data.count(b"\n") > len(data) // 2 + 1:  # each line costs eight bytes
                     raise InvalidFile("most of its lines are empty: no vocabulary looks like that")
-                path = _layer_path(name)
-                copy = findings.found[known[path, data]] if (path, data) in known else None
-                if isinstance(copy, Vocabulary):
-                    places = (*copy.places, place)
-                    findings.found[known[path, data]] = replace(copy, places=places)
-                    continue
-                layer = layers.get(path)
+                layer = layers.get(_layer_path(name))
                 if not name.endswith(WORDS):
                     asset = PurePosixPath(shown).name
                     findings.add(assets.classify_asset(asset, place, data))
                 elif layer is None or layer.vocabulary is not None:
-                    stored, own = text_file.read_lines(data), _layer_path(shown)
+                    own, stored = PurePosixPath(_layer_path(shown)).name, text_file.read_lines(data)
                     notes: tuple[str, ...] = (UNDESCRIBED,)
-                    own = PurePosixPath(own).name
                     findings.add(Vocabulary(own, "asset", stored, places=(place,), notes=notes))
                 else:
                     adapted.add(layer.identity)
                     odd = MORE_BREAKS.search(data.replace(b"\r\n", b"\n")) is not None
                     notes = (BROKEN,) if odd else ()
                     findings.add(_vocabulary(layer, _lines(layer, data), place, notes))
-                if isinstance(findings.found[-1], Vocabulary):
-                    known[path, data] = len(findings.found) - 1
     return adapted
 
 

@@ -93,11 +93,6 @@ def parse(path: str, metadata: bytes) -> dict[str, Any]:
     return parsed
 
 
-def is_container(value: object) -> bool:
-    """Whether a JSON value holds others."""
-    return isinstance(value, (dict, list))
-
-
 def is_object(value: dict[str, Any]) -> bool:
     """Whether a JSON object describes an object of Keras: a layer, a model, an initializer."""
     return isinstance(value.get("class_name"), str) and isinstance(value.get("config"), dict)

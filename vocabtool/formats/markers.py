@@ -31,7 +31,6 @@ _SHOWN_AS_SELF: Final = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *rang
 
 
 def _alphabet() -> str:
-    """The characters that stand for the bytes 0 to 255."""
     stand_ins = map(chr, range(256, 512))
     return "".join(chr(b) if b in _SHOWN_AS_SELF else next(stand_ins) for b in range(256))
 

@@ -104,15 +104,16 @@ def recognise(source: Source) -> str | None:
     model begin with bytes where a ModelProto has a number.
     """
     seen: set[int] = set()
-    head = source.head
+    buffer = map_file(source.file)
     try:
-        for number, wire_type, start in _outline(head, source.size):
+        for number, wire_type, start, end in wire.fields(buffer, 0, len(buffer)):
             if MODEL_FIELDS.get(number) != wire_type:
                 return f"field {number} of wire type {wire_type} is none of ONNX's ModelProto"
-            begins = head[start] if number == MODEL_GRAPH and start < len(head) else None
-            if begins is not None and (begins & 7 != LEN or begins >> 3 not in GRAPH_FIELDS):
+            if number == MODEL_GRAPH and start < end and not _begins_graph(buffer[start]):
                 return "its field 7 does not begin like a graph of ONNX"
             seen.add(number)
+            if end >= HEAD:
+                break
     except InvalidFile as error:
         return f"not the framing of a protobuf: {error.what}"
     if not seen & {IR_VERSION, OPSETS}:
@@ -120,23 +121,8 @@ def recognise(source: Source) -> str | None:
     return None if MODEL_GRAPH in seen else f"no graph in its first {HEAD:,} bytes"
 
 
-def _outline(head: bytes, size: int) -> Iterator[tuple[int, int, int]]:
-    """Number, wire type and start of each field that begins in ``head``."""
-    pos = 0
-    while pos < len(head):
-        try:
-            key, start = wire.varint(head, pos, len(head))
-            length, behind = wire.varint(head, start, len(head))
-        except InvalidFile:
-            if len(head) < size and pos > len(head) - 20:
-                return  # cut off with the head
-            raise
-        if key & 7 not in (LEN, VARINT):
-            raise InvalidFile(f"wire type {key & 7} is none of ONNX's ModelProto", offset=pos)
-        pos = behind + length if key & 7 == LEN else behind
-        if pos > size:
-            raise InvalidFile(f"field {key >> 3} runs past the end of the file", offset=start)
-        yield key >> 3, key & 7, behind if key & 7 == LEN else start
+def _begins_graph(tag: int) -> bool:
+    return tag & 7 == LEN and tag >> 3 in GRAPH_FIELDS
 
 
 def read(source: Source) -> ReadResult:
@@ -191,7 +177,6 @@ class _Model:
             raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} nodes and attributes")
 
     def _graph(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
-        """``scope``: where the graph lies, for people."""
         self._count()
         for part in wire.messages(self._buffer, span, INITIALIZERS):
             self._count()

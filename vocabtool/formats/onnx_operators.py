@@ -79,13 +79,11 @@ def table(
 
 
 def _strings(known: Attributes, *names: bytes) -> ByteStrings:
-    """The strings of the first of these attributes that has any."""
     found = (known[name].strings for name in names if name in known and len(known[name].strings))
     return next(found, NO_STRINGS)
 
 
 def _integers(known: Attributes, *names: bytes) -> Integers | None:
-    """The integers of the first of these attributes that has any."""
     found = (known[name].integers for name in names if name in known and len(known[name].integers))
     return next(found, None)
 

@@ -18,7 +18,7 @@ from vocabtool.formats import wire, wire_arrays
 from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, numbering
+from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
 
 PIECES: Final = 1  # the fields of ModelProto
 TRAINER_SPEC: Final = 2
@@ -77,13 +77,11 @@ class Pieces:
 
     def vocabulary(self, name: str, kind: Kind, place: Place) -> Vocabulary:
         """The pieces as a vocabulary."""
-        first_id, ids = (0, None) if self.ids is None else numbering(self.ids)
-        return Vocabulary(
-            name=name,
-            kind=kind,
-            stored=self.entries,
-            first_id=first_id,
-            ids=ids,
+        return Vocabulary.from_ids(
+            name,
+            kind,
+            self.entries,
+            self.ids,
             unknown=None if self.unknown_id is None else Unknown(self.unknown_id),
             places=(place,),
             notes=self.notes,
@@ -161,7 +159,6 @@ def read_pieces(data: bytes) -> Pieces:
 
 
 def _integers(data: bytes, span: Span) -> dict[int, int]:
-    """The varint fields of a message."""
     return {
         number: wire.to_signed(wire.varint(data, start, end)[0])
         for number, wire_type, start, end in wire.fields(data, *span)

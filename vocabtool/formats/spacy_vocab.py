@@ -9,7 +9,6 @@ a string. Several words may share a row. Vectors in floret's manner belong to no
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,7 +82,8 @@ def read(folder: Path, vocab: Path) -> ReadResult:
             raise InvalidFile(reason)
         strings = json_file.strings(document, "text")
     place = Place(within + STRINGS, "whole list")
-    warnings = list(_unread(folder))
+    pipes = [path.name for path in sorted(folder.glob("*transformer")) if path.is_dir()]
+    warnings = [f"{pipe}/: the pieces of its tokenizer are not read" for pipe in pipes]
     try:
         words = _words_with_vectors(strings, vocab, within)
     except VocabtoolError as error:
@@ -96,13 +96,6 @@ def read(folder: Path, vocab: Path) -> ReadResult:
     why = "all strings of the pipeline, labels and shapes of words among them"
     passed_over = PassedOver(STRINGS, len(strings), place, why)
     return ReadResult((words, passed_over), tuple(warnings), FORMAT)
-
-
-def _unread(folder: Path) -> Iterator[str]:
-    """The parts of a pipeline that have words of their own."""
-    for path in sorted(folder.glob("*transformer")):
-        if path.is_dir():
-            yield f"{path.name}/: the pieces of its tokenizer are not read"
 
 
 def _content(file: Path) -> bytes:
@@ -126,20 +119,18 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
         if len(shape) != 2 or last >= shape[0]:
             raise InvalidFile(f"an array of shape {shape}, but {KEYS} names row {last:,}")
     entries, ids = _of_keys(strings, rows)
+    notes = [f"{shape[1]:,} dimensions; the id of a word is the row of its vector"]
+    if len(rows) > len(entries):
+        missing = len(rows) - len(entries)
+        notes.append(f"{missing:,} vectors belong to words that {STRINGS} does not hold")
     return Vocabulary.from_ids(
         "words",
         "vectors",
         entries,
         ids,
         places=(Place(within + KEYS, "words with a vector"),),
-        notes=tuple(_notes(len(rows), len(entries), shape)),
+        notes=tuple(notes),
     )
-
-
-def _notes(keys: int, words: int, shape: tuple[int, ...]) -> Iterator[str]:
-    yield f"{shape[1]:,} dimensions; the id of a word is the row of its vector"
-    if keys > words:
-        yield f"{keys - words:,} vectors belong to words that {STRINGS} does not hold"
 
 
 def _mode(file: Path, within: str) -> object:
@@ -223,7 +214,6 @@ def _integer_map(data: bytes) -> dict[int, int]:
 
 
 def _number(data: bytes, pos: int, layout: str) -> tuple[int, int]:
-    """A number and the position behind it."""
     behind = pos + struct.calcsize(layout)
     if behind > len(data):
         raise InvalidFile("cut off within a number", offset=pos)

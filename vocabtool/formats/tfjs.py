@@ -80,7 +80,6 @@ def _object(value: object) -> Json:
 
 
 def _constants(topology: object, file: str, unread: Findings) -> Iterator[Finding]:
-    """The constants whose values stand in the graph itself."""
     nodes = topology.get("node") if isinstance(topology, dict) else None
     for node in nodes if isinstance(nodes, list) else ():
         try:

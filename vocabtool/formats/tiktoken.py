@@ -102,14 +102,12 @@ def _from_lines(encoded: ByteStrings) -> Iterator[bytes]:
 
 
 def _recognise_json(document: object) -> str | None:
-    """Whether there is a text ``bpe_ranks``."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
     return None if isinstance(document.get("bpe_ranks"), str) else "no text bpe_ranks in it"
 
 
 def _read_json(document: Any, source: Source) -> ReadResult:
-    """The tokens by rank, and the special ones. Raises :class:`InvalidFile`."""
     special = document.get("special_tokens", {})
     if not isinstance(special, dict):
         raise InvalidFile(f"special_tokens is {json_file.kind(special)}, wanted an object")
@@ -137,7 +135,6 @@ def _read_json(document: Any, source: Source) -> ReadResult:
 
 
 def _recognise_tekken(document: object) -> str | None:
-    """Whether there are a list ``vocab`` and how many of its tokens are meant."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
     config = document.get("config")
@@ -147,7 +144,6 @@ def _recognise_tekken(document: object) -> str | None:
 
 
 def _read_tekken(document: Any, source: Source) -> ReadResult:
-    """The special tokens, then the others. Raises :class:`InvalidFile`."""
     config, listed = document["config"], document["vocab"]
     room = _count(config, "default_num_special_tokens", MAX_SPECIAL)
     size = _count(config, "default_vocab_size", room + len(listed))

@@ -46,7 +46,6 @@ UNKNOWNS: Final = ("\N{REPLACEMENT CHARACTER}".encode(), b"<unk>")
 
 
 def _why_no_ids(document: object) -> str | None:
-    """Whether every key has an id of its own."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object of entries and their ids"
     if not document:
@@ -142,7 +141,6 @@ def _read_texts(document: Any, source: Source) -> ReadResult:
 
 
 def _why_no_scores(document: object) -> str | None:
-    """Whether a document is a list of nothing but pairs of a text and a number or null."""
     if not isinstance(document, list):
         return f"{json_file.kind(document)}, wanted a list of pieces and scores"
     if not document:

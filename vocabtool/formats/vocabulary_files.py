@@ -298,7 +298,6 @@ def count_escaped(lines: ByteStrings) -> int:
 
 
 def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> int:
-    """Entries and ids are Python objects ``CHUNK`` at a time."""
     stored, separator = vocabulary.stored, b"{\n"
     for key, value in _facts(vocabulary).items():
         file.write(separator + b'"%b": %b' % (key.encode(), _json(value)))
@@ -364,7 +363,6 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> int:
-    """No more than ``CHUNK`` entries are Python objects at a time."""
     import csv
     import io
 

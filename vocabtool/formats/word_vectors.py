@@ -7,7 +7,7 @@ vector is no row there. Which words a text has, and what is done with vectors, i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -102,9 +102,7 @@ class WordVectors:
 
     def matrix_file(self, folder: str | Path | None = None) -> Path | None:
         """The file that :meth:`matrix` opens, or makes; ``None`` where it is this one itself."""
-        if self._plain is not None:
-            return None
-        return self._converted_in(folder)
+        return None if self._plain is not None else self._converted_in(folder)
 
     @property
     def _plain(self) -> NDArray[np.float32] | None:
@@ -114,41 +112,34 @@ class WordVectors:
 
     def _converted_in(self, folder: str | Path | None) -> Path:
         with reading(str(self._file)):
-            return (Path(folder) if folder else self._file.parent) / self._matrix_name()
-
-    def _matrix_name(self) -> str:
-        facts = self._file.stat()
+            facts = self._file.stat()
         key = hashlib.sha256(f"{facts.st_size} {facts.st_mtime_ns}".encode()).hexdigest()
-        return f"{self._file.name}.{key[:12]}.npy"
+        return Path(folder or self._file.parent) / f"{self._file.name}.{key[:12]}.npy"
 
     def _convert(self, target: Path) -> None:
         with whole_file(target) as file:
             head = {"descr": "<f4", "fortran_order": False, "shape": (len(self), self.dim)}
             np.lib.format.write_array_header_1_0(file, head)
-            for positions in self._blocks():
+            step = max(BLOCK // self.dim, 1)
+            for at in range(0, len(self), step):
+                positions = np.arange(at, min(at + step, len(self)))
                 file.write(self.vectors(positions).astype("<f4", copy=False).tobytes())
                 self._rows.forget()
 
-    def _blocks(self) -> Iterator[NDArray[np.int64]]:
-        step = max(BLOCK // self.dim, 1)
-        for at in range(0, len(self), step):
-            yield np.arange(at, min(at + step, len(self)))
-
 
 def _list_words(source: Source) -> ListedVectors:
-    """What the reader of a format lists."""
     if fasttext_bin.recognise(source) is None:
         raise UnsupportedFormat(FASTTEXT)
     tried = []
-    if (reason := text_vectors.recognise(source)) is None:
-        return text_vectors.list_words(source)
-    tried.append(f"{text_vectors.READER.format}: {reason}")
-    if (reason := binary_vectors.recognise(source)) is None:
-        return binary_vectors.list_words(source)
-    tried.append(f"{binary_vectors.READER.format}: {reason}")
+    for reader, list_words in (
+        (text_vectors.READER, text_vectors.list_words),
+        (binary_vectors.READER, binary_vectors.list_words),
+    ):
+        if (reason := reader.recognise(source)) is None:
+            return list_words(source)
+        tried.append(f"{reader.format}: {reason}")
     raise UnknownFormat(f"{source.file}: not a file of word vectors", tried)
 
 
 def _is_plain(array: NDArray[Any]) -> bool:
-    """Whether an array is used as it lies in the file."""
     return array.dtype == np.float32 and array.flags.c_contiguous

@@ -113,7 +113,6 @@ class ZipArchive:
 
 @contextmanager
 def _damage(part: str) -> Iterator[None]:
-    """Turn what ``zipfile`` raises into our own error."""
     try:
         yield
     except (InvalidFile, UnsupportedFormat):

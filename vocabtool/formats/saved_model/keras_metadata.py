@@ -17,7 +17,6 @@ from vocabtool.formats import wire
 from vocabtool.formats.keras_layers import (
     MASK_AND_OOV,
     LookupLayer,
-    is_container,
     is_object,
     lookup_layer,
     parse,
@@ -84,7 +83,9 @@ def _descriptions(path: str, metadata: bytes) -> Iterator[tuple[int, dict[str, A
                 continue
             depth = 0 if value is top or value is once_more else depth + 1
         children = value.values() if isinstance(value, dict) else value
-        waiting += [(depth, child) for child in reversed(children) if is_container(child)]
+        waiting += [
+            (depth, child) for child in reversed(children) if isinstance(child, dict | list)
+        ]
 
 
 def _add_mentioned(own: dict[str, LookupLayer], mentions: list[Mention]) -> None:
