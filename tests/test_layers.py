@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -126,3 +127,16 @@ def loaded(statement: str, modules: tuple[str, ...]) -> list[str]:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     return done.stdout.split()
+
+
+def test_contributing_names_what_is_there() -> None:
+    """Each package and file of the package that CONTRIBUTING.md names is there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    paths = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+    named = set(re.findall(r"`([a-z_/]+\.py)`", text))
+    assert len(named) > 40
+    gone = {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in paths)}
+    tests = {path.name for path in (ROOT / "tests").rglob("*.py")}
+    assert {name for name in gone if name.rpartition("/")[2] not in tests} == set()
+    packages = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert packages <= set(re.findall(r"\b([a-z]+)/", text))

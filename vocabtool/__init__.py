@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from vocabtool.tokenization.words import Words
     from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Without `open`, which would take the place of Python's own under `import *`.
 __all__ = [

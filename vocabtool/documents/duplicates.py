@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import repeat
 from typing import Final
 
@@ -36,6 +37,10 @@ class SeenIds:
         self._insert = INSERT + ("UPDATE SET last = ?2" if last else "NOTHING")
         self._sources: dict[str, int] = {}
         self._rows = 0
+
+    def close(self) -> None:
+        """Remove the table."""
+        self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
         """Take the next ids; which of them, ascending, were there before: not those of places."""
@@ -71,42 +76,42 @@ class SeenIds:
 
 def refuse_repeated(batches: Iterable[Batch]) -> Iterator[Batch]:
     """The batches as they are. Raises :class:`InvalidFile` where an id was there before."""
-    seen = SeenIds()
-    for batch in batches:
-        if rows := _repeated_rows(seen, batch):
-            repeat_ = _repeat(seen, batch, rows[0])
-            what = f"the id {repeat_.id!r} is also that of {repeat_.earlier} ({WHAT_NEXT})"
-            raise InvalidFile(what, file=repeat_.place)
-        yield batch
+    with closing(SeenIds()) as seen:
+        for batch in batches:
+            if rows := _repeated_rows(seen, batch):
+                repeat_ = _repeat(seen, batch, rows[0])
+                what = f"the id {repeat_.id!r} is also that of {repeat_.earlier} ({WHAT_NEXT})"
+                raise InvalidFile(what, file=repeat_.place)
+            yield batch
 
 
 def first_of_repeated(batches: Iterable[Batch], repeated: DuplicateCounter) -> Iterator[Batch]:
     """The documents without those whose ids were there before."""
-    seen = SeenIds()
-    for batch in batches:
-        rows = _count_repeated(seen, batch, repeated)
-        chosen = np.ones(len(batch), np.bool_)
-        chosen[rows] = False
-        if chosen.any():
-            yield batch.only(chosen) if rows else batch
+    with closing(SeenIds()) as seen:
+        for batch in batches:
+            rows = _count_repeated(seen, batch, repeated)
+            chosen = np.ones(len(batch), np.bool_)
+            chosen[rows] = False
+            if chosen.any():
+                yield batch.only(chosen) if rows else batch
 
 
 def last_of_repeated(
     batches: Iterable[Batch], again: Iterable[Batch], repeated: DuplicateCounter
 ) -> Iterator[Batch]:
     """The documents without those whose ids come again; ``again``: the same as ``batches``."""
-    seen = SeenIds(last=True)
-    for batch in batches:
-        _count_repeated(seen, batch, repeated)
-    row = 0
-    for batch in again:
-        if batch.ids is None:
-            yield batch
-            continue
-        chosen = seen.rows_that_come_last(batch.ids, row)
-        row += len(batch)
-        if chosen.any():
-            yield batch if chosen.all() else batch.only(chosen)
+    with closing(SeenIds(last=True)) as seen:
+        for batch in batches:
+            _count_repeated(seen, batch, repeated)
+        row = 0
+        for batch in again:
+            if batch.ids is None:
+                yield batch
+                continue
+            chosen = seen.rows_that_come_last(batch.ids, row)
+            row += len(batch)
+            if chosen.any():
+                yield batch if chosen.all() else batch.only(chosen)
 
 
 def _repeated_rows(seen: SeenIds, batch: Batch) -> list[int]:

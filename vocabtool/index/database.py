@@ -27,7 +27,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -46,6 +46,7 @@ from vocabtool.system.ranking import Rows
 NAME: Final = "index.db"
 JOURNALS: Final = (f"{NAME}-wal", f"{NAME}-shm")
 CACHE_KIB: Final = 64 << 10
+SETTINGS: Final = ("PRAGMA case_sensitive_like = ON", f"PRAGMA cache_size = -{CACHE_KIB}")
 WAIT_SECONDS: Final = 60.0
 CHECKPOINT_WAIT: Final = 500  # milliseconds; a journal that is not emptied now is emptied later
 MAX_PARAMETERS: Final = 10_000  # of one statement
@@ -234,18 +235,14 @@ class DatabaseWriter(Database):
         file = folder / NAME
         for name in (NAME, *JOURNALS):  # of a writer that was killed before its first commit
             (folder / name).unlink(missing_ok=True)
-        connection = _connect(file, "mode=rwc")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(SCHEMA)
-        connection.close()
+        with closing(_connect(file, "mode=rwc")) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(SCHEMA)
         return cls(folder)
 
     def _open_connection(self) -> sqlite3.Connection:
-        connection = _connect(self.file, "mode=rw")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("BEGIN IMMEDIATE")
-        return connection
+        begin = ("PRAGMA wal_autocheckpoint = 0", "PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")
+        return _connect(self.file, "mode=rw", *begin)
 
     def add_columns(self, count: int) -> None:
         """Have columns for so many kept fields."""
@@ -332,7 +329,7 @@ def _as_text(at: int) -> str:
     return f"CASE typeof(?{at}) WHEN 'blob' THEN CAST(?{at} AS TEXT) ELSE ?{at} END"
 
 
-def _connect(file: Path, how: str) -> sqlite3.Connection:
+def _connect(file: Path, how: str, *statements: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"file:{quote_from_bytes(os.fsencode(file))}?{how}",
         timeout=WAIT_SECONDS,
@@ -341,8 +338,12 @@ def _connect(file: Path, how: str) -> sqlite3.Connection:
         uri=True,
     )
     connection.text_factory = _decode
-    connection.execute("PRAGMA case_sensitive_like = ON")
-    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    try:
+        for statement in (*SETTINGS, *statements):
+            connection.execute(statement)
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 
