@@ -7,6 +7,7 @@ import gzip
 import itertools
 import json
 import os
+import pickle
 import queue
 import random
 import subprocess
@@ -383,6 +384,20 @@ def test_a_producer_that_fails() -> None:
     with pytest.raises(RuntimeError, match="the database is gone") as caught:
         next(found)
     assert caught.value is failed
+
+
+def test_the_end_goes_through_other_processes() -> None:
+    """The mark at the end of a queue is the same object after a trip through a pickle."""
+    assert pickle.loads(pickle.dumps(END)) is END
+
+
+def test_batches_in_parts() -> None:
+    """A part of a batch is that part of all it holds."""
+    (batch,) = batches(iter(as_documents()), keep=["title"])
+    part = batch.part(10, 13)
+    assert part.id_array().to_pylist() == ["doc-10", "doc-11", "doc-12"]
+    assert part.columns["title"].to_pylist() == [row.title for row in TRUTH[10:13]]
+    assert (part.place(1), part.id_of(1), len(part)) == ("texts:12", "doc-11", 3)
 
 
 # ---- several sources, and what is one

@@ -224,10 +224,13 @@ def test_a_length_without_data(tmp_path: Path) -> None:
 def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that is too long is passed over in pieces and counted."""
     monkeypatch.setattr("vocabtool.documents.tfrecord.MAX_RECORD_BYTES", 100)
+    monkeypatch.setattr("vocabtool.documents.tfrecord.PIECE", 7)
     name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
     skipped = SkipCounter()
     assert read(name, on_error="skip", skipped=skipped) == [(1, b"a"), (3, b"z")]
     assert skipped == SkipCounter(1, [Skip(f"{name}:2", "a record of more than 100 bytes")])
+    with pytest.raises(InvalidFile, match=r":2: a record of more than 100 bytes"):
+        read(name)
 
 
 def test_packed_under_a_plain_name(tmp_path: Path) -> None:

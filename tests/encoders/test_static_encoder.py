@@ -136,6 +136,12 @@ def test_long_texts(vectors: Path) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
 
 
+def test_word_that_repeats(tmp_path: Path) -> None:
+    """Of words that are stored twice the first vector counts, as for gensim."""
+    path = write_vectors(tmp_path / "v.npz", ["a", "b", "a"], np.eye(3, dtype=np.float32))
+    assert opened(path, weights="none").encode(["a"]).tolist() == [[1, 0, 0]]
+
+
 WORDS_OF_TEXTS = st.sampled_from([*WORDS, "unknown", "XAPIAN", "a-word-of-more-than-15-bytes"])
 SOME_TEXTS = st.lists(
     st.lists(st.tuples(WORDS_OF_TEXTS, st.sampled_from([" ", "  ", "\n", "\t"]))).map(

@@ -133,6 +133,12 @@ def test_batches_do_not_matter(texts: Texts, cuts: list[int]) -> None:
         assert counter.report(HEADER) == whole
 
 
+def test_as_many_texts_as_were_judged() -> None:
+    """Words of other texts are not counted."""
+    with pytest.raises(ValueError, match="wanted 1 texts, got 2"):
+        OovCounts(3).add(judged([[b"dog"]], VOCABULARY), lines([[b"dog"], []]))
+
+
 def zipf(seed: int, tokens: int = 60_000) -> Texts:
     """Documents of ten words, most of them seldom."""
     ranks = np.random.default_rng(seed).zipf(1.2, tokens) % (1 << 40)

@@ -79,6 +79,13 @@ def test_a_giant_text_is_not_searched() -> None:
     assert b"word" in one(text, b"word", 0.1)
 
 
+def test_texts_may_be_a_slice() -> None:
+    """An Arrow array that begins in the middle of another gives its own texts."""
+    texts = string_array([b"zero", b"one", b"2" * 200, b"three"])[1:]
+    found = examples(texts, [b"one", b"2", b"three"], np.array([0, 1, 2]), np.zeros(3))
+    assert found == [b"one", b"2" * WIDTH + CUT, b"three"]
+
+
 @given(st.text(min_size=1, max_size=400), st.floats(0, 1))
 def test_no_character_is_cut(text: str, share: float) -> None:
     """A part of UTF-8 is UTF-8, is in the text, and is not much longer than asked for."""

@@ -407,6 +407,15 @@ def test_sizes(shaped: Callable[[Stream[int]], Stream[Any]], rows: int | None) -
     assert found == (rows, rows is not None, None)
 
 
+def test_the_size_of_a_file(tmp_path: Path) -> None:
+    """Rows are estimated, bytes known; documents come with id and fields."""
+    file = tmp_path / "a.jsonl"
+    file.write_text("".join(f'{{"text": "t{n}", "n": {n}, "key": "k{n}"}}\n' for n in range(3)))
+    found = stream(file, id_field="key").map(lambda d: (d.id, d.text, d.fields["n"]))
+    assert list(found) == [("k0", "t0", 0), ("k1", "t1", 1), ("k2", "t2", 2)]
+    assert stream(file).size() == (3, False, file.stat().st_size)
+
+
 # Order by chance
 
 
