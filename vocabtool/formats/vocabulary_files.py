@@ -298,6 +298,7 @@ def count_escaped(lines: ByteStrings) -> int:
 
 
 def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> int:
+    """Entries, ids and base64 are Python objects ``CHUNK`` at a time."""
     stored, separator = vocabulary.stored, b"{\n"
     for key, value in _facts(vocabulary).items():
         file.write(separator + b'"%b": %b' % (key.encode(), _json(value)))
@@ -306,8 +307,15 @@ def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> int:
     ids = None if vocabulary.ids is None else numbering(vocabulary.ids)[1]
     if ids is not None:
         _write_list(file, b"ids", iter(ids.tolist()))
-    if strange := {str(at): b64encode(stored[at]).decode() for at in stored.not_utf8.tolist()}:
-        file.write(b',\n"base64": ' + _json(strange))
+    if len(stored.not_utf8):
+        file.write(b',\n"base64": {')
+        strange = iter(stored.not_utf8.tolist())
+        separator = b""
+        while part := list(islice(strange, CHUNK)):
+            pairs = {str(at): b64encode(stored[at]).decode() for at in part}
+            file.write(separator + _json(pairs)[1:-1])
+            separator = b", "
+        file.write(b"}")
     file.write(b"\n}\n")
     return 0
 
