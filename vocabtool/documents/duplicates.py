@@ -25,7 +25,7 @@ PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE
 CREATE TABLE ids (id BLOB PRIMARY KEY, row, last, source, number) WITHOUT ROWID;
 BEGIN
 """
-INSERT: Final = "INSERT INTO ids VALUES (?1, ?2, ?2, ?3, ?4) ON CONFLICT DO "
+INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
@@ -34,7 +34,7 @@ class SeenIds:
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._database.executescript(TABLE)
-        self._insert = INSERT + ("UPDATE SET last = ?2" if last else "NOTHING")
+        self._insert = INSERT + ("UPDATE SET last = excluded.last" if last else "NOTHING")
         self._sources: dict[str, int] = {}
         self._rows = 0
 
@@ -49,7 +49,8 @@ class SeenIds:
         self._rows += len(keys)
         place = self._sources.setdefault(source, len(self._sources))
         count = self._count()
-        values = zip(keys, range(first, self._rows), repeat(place), numbers.tolist())
+        rows = range(first, self._rows)
+        values = zip(keys, rows, rows, repeat(place), numbers.tolist())
         self._database.executemany(self._insert, values)
         if self._count() - count == len(keys) and "NOTHING" in self._insert:
             return []

@@ -266,13 +266,18 @@ class DatabaseWriter(Database):
         """
         numbers = range(first, first + len(ids))
         names = "".join(f", {name}" for name in columns)
-        values = "".join(f", {_as_text(4 + at)}" for at in range(len(columns)))
+        places = "".join(f", ? AS {name}" for name in columns)
+        values = "".join(
+            f", CASE typeof({name}) WHEN 'blob' THEN CAST({name} AS TEXT) ELSE {name} END"
+            for name in columns
+        )
         with self.statements() as connection:
             connection.executemany(
                 "INSERT INTO documents VALUES (?, ?, ?)", zip(numbers, ids, texts, strict=True)
             )
             connection.executemany(
-                f"INSERT INTO fields (row, source, text_hash{names}) VALUES (?1, ?2, ?3{values})",
+                f"INSERT INTO fields (row, source, text_hash{names}) SELECT a, b, c{values}"
+                f" FROM (SELECT ? AS a, ? AS b, ? AS c{places})",
                 ((row, *each) for row, each in zip(numbers, facts, strict=True)),
             )
 
@@ -281,8 +286,8 @@ class DatabaseWriter(Database):
         with self.statements() as connection:
             before = connection.total_changes
             connection.executemany(
-                "UPDATE fields SET source = ?2 WHERE row = ?1 AND source <> ?2",
-                ((row, source) for row in rows.tolist()),
+                "UPDATE fields SET source = ? WHERE row = ? AND source <> ?",
+                ((source, row, source) for row in rows.tolist()),
             )
             return connection.total_changes > before
 
@@ -323,10 +328,6 @@ def deleted_rows(bitmap: bytes, rows: int) -> NDArray[np.bool_]:
     """Which rows a bitmap says are deleted: shape (rows,)."""
     bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=rows)
     return bits.astype(np.bool_)
-
-
-def _as_text(at: int) -> str:
-    return f"CASE typeof(?{at}) WHEN 'blob' THEN CAST(?{at} AS TEXT) ELSE ?{at} END"
 
 
 def _connect(file: Path, how: str, *statements: str) -> sqlite3.Connection:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -192,8 +193,7 @@ class Loader:
         self._facts = _facts(parts)
         self._compares = request.on_existing == "update"
         self._seen = np.zeros(before.manifest.rows, np.bool_)
-        several = sum(len(part.sources) for part in parts) > 1
-        self._ids = SeenIds() if several else None
+        self._ids: SeenIds | None = None  # of the FILEs so far, where there are several
         self._log = ReadLog()
         self._start = self._read = 0
         self._updated = self._unchanged = self._zero = self._not_utf8 = 0
@@ -212,7 +212,10 @@ class Loader:
         self._start = self._read = start
         # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
         self._alone = last.alone if start and last is not None else self._writer.rows == 0
-        return self._load_rest()
+        if sum(len(part.sources) for part in self._parts) < 2:
+            return self._load_rest()
+        with closing(SeenIds()) as self._ids:
+            return self._load_rest()
 
     def _load_rest(self) -> LoadReport:
         """Load what is left, committing on the way; what is to be removed goes with the last."""
