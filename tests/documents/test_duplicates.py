@@ -51,6 +51,27 @@ def test_one_of_repeated(on_duplicate: OnDuplicate, kept: list[str]) -> None:
     assert (repeated.count, len(repeated.first)) == (1000, 10)
 
 
+def test_the_last_beside_rows_that_are_bad_by_a_kept_field() -> None:
+    """Both passes leave out the same rows."""
+    rows: list[dict[str, object]] = [
+        {"id": id_, "text": f"{id_}{n}"} for n, id_ in enumerate("aab")
+    ]
+    rows.insert(1, {"id": "c", "text": "c", "x": {(1, 2): 3}})  # no JSON
+    rows.append({"id": "b", "text": "b3"})
+    bad, repeated = SkipCounter(), DuplicateCounter()
+    found = batches(
+        rows,
+        id_field="id",
+        keep=["x"],
+        on_error="skip",
+        skipped=bad,
+        on_duplicate="last",
+        repeated=repeated,
+    )
+    assert [text for batch in found for text in batch.texts.to_pylist()] == ["a1", "b3"]
+    assert (bad.count, repeated.count) == (1, 2)
+
+
 @given(
     ids=st.lists(st.sampled_from("abcd"), max_size=12),
     size=st.sampled_from([1, 3, 64]),

@@ -599,6 +599,38 @@ def test_a_forked_reader_answers_what_its_parent_does(tmp_path: Path) -> None:
     assert subprocess.run(asked, cwd=ROOT, env=environment, check=False).returncode == 0
 
 
+ORPHAN = """
+import os, subprocess, sys
+from pathlib import Path
+from tests.builders.small_indexes import documents, made, vectors
+from vocabtool import Index
+path = Path(sys.argv[1])
+if len(sys.argv) > 2:
+    for first in (10, 20, 30):
+        with Index.open(path).writer() as writer:
+            writer.add(documents(range(first, first + 10)), vectors(range(first, first + 10)))
+    sys.exit()
+index, (ends, end) = made(path, range(10)), os.pipe()
+if not (child := os.fork()):
+    seen = []
+    for _ in range(3):
+        os.read(ends, 1)
+        seen.append(index.refresh() and len(index))
+    os._exit(0 if seen == [40, False, False] else 1)
+del index
+subprocess.run([sys.executable, "-c", os.environ["ORPHAN"], str(path), "write"], check=True)
+os.write(end, b"...")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_reader_outlives_the_index_of_its_parent(tmp_path: Path) -> None:
+    """SQLite's locks are its own: it sees what others commit when nobody else has it open."""
+    asked = [sys.executable, "-W", "ignore", "-c", ORPHAN, str(tmp_path / "index")]
+    environment = os.environ | {"ORPHAN": ORPHAN}
+    assert subprocess.run(asked, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
 def test_the_bound_of_memory_may_be_another_later(tmp_path: Path) -> None:
     """Where codes did not fit, the documents that are committed need not be encoded anew."""
     index = made(tmp_path / "index", range(10), exact_below=20, memory=1 << 20)

@@ -15,6 +15,7 @@ from vocabtool.cli.output import (
     check_files,
     open_output,
     refuse_nothing,
+    tell_notes,
     tell_skipped,
     watch,
     width,
@@ -123,8 +124,7 @@ def oov_command(
     if mask is not None:
         _print_masked(words, documents, mask, file, files)
         tell_skipped(log.skipped)
-        for note in notes:
-            tell(note)
+        tell_notes(notes)
         return 0
     counter = OovCounter(words, budget=budget << 20)
     counter.count((batch.texts for batch in documents), threads=1 if options["exact"] else threads)
@@ -134,8 +134,7 @@ def oov_command(
     _write(report, file, output, html)
     if fail_over is not None or not _tells_the_rule(output, file):
         _tell_share(report)
-    for note in report.notes:
-        tell(note)
+    tell_notes(report.notes)
     tell_skipped(log.skipped)
     return _exit_code(report, fail_over)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import repeat
 from typing import Final
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.documents.batch import MAX_EXAMPLES, Batch, DuplicateCounter, Repeat
-from vocabtool.errors import InvalidFile
+from vocabtool.errors import InvalidFile, VocabtoolError
 
 WHAT_NEXT: Final = "mend it, or keep one of them with --on-duplicate first or last"
 CACHE_KIB: Final = 16 << 10
@@ -33,7 +33,8 @@ class SeenIds:
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._database.executescript(TABLE)
+        with _errors():
+            self._database.executescript(TABLE)
         self._insert = INSERT + ("UPDATE SET last = excluded.last" if last else "NOTHING")
         self._sources: dict[str, int] = {}
         self._rows = 0
@@ -51,7 +52,8 @@ class SeenIds:
         count = self._count()
         rows = range(first, self._rows)
         values = zip(keys, rows, rows, repeat(place), numbers.tolist())
-        self._database.executemany(self._insert, values)
+        with _errors():
+            self._database.executemany(self._insert, values)
         if self._count() - count == len(keys) and "NOTHING" in self._insert:
             return []
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
@@ -69,10 +71,22 @@ class SeenIds:
 
     def _look_up(self, column: str, id_: bytes) -> int:
         query = f"SELECT {column} FROM ids WHERE id = ?"  # noqa: S608 - a name of ours
-        return int(self._database.execute(query, (id_,)).fetchone()[0])
+        with _errors():
+            return int(self._database.execute(query, (id_,)).fetchone()[0])
 
     def _count(self) -> int:
         return self._database.total_changes
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        what = f"the ids of the documents do not fit the folder of temporary files: {error}"
+        raise VocabtoolError(
+            f"{what}. Make room there, or name another folder in TMPDIR"
+        ) from error
 
 
 def refuse_repeated(batches: Iterable[Batch]) -> Iterator[Batch]:

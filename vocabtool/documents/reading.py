@@ -137,7 +137,7 @@ def batches(
                 what_next = "Keep the first, or put it into a file."
                 raise VocabtoolError(f"{source.name}: {wanted}. {what_next}")
         uncounted = ReadLog()  # bad rows are counted once
-        before = _Reading(sources, replace(options, keep=()), uncounted, size, rows, 0)
+        before = _Reading(sources, options, uncounted, size, rows, 0)
         yield from run.drop_start(last_of_repeated(before.batches(), run.batches(), repeated))
 
 

@@ -89,6 +89,8 @@ class Findings:
             yield
         except kind as error:
             self.warnings.append(": ".join(filter(None, (part, str(error), effect))))
+            # Its frames hold what was read, and from Python 3.13 on each other.
+            error.__traceback__ = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from vocabtool.index.fields import LEAST, MOST
 
 MAX_CHARACTERS: Final = 10_000  # characters of a condition
 MAX_DIGITS: Final = 20  # of a whole number of 64 bits, with its sign
-MAX_DEPTH: Final = 50  # parentheses and "not" inside each other
+MAX_DEPTH: Final = 20  # parentheses and "not" inside each other: SQLite's parser has a limit
 
 Value: TypeAlias = str | int | float | bool
 Comparison = Literal["=", "!=", "<", "<=", ">", ">="]

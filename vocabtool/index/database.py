@@ -18,7 +18,8 @@ been committed since. Each statement is a read transaction of its own, so that n
 the checkpoint after a commit, which empties the journal. Rows leave the disk only by compaction,
 which writes another database in another folder; who has the old one open reads on.
 
-Several threads share one connection, one statement at a time. A forked process opens its own.
+Several threads share one connection, one statement at a time. It is closed before a process is
+forked, and opened again by each process that asks.
 """
 
 from __future__ import annotations
@@ -59,12 +60,13 @@ CREATE TABLE fields (row INTEGER PRIMARY KEY, source INTEGER NOT NULL, text_hash
 CREATE INDEX fields_by_text ON fields (text_hash);
 CREATE INDEX fields_by_source ON fields (source);
 """
-FULL: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 Value = str | int | float | None
 Fields = Mapping[str, Kind]
 
 _OPEN: Final[weakref.WeakSet[Database]] = weakref.WeakSet()
+_LOCKED: Final[list[Database]] = []  # while a process is forked
 _INHERITED: Final[list[sqlite3.Connection]] = []  # of a parent process, never to be closed here
 
 
@@ -97,23 +99,14 @@ class Database:
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone; errors of SQLite become ours."""
-        with self._lock:
-            try:
-                if self._connection is None:
-                    if not self.file.is_file():
-                        raise NotFound(f"{self.file}: no such file")
-                    self._inode = self.file.stat().st_ino
-                    self._connection = connection = self._open_connection()
-                    weakref.finalize(self, _close, connection, os.getpid())
-                yield self._connection
-            except sqlite3.Error as error:
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF in FULL:
-                    raise VocabtoolError(f"{self.file}: {error}") from error
+        with self._lock, _errors(self.file):
+            if self._connection is None:
                 if not self.file.is_file():
-                    raise NotFound(f"{self.file}: {error}") from error
-                raise InvalidFile(
-                    f"damaged, or no database of ours: {error}", file=str(self.file)
-                ) from error
+                    raise NotFound(f"{self.file}: no such file")
+                self._inode = self.file.stat().st_ino
+                self._connection = connection = self._open_connection()
+                weakref.finalize(self, _close, connection, os.getpid())
+            yield self._connection
 
     @property
     def is_there(self) -> bool:
@@ -235,7 +228,7 @@ class DatabaseWriter(Database):
         file = folder / NAME
         for name in (NAME, *JOURNALS):  # of a writer that was killed before its first commit
             (folder / name).unlink(missing_ok=True)
-        with closing(_connect(file, "mode=rwc")) as connection:
+        with _errors(file), closing(_connect(file, "mode=rwc")) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(SCHEMA)
         return cls(folder)
@@ -308,6 +301,8 @@ class DatabaseWriter(Database):
     def commit(self, data: bytes, deleted: bytes) -> None:
         """Make it the last commit: on disk and seen by readers; another transaction begins."""
         with self.statements() as connection:
+            if not connection.in_transaction:  # SQLite itself drops it after some errors
+                raise VocabtoolError(f"{self.file}: the change was dropped after an error: again")
             connection.execute("DELETE FROM record")
             connection.execute("INSERT INTO record VALUES (?, ?)", (data, deleted))
             connection.execute("COMMIT")
@@ -317,10 +312,7 @@ class DatabaseWriter(Database):
             connection.execute("BEGIN IMMEDIATE")
 
     def close(self) -> None:
-        """Drop what is not committed."""
-        with self._lock:
-            if self._connection is not None and self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+        """Drop what is not committed: SQLite does when the connection is closed."""
         super().close()
 
 
@@ -328,6 +320,21 @@ def deleted_rows(bitmap: bytes, rows: int) -> NDArray[np.bool_]:
     """Which rows a bitmap says are deleted: shape (rows,)."""
     bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=rows)
     return bits.astype(np.bool_)
+
+
+@contextmanager
+def _errors(file: Path) -> Iterator[None]:
+    """Errors of SQLite become ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if not file.is_file():
+            raise NotFound(f"{file}: {error}") from error
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in DAMAGED:
+            what = f"damaged, or no database of ours: {error}"
+            raise InvalidFile(what, file=str(file)) from error
+        raise VocabtoolError(f"{file}: {error}") from error
 
 
 def _connect(file: Path, how: str, *statements: str) -> sqlite3.Connection:
@@ -357,12 +364,32 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
         connection.close()
 
 
-def _after_fork() -> None:
-    """A connection must not be used, nor closed, in a process that was forked."""
-    for database in _OPEN:
+def _before_fork() -> None:
+    """SQLite's locks are not inherited: what was open would not see that files are replaced."""
+    for database in [*_OPEN]:
+        database._lock.acquire()
+        _LOCKED.append(database)
+        if database._connection is not None and not database._connection.in_transaction:
+            database._connection.close()
+            database._connection = None
+
+
+def _after_fork_in_parent() -> None:
+    while _LOCKED:
+        _LOCKED.pop()._lock.release()
+
+
+def _after_fork_in_child() -> None:
+    """A writer's connection must not be used, nor closed, in a process that was forked."""
+    while _LOCKED:
+        database = _LOCKED.pop()
         if database._connection is not None:
             _INHERITED.append(database._connection)
         database._connection, database._lock = None, Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)

@@ -50,6 +50,7 @@ from vocabtool.search.settings import Calibration
 from vocabtool.system.checksums import checksum, compare
 from vocabtool.system.folder_lock import lock_folder
 from vocabtool.system.records import from_json
+from vocabtool.system.whole_file import whole_file
 
 OLD_FORMAT: Final = 3
 COPIED_ROWS: Final = 4096
@@ -68,6 +69,12 @@ def upgrade(path: str | Path, progress: Progress | None = None) -> CompactReport
         read_commit(path)  # raises where it is no index
         raise VocabtoolError(f"{path}: is of this version: there is nothing to upgrade")
     with lock_folder(path):
+        try:
+            recover(path, read_commit(path))  # of an upgrade that was killed when it was done
+        except InvalidFile:
+            pass
+        else:
+            raise VocabtoolError(f"{path}: is of this version: there is nothing to upgrade")
         old = _read_manifest(path / OLD_MANIFEST)
         generation = path / f"generation-{old['generation']:06}"
         if not generation.is_dir():
@@ -84,7 +91,8 @@ def upgrade(path: str | Path, progress: Progress | None = None) -> CompactReport
             files.close()
         for name, new_name in _model_files(path, old).items():
             if name != new_name:
-                shutil.copyfile(path / name, path / new_name)
+                with (path / name).open("rb") as source, whole_file(path / new_name) as copy:
+                    shutil.copyfileobj(source, copy)
         make_current(part, final)
         recover(path, read_commit(path))
         return CompactReport(old["rows"] - files.rows, files.rows)

@@ -35,7 +35,7 @@ NO_NUMBERS: Final = (
     "in single quotes, as text"
 )
 LISTS: Final = (
-    "SELECT DISTINCT {0} FROM fields WHERE {0} GLOB '*[[]*' AND json_valid({0})"
+    "SELECT DISTINCT {0} FROM fields WHERE row < {1} AND {0} GLOB '*[[]*' AND json_valid({0})"
     " AND json_type({0}) = 'array'"
 )
 ELEMENT: Final = "SELECT 1 FROM json_each({0}) WHERE atom = ? AND type IN ({1})"
@@ -57,7 +57,7 @@ class Conditions:
         The masks of the last few conditions are kept. Raises :class:`InvalidCondition` for one that
         is not understood, names no field, or compares with a value of another kind.
         """
-        statement = _Statement(self._database, self._fields, condition)
+        statement = _Statement(self._database, self._rows, self._fields, condition)
         where = statement.of(parse(condition))
         found = self._database.fetch(f"SELECT row FROM fields WHERE {where}", statement.values)
         rows = np.fromiter((row for (row,) in found), np.int64, len(found))
@@ -70,16 +70,17 @@ class Conditions:
 class _Statement:
     """The text after WHERE, and the values of its question marks in their order."""
 
-    def __init__(self, database: Database, fields: Fields, condition: str) -> None:
+    def __init__(self, database: Database, rows: int, fields: Fields, condition: str) -> None:
         self.values: list[Value] = []
         self._database = database
+        self._rows = rows
         self._fields = fields
         self._condition = condition
 
     def of(self, asked: Condition) -> str:
         match asked:
             case Not(condition):
-                return f"NOT ({self.of(condition)})"
+                return f"({self.of(condition)}) = 0"  # a "NOT" takes more of SQLite's parser
             case Junction(word, conditions):
                 return _join_balanced([self.of(each) for each in conditions], word)
             case Test():
@@ -114,7 +115,7 @@ class _Statement:
         if kind != "string":
             what = f"holds {PLAIN[kind]}: 'contains' is for texts and lists"
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
-        lists = LISTS.format(name)
+        lists = LISTS.format(name, self._rows)
         is_own = asked.field in (ID, TEXT)
         if is_own or not self._database.fetch(f"{lists} LIMIT 1"):
             self._check(asked, kind, name)

@@ -3,7 +3,7 @@
     {"vocabtool": "index", "version": 4, "crc32c": 2868718837, "record": {...}}
 
 The checksum says that the file is what was written, the version that it is still understood; the
-types of the dataclass say the rest. Files of strangers are never read here.
+types of the dataclass say the rest.
 """
 
 from __future__ import annotations

@@ -52,6 +52,9 @@ from vocabtool.formats.wire import (
 from vocabtool.formats.wire_arrays import varint_run
 from vocabtool.system.byte_strings import ByteStrings
 
+LENGTHS: Final = 1 << 16  # lengths of strings that are decoded at a time
+MAX_VARINT: Final = 11  # bytes, one more than is valid
+
 # By number in tensorflow/core/framework/types.proto.
 STRING_TYPES: Final[Mapping[int, str]] = {7: "string"}
 INTEGER_TYPES: Final[Mapping[int, str]] = {3: "int32", 9: "int64"}
@@ -288,23 +291,28 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
         raise InvalidFile(
             f"{entry.elements:,} strings in a tensor of {len(data):,} bytes", offset=entry.offset
         )
-    with in_part("the string lengths", entry.offset):
-        lengths, end = varint_run(data, entry.elements)
-        if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= len(data):
-            raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
-    if int(lengths.sum()) > len(data):
-        raise InvalidFile("the strings are larger than their tensor", offset=entry.offset)
     offsets = np.zeros(entry.elements + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
+    end = total = crc = 0
+    for first in range(0, entry.elements, LENGTHS):
+        last = min(first + LENGTHS, entry.elements)
+        with in_part("the string lengths", entry.offset + end):
+            window = data[end : end + MAX_VARINT * (last - first)]
+            lengths, size = varint_run(window, last - first)
+            if not 0 <= lengths.min() <= lengths.max() <= len(data):
+                raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
+        total += int(lengths.sum())
+        if total > len(data):
+            raise InvalidFile("the strings are larger than their tensor", offset=entry.offset)
+        words = lengths.astype("<u4").tobytes()
+        crc = crc32c(words, 0, len(words), crc)
+        offsets[first + 1 : last + 1] = offsets[first] + np.cumsum(lengths)
+        end += size
     offsets += end + CHECKSUM
     if offsets[-1] != len(data):
         raise InvalidFile(
             f"the strings end at byte {offsets[-1]:,} of a tensor of {len(data):,}",
             offset=entry.offset,
         )
-    words = lengths.astype("<u4").tobytes()
-    del lengths
-    crc = crc32c(words, 0, len(words))
     check_crc("the string lengths", crc, uint32(data, end), entry.offset + end)
     check_crc("the tensor", crc32c(data, end, len(data), crc), entry.checksum, entry.offset)
     return ByteStrings(data, offsets[:-1], offsets[1:])

@@ -283,6 +283,8 @@ def read_saved_contents(
             keys, values = (_saved_column(checkpoint, name + side) for side in (KEYS, VALUES))
             if keys is None and not isinstance(values, ByteStrings):
                 raise InvalidFile("its keys are neither strings nor integers: words not read")
+            if keys is not None and values is not None and len(keys) != len(values):
+                raise InvalidFile(f"{len(keys):,} keys with {len(values):,} values: words not read")
             if DENSE in table.node.op:
                 rows = _used_buckets(linker, table, keys)
                 keys, values = (None if c is None else c.take(rows) for c in (keys, values))
