@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from vocabtool.oov.word_examples import clip
-
 MAX_ENTRY_BYTES: Final = 200  # of an entry that a person is shown; one may be a whole file
 
 # How the cells of a column are shown. All but ``text`` are numbers, and end right.
@@ -146,6 +144,8 @@ class Report:
 
 def clip_entry(entry: bytes) -> bytes:
     """An entry or an example as far as it is shown, with a sign where it goes on."""
+    from vocabtool.oov.word_examples import clip  # loads pyarrow
+
     return clip(entry, 0, len(entry), 0, MAX_ENTRY_BYTES)
 
 
