@@ -18,10 +18,10 @@ import click
 def demo_command(folder: str, seed: int) -> None:
     """Show the whole story offline, in under a minute, on Python's own documentation.
 
-    Trains a small sentence encoder on it, reads its vocabulary out again, tells what it does not
-    know, indexes, and asks: by vectors alone, and hybrid. The encoder is a TensorFlow model, or a
-    file of word vectors where TensorFlow is not installed. What is built stays in DIR
-    (vocabtool-demo), to play with.
+    Trains a small sentence encoder on it, extracts its vocabulary, reports which words it does not
+    know, builds an index, and searches it by vectors alone and by both legs. The encoder is a
+    TensorFlow model, or a file of word vectors where TensorFlow is not installed. What is built
+    stays in DIR (vocabtool-demo), to play with.
     """
     from vocabtool.demo.story import tell_story
 

@@ -60,8 +60,8 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     callback=_folds,
     default="",
     metavar="FOLDS",
-    help=f"Compare entries without these: some of {','.join(FOLDS)}. [default: none; what each "
-    "would change is told in any case]",
+    help=f"Compare entries without these: some of {','.join(FOLDS)}. [default: none; the report "
+    "says what each would change]",
 )
 @click.option(
     "--corpus",
@@ -158,7 +158,7 @@ def _compare(
     rule: str | None,
     read: dict[str, Any],
 ) -> Diff:
-    """The comparison; notes are told as soon as they are known."""
+    """Compare, and print each note as soon as it is known."""
     import pyarrow as pa
 
     from vocabtool.comparison import diff

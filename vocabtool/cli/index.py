@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from vocabtool.index.load import LoadReport
 
 CALIBRATED_FROM: Final = 1_000  # documents
-MIN_MEMORY: Final = 16 << 20  # of which the keyword leg takes 15 MB
+MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 INDEX_HELP = """MODEL is what embed takes: a SavedModel or a TensorFlow Hub handle, a file of word

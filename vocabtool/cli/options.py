@@ -158,7 +158,7 @@ def input_format(of: str = "") -> Decorator:
 
 
 def on_error(what: str) -> Decorator:
-    """``--on-error``; ``what``: of which it says what becomes."""
+    """The option ``--on-error``; ``what``: what the help says it is about, as "a bad row"."""
     return click.option(
         "--on-error",
         type=click.Choice(get_args(OnError)),

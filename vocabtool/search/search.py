@@ -41,6 +41,8 @@ MAX_SUGGESTIONS: Final = 8  # words that other spellings are looked for
 MAX_SPELLINGS: Final = 5
 DOCUMENTS_READ: Final = 5  # for how they write a word
 
+MIXED: Final = ("coverage", "convex", "rrf")  # fusions in which both legs always count
+
 NO_DOCUMENTS: Final = "there are no documents to be found"
 NO_WORDS: Final = "the query has no word to search for"
 NO_VECTOR: Final = "the query has no vector: only keywords are searched"
@@ -145,7 +147,7 @@ def search(
         notes.append(_codes_missing(query))
     if settings.fusion == "dense" or not query.is_unknown or len(leg.found.rows):
         ranking = _rank(request, leg)
-        if chance is not None and query.words and settings.fusion in ("coverage", "convex", "rrf"):
+        if chance is not None and query.words and settings.fusion in MIXED:
             candidates = ranking.candidates
             nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
             if not len(candidates.keyword) and nearest <= chance:  # as near as nonsense is
