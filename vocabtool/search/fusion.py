@@ -167,12 +167,11 @@ def best_places(
     tied = is_tied(falling)
     tied &= tier[1:] == tier[:-1]  # documents of two tiers never tie
     if np.count_nonzero(tied[:k]):
-        starts = np.flatnonzero(np.append(True, ~tied))
-        ends = np.append(starts[1:], len(order))
-        falling = falling[first_of_ties(tied)]
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            if start < k and end - start > 1:
-                run = order[start:end].copy()
-                names = ids(rows[run])
-                order[start:end] = run[sorted(range(len(run)), key=names.__getitem__)]
+        runs = first_of_ties(tied)
+        end = int(np.searchsorted(runs, runs[min(k, len(runs)) - 1], "right"))
+        is_shared = np.append(tied, False) | np.append(False, tied)
+        at = np.flatnonzero(is_shared[:end])
+        keys = list(zip(runs[at].tolist(), ids(rows[order[at]]), strict=True))
+        order[at] = order[at][sorted(range(len(at)), key=keys.__getitem__)]
+        falling = falling[runs]
     return order[:k], falling[:k]
