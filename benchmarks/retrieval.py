@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.reading import Document
 from vocabtool.evaluation.calibrate import calibrate
-from vocabtool.evaluation.judgements import JudgedQuery, Qrels, read_qrels, read_queries
-from vocabtool.evaluation.metrics import ndcg
+from vocabtool.evaluation.judgements import JudgedQuery, Qrels, ndcg, read_qrels, read_queries
 from vocabtool.evaluation.tune import tune
 from vocabtool.index.index import Index
 from vocabtool.search.settings import Fusion

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vocabtool.encoders.choices import WEIGHTINGS
+from vocabtool.choices import WEIGHTINGS
 from vocabtool.encoders.options import EncoderOptions
 from vocabtool.encoders.static import StaticEncoder
 

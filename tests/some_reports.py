@@ -9,10 +9,10 @@ from typing import Any
 
 from tests.judged_words import judged, lines
 from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, pairwise
+from vocabtool.choices import Fold
 from vocabtool.comparison import use as corpus_use
 from vocabtool.comparison.diff import compare
-from vocabtool.comparison.options import Fold
-from vocabtool.oov.counts import OovCounts
+from vocabtool.oov.counter import OovCounts
 from vocabtool.oov.report import Estimate, Header
 from vocabtool.reports import comparison, files, oov
 from vocabtool.tokenization.text_arrays import string_array

@@ -18,9 +18,9 @@ PACKAGE = ROOT / "vocabtool"
 
 # Each part of the package, and the parts that it may import.
 ORDER = (
-    *("errors", "system", "vocabulary", "formats", "documents", "tokenization", "streams", "oov"),
-    *("comparison", "encoders", "embedding", "keywords", "search", "index", "evaluation"),
-    *("__init__", "demo", "reports", "cli", "__main__"),
+    *("errors", "choices", "system", "vocabulary", "formats", "documents", "tokenization"),
+    *("streams", "oov", "comparison", "encoders", "embedding", "keywords", "search", "index"),
+    *("evaluation", "__init__", "reports", "cli", "__main__"),
 )
 HEAVY = (
     *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),
@@ -32,7 +32,7 @@ HEAVY = (
 READING = (
     "vocabtool.formats.registry",
     "vocabtool.formats.gguf",
-    "vocabtool.tokenization.lookup_paths",
+    "vocabtool.tokenization.infer_rule",
 )
 
 

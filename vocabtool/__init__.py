@@ -26,17 +26,15 @@ from vocabtool.errors import (
 )
 
 if TYPE_CHECKING:
-    from vocabtool.comparison.diff import Diff, diff
-    from vocabtool.comparison.pairwise import pairwise
+    from vocabtool.comparison.diff import Diff, diff, pairwise
     from vocabtool.documents.reading import Document
-    from vocabtool.embedding.embed import embed
-    from vocabtool.embedding.report import EmbedReport
+    from vocabtool.embedding.embed import EmbedReport, embed
     from vocabtool.embedding.shards import Shards
     from vocabtool.encoders.encoder import Encoder
     from vocabtool.encoders.open_encoder import open_encoder
     from vocabtool.evaluation.calibrate import calibrate
-    from vocabtool.formats.extraction import extract, inspect, vocabularies
-    from vocabtool.formats.model import Model, PassedOver
+    from vocabtool.formats.reader import Model, PassedOver
+    from vocabtool.formats.registry import extract, inspect, vocabularies
     from vocabtool.formats.vocabulary_files import read, save
     from vocabtool.formats.word_vectors import WordVectors
     from vocabtool.index.index import Index
@@ -111,17 +109,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("extract", "inspect", "vocabularies"), "vocabtool.formats.extraction"),
+    **dict.fromkeys(("extract", "inspect", "vocabularies"), "vocabtool.formats.registry"),
     **dict.fromkeys(("read", "save"), "vocabtool.formats.vocabulary_files"),
-    **dict.fromkeys(("Model", "PassedOver"), "vocabtool.formats.model"),
+    **dict.fromkeys(("Model", "PassedOver"), "vocabtool.formats.reader"),
     **dict.fromkeys(("diff", "Diff"), "vocabtool.comparison.diff"),
-    "pairwise": "vocabtool.comparison.pairwise",
+    "pairwise": "vocabtool.comparison.diff",
     "save_diff": "vocabtool.reports.comparison",
     "WordVectors": "vocabtool.formats.word_vectors",
     "Encoder": "vocabtool.encoders.encoder",
     "open_encoder": "vocabtool.encoders.open_encoder",
     "embed": "vocabtool.embedding.embed",
-    "EmbedReport": "vocabtool.embedding.report",
+    "EmbedReport": "vocabtool.embedding.embed",
     "Shards": "vocabtool.embedding.shards",
     **dict.fromkeys(("Stream", "interleave", "mix", "stream"), "vocabtool.streams.stream"),
     "Document": "vocabtool.documents.reading",

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vocabtool.keywords.bm25 import idf, term_score
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf, term_score
 from vocabtool.keywords.cutter import Terms
-from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.system.ranking import RankedRows
 
 

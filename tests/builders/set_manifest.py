@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from vocabtool.index.database import DatabaseWriter
-from vocabtool.index.folder import read_commit
-from vocabtool.index.manifest import Manifest
+from vocabtool.index.folder import Manifest, read_commit
 
 
 def set_manifest(path: Path, manifest: Manifest) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool import Document
+from vocabtool.choices import Language
 from vocabtool.encoders.encoder import Vectors
+from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.options import Language
-from vocabtool.keywords.queries import Clause, Field, KeywordQuery, Term
-from vocabtool.search.known_words import WordStatus
+from vocabtool.search.store import WordStatus
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
 
 K1, B = 1.2, 0.75

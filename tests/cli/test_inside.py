@@ -16,14 +16,13 @@ from tests.builders.small_corpus import Pieces
 from tests.cli.test_index_commands import MAKE, ROWS, fine
 from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
-from vocabtool.embedding.report import Progress
+from vocabtool.embedding.embed import Progress
 from vocabtool.embedding.shard_files import Counts
 from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats import vocabulary_files
-from vocabtool.formats.extraction import split_name
+from vocabtool.formats.registry import split_name
 from vocabtool.index.folder import advice
-from vocabtool.reports import embedding
-from vocabtool.reports.index import Took, lines
+from vocabtool.reports.index import Took, embed_lines, lines, progress_line
 from vocabtool.reports.search import _why
 from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
 from vocabtool.search.settings import Calibration
@@ -168,7 +167,7 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
 def test_one_is_no_plural() -> None:
     """One of each, then several."""
     one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
-    assert [*embedding.embed_lines(one)] == [
+    assert [*embed_lines(one)] == [
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
         "  gone on     1 shard was there already",
@@ -182,7 +181,7 @@ def test_one_is_no_plural() -> None:
         "  unknown     1 of 1 word (100.00%)",
     ]
     two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
-    assert [*embedding.embed_lines(two)] == [
+    assert [*embed_lines(two)] == [
         "out: 4,000 documents in 2 shards",
         "  done now    4,000 documents in 2.0 s, 2,000 a second",
         "  gone on     2 shards were there already",
@@ -201,17 +200,17 @@ def test_progress_in_words() -> None:
     """Rate, what is left, what is unknown, what was cached."""
     counts = Counts(documents=1200, tokens=1000, tokens_unknown=41)
     halfway = Progress(counts, 300, 10.0, read=50, to_do=800)
-    assert embedding.progress_line(halfway) == (
+    assert progress_line(halfway) == (
         "1,200 documents, 120/s, 2 min left, 4.1% of words unknown, 25% from the cache"
     )
     # Gone on with: 400 of 800 bytes were done before, and told in 2 seconds; then 100 in 8.
     resumed = Progress(counts, 0, 10.0, read=500, to_do=800, passed=2.0, passed_read=400)
-    assert embedding.progress_line(resumed).startswith("1,200 documents, 120/s, 24 s left")
+    assert progress_line(resumed).startswith("1,200 documents, 120/s, 24 s left")
     first = Progress(counts, 0, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
     assert first.remaining is None
-    assert embedding.progress_line(Progress(Counts(1), 0, 1.0, 0, None)) == "1 document, 1/s"
+    assert progress_line(Progress(Counts(1), 0, 1.0, 0, None)) == "1 document, 1/s"
     stream = Progress(Counts(documents=5), 0, 0.5, read=0, to_do=None)
-    assert embedding.progress_line(stream) == "5 documents, 10/s"
+    assert progress_line(stream) == "5 documents, 10/s"
 
 
 def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:

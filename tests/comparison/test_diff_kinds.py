@@ -123,5 +123,5 @@ entries = st.one_of(st.lists(parts, max_size=6).map("".join).map(str.encode), st
 @given(st.lists(entries, max_size=30, unique=True), st.sampled_from([3, 1 << 14]))
 def test_by_definition(some: list[bytes], together: int) -> None:
     """All at once, whatever stands beside them, and in parts."""
-    with mock.patch("vocabtool.comparison.characters.CHUNK", together):
+    with mock.patch("vocabtool.comparison.entries.CHUNK", together):
         assert kinds_of(some) == [defined(entry) for entry in some]

@@ -22,8 +22,7 @@ from tests.counted_letters import encode, write_corpus
 from vocabtool import ByteStrings
 from vocabtool.documents import Batch
 from vocabtool.embedding import shard_files, shard_maker
-from vocabtool.embedding.columns import as_utf8
-from vocabtool.embedding.shard_files import Rows, write_shard
+from vocabtool.embedding.shard_files import Rows, as_utf8, write_shard
 from vocabtool.embedding.shard_maker import Slab, cut_slabs, unknown_words
 from vocabtool.embedding.vector_cache import VectorCache
 from vocabtool.encoders.python_callable import PythonEncoder

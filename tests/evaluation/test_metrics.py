@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.evaluation.metrics import intervals, ndcg, recall, reciprocal_rank
+from vocabtool.evaluation.judgements import intervals, ndcg, recall, reciprocal_rank
 
 DOCUMENTS = [f"d{number}" for number in range(30)]
 

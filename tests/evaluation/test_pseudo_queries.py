@@ -12,15 +12,10 @@ from hypothesis.strategies import text as drawn
 
 from tests.builders.small_corpus import Doc, SmallCorpus, Whole
 from vocabtool import Document, Settings
-from vocabtool.evaluation.pseudo_queries import (
-    RUNS,
-    pseudo_queries,
-    reads_like_language,
-    sentences,
-)
-from vocabtool.evaluation.weights import WEIGHTS, DocumentCopy, ask_legs
+from vocabtool.evaluation.calibrate import RUNS, pseudo_queries, reads_like_language, sentences
+from vocabtool.evaluation.tune import WEIGHTS, DocumentCopy, ask_legs
+from vocabtool.keywords.bm25 import Clause, Term
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.queries import Clause, Term
 from vocabtool.search.search import search
 
 LONG = "one two three four five. six seven eight nine ten. eleven twelve thirteen fourteen fifteen."

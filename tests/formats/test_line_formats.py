@@ -337,7 +337,7 @@ def test_a_folder_with_settings(shared: Path) -> None:
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that no model has are refused before they are read."""
     path = write(tmp_path, b"IQ== 0\n")
-    monkeypatch.setattr("vocabtool.formats.tiktoken.MAX_FILE", 5)
+    monkeypatch.setattr("vocabtool.formats.byte_tokens.MAX_FILE", 5)
     with pytest.raises(UnsupportedFormat, match="ranks of 7 bytes, wanted at most 5"):
         vocabtool.inspect(path)
     monkeypatch.setattr("vocabtool.formats.word_list.MAX_FILE", 3)

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from vocabtool import ByteStrings
-from vocabtool.formats.markers import (
+from vocabtool.vocabulary import (
     ALPHABET,
     MARKERS,
     ONE_IN,
+    Marker,
     bear_marker,
     guess_marker,
     plain,
     plain_strings,
 )
-from vocabtool.vocabulary import Marker
 
 
 def shown_as(data: bytes) -> bytes:

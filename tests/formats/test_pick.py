@@ -8,7 +8,7 @@ import pytest
 
 import vocabtool
 from vocabtool import NotFound, NoVocabulary
-from vocabtool.formats.extraction import pick
+from vocabtool.formats.registry import pick
 
 
 @pytest.fixture

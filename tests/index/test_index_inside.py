@@ -29,9 +29,9 @@ from vocabtool.errors import (
 from vocabtool.index import folder
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
+from vocabtool.index.folder import Manifest
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.maintenance import verify as verified
-from vocabtool.index.manifest import Manifest
 from vocabtool.index.snapshot import Snapshot, open_snapshot
 from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.search import search

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from vocabtool.index.options import Metric, StoredType
-from vocabtool.index.vectors.codes import VectorCodes, build_codes
-from vocabtool.index.vectors.leg import VectorLeg
-from vocabtool.index.vectors.raw import RawVectors, as_stored, prepare
+from vocabtool.choices import Metric, StoredType
+from vocabtool.index.raw_vectors import RawVectors, as_stored, prepare
+from vocabtool.index.vector_codes import VectorCodes, build_codes
+from vocabtool.index.vector_leg import VectorLeg
 from vocabtool.system.ranking import RankedRows
 
 Floats = NDArray[np.float32]

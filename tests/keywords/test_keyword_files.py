@@ -8,8 +8,13 @@ import pytest
 
 from vocabtool.errors import InvalidFile, NotFound
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.tantivy_files import META, check_files, checksums
-from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
+from vocabtool.keywords.tantivy_index import (
+    META,
+    TantivyReader,
+    TantivyWriter,
+    check_files,
+    checksums,
+)
 
 MEMORY = 15_000_000
 

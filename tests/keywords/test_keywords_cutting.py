@@ -10,10 +10,10 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vocabtool.choices import Language
 from vocabtool.keywords import cutter as cutting
+from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.options import Language
-from vocabtool.keywords.queries import Term
 from vocabtool.keywords.tokens import MAX_TERM, Span
 
 ENGLISH = Cutter()

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from tests.builders.plain_bm25 import PlainBM25
 from vocabtool.errors import FolderInUse
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.queries import Clause, KeywordQuery, Term
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.system.ranking import RankedRows
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.highlights import highlights
+from vocabtool.keywords.cutter import Cutter, highlights
 from vocabtool.keywords.spellings import as_written, nearest
 
 ENGLISH = Cutter()

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.judged_words import Texts, judged, lines
 from vocabtool import ByteStrings, OovCounter, OovReport, Vocabulary, Words
-from vocabtool.oov import counts as oov
-from vocabtool.oov.counts import OovCounts
+from vocabtool.oov import counter as oov
+from vocabtool.oov.counter import OovCounts
 from vocabtool.oov.report import (
     MOST_PIECES,
     CurvePoint,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.oov.word_examples import CUT, SEARCHED, WIDTH, clip, examples, find_word
+from vocabtool.oov.word_table import CUT, SEARCHED, WIDTH, clip, examples, find_word
 from vocabtool.tokenization.text_arrays import string_array
 
 

@@ -10,12 +10,10 @@ import pytest
 
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
 from vocabtool import Vocabulary, Words
-from vocabtool.keywords.bm25 import idf
+from vocabtool.keywords.bm25 import Clause, Term, idf
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.identifiers import is_identifier
-from vocabtool.keywords.queries import Clause, Term
-from vocabtool.search import known_words
-from vocabtool.search.known_words import KnownWords
+from vocabtool.search import store
 from vocabtool.search.query import (
     WeighedWord,
     identifier_clauses,
@@ -24,6 +22,7 @@ from vocabtool.search.query import (
     weigh_words,
 )
 from vocabtool.search.search import search
+from vocabtool.search.store import KnownWords
 from vocabtool.tokenization.lookup import WordLookup
 
 KNOWN = Whole(["love", "the", "a", "1999"])
@@ -190,7 +189,7 @@ def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return judge(words, asked[-1])
 
     monkeypatch.setattr(Words, "look_up", counting)
-    monkeypatch.setattr(known_words, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(store, "MAX_REMEMBERED", 3)
     assert [each.known for each in knowledge.statuses(["love", "x1", "love"])] == [
         True,
         False,

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
 from vocabtool import Hits, Settings
-from vocabtool.keywords.bm25 import idf
-from vocabtool.keywords.queries import Term
+from vocabtool.keywords.bm25 import Term, idf
 from vocabtool.search.fusion import Candidates
 from vocabtool.search.query import parse_query
 from vocabtool.search.search import ask_keywords, find_nearest, find_tiers, search

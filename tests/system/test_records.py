@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.errors import InvalidFile, NotFound
-from vocabtool.system.records import decode_record, encode_record, read_record, write_record
+from vocabtool.system.own_files import decode_record, encode_record, read_record, write_record
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.tokenization.steps import Step
+from vocabtool.tokenization.lookup import WordPiece
 from vocabtool.tokenization.string_steps import Lower, NGrams, RegexReplace, SplitWhitespace, Upper
-from vocabtool.tokenization.text_arrays import Tokens, string_array
+from vocabtool.tokenization.text_arrays import Step, Tokens, string_array
 from vocabtool.tokenization.text_steps import (
     BertNormalize,
     BertSplit,
@@ -20,7 +20,6 @@ from vocabtool.tokenization.text_steps import (
     ScriptSplit,
     WhitespaceSplit,
 )
-from vocabtool.tokenization.wordpiece import WordPiece
 
 LOCAL_PATTERNS = (
     *((r"(\s+|[!-/]|[\p{P}]|[\x{4E00}-\x{9FFF}])", r"([!-/])"), (r"\s+|\[unused\d+\]", "()")),

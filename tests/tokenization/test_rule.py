@@ -9,9 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unicode12 import assigned_text
-from vocabtool.tokenization.named_rules import LowerEveryScript, Matches, parse_rule
-from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.steps import Step
+from vocabtool.tokenization.rule import LowerEveryScript, Matches, Rule, parse_rule
 from vocabtool.tokenization.string_steps import (
     Characters,
     Decoder,
@@ -28,7 +26,7 @@ from vocabtool.tokenization.string_steps import (
     Transcode,
     Upper,
 )
-from vocabtool.tokenization.text_arrays import TokenCodes, as_bytes, string_array
+from vocabtool.tokenization.text_arrays import Step, TokenCodes, as_bytes, string_array
 from vocabtool.tokenization.text_steps import (
     CaseFold,
     NormalizeUtf8,

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.steps import Step
 from vocabtool.tokenization.string_steps import (
     Characters,
     Decoder,
@@ -30,7 +29,7 @@ from vocabtool.tokenization.string_steps import (
     Transcode,
     Upper,
 )
-from vocabtool.tokenization.text_arrays import Tokens, string_array
+from vocabtool.tokenization.text_arrays import Step, Tokens, string_array
 
 AWKWARD = (
     *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),

@@ -27,10 +27,10 @@ from tensorflow_text.python.ops import bert_tokenizer, regex_split_ops, whitespa
 from tests.builders.tensorflow_models import sentencepiece_model
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.tokenization.lookup import WordPiece, read_fast_wordpiece
 from vocabtool.tokenization.sentencepiece import SentencePieces, charsmaps
-from vocabtool.tokenization.steps import Step
 from vocabtool.tokenization.string_steps import NGrams, RegexReplace
-from vocabtool.tokenization.text_arrays import Tokens, as_bytes, string_array
+from vocabtool.tokenization.text_arrays import Step, Tokens, as_bytes, string_array
 from vocabtool.tokenization.text_steps import (
     BertNormalize,
     BertSplit,
@@ -41,7 +41,6 @@ from vocabtool.tokenization.text_steps import (
     ScriptSplit,
     WhitespaceSplit,
 )
-from vocabtool.tokenization.wordpiece import WordPiece, read_fast_wordpiece
 
 SENTENCES = (
     *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),

@@ -11,7 +11,7 @@ from tests.builders import saved_model_bytes as b
 from vocabtool.errors import NotFound
 from vocabtool.formats.saved_model.graph_files import open_graphs
 from vocabtool.formats.saved_model.meta_graph import pick_serving
-from vocabtool.tokenization.trust import dangerous_ops
+from vocabtool.tokenization.checked_model import dangerous_ops
 
 CONST = b.const(b"path", b.scalar_tensor(b"/etc/passwd"))
 TABLE = b.node(b"table", b"HashTableV2")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 
+from vocabtool.choices import FOLDS, Only
 from vocabtool.cli.options import (
     FIELD,
     HTML,
@@ -28,12 +29,10 @@ from vocabtool.cli.output import (
     watch,
     width,
 )
-from vocabtool.comparison.options import FOLDS, Only
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
-    from vocabtool.comparison.diff import Diff
-    from vocabtool.comparison.pairwise import Pairs
+    from vocabtool.comparison.diff import Diff, Pairs
 
 DiffFormat = Literal["text", "json", "csv", "parquet"]
 WHOLE: Final = (".json", ".html")  # endings of files that hold the whole comparison
@@ -128,7 +127,7 @@ def diff_command(
         raise click.UsageError("--corpus weighs two vocabularies, not more")
 
     if len(vocabularies) > 2:
-        from vocabtool.comparison.pairwise import pairwise
+        from vocabtool.comparison.diff import pairwise
 
         pairs = pairwise(vocabularies, fold=fold)
         tell_notes(pairs.notes)
@@ -162,7 +161,7 @@ def _compare(
     import pyarrow as pa
 
     from vocabtool.comparison import diff
-    from vocabtool.comparison.folds import parse_folds
+    from vocabtool.comparison.kinds import parse_folds
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a quarter more memory here
     one, other = (diff.read(name) for name in names)

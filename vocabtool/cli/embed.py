@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from vocabtool.choices import CHECKS, DTYPES, RUNNERS, SHARD_ROWS
 from vocabtool.cli.options import DOCUMENTS, ENCODER, QUIET, format_option, gather
 from vocabtool.cli.output import (
     SHOWN,
@@ -16,11 +17,10 @@ from vocabtool.cli.output import (
     tell_left_out,
     usage_errors,
 )
-from vocabtool.embedding.options import CHECKS, DTYPES, RUNNERS, SHARD_ROWS
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
-    from vocabtool.embedding.report import Progress
+    from vocabtool.embedding.embed import Progress
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
 vectors (GloVe, word2vec, fastText .vec, .npz), a folder of sentence-transformers (or
@@ -114,7 +114,7 @@ def embed_command(
     """
     from vocabtool.embedding.embed import embed
     from vocabtool.encoders.open_encoder import open_encoder
-    from vocabtool.reports.embedding import embed_lines
+    from vocabtool.reports.index import embed_lines
 
     if run["ray_address"] is not None and run["runner"] != "ray":
         raise click.UsageError("--ray-address is for --runner ray")
@@ -142,7 +142,7 @@ def embed_command(
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     """What to call as the work goes on; nothing where nobody is watching."""
-    from vocabtool.reports.embedding import progress_line
+    from vocabtool.reports.index import progress_line
 
     with progress_bar(quiet) as update:
         if update is None:

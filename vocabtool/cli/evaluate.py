@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import print_report, usage_errors
-from vocabtool.evaluation.options import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def eval_command(
     """
     from vocabtool.evaluation.compare import evaluate
     from vocabtool.evaluation.self_check import self_check as check
-    from vocabtool.reports import evaluation as report
+    from vocabtool.reports import search as report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("wanted --queries and --qrels, or --self-check")
@@ -115,7 +115,7 @@ def calibrate_command(
     """
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
     from vocabtool.evaluation.tune import tune
-    from vocabtool.reports import evaluation as report
+    from vocabtool.reports import search as report
     from vocabtool.system.messages import tell
 
     with usage_errors():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
+from vocabtool.choices import COMMIT_ROWS, EXACT_BELOW, METRICS, ON_EXISTING, RECALL, STORED_TYPES
 from vocabtool.cli.options import (
     DIR,
     DOCUMENTS,
@@ -29,14 +30,6 @@ from vocabtool.cli.output import (
     tell_left_out,
     tell_notes,
     usage_errors,
-)
-from vocabtool.index.options import (
-    COMMIT_ROWS,
-    EXACT_BELOW,
-    METRICS,
-    ON_EXISTING,
-    RECALL,
-    STORED_TYPES,
 )
 from vocabtool.system.messages import plural, tell
 
@@ -282,7 +275,7 @@ def _build_folder(folder: str, files: tuple[str, ...], model: str | None, option
 
     A stream cannot be gone on with: what was built of one is removed.
     """
-    from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside
+    from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
 
     path = Path(folder)
@@ -383,7 +376,7 @@ def _create(
 ) -> Index:
     """A new index, perhaps built beside the one of that folder."""
     from vocabtool.documents import ReadOptions
-    from vocabtool.embedding.inputs import can_be_read_again, facts_of, files_outside, sample
+    from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside, sample
     from vocabtool.index.index import Index
     from vocabtool.index.load import weights_in
     from vocabtool.index.sources import shards_in

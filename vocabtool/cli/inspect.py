@@ -1,20 +1,21 @@
-"""The commands that look into a model: ``inspect`` and ``extract``."""
+"""The commands that look into a model: ``inspect``, ``extract`` and ``words``."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 import vocabtool
-from vocabtool.cli.options import OUTPUT, split_model
-from vocabtool.cli.output import check_ending, check_files, width
+from vocabtool.cli.options import NAME, OUTPUT, RULES, TRUST, check_rule, gather, split_model
+from vocabtool.cli.output import check_ending, check_files, standard_output, width
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
     from vocabtool.formats.vocabulary_files import FileFormat
+    from vocabtool.tokenization.words import Words
 
 EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
 
@@ -49,7 +50,7 @@ def inspect_command(model: str, show_all: bool, output: Literal["table", "json"]
     to keep words. It does not say that there are no others: what is passed over (--all tells),
     folders inside a folder, and what code or a custom op holds do not count.
     """
-    from vocabtool.formats.extraction import choose
+    from vocabtool.formats.registry import choose
     from vocabtool.reports import inspection
 
     path, name = split_model(model, None)
@@ -86,7 +87,7 @@ def inspect_command(model: str, show_all: bool, output: Literal["table", "json"]
 def extract_command(model: str, name: str | None, output: FileFormat | None, file: str) -> None:
     """Write the words of one vocabulary in MODEL, in the order of their ids."""
     from vocabtool.formats import vocabulary_files
-    from vocabtool.formats.extraction import choose
+    from vocabtool.formats.registry import choose
 
     if output is None and file:
         check_ending(file, vocabulary_files.ENDINGS)
@@ -110,3 +111,63 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         tell(f"{escaped:,} entries do not fit on a line and are backslash-escaped")
     if output in (None, "text") and (vocabulary.first_id or vocabulary.ids is not None):
         tell(f"ids are {vocabulary.id_range}: text does not hold them, json does")
+
+
+WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
+(https://...) that is in the local cache, a SentencePiece model, or a Hugging Face tokenizer.json:
+these say themselves how texts are cut into words. It may be any other file or folder that
+`vocabtool extract` reads, where --rule must say so. MODEL#NAME is the same as --name NAME."""
+WORDS_OPTIONS = gather(
+    "options",
+    NAME,
+    click.option(
+        "--rule",
+        callback=check_rule,
+        help=f"How texts become words where no model says: {RULES}. [default: as the model does]",
+    ),
+    click.option(
+        "--exact-words",
+        "exact",
+        is_flag=True,
+        help="Run the model itself and take the words that it looks up. Needs TensorFlow: "
+        "pip install '.[tensorflow]'.",
+    ),
+    TRUST,
+)
+
+
+@click.command("words", epilog=WORDS_MODEL)
+@click.argument("model")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@WORDS_OPTIONS
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="Columns (tab-separated where no terminal is), or JSON.",
+)
+def words_command(
+    model: str, texts: tuple[str, ...], output: Literal["table", "json"], options: dict[str, Any]
+) -> None:
+    """Show how MODEL makes words of a text, and which words of TEXT it knows."""
+    from vocabtool.reports import inspection as words_report
+
+    words = open_words(model, options)
+    with standard_output() as out:
+        if output == "json":
+            text = words_report.words_to_json(words, texts)
+            out.write(text.encode("utf-8", "backslashreplace") + b"\n")
+        else:
+            sys.stdout.write(words_report.words_to_text(words, texts, tabs=width() is None))
+
+
+def open_words(model: str, options: dict[str, Any]) -> Words:
+    """The words of MODEL, by the options of ``WORDS_OPTIONS``."""
+    from vocabtool.tokenization.words import Words
+
+    if options["exact"] and options["rule"] is not None:
+        raise click.UsageError("--exact-words are the model's own: not with --rule")
+    path, name = split_model(model, options["name"])
+    return Words.of(path, **{**options, "name": name})

@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 from typing import NoReturn, TextIO
 
 import click
 
 import vocabtool
-from vocabtool.cli.demo import demo_command
 from vocabtool.cli.diff import diff_command
 from vocabtool.cli.embed import embed_command
 from vocabtool.cli.evaluate import calibrate_command, eval_command
 from vocabtool.cli.index import index_command, update_command
-from vocabtool.cli.inspect import extract_command, inspect_command
+from vocabtool.cli.inspect import extract_command, inspect_command, words_command
 from vocabtool.cli.maintain import (
     compact_command,
     delete_command,
@@ -28,7 +28,6 @@ from vocabtool.cli.maintain import (
 )
 from vocabtool.cli.oov import oov_command
 from vocabtool.cli.search import search_command
-from vocabtool.cli.words import words_command
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.system.messages import tell
 
@@ -51,6 +50,29 @@ class _Commands(click.Group):
 @click.version_option(vocabtool.__version__, prog_name="vocabtool")
 def cli() -> None:
     """Which words does an embedding model not know?"""
+
+
+@click.command("demo")
+@click.argument(
+    "folder", default="vocabtool-demo", type=click.Path(file_okay=False), metavar="[DIR]"
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Draws other queries by the same rule."
+)
+def demo_command(folder: str, seed: int) -> None:
+    """Show the whole story offline, in under a minute, on Python's own documentation.
+
+    Trains a small sentence encoder on it, extracts its vocabulary, reports which words it does not
+    know, builds an index, and searches it by vectors alone and by both legs. The encoder is a
+    TensorFlow model, or a file of word vectors where TensorFlow is not installed. What is built
+    stays in DIR (vocabtool-demo), to play with.
+    """
+
+    from vocabtool.cli.demo import tell_story
+
+    for line in tell_story(Path(folder), seed):
+        click.echo(line)
+        sys.stdout.flush()  # the next one takes seconds
 
 
 for command in (

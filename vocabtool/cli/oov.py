@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 
+from vocabtool.choices import MaskMode
+from vocabtool.cli.inspect import WORDS_MODEL, WORDS_OPTIONS, open_words
 from vocabtool.cli.options import FIELD, HTML, OUTPUT, gather, input_format, on_error
 from vocabtool.cli.output import (
     check_ending,
@@ -20,9 +22,7 @@ from vocabtool.cli.output import (
     watch,
     width,
 )
-from vocabtool.cli.words import MODEL_HELP, WORDS_OPTIONS, open_words
 from vocabtool.system.messages import tell
-from vocabtool.tokenization.options import MaskMode
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Batch
@@ -47,7 +47,7 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
     return share
 
 
-@click.command("oov", epilog=MODEL_HELP)
+@click.command("oov", epilog=WORDS_MODEL)
 @click.argument("model")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @WORDS_OPTIONS
@@ -108,7 +108,7 @@ def oov_command(
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, ReadOptions, batches, left_out
     from vocabtool.oov.counter import OovCounter
-    from vocabtool.reports import words as words_report
+    from vocabtool.reports import inspection as words_report
 
     if mask is None and output is None:
         check_ending(file)

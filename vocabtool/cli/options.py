@@ -8,9 +8,8 @@ from typing import Any, Final, get_args
 
 import click
 
+from vocabtool.choices import KINDS, RULE_NAMES, WEIGHTINGS
 from vocabtool.documents.options import Format, OnDuplicate, OnError
-from vocabtool.encoders.choices import KINDS, WEIGHTINGS
-from vocabtool.tokenization.options import RULE_NAMES
 
 Decorator = Callable[[Any], Any]
 
@@ -49,9 +48,9 @@ def gather(argument: str, *options: Decorator) -> Decorator:
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
     """Refuse a rule that there is not."""
     if spec is not None:
+        from vocabtool.choices import tokenizer_file
         from vocabtool.errors import VocabtoolError
-        from vocabtool.tokenization.named_rules import parse_rule
-        from vocabtool.tokenization.options import tokenizer_file
+        from vocabtool.tokenization.rule import parse_rule
 
         try:
             if tokenizer_file(spec) is None:
@@ -63,7 +62,7 @@ def check_rule(context: click.Context, option: click.Parameter, spec: str | None
 
 def split_model(model: str, name: str | None) -> tuple[str, str | None]:
     """The path of MODEL, and which vocabulary is meant: by ``#NAME`` or by ``--name``."""
-    from vocabtool.formats.extraction import split_name
+    from vocabtool.formats.registry import split_name
 
     path, own = split_name(model)
     if own is not None and name is not None:

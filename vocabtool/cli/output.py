@@ -71,7 +71,7 @@ def open_output(file: str) -> Iterator[BinaryIO]:
         with standard_output() as out:
             yield out
         return
-    from vocabtool.system.whole_file import whole_file
+    from vocabtool.system.own_files import whole_file
 
     with whole_file(file) as opened:
         yield opened

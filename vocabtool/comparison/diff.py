@@ -3,14 +3,17 @@
 What kinds of entries there are is in ``kinds.py``, what folding would change in ``folds.py``,
 ranks are in ``ranks.py`` and corpora in ``use.py``; how it is shown in ``reports/diff.py``.
 Only stored entries are compared; a layer's own (Keras' mask and ``[UNK]``) are not.
+
+More than two vocabularies: each compared with each of those behind it, in a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
@@ -18,14 +21,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.comparison.characters import characters
-from vocabtool.comparison.entries import Members, Union, arrow, take
-from vocabtool.comparison.folds import Gain, fold_entries, gains, jaccard, parse_folds
-from vocabtool.comparison.kinds import CODES, KINDS, Kind, kinds
-from vocabtool.comparison.options import Fold
-from vocabtool.comparison.ranks import Order, Ranks, order_of
+from vocabtool.choices import Fold
+from vocabtool.comparison.entries import Members, Union, arrow, characters, take
+from vocabtool.comparison.kinds import (
+    CODES,
+    KINDS,
+    Gain,
+    Kind,
+    fold_entries,
+    gains,
+    jaccard,
+    kinds,
+    parse_folds,
+)
+from vocabtool.comparison.use import Order, Ranks, order_of
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.extraction import PickedVocabulary, pick
+from vocabtool.formats.registry import PickedVocabulary, pick
 from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, Vocabulary, decode
 
@@ -398,3 +409,62 @@ def _side(label: str, a: Vocabulary, stored: Members, forms: Members, order: Ord
     different, distinct = len(stored.numbers), len(forms.numbers)
     duplicates, merged = len(a) - different, different - distinct
     return Side(label, a.name, a.kind, a.marker, len(a), distinct, duplicates, merged, order)
+
+
+COLUMNS: Final = ("a", "b", "size_a", "size_b", "common", "only_a", "only_b", "jaccard", "rho")
+
+
+class Pair(NamedTuple):
+    """Two of several. ``a``, ``b``: what they are called; ``size_a``: A's different entries.
+
+    ``rho``: Spearman's correlation of the ranks of common words, ``None`` for fewer than two.
+    """
+
+    a: str
+    b: str
+    size_a: int
+    size_b: int
+    common: int
+    only_a: int
+    only_b: int
+    jaccard: float
+    rho: float | None
+
+
+class Pairs(NamedTuple):
+    """What was compared, and each pair, in the order of what was given; ``notes`` as of a diff."""
+
+    labels: tuple[str, ...]
+    fold: tuple[Fold, ...]
+    pairs: tuple[Pair, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_arrow(self) -> pa.Table:
+        """A row for each pair, with the fields of :class:`Pair`."""
+        columns: list[Any] = list(zip(*self.pairs, strict=True)) or [()] * len(COLUMNS)
+        return pa.table(dict(zip(COLUMNS, map(pa.array, columns), strict=True)))
+
+
+def pairwise(sources: Sequence[Comparable], *, fold: str | Iterable[str] = ()) -> Pairs:
+    """Compare several vocabularies two by two; arguments as those of ``diff``."""
+    folds = parse_folds(fold)
+    sides = [read(source) for source in sources]
+    notes = tuple(note for side in sides for note in side.notes)
+    vocabularies = [side.vocabulary for side in sides]
+    entries = [fold_entries(arrow(each.stored), folds, each.marker) for each in vocabularies]
+    labels = tuple(map(label, sources))
+    pairs = tuple(
+        _pair(labels[i], labels[j], entries[i], entries[j])
+        for i, j in combinations(range(len(sides)), 2)
+    )
+    return Pairs(labels, folds, pairs, notes)
+
+
+def _pair(label_a: str, label_b: str, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Pair:
+    union = Union.of(pa.concat_arrays([a, b]), len(a))
+    size_a, size_b = len(union.a.numbers), len(union.b.numbers)
+    ranks = Ranks(union)
+    common = len(ranks)
+    index = jaccard(common, size_a, size_b)
+    only_a, only_b = size_a - common, size_b - common
+    return Pair(label_a, label_b, size_a, size_b, common, only_a, only_b, index, ranks.rho)

@@ -1,6 +1,10 @@
 """From names to open files: globs, formats told by a file's suffix, compression undone.
 
 What is in the files is read elsewhere.
+
+What a caller gives as sources, told apart: names of files, and what holds documents itself.
+
+A list or tuple may mix them. How either is read is in the other files here.
 """
 
 from __future__ import annotations
@@ -9,15 +13,19 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import glob, has_magic
+from itertools import count
+from os import PathLike, fspath
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, Protocol, cast
 
 import pyarrow as pa
 
+from vocabtool.documents.batch import Document
+from vocabtool.documents.objects import Indexable, Item, Queue, is_indexable, is_queue
 from vocabtool.documents.options import Format
 from vocabtool.errors import GIT_LFS, InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
 
@@ -116,7 +124,7 @@ def find(name: str) -> list[str]:
     return found
 
 
-def left_out(folder: str, own: Path | None = None) -> str | None:
+def left_out_of_folder(folder: str, own: Path | None = None) -> str | None:
     """Which files of a folder :func:`find` leaves out, counted by their endings; ``None``: none.
 
     ``own``: a folder of which nothing counts, as we write there.
@@ -140,7 +148,7 @@ def left_out(folder: str, own: Path | None = None) -> str | None:
 def _below(folder: str) -> list[str]:
     found = [str(Path(where) / name) for where, name in _walk(folder) if _is_known(name)]
     if not found:
-        known, others = " ".join(SUFFIXES), left_out(folder)
+        known, others = " ".join(SUFFIXES), left_out_of_folder(folder)
         raise NotFound(
             f"{folder}: a folder without a file of documents. Their names end in {known}"
             + (f"\n{others}" if others else "")
@@ -247,3 +255,92 @@ def arrow_errors(what: str) -> Iterator[None]:
         if error.errno is not None:
             raise
         raise InvalidFile(f"{what}: {error}") from error
+
+
+Name = str | PathLike[str]
+Source = Name | Iterable[Item] | Indexable | Queue
+Sources = Source | Iterable[Name] | Sequence[Source]
+
+ITERABLE: Final = "texts"  # what sources without a name are called in ids and messages
+
+
+class Files(NamedTuple):
+    """The name of a file, a folder or several files."""
+
+    name: str
+
+
+class Container(NamedTuple):
+    """What holds documents itself; ``name``: what it is called, no two alike."""
+
+    name: str
+    source: object
+
+
+def each_source(sources: Sources) -> Iterator[Files | Container]:
+    """The sources one by one: ``texts``, ``texts2`` and so on are those without a name.
+
+    Raises ``ValueError`` where documents stand among sources.
+    """
+    numbers = count(1)
+    for source in _flat(sources):
+        if isinstance(source, str | PathLike):
+            yield Files(fspath(source))
+        else:
+            number = next(numbers)
+            yield Container(ITERABLE if number == 1 else f"{ITERABLE}{number}", source)
+
+
+def names_of(sources: Sources) -> list[str] | None:
+    """The names in ``sources``; ``None`` where it holds documents itself."""
+    if isinstance(sources, str | PathLike):
+        return [fspath(sources)]
+    if isinstance(sources, list | tuple) and all(isinstance(s, str | PathLike) for s in sources):
+        return [fspath(name) for name in sources]
+    return None
+
+
+def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
+    """A sentence for each folder among ``sources`` of which some files are not read.
+
+    ``own``: a folder that what is read is written to, of which nothing counts.
+    """
+    folders = [name for name in dict.fromkeys(names_of(sources) or []) if Path(name).is_dir()]
+    own = None if own is None else own.resolve()
+    return tuple(note for name in folders if (note := left_out_of_folder(name, own)) is not None)
+
+
+def can_be_read_again(source: Files | Container) -> bool:
+    """Whether a second reading gives the same: not of a pipe, an iterator or a queue."""
+    if isinstance(source, Container):
+        return not isinstance(source.source, Iterator) and not is_queue(source.source)
+    path = Path(source.name)
+    return source.name != STDIN and (path.is_file() or path.is_dir() or not path.exists())
+
+
+def _flat(sources: object) -> Iterator[object]:
+    if not isinstance(sources, list | tuple) or not _are_sources(sources):
+        yield sources
+        return
+    for source in sources:
+        if isinstance(source, bytes | Document | Mapping):
+            wanted = "wanted sources only, or documents only, in one list"
+            raise ValueError(f"{wanted}; got {type(source).__name__} among sources")
+        yield from _flat(source)
+
+
+def _are_sources(given: Sequence[object]) -> bool:
+    """Whether a list is one of sources, not of documents.
+
+    That is one of names only, or one that begins with a source that is no name, or with a name and
+    has such a source behind it.
+    """
+    if not given or isinstance(given[0], bytes | Document | Mapping):
+        return False
+    return all(isinstance(one, str | PathLike) for one in given) or any(map(_is_source, given))
+
+
+def _is_source(one: object) -> bool:
+    if isinstance(one, str | bytes | Document | Mapping):
+        return False
+    return is_queue(one) or is_indexable(one) or isinstance(one, Iterable)

@@ -21,19 +21,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Batch, bounds
-from vocabtool.embedding.columns import (
+from vocabtool.embedding.plan import Plan
+from vocabtool.embedding.shard_files import (
     ID,
     REPLACE,
     TEXT,
     UNKNOWN,
     VECTOR,
+    Counts,
+    Rows,
+    Shard,
     Vectors,
     as_utf8,
     shard_schema,
     vector_array,
+    write_shard,
 )
-from vocabtool.embedding.plan import Plan
-from vocabtool.embedding.shard_files import Counts, Rows, Shard, write_shard
 from vocabtool.embedding.vector_cache import VectorCache
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import OperatorFailed, VocabtoolError

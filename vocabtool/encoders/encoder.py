@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, c
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.encoders.choices import EncoderKind
+from vocabtool.choices import EncoderKind
 from vocabtool.encoders.options import EncoderOptions
 from vocabtool.errors import VocabtoolError
 from vocabtool.system.parallel import pipe_rows

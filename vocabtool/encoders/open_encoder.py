@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Unpack, cast
 
-from vocabtool.encoders.choices import KINDS, EncoderKind
+from vocabtool.choices import KINDS, EncoderKind
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.options import EncoderArguments, EncoderOptions
 from vocabtool.encoders.python_callable import PythonEncoder, import_named
 from vocabtool.errors import NotFound, UnknownFormat, VocabtoolError, reading
-from vocabtool.formats import hub_cache
+from vocabtool.formats import files
 
 Model = str | Path | Encoder | Callable[[list[str]], Any]
 
@@ -128,7 +128,7 @@ def _kind_and_path(model: str | Path, kind: EncoderKind | None) -> tuple[Encoder
             return known, rest
     if kind is not None:
         return kind, model
-    if isinstance(model, str) and hub_cache.is_handle(model):
+    if isinstance(model, str) and files.is_handle(model):
         return "tensorflow", model
     path = Path(model)
     if path.is_dir():
@@ -156,19 +156,13 @@ def _recognise_folder(folder: Path) -> EncoderKind:
 
 
 def _recognise_file(file: Path) -> EncoderKind:
-    from vocabtool.formats import (  # every format of models
-        binary_vectors,
-        fasttext_bin,
-        numpy_vectors,
-        registry,
-        text_vectors,
-    )
+    from vocabtool.formats import binary_vectors, numpy_vectors, registry, text_vectors
     from vocabtool.formats.reader import Source
     from vocabtool.formats.saved_model import graph_files
-    from vocabtool.formats.saved_model.model import GRAPH_FILE, OTHER_GRAPH
+    from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, OTHER_GRAPH
 
-    word_vectors = (numpy_vectors, text_vectors, binary_vectors, fasttext_bin)
-    vector_readers = [each.READER for each in word_vectors]
+    word_vectors = (numpy_vectors, text_vectors, binary_vectors)
+    vector_readers = [*(each.READER for each in word_vectors), binary_vectors.FASTTEXT]
     with reading(str(file)):
         source = Source.open(file)
         if source.head.startswith(numpy_vectors.MAGIC):

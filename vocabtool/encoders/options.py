@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from vocabtool.encoders.choices import WEIGHTINGS, EncoderKind, Weighting
+from vocabtool.choices import WEIGHTINGS, EncoderKind, Weighting
 
 if TYPE_CHECKING:
     from pathlib import Path

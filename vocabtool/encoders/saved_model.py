@@ -1,7 +1,7 @@
 """Vectors from a TensorFlow SavedModel or a module of TensorFlow Hub, of TF1 or TF2.
 
 What it gives is what TensorFlow gives for the same batch, bit for bit. Which function and output
-that is: ``saved_model_outputs.py``; what it is fed: ``saved_model_inputs.py``.
+that is: ``saved_model_functions.py``; what it is fed: ``saved_model_functions.py``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,17 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from vocabtool.choices import RULE_NAMES
 from vocabtool.encoders.encoder import Encoder, Texts, Vectors, VectorsAndWords
 from vocabtool.encoders.options import EncoderOptions
-from vocabtool.encoders.saved_model_inputs import Call, IdInput, TextInput, fixed_size
-from vocabtool.encoders.saved_model_outputs import Source, choose_source
+from vocabtool.encoders.saved_model_functions import (
+    Call,
+    IdInput,
+    Source,
+    TextInput,
+    choose_source,
+    fixed_size,
+)
 from vocabtool.errors import (
     InvalidFile,
     NotFound,
@@ -27,7 +34,7 @@ from vocabtool.errors import (
     VocabtoolError,
     reading,
 )
-from vocabtool.formats import hub_cache
+from vocabtool.formats import files
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.native_import import import_library
 from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
@@ -35,7 +42,6 @@ from vocabtool.tokenization.exact_words import ExactTokenizer
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry, sizes
-from vocabtool.tokenization.options import RULE_NAMES
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.words import Words, exact_words
 
@@ -61,7 +67,7 @@ class TensorFlowEncoder(Encoder):
         not load it, where trust is needed, and where no function gives one vector for each text or
         several do, :class:`VocabtoolError` where its words are wanted and not known.
         """
-        if isinstance(model, str) and hub_cache.is_handle(model):
+        if isinstance(model, str) and files.is_handle(model):
             import_tensorflow()  # without it nothing is fetched
         folder = _find_model(model)
         opened = graph_files.open_graphs(folder)  # what is no model is refused at once
@@ -374,9 +380,9 @@ def _find_model(model: str | Path) -> Path:
 
     Raises :class:`NotFound` where it is nowhere, and cannot be fetched.
     """
-    if isinstance(model, str) and hub_cache.is_handle(model):
+    if isinstance(model, str) and files.is_handle(model):
         try:
-            return hub_cache.find(model)
+            return files.find(model)
         except NotFound as missing:
             return _fetch(model, missing)
     path = graph_files.path_of(model)

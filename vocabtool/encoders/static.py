@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from vocabtool.encoders.choices import Weighting
+from vocabtool.choices import Weighting
 from vocabtool.encoders.encoder import Encoder, Texts, Vectors
 from vocabtool.encoders.options import EncoderOptions
 from vocabtool.encoders.word_weights import MAX_TEXTS, FittedWeights, KnownRows, Means, fit_weights

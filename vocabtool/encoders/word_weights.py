@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.encoders.choices import WEIGHTINGS, Weighting
+from vocabtool.choices import WEIGHTINGS, Weighting
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_file
-from vocabtool.system.whole_file import whole_file
+from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.text_arrays import texts_array
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Every fusion side by side on judged queries: what each finds, and how sure the difference is.
 
 All queries, and apart those with and without a word that the model does not know. The measures are
-those of ``metrics.py``; an interval is that of the difference to ``coverage``, query by query.
+those of ``judgements.py``; an interval is that of the difference to ``coverage``, query by query.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.evaluation.judgements import JudgedQuery, Qrels, with_judgements
-from vocabtool.evaluation.metrics import (
+from vocabtool.evaluation.judgements import (
     RELEVANT,
     Interval,
     Judged,
+    JudgedQuery,
+    Qrels,
     intervals,
     ndcg,
     recall,
     reciprocal_rank,
+    with_judgements,
 )
 from vocabtool.search.hits import Hits
 from vocabtool.search.settings import FUSIONS, Fusion, Settings

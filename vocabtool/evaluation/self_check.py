@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
+from vocabtool.choices import SELF_CHECK_SAMPLE, Metric
 from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.evaluation.options import SELF_CHECK_SAMPLE
-from vocabtool.index.options import Metric
-from vocabtool.index.vectors.leg import Block, merge_best
-from vocabtool.index.vectors.raw import prepare
+from vocabtool.index.raw_vectors import prepare
+from vocabtool.index.vector_leg import Block, merge_best
 from vocabtool.search.query import WeighedWord, is_word, weigh_words
 from vocabtool.search.settings import FUSIONS, Fusion, Settings
 from vocabtool.system.ranking import RankedRows

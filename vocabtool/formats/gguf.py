@@ -19,8 +19,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.files import map_file
-from vocabtool.formats.model import PassedOver
-from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.reader import PassedOver, Reader, ReadResult, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable

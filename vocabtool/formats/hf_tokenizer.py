@@ -103,7 +103,7 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     if model_type == UNIGRAM:
         entries = _pieces(model["vocab"], {token.content for token in tokens})
     elif isinstance(model["vocab"], dict):
-        ids = json_file.ids(model["vocab"], "model.vocab: the id")
+        ids = json_file.parse_ids(model["vocab"], "model.vocab: the id")
         stored = json_file.strings(model["vocab"], "model.vocab: entry")
         entries = _Entries(stored, ids, model["vocab"])
     else:

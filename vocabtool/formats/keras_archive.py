@@ -16,8 +16,9 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.formats import text_file
-from vocabtool.formats.keras_layers import (
+from vocabtool.formats import word_list
+from vocabtool.formats.files import MAGIC, ZipArchive
+from vocabtool.formats.keras_json import (
     MASK_AND_OOV,
     LookupLayer,
     is_object,
@@ -25,10 +26,8 @@ from vocabtool.formats.keras_layers import (
     lookup_layer,
     parse,
 )
-from vocabtool.formats.model import PassedOver
-from vocabtool.formats.reader import Findings, Reader, ReadResult, Source
-from vocabtool.formats.saved_model import assets
-from vocabtool.formats.zip_archive import MAGIC, ZipArchive
+from vocabtool.formats.reader import Findings, PassedOver, Reader, ReadResult, Source
+from vocabtool.formats.saved_model import table_contents
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary, printable
 
@@ -172,9 +171,9 @@ def _read_assets(
                 layer = layers.get(_layer_path(name))
                 if not name.endswith(WORDS):
                     asset = PurePosixPath(shown).name
-                    findings.add(assets.classify_asset(asset, place, data))
+                    findings.add(table_contents.classify_asset(asset, place, data))
                 elif layer is None or layer.vocabulary is not None:
-                    own, stored = PurePosixPath(_layer_path(shown)).name, text_file.read_lines(data)
+                    own, stored = PurePosixPath(_layer_path(shown)).name, word_list.read_lines(data)
                     notes: tuple[str, ...] = (UNDESCRIBED,)
                     findings.add(Vocabulary(own, "asset", stored, places=(place,), notes=notes))
                 else:
@@ -193,13 +192,13 @@ def _layer_path(name: str) -> str:
 
 def _lines(layer: LookupLayer, data: bytes) -> ByteStrings:
     """The entries of a ``vocabulary.txt`` without the layer's own, as Keras takes them."""
-    lines = text_file.read_lines(data)
+    lines = word_list.read_lines(data)
     count = len(lines)
     while count and lines.starts[count - 1] == lines.ends[count - 1]:
         count -= 1  # Keras drops empty lines at the end
     stored = ByteStrings(data, lines.starts[:count], lines.ends[:count])
     if layer.entry_type == "integer":
-        stored = ByteStrings.of(b"%d" % number for number in text_file.integers(stored).tolist())
+        stored = ByteStrings.of(b"%d" % number for number in word_list.integers(stored).tolist())
     own = leading_specials(layer, stored)
     return ByteStrings(stored.data, stored.starts[own:], stored.ends[own:])
 

@@ -21,16 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import text_file, vocabulary_files, zip_archive
+from vocabtool.formats import files, vocabulary_files, word_list
+from vocabtool.formats.files import ZipArchive
 from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.text_vectors import ListedVectors
 from vocabtool.formats.word_list import MAX_FILE
-from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
 MAGIC: Final = b"\x93NUMPY"
-MAGICS: Final = (MAGIC, zip_archive.MAGIC)
+MAGICS: Final = (MAGIC, files.MAGIC)
 WORDS: Final = "words.npy"  # as ``numpy.savez(FILE, words=..., vectors=...)`` names them
 VECTORS: Final = "vectors.npy"
 MAX_CHARACTER: Final = 0x10FFFF
@@ -108,7 +108,7 @@ def recognise(source: Source) -> str | None:
     if source.head.startswith(MAGIC):
         beside = source.file.with_suffix(".txt")
         return None if beside.is_file() else "an array without its words, a .txt of its name"
-    if not source.head.startswith(zip_archive.MAGIC):
+    if not source.head.startswith(files.MAGIC):
         return "it begins neither as a NumPy array nor as an archive of them"
     try:
         with ZipArchive(source.file) as archive:
@@ -144,7 +144,7 @@ def list_words(source: Source, words: Path | None = None) -> ListedVectors:
             raise UnsupportedFormat(
                 f"{words}: {size:,} bytes of words, wanted at most {MAX_FILE:,}"
             )
-        stored, place = text_file.read_lines(words.read_bytes()), Place(words.name, "whole lines")
+        stored, place = word_list.read_lines(words.read_bytes()), Place(words.name, "whole lines")
         if escaped := vocabulary_files.count_escaped(stored):
             notes.append(f"{escaped:,} {vocabulary_files.LOOK_ESCAPED}")
     else:
@@ -185,7 +185,7 @@ def _archived_rows(file: Path) -> ArrayRows:
     with file.open("rb") as opened:
         opened.seek(member.header_offset)
         local = opened.read(LOCAL_HEADER)
-        if len(local) < LOCAL_HEADER or not local.startswith(zip_archive.MAGIC):
+        if len(local) < LOCAL_HEADER or not local.startswith(files.MAGIC):
             raise InvalidFile(f"{VECTORS} is not where the archive's directory says it is")
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         start = member.header_offset + LOCAL_HEADER + names

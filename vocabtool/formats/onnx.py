@@ -16,9 +16,8 @@ from typing import Final
 import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import onnx_operators, sentencepiece, wire, wire_arrays
+from vocabtool.formats import onnx_operators, sentencepiece, wire
 from vocabtool.formats.files import map_file
-from vocabtool.formats.model import Finding
 from vocabtool.formats.onnx_operators import (
     NO_INTEGERS,
     NO_STRINGS,
@@ -26,7 +25,7 @@ from vocabtool.formats.onnx_operators import (
     Values,
     list_of_strings,
 )
-from vocabtool.formats.reader import HEAD, Findings, Reader, ReadResult, Source
+from vocabtool.formats.reader import HEAD, Finding, Findings, Reader, ReadResult, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, is_utf8, printable
@@ -319,7 +318,7 @@ class _Fields:
             if data is None:
                 data, base = buffer[pos:end], pos
             if tag == string_tag:
-                run, pos = wire_arrays.string_fields(data, pos - base, len(data), string_tag)
+                run, pos = wire.string_fields(data, pos - base, len(data), string_tag)
                 self._strings.append(run)
             elif tag == integer_tag:
                 integers, pos = _read_run(data, pos - base, integer_tag)
@@ -338,7 +337,7 @@ class _Fields:
         if number == self._integers_field and wire_type == LEN:
             packed = self._buffer[start:end]
             count = int(np.count_nonzero(np.frombuffer(packed, np.uint8) < 128))
-            self._integers.append(wire_arrays.varint_run(packed, count)[0])
+            self._integers.append(wire.varint_run(packed, count)[0])
         elif number < MAX_FIELD and wire_type == LEN:
             self.spans[number] = (start, end)
         elif number < MAX_FIELD and wire_type == VARINT:
@@ -401,7 +400,7 @@ def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
         count = int(others[0]) if len(others) else len(starts)
         if not count:
             raise InvalidFile("a number is cut off or longer than 10 bytes", offset=pos)
-        numbers, taken = wire_arrays.varint_run(data[pos : pos + WINDOW], 2 * count)
+        numbers, taken = wire.varint_run(data[pos : pos + WINDOW], 2 * count)
         found.append(numbers[1::2])
         pos += taken
     return np.concatenate(found), pos

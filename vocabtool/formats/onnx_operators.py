@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import hf_tokenizer, json_file, rwkv, sentencepiece, text_file
-from vocabtool.formats.model import MIN_ENTRIES, Finding, PassedOver
+from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, sentencepiece, word_list
+from vocabtool.formats.reader import MIN_ENTRIES, Finding, PassedOver
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Unknown, Vocabulary, decode
 
@@ -210,7 +210,7 @@ def _text(texts: Texts, *names: bytes) -> bytes:
 
 def _lines(text: bytes) -> ByteStrings:
     """The lines without empty ones, which are skipped and get no id."""
-    lines = text_file.read_lines(text)
+    lines = word_list.read_lines(text)
     return lines.take(np.flatnonzero(lines.lengths))
 
 
@@ -227,7 +227,7 @@ def _bpe(
 ) -> Iterator[Finding]:
     """``vocab.json`` and ``merges.txt``, and added tokens as lines of ``token=id``."""
     added = [line.rpartition(b"=") for line in _lines(texts.get(b"added_token", b""))]
-    ids = text_file.integers(ByteStrings.of(number for _, _, number in added)).tolist()
+    ids = word_list.integers(ByteStrings.of(number for _, _, number in added)).tolist()
     merges = [line for line in _lines(texts.get(b"merges", b"")) if line[:9] != b"#version:"]
     document = {
         "model": {"type": "BPE", "vocab": _json(texts, b"vocab"), "merges": merges, **model},
@@ -268,14 +268,14 @@ def _sentencepiece(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
 
 
 def _rwkv(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
-    yield rwkv.vocabulary(_text(texts, b"vocab"), name, place)
+    yield byte_tokens.vocabulary(_text(texts, b"vocab"), name, place)
 
 
 def _bpe_decoder(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
     """Empty lines count here; an added token takes the place of what has its id."""
-    entries = dict(enumerate(text_file.read_lines(_text(texts, b"id_vocab"))))
+    entries = dict(enumerate(word_list.read_lines(_text(texts, b"id_vocab"))))
     numbers, tokens = _columns(_pairs(texts.get(b"added_tokens", b"")))
-    entries |= zip(text_file.integers(numbers).tolist(), tokens, strict=True)
+    entries |= zip(word_list.integers(numbers).tolist(), tokens, strict=True)
     ids = np.fromiter(entries, np.int64, len(entries))
     stored = ByteStrings.of(entries.values())
     yield replace(table(name, place, stored, ids, notes=OF_AN_ID, kind="bpe"), marker="Ġ")
@@ -311,8 +311,8 @@ def _string_to_vector(texts: Texts, name: str, place: Place) -> Iterator[Finding
         note = f"gives {size:,} numbers for each; {POSITIONS}"
         yield table(name, place, words, notes=(note,))
     else:
-        unknown = Unknown(int(text_file.integers(ByteStrings.of([_text(texts, b"unk")]))[0]))
-        yield table(name, place, words, text_file.integers(vectors), unknown=unknown)
+        unknown = Unknown(int(word_list.integers(ByteStrings.of([_text(texts, b"unk")]))[0]))
+        yield table(name, place, words, word_list.integers(vectors), unknown=unknown)
 
 
 def _vector_to_string(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
@@ -322,7 +322,7 @@ def _vector_to_string(texts: Texts, name: str, place: Place) -> Iterator[Finding
         note = f"{size:,} numbers give each; {POSITIONS}"
         yield table(name, place, words, notes=(note,))
     else:
-        yield table(name, place, words, text_file.integers(vectors), notes=OF_AN_ID)
+        yield table(name, place, words, word_list.integers(vectors), notes=OF_AN_ID)
 
 
 def _dimension(vectors: ByteStrings) -> int:

@@ -1,20 +1,171 @@
 """What every reader of a format is: two functions, and what they take and give.
 
 ``registry.py`` lists the readers and asks each in turn; a reader knows one format only.
+
+What was found in one model: its vocabularies, each content once, and what was not taken for one.
+
+Readers give :data:`Finding`; which one of several vocabularies to take is ``extraction.py``'s.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.model import Finding, Model, PassedOver, distinct, without_small
-from vocabtool.vocabulary import Vocabulary, printable
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
+
+MIN_ENTRIES: Final = 10  # fewer strings are more often something else than a vocabulary
+TOO_FEW: Final = f"fewer than {MIN_ENTRIES} strings that no table uses"
+
+# What says most about a vocabulary is kept when several places hold the same entries.
+PRECEDENCE: Final[tuple[Kind, ...]] = (
+    "table",
+    "sentencepiece",
+    "wordpiece",
+    "bpe",
+    "unigram",
+    "phrase",
+    "vectors",
+    "config",
+    "variable",
+    "asset",
+    "constant",
+    "list",
+    "stop words",
+)
+
+
+class PassedOver(NamedTuple):
+    """A list of strings that is not reported as a vocabulary, and why."""
+
+    name: str
+    size: int
+    place: Place
+    why: str
+
+
+Finding = Vocabulary | PassedOver
+
+
+class Model(NamedTuple):
+    """``format``: for people, "SavedModel". ``warnings``: what could not be read, and why."""
+
+    path: str
+    format: str
+    vocabularies: tuple[Vocabulary, ...]
+    passed_over: tuple[PassedOver, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every place was read in which the format is known to keep words.
+
+        Not that there are no others: what is passed over, folders inside a folder, and what code
+        or a custom op holds do not count.
+        """
+        return not self.warnings
+
+
+def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
+    """Strings of which nothing says what they are for."""
+    if len(entries) < MIN_ENTRIES:
+        return PassedOver(name, len(entries), place, TOO_FEW)
+    return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
+
+
+def without_small(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Constants of fewer than ``MIN_ENTRIES`` strings become passed over."""
+    for finding in findings:
+        if isinstance(finding, Vocabulary) and _is_small(finding):
+            yield PassedOver(finding.name, len(finding), finding.places[0], TOO_FEW)
+        else:
+            yield finding
+
+
+def distinct(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, ...]:
+    """Join those of equal content, name each differently; linked ones first, then by size."""
+    found = sorted(vocabularies, key=lambda v: PRECEDENCE.index(v.kind))
+    outlines = Counter(map(_outline, found))
+    alike: dict[tuple[object, ...], list[Vocabulary]] = {}
+    for vocabulary in found:
+        outline = _outline(vocabulary)
+        if outlines[outline] > 1:
+            outline = (*outline, vocabulary.sha256)
+        group = alike.setdefault(outline, [])
+        for i, other in enumerate(group):
+            if _same_content(other, vocabulary):
+                group[i] = _merge(other, vocabulary)
+                break
+        else:
+            group.append(vocabulary)
+    merged = [vocabulary for group in alike.values() for vocabulary in group]
+    merged.sort(key=lambda v: (not v.linked, -len(v)))
+    return _named_apart(merged)
+
+
+def _outline(vocabulary: Vocabulary) -> tuple[object, ...]:
+    """What is equal where the content is, and quick to compare."""
+    stored = vocabulary.stored
+    ends = (stored[0], stored[-1]) if len(stored) else ()
+    return (len(stored), vocabulary.entry_type, *ends)
+
+
+def _same_content(a: Vocabulary, b: Vocabulary) -> bool:
+    """Equal entries; and equal ids, unless ``b`` is a mere list, whose ids are only positions."""
+    return (
+        len(a) == len(b)
+        and a.entry_type == b.entry_type
+        and (not b.linked or np.array_equal(a.id_array(), b.id_array()))
+        and a.stored == b.stored
+    )
+
+
+def _merge(a: Vocabulary, b: Vocabulary) -> Vocabulary:
+    notes = a.notes
+    if b.linked:  # what is said of a mere list is of no use beside what looks words up
+        notes += tuple(note for note in b.notes if note not in a.notes)
+    if a.unknown and b.unknown and a.unknown != b.unknown:
+        notes += (
+            f"elsewhere unknown words get id {b.unknown.id} ({b.unknown.count} ids): "
+            + ", ".join(place.place for place in b.places),
+        )
+    return replace(
+        a,
+        unknown=a.unknown or b.unknown,
+        specials=a.specials or b.specials,
+        marker=a.marker or b.marker,
+        places=a.places + tuple(place for place in b.places if place not in a.places),
+        notes=notes,
+    )
+
+
+def _named_apart(vocabularies: list[Vocabulary]) -> tuple[Vocabulary, ...]:
+    """The first of a name keeps it; small constants, which are rarely shown, come last."""
+    taken = {vocabulary.name: 0 for vocabulary in vocabularies}
+    named = list(vocabularies)
+    for i in sorted(range(len(named)), key=lambda i: _is_small(named[i])):
+        name = named[i].name
+        taken[name] += 1
+        if taken[name] > 1:
+            while (numbered := f"{name}_{taken[name]}") in taken:
+                taken[name] += 1
+            taken[numbered] = 1
+            named[i] = replace(named[i], name=numbered)
+    return tuple(named)
+
+
+def _is_small(vocabulary: Vocabulary) -> bool:
+    return vocabulary.kind == "constant" and len(vocabulary) < MIN_ENTRIES
+
 
 HEAD: Final = 1 << 16  # bytes that recognition may look at
 

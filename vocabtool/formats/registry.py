@@ -10,6 +10,10 @@ files that are nothing but text, only those that are called like vocabularies (`
 the same), so that a README, ``merges.txt`` or a licence is none. Pickles, which are never read, and
 weights are passed over. Folders inside are not looked into, and no links are followed but those of
 a Hugging Face cache (``../../blobs/<name>``).
+
+The public verbs: ``vocabularies`` lists what a model holds, ``extract`` takes one of them.
+
+``split_name`` tells which one ``FILE#NAME`` means, ``pick`` takes it.
 """
 
 from __future__ import annotations
@@ -20,10 +24,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from vocabtool.errors import (
     NotFound,
+    NoVocabulary,
     UnknownFormat,
     UnsupportedFormat,
     VocabtoolError,
@@ -31,10 +36,18 @@ from vocabtool.errors import (
     refuse_pointer,
 )
 from vocabtool.formats import json_file
-from vocabtool.formats.model import Finding, PassedOver
-from vocabtool.formats.reader import Findings, JsonReader, Reader, ReadResult, Source
+from vocabtool.formats.reader import (
+    Finding,
+    Findings,
+    JsonReader,
+    Model,
+    PassedOver,
+    Reader,
+    ReadResult,
+    Source,
+)
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.saved_model.model import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
+from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
 MAX_FILES: Final = 10_000  # of a folder
@@ -57,17 +70,15 @@ def other_readers() -> tuple[Reader, ...]:
     """Those of files that are no graphs."""
     from vocabtool.formats import (
         binary_vectors,
-        fasttext_bin,
+        byte_tokens,
         gguf,
         keras_archive,
         numpy_vectors,
         onnx,
         pickles,
-        rwkv,
         sentencepiece,
         text_vectors,
         tflite,
-        tiktoken,
         vocabulary_files,
         word_list,
     )
@@ -78,32 +89,32 @@ def other_readers() -> tuple[Reader, ...]:
         numpy_vectors.READER,
         pickles.READER,
         tflite.READER,
-        fasttext_bin.READER,
+        binary_vectors.FASTTEXT,
         sentencepiece.READER,
         onnx.READER,
         binary_vectors.READER,
         vocabulary_files.READER,
         JSON,
-        rwkv.READER,
+        byte_tokens.RWKV,
         text_vectors.READER,
-        tiktoken.READER,
+        byte_tokens.READER,
         word_list.READER,
     )
 
 
 def json_readers() -> tuple[JsonReader, ...]:
     """Those of JSON, which is parsed once."""
-    from vocabtool.formats import hf_tokenizer, keras_tokenizer, tfjs, tiktoken, vocab_json
+    from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras_json, tfjs
 
     return (
         hf_tokenizer.READER,
         tfjs.READER,
-        keras_tokenizer.READER,
-        tiktoken.TEKKEN,
-        tiktoken.JSON,
-        vocab_json.IDS,
-        vocab_json.PIECES,
-        vocab_json.TEXTS,
+        keras_json.READER,
+        byte_tokens.TEKKEN,
+        byte_tokens.JSON,
+        json_file.IDS,
+        json_file.PIECES,
+        json_file.TEXTS,
     )
 
 
@@ -258,3 +269,110 @@ def _named_by_file(findings: list[Finding]) -> tuple[Finding, ...]:
         else found
         for found in findings
     )
+
+
+MAX_NAMED: Final = 3
+MARK: Final = "#"  # before the name of a vocabulary
+
+
+class PickedVocabulary(NamedTuple):
+    """What :func:`pick` takes. ``notes``: what was not read, which others there are."""
+
+    vocabulary: Vocabulary
+    notes: tuple[str, ...] = ()
+
+
+def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
+    """Every vocabulary of a model: a folder, a file, or a TensorFlow Hub handle in the cache.
+
+    Those that the model looks words up in come first, the largest first. Nothing of the model is
+    run. Raises :class:`VocabtoolError`; what could be read only in part is told by
+    :func:`inspect`.
+    """
+    return inspect(model).vocabularies
+
+
+def inspect(model: str | Path, *, small: bool = False) -> Model:
+    """Like :func:`vocabularies`, with what was passed over and what could not be read.
+
+    ``small``: take unlinked string constants of fewer than ten entries for vocabularies too.
+    """
+    path, result = read(model)
+    return result.model(path, small=small)
+
+
+def extract(model: str | Path, name: str | None = None) -> Vocabulary:
+    """One vocabulary of a model: by the name that ``inspect`` gives it, or the most likely one.
+
+    Without a name: the largest that words are looked up in, failing that the largest constant,
+    failing that the largest list of another kind, but never stop words.
+    Raises :class:`NoVocabulary` where there is none, or none of that name.
+    """
+    return choose(inspect(model, small=name is not None), name)
+
+
+def pick(spec: str | Path) -> PickedVocabulary:
+    """The vocabulary that ``FILE`` or ``FILE#NAME`` means: the one that :func:`extract` takes.
+
+    Raises what :func:`extract` raises.
+    """
+    path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
+    model = inspect(path, small=name is not None)
+    vocabulary, among = choose(model, name), len(model.vocabularies)
+    notes = [f"{path}: incomplete: {warning}" for warning in model.warnings]
+    if name is None and among > 1:
+        taken = f"took {vocabulary.name}, one of {among} vocabularies"
+        notes.append(f"{path}: {taken}: {path}{MARK}NAME takes another")
+    return PickedVocabulary(vocabulary, tuple(notes))
+
+
+def split_name(model: str) -> tuple[str, str | None]:
+    """``FILE#NAME`` as a path and the name of a vocabulary in it, ``None`` where none is named.
+
+    A path that holds a ``#`` itself is tried as a whole first, then the longest part of it
+    that is there.
+    """
+    if os.path.lexists(model):
+        return model, None
+    for at in range(len(model) - 1, 0, -1):
+        path = model[:at]
+        if model[at] == MARK and (os.path.lexists(path) or "://" in path):
+            return path, model[at + 1 :]
+    return model, None
+
+
+def choose(model: Model, name: str | None = None) -> Vocabulary:
+    """The vocabulary that :func:`extract` takes from what was found."""
+    if name is not None:
+        named = next((found for found in model.vocabularies if found.name == name), None)
+        if named is None:
+            raise NoVocabulary(_no_such_name(model, name))
+        return named
+    texts = [v for v in model.vocabularies if v.entry_type == "text" and len(v)]
+    texts = [v for v in texts if v.kind != "stop words"]
+    if not texts:
+        raise NoVocabulary(_none_found(model))
+    return min(texts, key=lambda v: (not v.linked, v.kind != "constant", -len(v)))
+
+
+def _no_such_name(model: Model, name: str) -> str:
+    from difflib import get_close_matches
+
+    names = [found.name for found in model.vocabularies]
+    close = [known for known in names if name.casefold() in known.casefold()]
+    close = close or get_close_matches(name, names, MAX_NAMED)
+    meant = f"; did you mean {' or '.join(close[:MAX_NAMED])}?" if close else "."
+    listed = "".join(f"\n  {known}" for known in names) or " nothing"
+    return f"{model.path}: no vocabulary named {name!r}{meant} It holds:{listed}"
+
+
+def _none_found(model: Model) -> str:
+    count = len(model.passed_over)
+    lines = [f"{model.path}: no vocabulary found ({model.format}; {count} lists passed over)."]
+    lines += (f"Not read: {warning}" for warning in model.warnings)
+    if model.vocabularies:
+        names = ", ".join(found.name for found in model.vocabularies)
+        lines.append(f"It holds integers or stop words only; take them with --name: {names}")
+    if count:
+        lines.append("`vocabtool inspect --all` shows what was passed over and why.")
+    return "\n".join(lines)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import wire, wire_arrays
+from vocabtool.formats import wire
 from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
 from vocabtool.system.byte_strings import ByteStrings
@@ -137,7 +137,7 @@ def read_pieces(data: bytes) -> Pieces:
     Raises :class:`InvalidFile` where the framing is broken, the pieces do not come first, one
     has no text, or two are unknown; :class:`UnsupportedFormat` where other fields stand between.
     """
-    records, pos = wire_arrays.string_fields(data, 0, len(data), PIECES << 3 | LEN)
+    records, pos = wire.string_fields(data, 0, len(data), PIECES << 3 | LEN)
     if not len(records):
         raise InvalidFile("a SentencePiece model begins with its pieces, this does not", offset=0)
     trainer: dict[int, int] = {}
@@ -189,7 +189,7 @@ def _usual_pieces(
     Returns where each text starts and ends, and its type: 0 where the layout is another.
     """
     array = np.frombuffer(records.data, np.uint8)
-    lengths, starts = wire_arrays.lengths_at(array, records.starts.astype(np.int64) + 1)
+    lengths, starts = wire.lengths_at(array, records.starts.astype(np.int64) + 1)
     texts = array.take(records.starts, mode="clip") == (TEXT << 3 | LEN)
     texts &= (lengths > 0) & (starts + lengths <= records.ends)
     ends = starts + np.where(texts, lengths, 0)

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.formats import json_file, numpy_vectors, vocab_json
+from vocabtool.formats import json_file, numpy_vectors
 from vocabtool.formats.files import read_file, refuse_link
-from vocabtool.formats.model import PassedOver
-from vocabtool.formats.reader import ReadResult
+from vocabtool.formats.reader import PassedOver, ReadResult
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
@@ -78,7 +77,7 @@ def read(folder: Path, vocab: Path) -> ReadResult:
     within = "" if vocab == folder else f"{FOLDER}/"
     with reading(within + STRINGS):
         document = json_file.parse(_content(vocab / STRINGS))
-        if document != [] and (reason := vocab_json.why_no_texts(document)):
+        if document != [] and (reason := json_file.why_no_texts(document)):
             raise InvalidFile(reason)
         strings = json_file.strings(document, "text")
     place = Place(within + STRINGS, "whole list")
@@ -90,7 +89,7 @@ def read(folder: Path, vocab: Path) -> ReadResult:
         warnings.append(f"{error}: which words have vectors is not read")
         words = None
     if words is None:
-        note = (vocab_json.POSITIONS,)
+        note = (json_file.POSITIONS,)
         listed = Vocabulary(STRINGS, "list", strings, places=(place,), notes=note)
         return ReadResult((listed,), tuple(warnings), FORMAT)
     why = "all strings of the pipeline, labels and shapes of words among them"

@@ -20,8 +20,7 @@ from typing import Any, Final
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats.files import named_file, read_file, refuse_link
 from vocabtool.formats.json_file import kind, show
-from vocabtool.formats.model import Finding, constant
-from vocabtool.formats.reader import Findings, JsonReader, ReadResult, Source
+from vocabtool.formats.reader import Finding, Findings, JsonReader, ReadResult, Source, constant
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place
 

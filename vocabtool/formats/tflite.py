@@ -21,14 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import flatbuffer, sentencepiece, text_file, word_list
-from vocabtool.formats.files import map_file
+from vocabtool.formats import flatbuffer, sentencepiece, word_list
+from vocabtool.formats.files import ZipArchive, map_file
 from vocabtool.formats.flatbuffer import Table
-from vocabtool.formats.model import Finding, PassedOver, constant
-from vocabtool.formats.reader import HEAD, Findings, Reader, ReadResult, Source
+from vocabtool.formats.reader import (
+    HEAD,
+    Finding,
+    Findings,
+    PassedOver,
+    Reader,
+    ReadResult,
+    Source,
+    constant,
+)
 from vocabtool.formats.saved_model.graph import Node
 from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
-from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
 
@@ -366,7 +373,7 @@ def _packed_words(data: bytes, name: str, place: Place) -> Finding:
     if columns is not None:
         words, numbers = columns
         try:
-            ids = text_file.integers(numbers)
+            ids = word_list.integers(numbers)
         except InvalidFile:  # a number with a fraction
             ids = np.zeros(0, np.int64)
         if len(ids) and len(np.unique(ids)) == len(ids):

@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
 from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
-from vocabtool.system.records import from_json
-from vocabtool.system.whole_file import whole_file
+from vocabtool.system.own_files import from_json, whole_file
 from vocabtool.vocabulary import (
     EntryType,
     Kind,

@@ -22,11 +22,11 @@ from vocabtool.errors import (
     UnsupportedFormat,
     reading,
 )
-from vocabtool.formats import binary_vectors, fasttext_bin, numpy_vectors, text_vectors
+from vocabtool.formats import binary_vectors, numpy_vectors, text_vectors
 from vocabtool.formats.numpy_vectors import ArrayRows
 from vocabtool.formats.reader import Source
 from vocabtool.formats.text_vectors import ListedVectors, Rows
-from vocabtool.system.whole_file import whole_file
+from vocabtool.system.own_files import whole_file
 from vocabtool.vocabulary import Vocabulary
 
 BLOCK: Final = 1 << 20  # numbers converted at a time
@@ -128,7 +128,7 @@ class WordVectors:
 
 
 def _list_words(source: Source) -> ListedVectors:
-    if fasttext_bin.recognise(source) is None:
+    if binary_vectors.recognise_fasttext(source) is None:
         raise UnsupportedFormat(FASTTEXT)
     tried = []
     for reader, list_words in (

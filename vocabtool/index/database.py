@@ -8,7 +8,7 @@
 
 A writer keeps one transaction open, and its COMMIT is the commit of the whole index. Before it the
 other files were appended to and flushed: vectors, codes, keywords. After a kill they may be ahead
-of the record, never behind it; the next writer cuts them back to it (``folder.py``, ``writer.py``).
+of the record, never behind it; the next writer cuts them back to it (``shards.py``, ``writer.py``).
 
 Readers see whole commits without holding one open. Rows are numbered from 0 in the order of adding,
 and nothing that a reader looks at in them is changed or removed: a document is deleted in the
@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Document
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index.fields import Kind, value_of
+from vocabtool.index.documents import Kind, value_of
 from vocabtool.system.ranking import Rows
 
 NAME: Final = "index.db"

@@ -1,6 +1,6 @@
 """A folder to search in: the public ``Index``.
 
-What lies in the folder is told in ``folder.py``, changing it in ``writer.py``, ranking in
+What lies in the folder is told in ``shards.py``, changing it in ``writer.py``, ranking in
 ``search/``.
 """
 
@@ -19,32 +19,33 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.choices import (
+    COMMIT_ROWS,
+    EXACT_BELOW,
+    RECALL,
+    Language,
+    Metric,
+    OnExisting,
+    StoredType,
+)
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import Document, Sources
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.index import folder
-from vocabtool.index.folder import Commit
+from vocabtool.index.folder import Commit, Configuration, Manifest, check_choices, check_numbers
 from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.load import Loader, LoadReport, LoadRequest
 from vocabtool.index.maintenance import VerifyReport, compact, verify
-from vocabtool.index.manifest import (
-    Configuration,
-    Manifest,
-    check_choices,
-    check_numbers,
-)
 from vocabtool.index.model import IndexModel, OpenedModel, open_model, vocabulary_alone
-from vocabtool.index.options import COMMIT_ROWS, EXACT_BELOW, RECALL, Metric, OnExisting, StoredType
 from vocabtool.index.snapshot import Snapshot, open_snapshot, read_version
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.options import Language
 from vocabtool.search.hits import Hits
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration, Settings
-from vocabtool.system.folder_lock import lock_folder
+from vocabtool.system.own_files import lock_folder
 from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 Where a load stands is in the manifest of the same commit that holds its documents, so none is lost
 and none is there twice. An update reads all again instead: what is in already is unchanged, and is
-not encoded. Which FILEs an index knows is told in ``sources.py``.
+not encoded. Which FILEs an index knows is told in ``files.py``.
 """
 
 from __future__ import annotations
@@ -20,25 +20,29 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.documents.duplicates import SeenIds
+from vocabtool.choices import OnExisting
 from vocabtool.documents.options import ReadOptions
-from vocabtool.documents.reading import ReadLog, Skip, Sources, batches
-from vocabtool.embedding.columns import ID, TEXT, VECTOR, vectors_of
+from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches
 from vocabtool.embedding.embed import THREADS
-from vocabtool.embedding.inputs import Input, changes, facts_of
+from vocabtool.embedding.plan import Input, changes, facts_of
+from vocabtool.embedding.shard_files import ID, TEXT, VECTOR, vectors_of
 from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
 from vocabtool.index.database import Documents, text_hash
-from vocabtool.index.documents import DocumentRows, of_batch, out_of_file
-from vocabtool.index.fields import of_texts, union, values_of
-from vocabtool.index.folder import home
-from vocabtool.index.manifest import Load
-from vocabtool.index.options import OnExisting
+from vocabtool.index.documents import (
+    DocumentRows,
+    of_batch,
+    of_texts,
+    out_of_file,
+    union,
+    values_of,
+)
+from vocabtool.index.folder import Load, home
+from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
-from vocabtool.index.vectors.raw import as_stored, prepare
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows

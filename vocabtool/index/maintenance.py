@@ -12,15 +12,13 @@ from vocabtool.errors import InvalidFile
 from vocabtool.index import folder
 from vocabtool.index.database import JOURNALS, Database
 from vocabtool.index.folder import KEYWORDS, VECTORS, Commit
-from vocabtool.index.generation import GenerationWriter, Progress
+from vocabtool.index.generation import GenerationWriter, Progress, check_codes, raw_vectors
 from vocabtool.index.snapshot import Snapshot, check_rule
-from vocabtool.index.vector_files import check_codes, raw_vectors
 from vocabtool.index.writer import after_other_change
-from vocabtool.keywords import tantivy_files
+from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.tantivy_files import LOCKS, MANAGED, META
-from vocabtool.system.checksums import compare
-from vocabtool.system.folder_lock import LOCK, lock_folder
+from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META
+from vocabtool.system.own_files import LOCK, compare, lock_folder
 
 SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8}
 
@@ -121,9 +119,9 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
     ids = _documents(snapshot)
     tell("keywords", SHARES["keywords"])
     keywords = files / KEYWORDS
-    tantivy_files.check_files(keywords, manifest.keywords)
+    tantivy_index.check_files(keywords, manifest.keywords)
     _compare_legs(keywords, snapshot, ids)
-    in_keywords = {META, MANAGED, *tantivy_files.file_names(keywords)}
+    in_keywords = {META, MANAGED, *tantivy_index.file_names(keywords)}
     wanted = {*folder.files(path, snapshot.commit), *(keywords / name for name in in_keywords)}
     found = {each for each in path.rglob("*") if not each.is_dir()}
     if missing := sorted(wanted - found):

@@ -20,19 +20,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.encoders.choices import KINDS
+from vocabtool.choices import KINDS, tokenizer_file
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.vocabulary_files import read, save
-from vocabtool.index.manifest import Manifest
-from vocabtool.search.known_words import KnownWords
+from vocabtool.index.folder import Manifest
+from vocabtool.search.store import KnownWords
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.system.checksums import checksum
-from vocabtool.system.whole_file import whole_file
-from vocabtool.tokenization.options import tokenizer_file
+from vocabtool.system.own_files import checksum, whole_file
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, encode
 

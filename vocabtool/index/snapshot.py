@@ -14,20 +14,20 @@ import numpy as np
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, OtherModel
+from vocabtool.index.conditions import Conditions
 from vocabtool.index.database import Documents
 from vocabtool.index.documents import id_in_utf8
 from vocabtool.index.folder import KEYWORDS, Commit, read_commit
+from vocabtool.index.generation import open_codes, raw_vectors
 from vocabtool.index.model import IndexModel
-from vocabtool.index.vector_files import open_codes, raw_vectors
-from vocabtool.index.vectors.codes import VectorCodes
-from vocabtool.index.vectors.leg import VectorLeg
-from vocabtool.index.vectors.recall import measure_recall
-from vocabtool.index.where import Conditions
-from vocabtool.keywords import tantivy_files
+from vocabtool.index.raw_vectors import measure_recall
+from vocabtool.index.vector_codes import VectorCodes
+from vocabtool.index.vector_leg import VectorLeg
+from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TantivyReader
-from vocabtool.search.known_words import KnownWords
-from vocabtool.system.checksums import compare
+from vocabtool.search.store import KnownWords
+from vocabtool.system.own_files import compare
 from vocabtool.system.ranking import Mask
 
 
@@ -59,7 +59,7 @@ class Snapshot:
         metric = manifest.configuration.metric
         self.vectors = VectorLeg(raw, metric, self._codes, manifest.codes)
         keywords = commit.folder / KEYWORDS
-        self.whole_keywords: frozenset[str] = tantivy_files.check_files(
+        self.whole_keywords: frozenset[str] = tantivy_index.check_files(
             keywords, manifest.keywords, same.whole_keywords if same is not None else frozenset()
         )
         self.keywords = TantivyReader(keywords)
@@ -151,7 +151,7 @@ def _cutter(commit: Commit) -> Cutter:
 def read_version(commit: Commit) -> tuple[str, int, int, int]:
     """What is another when a writer was here: the commit, and the keyword leg's own file."""
     try:
-        found = (commit.folder / KEYWORDS / tantivy_files.META).stat()
+        found = (commit.folder / KEYWORDS / tantivy_index.META).stat()
     except OSError:  # gone, with its generation
         return (commit.folder.name, commit.manifest.commit, 0, 0)
     return (commit.folder.name, commit.manifest.commit, found.st_ino, found.st_mtime_ns)

@@ -17,7 +17,7 @@ from typing import Final
 from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import Sources, left_out, names_of
-from vocabtool.embedding.inputs import can_be_read_again, files_outside
+from vocabtool.embedding.plan import can_be_read_again, files_outside
 from vocabtool.embedding.shards import RUN
 from vocabtool.errors import NotFound, VocabtoolError
 

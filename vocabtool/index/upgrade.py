@@ -29,12 +29,15 @@ from numpy.typing import NDArray
 from vocabtool.documents.files import arrow_errors
 from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
-from vocabtool.index.documents import ID, TEXT, DocumentRows
-from vocabtool.index.fields import FieldColumn, Kind, union
+from vocabtool.index.documents import ID, TEXT, DocumentRows, FieldColumn, Kind, union
 from vocabtool.index.folder import (
     AS_IT_WAS,
     OLD_MANIFEST,
     VECTORS,
+    Chance,
+    Configuration,
+    Load,
+    Manifest,
     make_current,
     new_generation,
     read_commit,
@@ -42,15 +45,11 @@ from vocabtool.index.folder import (
 )
 from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.maintenance import CompactReport
-from vocabtool.index.manifest import Chance, Configuration, Load, Manifest
+from vocabtool.index.raw_vectors import RawVectors
 from vocabtool.index.sources import Source
-from vocabtool.index.vectors.raw import RawVectors
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.settings import Calibration
-from vocabtool.system.checksums import checksum, compare
-from vocabtool.system.folder_lock import lock_folder
-from vocabtool.system.records import from_json
-from vocabtool.system.whole_file import whole_file
+from vocabtool.system.own_files import checksum, compare, from_json, lock_folder, whole_file
 
 OLD_FORMAT: Final = 3
 COPIED_ROWS: Final = 4096

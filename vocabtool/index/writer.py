@@ -15,17 +15,23 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from vocabtool.choices import OnExisting
 from vocabtool.documents.reading import OnError, SkipCounter
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.documents import DocumentRows, Items, document_rows, id_in_utf8, python_strings
-from vocabtool.index.fields import PLAIN, fit_to_kind
-from vocabtool.index.folder import Commit, commit_in, recover
+from vocabtool.index.documents import (
+    PLAIN,
+    DocumentRows,
+    Items,
+    document_rows,
+    fit_to_kind,
+    id_in_utf8,
+    python_strings,
+)
+from vocabtool.index.folder import Commit, Load, Manifest, commit_in, recover
 from vocabtool.index.generation import GenerationWriter, Progress
-from vocabtool.index.manifest import Load, Manifest
 from vocabtool.index.model import IndexModel
-from vocabtool.index.options import OnExisting
-from vocabtool.index.vectors.raw import prepare
+from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import plural

@@ -13,6 +13,17 @@ words are known. Where words stand is in ``tokens.py``; here they are folded and
 
 A corpus is cut at the speed of a look-up for each chunk between blanks, since most chunks were met
 before: no token reaches over a blank, so a chunk's terms are the same in every text.
+
+The language of a corpus: the stems of its words, and the stop words among them.
+
+Stems are Snowball's. Stop words say nothing about a text's subject: they are flagged in queries,
+and indexed all the same. English is a list of its own, with what is left of shortened words
+(``don't`` is ``don`` and ``t``); for other languages tantivy's lists are asked, where it has one.
+
+Where in a text the words of a query stand, by the same cut that indexed it.
+
+Words meet by their terms, so every form of a word is found. An identifier is marked as a whole
+where it stands whole, and by its words elsewhere. Which words are worth a mark, the caller decides.
 """
 
 from __future__ import annotations
@@ -20,14 +31,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from string import punctuation
-from typing import Final
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
 
 import unicodedataplus
 
-from vocabtool.keywords.options import Language
-from vocabtool.keywords.queries import Term
-from vocabtool.keywords.stemming import Stems, is_stop_word
+from vocabtool.choices import LANGUAGES, Language
+from vocabtool.errors import UnsupportedFormat
+from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.tokens import (
     MAX_TERM,
     Span,
@@ -40,6 +53,82 @@ from vocabtool.keywords.tokens import (
     tokens,
     without_marks,
 )
+
+if TYPE_CHECKING:
+    import tantivy
+
+_ENGLISH: Final = frozenset(
+    """
+    a an the this that these those
+    i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his
+    himself she her hers herself it its itself they them their theirs themselves
+    who whom whose which what when where why how
+    am is are was were be been being have has had having do does did doing done
+    can could may might must shall should will would ought cannot
+    and or but nor if then else than because while until although though whether so as
+    of at by for with without about against between among into through during before after above
+    below to from up down in out on off over under upon onto via per within toward towards
+    again further once here there all any both each few more most other others some such no not
+    only own same too very just also ever never either neither every much many
+    s t d m ll re ve don didn doesn isn aren wasn weren hasn haven hadn won wouldn shouldn couldn
+    mustn needn shan mightn ain
+    """.split()  # noqa: SIM905  # read as lines of a kind, not as two hundred strings
+)
+_SAME_LANGUAGE: Final = {"porter": "english", "dutch_porter": "dutch"}
+
+
+class Stems:
+    """The stemmer of one language. Several threads may ask at a time.
+
+    ``version`` names the stemmer and its release, since another release may stem otherwise.
+    """
+
+    def __init__(self, language: Language) -> None:
+        if language not in LANGUAGES:
+            raise ValueError(f"no such language: {language!r}; there are {', '.join(LANGUAGES)}")
+        self._stemmer: Any = None  # the library has no types
+        self._one_at_a_time = Lock()  # a stemmer of Snowball's keeps its word in itself
+        self.version = "none"
+        if language == "none":
+            return
+        try:
+            import Stemmer
+        except ImportError as error:
+            what = "stemming needs PyStemmer; pip install PyStemmer, or choose the language 'none'"
+            raise UnsupportedFormat(what) from error
+        release = f"PyStemmer {Stemmer.version()}"
+        if language not in Stemmer.algorithms():
+            raise UnsupportedFormat(f"{release} has no stemmer for {language}")
+        self._stemmer = Stemmer.Stemmer(language)
+        self.version = f"{release} {language}"
+
+    def stem(self, word: str) -> str:
+        """The stem of a case-folded word."""
+        if self._stemmer is None:
+            return word
+        with self._one_at_a_time:
+            return str(self._stemmer.stemWord(word))
+
+
+def is_stop_word(word: str, language: str) -> bool:
+    """Whether a word, as it is written, is one of a language's stop words."""
+    folded, language = case_folded(word), _SAME_LANGUAGE.get(language, language)
+    if language == "english":
+        return folded in _ENGLISH
+    analyzer = _analyzer(language)
+    return analyzer is not None and not analyzer.analyze(folded)
+
+
+@cache
+def _analyzer(language: str) -> tantivy.TextAnalyzer | None:
+    import tantivy
+
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
+    try:
+        return builder.filter(tantivy.Filter.stopword(language)).build()
+    except ValueError:  # no list for this language
+        return None
+
 
 RULE: Final = 2  # counts the versions of the rule: another one, another index
 
@@ -276,3 +365,44 @@ def open_quote(query: str) -> int | None:
         if not any(start <= found.start() < end for start, end in spans):
             return found.start()
     return None
+
+
+__all__ = ["Span", "highlights"]
+
+_CHUNK: Final = re.compile(r"\S+")
+
+
+def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
+    """The places (start, end in characters) of a query's words, ascending, none overlapping."""
+    terms = {term for word in words for term in word.words}
+    surfaces = {surface for word in words for surface in word.surfaces[:1]}
+    return _merge_overlaps(sorted(_places(text, terms, surfaces, cutter)))
+
+
+def _places(text: str, terms: set[str], surfaces: set[str], cutter: Cutter) -> Iterator[Span]:
+    either = terms | surfaces
+    for chunk in _CHUNK.finditer(text):
+        if either.isdisjoint(cutter.chunk_terms(chunk.group())):
+            continue
+        for place in _in_chunk(chunk.group(), terms, surfaces, cutter):
+            yield Span(chunk.start() + place.start, chunk.start() + place.end)
+
+
+def _in_chunk(chunk: str, terms: set[str], surfaces: set[str], cutter: Cutter) -> Iterator[Span]:
+    for word in cutter.spans(chunk):
+        if not surfaces.isdisjoint(word.surfaces[:1]):
+            yield Span(word.start, word.end)
+    for term, place in cutter.places(chunk):
+        if term in terms:
+            yield place
+
+
+def _merge_overlaps(places: Sequence[Span]) -> list[Span]:
+    """Places that overlap become one; those that only touch stay apart."""
+    united: list[Span] = []
+    for place in places:
+        if united and place.start < united[-1].end:
+            united[-1] = Span(united[-1].start, max(place.end, united[-1].end))
+        else:
+            united.append(place)
+    return united

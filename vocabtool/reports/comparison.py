@@ -26,14 +26,11 @@ from typing import Any, BinaryIO, Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.comparison.diff import Diff, Part, Side
+from vocabtool.choices import Fold, Only, tokenizer_file
+from vocabtool.comparison.diff import COLUMNS, Diff, Pairs, Part, Side
 from vocabtool.comparison.entries import take
-from vocabtool.comparison.folds import FoldOrAll, Gain
-from vocabtool.comparison.kinds import KINDS
-from vocabtool.comparison.options import Fold, Only
-from vocabtool.comparison.pairwise import COLUMNS, Pairs
-from vocabtool.comparison.ranks import Order
-from vocabtool.comparison.use import CARRYING, SideName, Use
+from vocabtool.comparison.kinds import KINDS, FoldOrAll, Gain
+from vocabtool.comparison.use import CARRYING, Order, SideName, Use
 from vocabtool.reports import files, plots
 from vocabtool.reports.files import Format as DiffFormat
 from vocabtool.reports.model import (
@@ -55,7 +52,6 @@ from vocabtool.reports.model import (
     percent,
 )
 from vocabtool.reports.page import short_name
-from vocabtool.tokenization.options import tokenizer_file
 from vocabtool.vocabulary import decode, encode, is_utf8, printable
 
 CHUNK: Final = 1 << 14

@@ -22,7 +22,7 @@ from vocabtool.oov.lookalikes import Kind
 from vocabtool.oov.report import MOST_PIECES, Header, OovReport, UnknownWord
 from vocabtool.oov.report import Estimate as Bound
 from vocabtool.oov.report import Figure as FigureName
-from vocabtool.oov.word_examples import clip, find_word
+from vocabtool.oov.word_table import clip, find_word
 from vocabtool.reports import files, plots
 from vocabtool.reports.model import (
     Block,
@@ -45,9 +45,9 @@ from vocabtool.reports.model import (
     as_text,
     clip_entry,
     percent,
+    short,
 )
 from vocabtool.reports.page import short_name
-from vocabtool.reports.terminal import short
 from vocabtool.vocabulary import is_utf8, printable
 
 ReportFormat = Literal["table", "json", "csv", "parquet", "html"]

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from vocabtool.keywords.bm25 import idf
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import QueryWord
 from vocabtool.keywords.identifiers import is_name
-from vocabtool.keywords.queries import Clause, KeywordQuery, Term
-from vocabtool.search.known_words import KnownWords, WordStatus
 from vocabtool.search.settings import Predicate, Settings
-from vocabtool.search.store import Store
+from vocabtool.search.store import KnownWords, Store, WordStatus
 from vocabtool.system.ranking import are_among, mask_of
 
 MAX_WORDS: Final = 1_000  # of a query; a text that is pasted in may hold more

@@ -1,7 +1,7 @@
 """Search: a query weighed, both legs asked, their scores fused, the best documents fetched.
 
 The words are in ``query.py``, the formulas in ``fusion.py``, what only an explanation needs in
-``explanation.py``.
+``hits.py``.
 
 Here and in what is called, ``np.count_nonzero`` stands for ``any`` and ``all``: of short arrays it
 takes a fraction of their time, together 2 % of a query.
@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.queries import Clause, KeywordQuery, Term
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.spellings import as_written
-from vocabtool.search.explanation import explain_hits, summarise_words
 from vocabtool.search.fusion import (
     Candidates,
     Fused,
@@ -30,7 +29,15 @@ from vocabtool.search.fusion import (
     coverage_weight,
     reciprocal_ranks,
 )
-from vocabtool.search.hits import Explanation, Hit, Hits, QuerySummary, Suggestion
+from vocabtool.search.hits import (
+    Explanation,
+    Hit,
+    Hits,
+    QuerySummary,
+    Suggestion,
+    explain_hits,
+    summarise_words,
+)
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, unknown_share
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Store

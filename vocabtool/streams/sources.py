@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from vocabtool.documents.batch import Document, ReadLog
-from vocabtool.documents.extents import extent, row_counts, total
-from vocabtool.documents.files import find, kind_of
+from vocabtool.documents.files import (
+    Files,
+    Source,
+    Sources,
+    can_be_read_again,
+    each_source,
+    find,
+    kind_of,
+)
 from vocabtool.documents.objects import is_indexable
 from vocabtool.documents.options import ReadOptions
-from vocabtool.documents.reading import documents
-from vocabtool.documents.sources import Files, Source, Sources, can_be_read_again, each_source
+from vocabtool.documents.reading import documents, extent, row_counts, total
 from vocabtool.errors import VocabtoolError, reading
 from vocabtool.streams.operators import Shuffle, interleave, items, random_of
 from vocabtool.system.parallel import closed_after

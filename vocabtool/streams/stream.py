@@ -5,7 +5,7 @@
 >>> list(stream)
 [['a', 'b'], ['d', 'e', 'f']]
 
-What each operator does is in ``operators.py``; where documents come from is in ``sources.py``.
+What each operator does is in ``operators.py``; where documents come from is in ``files.py``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,16 @@ from vocabtool.documents.batch import Document, ReadLog, SkipCounter
 from vocabtool.documents.objects import Indexable, is_indexable
 from vocabtool.documents.options import ReadOptions
 from vocabtool.streams import operators, sources
-from vocabtool.streams.arrow_out import Fields, InFolder, InMemory, Layout, record_batches
-from vocabtool.streams.frameworks import Encodes, ray_dataset, tf_dataset
+from vocabtool.streams.frameworks import (
+    Encodes,
+    Fields,
+    InFolder,
+    InMemory,
+    Layout,
+    ray_dataset,
+    record_batches,
+    tf_dataset,
+)
 from vocabtool.streams.operators import (
     NEARLY_NONE,
     FromStart,
@@ -38,8 +46,8 @@ if TYPE_CHECKING:
     import ray.data
     import tensorflow as tf
 
+    from vocabtool.documents.files import Sources
     from vocabtool.documents.options import Format, OnError
-    from vocabtool.documents.sources import Sources
 
 T = TypeVar("T")
 R = TypeVar("R")

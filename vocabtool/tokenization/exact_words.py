@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from vocabtool.tokenization.infer_rule import LookupPath
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
 from vocabtool.tokenization.lookup import (
+    Piece,
     SpelledWord,
     TableLexicon,
     WordLookup,
     look_up_spelled,
 )
-from vocabtool.tokenization.lookup_paths import LookupPath
 from vocabtool.tokenization.op_traces import OpTrace, Pieces
 from vocabtool.tokenization.sentencepiece import (
     SentencePieces,
@@ -32,7 +33,6 @@ from vocabtool.tokenization.text_arrays import (
     starts_of,
     string_array,
 )
-from vocabtool.tokenization.wordpiece import Piece
 
 FAST_WORDPIECE: Final = "FastWordpieceTokenizeWithOffsets"
 SUFFIX: Final = b"##"

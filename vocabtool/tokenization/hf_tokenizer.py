@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import hf_tokenizer, json_file
 from vocabtool.formats.json_file import parse
-from vocabtool.formats.markers import ALPHABET
 from vocabtool.tokenization import hf_description as description
 from vocabtool.tokenization.hf_description import Chunking, Json
 from vocabtool.tokenization.lookup import (
@@ -57,7 +56,7 @@ from vocabtool.tokenization.text_arrays import (
     text_bounds,
     text_data,
 )
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.vocabulary import ALPHABET, Vocabulary
 
 FINGERPRINTED: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model")
 BYTES: Final = {ord(shown): byte for byte, shown in enumerate(ALPHABET)}

@@ -4,13 +4,29 @@ A tokenizer makes it of texts: a rule with a lexicon, or another class with the 
 lexicon is a table of whole words, or the pieces that words fall into. A word is unknown where the
 model gives it the unknown id *and* the vocabulary does not hold it: a word that is called ``<UNK>``
 may be an entry itself.
+
+WordPiece: a word as the longest entries that make it up, from left to right.
+
+As WordpieceTokenizeWithOffsets does it (tensorflow_text/core/kernels/wordpiece_tokenizer.cc), and
+FastWordpieceTokenizeWithOffsets with the words and settings of its flatbuffer. How texts become
+words is left out: ``text_steps.py``.
+
+Words as ``Tokenizer`` of Keras makes them, by the settings that ``to_json()`` writes.
+
+``texts_to_sequences`` lower-cases a text first, in every script, then puts ``split`` in the place
+of each character of ``filters``, cuts there, and drops what is empty. With ``char_level`` every
+character is a word, blanks too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import repeat
+from itertools import accumulate, repeat
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -18,16 +34,124 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.tokenization.rule import Rule
+from vocabtool.errors import reading
+from vocabtool.formats import flatbuffer, json_file, keras_json
+from vocabtool.formats.keras_json import Settings
+from vocabtool.formats.reader import Source
+from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
+from vocabtool.tokenization.rule import LowerEveryScript, Rule
+from vocabtool.tokenization.string_steps import Characters, DropEmpty, RegexReplace, SplitOn
 from vocabtool.tokenization.text_arrays import (
     Integers,
+    Step,
     TokenCodes,
     as_bytes,
     starts_of,
     string_array,
 )
-from vocabtool.tokenization.wordpiece import Piece, WordPiece
 from vocabtool.vocabulary import Vocabulary, encode
+
+MAX_BYTES: Final = 4  # fields of the flatbuffer, as in saved_model/tokenizers.py
+INDICATOR: Final = 5
+UNKNOWN_TOKEN: Final = 6
+UNKNOWN_ID: Final = 7
+
+# One character of UTF-8, or the longest part of one that could still have become one: what ICU
+# and the Unicode standard (3.9, "U+FFFD substitution of maximal subparts") take for one.
+CHARACTER: Final = re.compile(
+    rb"[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]?|\xed[\x80-\x9f][\x80-\xbf]?"
+    rb"|[\xe1-\xec\xee\xef][\x80-\xbf]{1,2}|\xf0[\x90-\xbf][\x80-\xbf]{0,2}"
+    rb"|[\xf1-\xf3][\x80-\xbf]{1,3}|\xf4[\x80-\x8f][\x80-\xbf]{0,2}|[\x80-\xff]"
+)
+
+Piece = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordPiece:
+    """A tokenizer of words.
+
+    ``ids``: entries (those that go on with a word begin with ``suffix_indicator``) and their ids;
+    what is not in it, such as an unknown token, gets ``unknown_id``. ``max_bytes_per_word``:
+    longer words are unknown. ``max_chars_per_token``: no piece is longer, without its indicator;
+    0: no limit. ``unknown_token``: stands for a word without pieces; ``None``: the word itself
+    does. ``split_unknown_characters``: only for each character without a piece.
+    """
+
+    ids: Mapping[bytes, int]
+    suffix_indicator: bytes = b"##"
+    max_bytes_per_word: int = 100
+    max_chars_per_token: int = 0
+    unknown_token: bytes | None = b"[UNK]"
+    split_unknown_characters: bool = False
+    unknown_id: int = -1
+    _longest: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_longest", max(map(len, self.ids), default=0))
+
+    def pieces(self, word: bytes) -> tuple[Piece, ...]:
+        """The pieces of a word with their ids; the empty word has none."""
+        return tuple((piece, self.ids.get(piece, self.unknown_id)) for piece in self._pieces(word))
+
+    def knows(self, word: bytes) -> bool:
+        """Whether entries make up a word; one that is itself ``[UNK]`` may be an entry."""
+        return len(word) <= self.max_bytes_per_word and all(
+            held for _, held in self._cut_pieces(word)
+        )
+
+    def _pieces(self, word: bytes) -> list[bytes]:
+        if len(word) > self.max_bytes_per_word:
+            return [self._unknown(word)]
+        pieces = []
+        for piece, held in self._cut_pieces(word):
+            if not held and not self.split_unknown_characters:
+                return [self._unknown(word)]
+            pieces.append(piece)
+        return pieces
+
+    def _unknown(self, text: bytes) -> bytes:
+        return text if self.unknown_token is None else self.unknown_token
+
+    def _cut_pieces(self, word: bytes) -> Iterator[tuple[bytes, bool]]:
+        """The longest entry each time, or a character that none begins with."""
+        ends = list(accumulate(map(len, CHARACTER.findall(word))))
+        at = start = 0
+        while at < len(ends):
+            head = self.suffix_indicator if start else b""
+            last = self._last(ends, at, start, head)
+            while last > at and head + word[start : ends[last]] not in self.ids:
+                last -= 1
+            piece = word[start : ends[last]]
+            held = head + piece in self.ids
+            yield head + (piece if held else self._unknown(piece)), held
+            at, start = last + 1, ends[last]
+
+    def _last(self, ends: list[int], at: int, start: int, head: bytes) -> int:
+        """The last character that a piece from ``start`` on can hold, given the longest entry."""
+        fitting = bisect_right(ends, start + self._longest - len(head)) - 1
+        if self.max_chars_per_token:
+            fitting = min(fitting, at + self.max_chars_per_token - 1)
+        return max(fitting, at)
+
+
+def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
+    """The tokenizer in a flatbuffer; whether it takes texts, and cuts them as ``BertSplit`` does.
+
+    Raises :class:`InvalidFile` where that is damaged.
+    """
+    found = read_wordpiece(buffer)
+    ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
+    model = flatbuffer.root(buffer)
+    wordpiece = WordPiece(
+        dict(zip(found.entries, ids, strict=True)),
+        suffix_indicator=model.string(INDICATOR),
+        max_bytes_per_word=model.integer(MAX_BYTES),
+        unknown_token=model.string(UNKNOWN_TOKEN),
+        unknown_id=model.integer(UNKNOWN_ID),
+    )
+    return wordpiece, bool(model.byte(END_TO_END))
+
 
 PYTHON_LOOKUPS: Final = 4_096  # words that Python looks up faster than Arrow learns the entries
 
@@ -283,3 +407,32 @@ class PieceTokenizer(NamedTuple):
     def fingerprint(self) -> str:
         """The tokenizer's."""
         return self.tokenizer.fingerprint
+
+
+def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
+    """The judge of a tokenizer, whose words are ``vocabulary``; ``None`` for another file.
+
+    Raises :class:`InvalidFile` for settings that cut no text, or not as is read here.
+    """
+    with reading(str(file)):
+        if json_file.recognise(Source.open(file)) is not None:
+            return None
+        document = json_file.read(file)
+        if keras_json.recognise(document) is not None:
+            return None
+        settings = keras_json.settings_of(document)
+    if settings is None:
+        return None
+    return RuleTokenizer(Rule(steps_of(settings)), TableLexicon(vocabulary))
+
+
+def steps_of(settings: Settings) -> tuple[Step, ...]:
+    """The rule of a tokenizer."""
+    steps: list[Step] = [LowerEveryScript()] if settings.lower else []
+    if settings.char_level:
+        return (*steps, Characters())
+    split = settings.split.encode("utf-8", "ignore")
+    if filtered := settings.filters.encode("utf-8", "ignore").decode():
+        one_of = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
+        steps.append(RegexReplace(f"[{one_of}]", split.decode().replace("\\", "\\\\")))
+    return (*steps, SplitOn(split), DropEmpty())

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, assert_never
 
+from vocabtool.choices import MaskMode
 from vocabtool.tokenization.alignment import Aligner, Alignment, LookUp, SurfaceWord
-from vocabtool.tokenization.options import MaskMode
 from vocabtool.vocabulary import decode
 
 UNKNOWN: Final = "[UNK]"

@@ -23,7 +23,6 @@ from vocabtool.tokenization.graph_trace import (
     TracePoint,
     takes_every_item,
 )
-from vocabtool.tokenization.steps import Step
 from vocabtool.tokenization.string_steps import (
     Characters,
     Decoder,
@@ -43,6 +42,7 @@ from vocabtool.tokenization.string_steps import (
     Upper,
     regex_fault,
 )
+from vocabtool.tokenization.text_arrays import Step
 from vocabtool.tokenization.text_steps import (
     BertNormalize,
     CaseFold,

@@ -2,6 +2,22 @@
 
 Where a rule provably works between blanks it is applied to the distinct chunks of many texts only
 (a corpus has a hundred times fewer of them than words). Which words are known is in ``lookup.py``.
+
+Rules from text to words that a caller names, where no model tells its own.
+
+That is for a word list, or for a model that takes ids instead of text. Rules that a model brings
+along are read from its graph, in ``infer_rule.py``.
+
+===================  ===========================================================================
+``whitespace``       split at ASCII whitespace
+``lower``            lower-case in every script, then split at ASCII whitespace
+``keras``            what TextVectorization does unless told otherwise: lower-case A to Z, delete
+                     ASCII punctuation, split at ASCII whitespace
+``ptb``              tokens in the manner of the Penn Treebank, lower-cased; see :data:`INSIDE`
+``regex:PATTERN``    each match of an RE2 pattern that is not empty is a word
+``tokenizer:FILE``   the pieces that a Hugging Face tokenizer.json or a SentencePiece model makes,
+                     FILE or in the folder FILE; ``sentencepiece:FILE`` says the same
+===================  ===========================================================================
 """
 
 from __future__ import annotations
@@ -9,23 +25,36 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
-from typing import Final
+from itertools import count
+from typing import ClassVar, Final, assert_never
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from vocabtool.choices import NAMED, RULE_NAMES, RuleName
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.steps import Step
-from vocabtool.tokenization.string_steps import NGrams
+from vocabtool.tokenization.string_steps import Join, Lower, NGrams, RegexReplace, SplitWhitespace
 from vocabtool.tokenization.text_arrays import (
+    ChangeStep,
+    Integers,
+    SplitStep,
+    Step,
     TokenCodes,
     Tokens,
     as_strings,
     chunks,
     dictionary_encode,
+    is_filled,
+    list_offsets,
+    map_unless_ascii,
+    starts_of,
     string_array,
     text_data,
 )
+from vocabtool.vocabulary import decode, encode
 
 MAX_GROWTH: Final = 64  # times as many bytes as the texts have
 GROWTH_ALLOWANCE: Final = 1 << 20  # bytes that a step may always make
@@ -121,3 +150,146 @@ def _works_between_blanks(steps: tuple[Step, ...]) -> bool:
         if tokens.to_lists() == [BLANKS.encode().split()]:
             return True
     return False
+
+
+PUNCTUATION: Final = r"[!-/:-@\[-`{-~]"  # all of ASCII's
+
+# Conventions of Treebank tokenization as (what, instead), in the order in which they apply to a
+# lower-case text. What is split off stands between blanks then. INSIDE comes first, then AT_ENDS,
+# for which a text has a blank at both ends.
+#
+# For ASCII text these are the tokens of nltk's TreebankWordTokenizer, but for what is meant:
+# letters, digits and white space are those of ASCII (there: of Unicode, and the control characters
+# U+001C to U+001F part words), and case is gone before words are cut, so that mixed case (``N't``,
+# ``'Ll``) is cut like any other.
+INSIDE: Final = (
+    # Quotation marks that open: at the start, behind a blank or an opening bracket.
+    ('^"', "``"),
+    ("``", " `` "),
+    (r"""([ (\[{<])("|'')""", r"\1 `` "),
+    # Commas and colons, but not before a digit (10:30, 1,000).
+    (r"([,:])([^\d])", r" \1 \2"),
+    ("[,:]$", r" \0 "),
+    (r"\.{3}", " ... "),
+    ("[#$%&;@]", r" \0 "),
+    # A full stop at the end only; closing brackets and quotation marks may follow it.
+    (r"""([^.])(\.)([\])}>"']*)[\s\v]*$""", r"\1 \2\3 "),
+    ("[!?]", r" \0 "),
+    ("([^'])' ", r"\1 ' "),
+    (r"[(){}<>\[\]]", r" \0 "),
+    ("--", " -- "),
+)
+AT_ENDS: Final = (
+    ("''", " '' "),
+    ('"', " '' "),
+    # 's 'm 'd and a bare '; then 'll 're 've n't: each a word of its own.
+    ("([^' ])('[dms]?) ", r"\1 \2 "),
+    ("([^' ])('ll|'re|'ve|n't) ", r"\1 \2 "),
+    # Two words written as one.
+    (r"\b(can)(not)\b", r" \1 \2 "),
+    (r"\b(d)('ye)\b", r" \1 \2 "),
+    (r"\b(gim|lem)(me)\b", r" \1 \2 "),
+    (r"\b(gon)(na)\b", r" \1 \2 "),
+    (r"\b(got)(ta)\b", r" \1 \2 "),
+    (r"\b(more)('n)\b", r" \1 \2 "),
+    (r"\b(wan)(na)([\s\v])", r" \1 \2 \3"),
+    (r" ('t)(is|was)\b", r" \1 \2 "),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LowerEveryScript(ChangeStep):
+    """Lower-case by Unicode's rules. Unlike StringLower it goes on behind a NUL, and what is not
+    UTF-8 stays as it is.
+    """
+
+    description: ClassVar[str] = "lower-case in every script"
+    is_local: ClassVar[bool] = True
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return map_unless_ascii(values, pc.ascii_lower, self.change)
+
+    def change(self, text: bytes) -> bytes:
+        return encode(decode(text).lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Matches(SplitStep):
+    """Each match of an RE2 pattern, from left to right, that is not empty."""
+
+    pattern: str
+
+    @property
+    def local(self) -> bool:
+        """Whether a match is a run of characters, looks at nothing around and holds no blank."""
+        return RegexReplace(self.pattern, "x").local
+
+    def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
+        separator = _unused_separator(values)
+        separated = pc.replace_substring_regex(
+            values, pattern=self.pattern, replacement=rf"{separator}\0{separator}"
+        )
+        lists = pc.split_pattern(separated, separator)
+        offsets, parts = list_offsets(lists), lists.flatten()
+        place = np.arange(len(parts)) - np.repeat(offsets[:-1], np.diff(offsets))
+        is_match = is_filled(parts) & (place % 2 == 1)  # every other one is between two separators
+        return parts.filter(pa.array(is_match)), starts_of(is_match)[offsets]
+
+    def describe(self) -> str:
+        return f"each match of {self.pattern!r} is a word"
+
+
+def _unused_separator(values: pa.StringArray) -> str:
+    """A text that stands in none of the strings, and that cannot overlap with itself."""
+    for number in count():
+        separator = f"\x1e{number}\x1f"
+        if not pc.any(pc.match_substring(values, pattern=separator)).as_py():
+            return separator
+    raise AssertionError("numbers do not end")
+
+
+def parse_rule(spec: str) -> tuple[Step, ...]:
+    """The steps of a rule, given as one of :data:`RULE_NAMES`, but for ``tokenizer:FILE``.
+
+    Raises :class:`VocabtoolError` for a name that is none, and a pattern that RE2 does not take.
+    """
+    name, colon, rest = spec.partition(":")
+    if name == "regex" and colon:
+        return (_parse_pattern(rest),)
+    for known in NAMED:
+        if spec == known:
+            return _named_steps(known)
+    close = get_close_matches(spec.lower(), NAMED, 1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    raise VocabtoolError(
+        f"{spec!r} is not a rule from text to words.{hint} Choose one of {', '.join(RULE_NAMES)}."
+    )
+
+
+def _named_steps(name: RuleName) -> tuple[Step, ...]:
+    match name:
+        case "whitespace":
+            return (SplitWhitespace(),)
+        case "lower":
+            return (LowerEveryScript(), SplitWhitespace())
+        case "keras":
+            return (Lower(), RegexReplace(PUNCTUATION, ""), SplitWhitespace())
+        case "ptb":
+            inside, ends = ([RegexReplace(*pair) for pair in pairs] for pairs in (INSIDE, AT_ENDS))
+            return (LowerEveryScript(), *inside, Join(b" ", b" "), *ends, SplitWhitespace())
+        case _:
+            assert_never(name)
+
+
+def _parse_pattern(pattern: str) -> Matches:
+    """Raises :class:`VocabtoolError` with what RE2 says of a pattern."""
+    if not pattern:
+        raise VocabtoolError("regex: is followed by no pattern. Wanted: regex:[a-z]+ or the like.")
+    try:
+        pc.replace_substring_regex(pa.array([""]), pattern=pattern, replacement="")
+    except (pa.ArrowInvalid, UnicodeEncodeError) as error:
+        raise VocabtoolError(
+            f"regex:{pattern!r} is not a pattern that RE2 takes: {error}. "
+            "Its syntax has no lookahead and no back references."
+        ) from error
+    return Matches(pattern)

@@ -21,12 +21,11 @@ import pyarrow as pa
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import sentencepiece as model_proto
 from vocabtool.formats import wire
-from vocabtool.formats.saved_model.double_array import FAR, VALUE
+from vocabtool.formats.saved_model.tokenizers import FAR, VALUE
 from vocabtool.formats.wire import LEN, VARINT
-from vocabtool.tokenization.lookup import SpelledWord, WordLookup, look_up_spelled
+from vocabtool.tokenization.lookup import Piece, SpelledWord, WordLookup, look_up_spelled
 from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.text_arrays import as_bytes, starts_of
-from vocabtool.tokenization.wordpiece import Piece
 from vocabtool.vocabulary import Vocabulary
 
 SPACE: Final = "▁".encode()
@@ -198,7 +197,7 @@ def _check_charsmap(charsmap: bytes) -> None:
     """Raise :class:`InvalidFile` where a lookup could leave the table.
 
     Layout: the length of the trie in bytes (uint32), the trie
-    (``formats/saved_model/double_array.py``), then strings that end in NUL, to which the trie's
+    (``formats/saved_model/tokenizers.py``), then strings that end in NUL, to which the trie's
     values point.
     """
     size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) > 4 else 0

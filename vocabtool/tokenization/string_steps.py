@@ -18,15 +18,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.steps import WHITESPACE, ChangeStep, SplitStep, Step, quote
 from vocabtool.tokenization.text_arrays import (
+    WHITESPACE,
+    ChangeStep,
     Integers,
+    SplitStep,
+    Step,
     Tokens,
     as_strings,
     is_filled,
     list_offsets,
     map_distinct,
     map_unless_ascii,
+    quote,
     split_distinct,
     starts_of,
 )

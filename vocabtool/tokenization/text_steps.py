@@ -3,7 +3,7 @@
 Op sources: tensorflow_text/core/kernels/regex_split.cc, unicode_script_tokenizer.cc,
 whitespace_tokenizer.cc. Normalising is ICU's there; the rules are those of Unicode (annex 15, and
 NFKC_Casefold of section 3.13 of the standard). Characters younger than Python's own tables stay as
-they are. Cutting words into pieces is in ``wordpiece.py`` and ``sentencepiece.py``.
+they are. Cutting words into pieces is in ``lookup.py`` and ``sentencepiece.py``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ import pyarrow.compute as pc
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats import flatbuffer
-from vocabtool.tokenization.steps import WHITESPACE, ChangeStep, SplitStep, quote
-from vocabtool.tokenization.text_arrays import map_unless_ascii
+from vocabtool.tokenization.text_arrays import (
+    WHITESPACE,
+    ChangeStep,
+    SplitStep,
+    map_unless_ascii,
+    quote,
+)
 
 Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 

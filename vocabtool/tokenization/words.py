@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from vocabtool.choices import RULE_NAMES, tokenizer_file
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.formats import sentencepiece
-from vocabtool.formats.markers import guess_marker
 from vocabtool.formats.reader import HEAD
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import (
@@ -31,13 +31,12 @@ from vocabtool.tokenization.lookup import (
     TableLexicon,
     Tokenizer,
     WordLookup,
+    keras_tokenizer_for,
 )
-from vocabtool.tokenization.named_rules import parse_rule
-from vocabtool.tokenization.options import RULE_NAMES, tokenizer_file
-from vocabtool.tokenization.rule import Rule
+from vocabtool.tokenization.rule import Rule, parse_rule
 from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
-from vocabtool.vocabulary import Kind, Vocabulary, decode, encode
+from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
 
 if TYPE_CHECKING:
     from vocabtool.tokenization.instrumented_model import InstrumentedModel
@@ -107,7 +106,7 @@ class Words:
                 raise VocabtoolError(f"{model.name}: {LIST}")
             return _by_rule(model, rule)
         from vocabtool.formats import registry
-        from vocabtool.formats.extraction import extract
+        from vocabtool.formats.registry import extract
 
         if exact:
             if not registry.has_graphs(model):
@@ -195,11 +194,11 @@ def _from_file(model: str | Path, name: str | None) -> Words:
 
     Of several vocabularies the first that says how, unless ``name`` tells which is meant.
     """
-    from vocabtool.formats import extraction
+    from vocabtool.formats import registry
     from vocabtool.formats.saved_model import graph_files
 
-    found = extraction.inspect(model, small=name is not None)
-    chosen = extraction.choose(found, name)
+    found = registry.inspect(model, small=name is not None)
+    chosen = registry.choose(found, name)
     path = graph_files.path_of(model)
     others = [other for other in found.vocabularies if other is not chosen and name is None]
     for vocabulary in (chosen, *others):
@@ -221,7 +220,7 @@ def _from_file(model: str | Path, name: str | None) -> Words:
 
 def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
     """Cuts texts as the file does that holds the vocabulary; ``None`` where it does not say how."""
-    from vocabtool.tokenization import hf_tokenizer, keras_tokenizer
+    from vocabtool.tokenization import hf_tokenizer
 
     model = vocabulary.stored.data  # pieces of SentencePiece are read in place, wherever that is
     if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
@@ -231,8 +230,8 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
         names = {place.file: None for place in vocabulary.places if "/" not in place.file}
         files = [path / name for name in names if (path / name).is_file()]
     for file in files:
-        for module in (hf_tokenizer, keras_tokenizer):
-            tokenizer: Tokenizer | None = module.tokenizer_for(file, vocabulary)
+        for tokenizer_for in (hf_tokenizer.tokenizer_for, keras_tokenizer_for):
+            tokenizer: Tokenizer | None = tokenizer_for(file, vocabulary)
             if tokenizer is not None:
                 return tokenizer
     return None
@@ -265,7 +264,7 @@ def tokenizer_of(file: Path) -> Words:
             f"{file}: no such file; wanted a tokenizer.json or a SentencePiece .model, or a folder "
             "with one"
         )
-    from vocabtool.formats.extraction import extract
+    from vocabtool.formats.registry import extract
 
     vocabulary = extract(file)
     tokenizer = _own_tokenizer(vocabulary, file)
@@ -293,12 +292,12 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
 
 
 def _from_graph(model: str | Path, name: str | None) -> Words:
-    from vocabtool.tokenization import lookup_paths
+    from vocabtool.tokenization import infer_rule
 
-    found, paths = lookup_paths.read_lookup_paths(model)
-    chosen = lookup_paths.choose(paths, found, name)
+    found, paths = infer_rule.read_lookup_paths(model)
+    chosen = infer_rule.choose(paths, found, name)
     tokenizer = chosen.tokenizer()
-    others, notes = [], [*found.warnings, *lookup_paths.notes_on_unclear(paths, chosen)]
+    others, notes = [], [*found.warnings, *infer_rule.notes_on_unclear(paths, chosen)]
     for path in paths:
         if path is chosen or path.text != chosen.text or not path.is_understood:
             continue
@@ -315,11 +314,11 @@ def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | 
     ``model``: what was loaded; ``name``: the vocabulary, if several are looked up in.
     """
     from vocabtool.formats.saved_model import graph_files
-    from vocabtool.tokenization import exact_words, lookup_paths
+    from vocabtool.tokenization import exact_words, infer_rule
 
-    found, paths = lookup_paths.read_lookup_paths(model)
+    found, paths = infer_rule.read_lookup_paths(model)
     live = [path for path in paths if exact_words.reaches(instrumented, path)]
-    chosen = lookup_paths.choose(live, found, name).vocabulary
+    chosen = infer_rule.choose(live, found, name).vocabulary
     with graph_files.open_graphs(model).file.open("rb") as file:
         graph = hashlib.file_digest(file, "sha256").digest()
     tokenizers = exact_words.exact_tokenizers(instrumented, live, graph)

@@ -48,8 +48,8 @@ from vocabtool.formats.wire import (
     messages,
     to_signed,
     varint,
+    varint_run,
 )
-from vocabtool.formats.wire_arrays import varint_run
 from vocabtool.system.byte_strings import ByteStrings
 
 LENGTHS: Final = 1 << 16  # lengths of strings that are decoded at a time

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from vocabtool.formats import wire_arrays
-from vocabtool.formats.model import TOO_FEW, PassedOver
-from vocabtool.formats.reader import Findings
+from vocabtool.formats import wire
+from vocabtool.formats.reader import TOO_FEW, Findings, PassedOver
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.graph import STRING_TYPE, Body, Node
 from vocabtool.formats.saved_model.linker import COPIES, Linker
@@ -182,7 +181,7 @@ def unwrap(entries: ByteStrings) -> ByteStrings | None:
     heads = entries.starts.astype(np.int64)
     if bool((np.diff(heads) <= 0).any()) or bool((array[heads] != 0x0A).any()):
         return None
-    lengths, starts = wire_arrays.lengths_at(array, heads + 1)
+    lengths, starts = wire.lengths_at(array, heads + 1)
     ends = starts + lengths
     rest = entries.ends - ends
     rest -= 5 * ((rest >= 5) & (array.take(ends, mode="clip") == 0x15))

@@ -4,32 +4,131 @@ Each op that fills a table is joined to what it fills it with through ``linker.p
 the keys or the values. Tables that grow are saved in the checkpoint, in hash order, those of
 DenseHashTable with every empty bucket; which table a saved tensor belongs to, its key says. Names,
 unknown words and Keras' additions are in ``tables.py``.
+
+The files in ``assets/`` of a SavedModel, opened by a bare name and never through a link.
+
+Assets that no table reads are told apart here: a SentencePiece model, a list of words, or neither.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile
-from vocabtool.formats import text_file
-from vocabtool.formats.model import PassedOver
-from vocabtool.formats.reader import Findings
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading, refuse_pointer
+from vocabtool.formats import sentencepiece, word_list
+from vocabtool.formats.files import named_file, refuse_link
+from vocabtool.formats.reader import Findings, PassedOver
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP, Body, Node
 from vocabtool.formats.saved_model.linker import TABLES, Linker, Origin, Table
 from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
-from vocabtool.vocabulary import EntryType, Place, printable
+from vocabtool.vocabulary import EntryType, Place, Vocabulary, is_utf8, printable
 
 if TYPE_CHECKING:
-    from vocabtool.formats.saved_model.assets import AssetFolder
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
+
+MAX_FILE: Final = 1 << 30  # bytes
+MAX_ASSETS: Final = 10_000
+HEAD: Final = 1 << 16  # bytes by which a file is told
+MIN_LINES: Final = 10
+WHOLE: Final = "whole file"
+
+
+class AssetFolder:
+    """``assets/`` below the folder of a model. ``read_names``: which files were asked for."""
+
+    def __init__(self, model: Path) -> None:
+        self._folder = model / "assets"
+        self.read_names: set[str] = set()
+
+    def read(self, name: bytes) -> bytes:
+        """The content of an asset.
+
+        Raises :class:`InvalidFile` where the name is a path, and as :func:`read_file` does.
+        """
+        path = named_file(self._folder, name)
+        self.read_names.add(path.name)
+        with reading("assets"):
+            refuse_link(self._folder)
+        return read_file(path, f"assets/{printable(name)}")
+
+    def unread(self) -> Iterator[Path]:
+        """The files, and links, that nothing asked for, by name.
+
+        Raises :class:`InvalidFile` where the folder is a link, :class:`NotFound` where it cannot
+        be listed, and :class:`UnsupportedFormat` for too many files.
+        """
+        with reading("assets"):
+            refuse_link(self._folder)
+            paths = sorted(self._folder.iterdir()) if self._folder.is_dir() else []
+            if len(paths) > MAX_ASSETS:
+                raise UnsupportedFormat(f"more than {MAX_ASSETS:,} files")
+            for path in paths:
+                if path.name not in self.read_names and (path.is_symlink() or path.is_file()):
+                    yield path
+
+
+def read_file(path: Path, file: str) -> bytes:
+    """The content of a file of the model; ``file``: what messages call it.
+
+    Raises :class:`InvalidFile` for a link or a pointer of Git LFS, :class:`NotFound` for what is
+    missing or cannot be read, and :class:`UnsupportedFormat` for more than ``MAX_FILE`` bytes.
+    """
+    with reading(file):
+        refuse_link(path)
+        if not path.is_file():
+            raise NotFound(f"{file}: the model names this file, and it is not there")
+        if path.stat().st_size > MAX_FILE:
+            raise UnsupportedFormat(f"larger than {MAX_FILE:,} bytes")
+        data = path.read_bytes()
+        refuse_pointer(data)
+        return data
+
+
+def read_asset(path: Path) -> Vocabulary | PassedOver:
+    """What an asset that no table reads is; raises as :func:`classify_asset`, :func:`read_file`."""
+    name = printable(os.fsencode(path.name))
+    place = Place(f"assets/{name}", WHOLE)
+    with reading(place.file):
+        refuse_link(path)
+        with path.open("rb") as opened:
+            head = opened.read(HEAD)
+    is_worth_reading = sentencepiece.looks_like_model(head) or _is_text(head)
+    data = read_file(path, place.file) if is_worth_reading else b""
+    with reading(place.file):
+        return classify_asset(name, place, data)
+
+
+def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedOver:
+    """What the content of an asset is: a tokenizer, a list of words, or no vocabulary.
+
+    ``place``: the file, as a whole. Raises what ``sentencepiece.read_pieces`` does.
+    """
+    head = data[:HEAD]
+    if sentencepiece.looks_like_model(head):
+        return sentencepiece.vocabulary(data, name, place)
+    if not _is_text(head):
+        return PassedOver(name, 0, place, "a file that is not text and no table reads")
+    entries = word_list.read_lines(data)
+    if len(entries) < MIN_LINES:
+        why = f"a file of fewer than {MIN_LINES} lines that no table reads"
+        return PassedOver(name, len(entries), place, why)
+    lines = place if place.place != WHOLE else Place(place.file, "whole lines")
+    return Vocabulary(name, "asset", entries, places=(lines,), notes=("no table reads this file",))
+
+
+def _is_text(head: bytes) -> bool:
+    return bool(head) and b"\0" not in head and is_utf8(head, cut=len(head) == HEAD)
+
 
 IMPORTS: Final = frozenset(
     b"LookupTableImport LookupTableImportV2 InitializeTable InitializeTableV2".split()
@@ -213,7 +312,7 @@ def _file_columns(
     filename = _asset_name(linker, origin)
     data = assets.read(filename)
     indices = node.integer_of(b"key_index"), node.integer_of(b"value_index")
-    pair = text_file.read_columns(
+    pair = word_list.read_columns(
         data,
         *indices,
         node.bytes_of(b"delimiter") or b"\t",
@@ -222,10 +321,10 @@ def _file_columns(
     )
     columns = []
     for values, index, role in zip(pair, indices, (b"key", b"value"), strict=True):
-        where = "whole lines" if index == text_file.WHOLE_LINE else f"column {index}"
+        where = "whole lines" if index == word_list.WHOLE_LINE else f"column {index}"
         name, place = printable(filename), Place(f"assets/{printable(filename)}", where)
         if isinstance(values, ByteStrings) and table.node.integer_of(role + b"_dtype") in INTEGERS:
-            columns.append(Column(name, place, text_file.integers(values)))
+            columns.append(Column(name, place, word_list.integers(values)))
         else:
             columns.append(Column(name, place, values))
     return columns[0], columns[1]

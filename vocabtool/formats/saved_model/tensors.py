@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import wire, wire_arrays
+from vocabtool.formats import wire
 from vocabtool.formats.wire import LEN, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
 
@@ -91,7 +91,7 @@ def strings(tensor: Tensor) -> ByteStrings:
     values: list[ByteStrings] = []
     while pos < len(data):
         if data[pos] == STRING_VAL_TAG:
-            run, pos = wire_arrays.string_fields(data, pos, len(data), STRING_VAL_TAG)
+            run, pos = wire.string_fields(data, pos, len(data), STRING_VAL_TAG)
             values.append(run)
             if len(values) > MAX_RUNS:
                 raise InvalidFile(f"strings in more than {MAX_RUNS} places", offset=start + pos)
@@ -100,7 +100,7 @@ def strings(tensor: Tensor) -> ByteStrings:
         if number == 4 and wire_type == LEN and pos > first:
             content = (first, pos)
     if content is not None:
-        return wire_arrays.length_list(data[slice(*content)], tensor.elements)
+        return wire.length_list(data[slice(*content)], tensor.elements)
     found = values[0] if len(values) == 1 else ByteStrings.of(v for run in values for v in run)
     repeated = _positions(tensor, len(found))
     if repeated is None:
@@ -128,7 +128,7 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
             count = int((np.frombuffer(values, np.uint8) < 128).sum())
             if count > tensor.elements:
                 raise _too_many(tensor, count)
-            packed.append(wire_arrays.varint_run(values, count)[0])
+            packed.append(wire.varint_run(values, count)[0])
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.to_signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):

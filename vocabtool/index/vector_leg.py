@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index.options import Metric
-from vocabtool.index.vectors.codes import REFINED, CodeFacts, VectorCodes
-from vocabtool.index.vectors.raw import RawVectors, prepared_query, similarities
+from vocabtool.index.raw_vectors import RawVectors, prepared_query, similarities
+from vocabtool.index.vector_codes import REFINED, CodeFacts, VectorCodes
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
 
 KEPT_BYTES: Final = 256 << 20  # of vectors that stay in memory as float32

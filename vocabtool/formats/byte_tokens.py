@@ -15,10 +15,18 @@ special tokens. ``special_tokens`` lists these; files of versions up to 7 may le
 mean those of :data:`IMPLIED`. The rest, up to ``default_num_special_tokens``, are named by number.
 
 A rank is the order in which pairs of tokens are merged, and in tiktoken the id.
+
+RWKV's vocabulary: on each line an id, a token as Python writes it, and its length in bytes.
+
+Layout: ``TRIE_TOKENIZER`` in BlinkDL/ChatRWKV, rwkv_pip_package/src/rwkv/rwkv_tokenizer.py. A token
+is ``'text'`` or ``b'bytes'``. There the literal is evaluated; here it must be nothing but one
+literal, whose escapes are then undone. Ids begin at 1: 0 ends a text, and is not in the file. A
+text is cut into the longest tokens from left to right.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from binascii import Error as NotBase64
 from binascii import a2b_base64
@@ -30,10 +38,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import json_file, text_file
+from vocabtool.formats import json_file, word_list
 from vocabtool.formats.reader import HEAD, JsonReader, Reader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Vocabulary, printable
+from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
 MAX_FILE: Final = 1 << 28  # bytes; 200,000 tokens take 4 MB
 MAX_RANK: Final = 1 << 32
@@ -76,12 +84,12 @@ def _read(source: Source) -> ReadResult:
     if source.size > MAX_FILE:
         raise UnsupportedFormat(f"ranks of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
     data = source.file.read_bytes().rstrip(b"\r\n")
-    columns = text_file.read_columns(data, 0, 1, b" ")
+    columns = word_list.read_columns(data, 0, 1, b" ")
     encoded, written = (column for column in columns if isinstance(column, ByteStrings))
     blanks = data.count(b" ")
     if blanks != len(encoded):
         raise InvalidFile(f"{len(encoded):,} lines hold {blanks:,} blanks, wanted one in each")
-    ranks = text_file.integers(written)
+    ranks = word_list.integers(written)
     if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) < MAX_RANK:
         raise InvalidFile(f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to 2^32")
     tokens = ByteStrings.of(_from_lines(encoded))
@@ -111,7 +119,7 @@ def _read_json(document: Any, source: Source) -> ReadResult:
     special = document.get("special_tokens", {})
     if not isinstance(special, dict):
         raise InvalidFile(f"special_tokens is {json_file.kind(special)}, wanted an object")
-    special_ids = json_file.ids(special, "special_tokens: the id")
+    special_ids = json_file.parse_ids(special, "special_tokens: the id")
     ranks: list[NDArray[np.int64]] = []
     tokens: list[bytes] = []
     for number, line in enumerate(document["bpe_ranks"].split("\n"), start=1):
@@ -245,3 +253,90 @@ def _special_note(tokens: Sequence[str]) -> Iterator[str]:
         named = ", ".join(map(json_file.show, tokens[:MAX_SHOWN]))
         more = ", ..." if len(tokens) > MAX_SHOWN else ""
         yield f"special tokens, {len(tokens):,}: {named}{more}"
+
+
+RWKV_MAX_FILE: Final = 1 << 28  # bytes; 65,529 tokens take 1.2 MB
+MAX_ID: Final = (1 << 32) - 1
+
+# Escapes that Python knows; behind others it warns. Only ASCII stands in literals of bytes.
+_ESCAPE: Final = rb"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|[0-3]?[0-7]{1,2}"
+_TEXT: Final = _ESCAPE + rb"|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
+_BYTES: Final = _ESCAPE + rb")"
+# Possessive: an octal escape may end in three places, and who backs off tries them all.
+RWKV_LINE: Final = re.compile(
+    rb"([0-9]{1,10}) ("
+    rb"'(?:[^'\\]|" + _TEXT + rb")*+'|" + rb'"(?:[^"\\]|' + _TEXT + rb')*+"|'
+    rb"b'(?:[^'\\\x80-\xff]|" + _BYTES + rb")*+'|"
+    rb'b"(?:[^"\\\x80-\xff]|' + _BYTES + rb')*+"'
+    rb") ([0-9]{1,9})\r?"
+)
+
+
+def recognise(source: Source) -> str | None:
+    """``None`` where most of the first lines are an id, a literal of Python and a length."""
+    lines = source.head.split(b"\n")
+    if source.size > len(source.head) or not lines[-1]:
+        del lines[-1]  # cut off with the head, or nothing behind the last newline
+    if not lines:
+        return f"no line ends in its first {HEAD:,} bytes"
+    if 2 * sum(RWKV_LINE.fullmatch(line) is not None for line in lines) > len(lines):
+        return None
+    return "most of its lines are not an id, a literal of Python and its length"
+
+
+def read(source: Source) -> ReadResult:
+    """The tokens by id. Raises :class:`InvalidFile` for a line that contradicts itself."""
+    if source.size > RWKV_MAX_FILE:
+        raise UnsupportedFormat(
+            f"a list of {source.size:,} bytes, wanted at most {RWKV_MAX_FILE:,}"
+        )
+    name, place = source.name.rpartition("/")[2], Place(source.name, "whole lines")
+    return ReadResult((vocabulary(source.file.read_bytes(), name, place),))
+
+
+def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
+    """The tokens by id. Raises :class:`InvalidFile` for a line that contradicts itself."""
+    lines = word_list.read_lines(data)
+    ids = np.zeros(len(lines), np.int64)
+    tokens = ByteStrings.of(_tokens(lines, ids))
+    note = "tokens of RWKV" + "; id 0, which no line has, ends a text" * (0 not in ids)
+    vocabulary = Vocabulary.from_ids(
+        name, "table", tokens, ids, places=(place,), notes=(note,), marker=" "
+    )
+    if (repeated := vocabulary.repeated_id) is not None:
+        raise InvalidFile(f"two tokens have id {repeated:,}")
+    return vocabulary
+
+
+RWKV: Final = Reader("RWKV vocabulary", recognise, read)
+
+
+def _tokens(lines: ByteStrings, ids: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[bytes]:
+    """The token of each line; ``ids`` (zeros) are filled."""
+    for at, line in enumerate(lines):
+        found = RWKV_LINE.fullmatch(line)
+        if found is None or int(found[1]) > MAX_ID:
+            shown = printable(line[:40])
+            wanted = "an id, a literal of Python and its length"
+            raise InvalidFile(f"line {at + 1:,} is {shown!r}, wanted {wanted}")
+        token = _token(found[2])
+        if token is None:
+            raise InvalidFile(f"line {at + 1:,} holds {printable(found[2][:40])}, which is no text")
+        if len(token) != int(found[3]):
+            raise InvalidFile(
+                f"line {at + 1:,} says {int(found[3]):,} bytes, and has {len(token):,}"
+            )
+        ids[at] = int(found[1])
+        yield token
+
+
+def _token(literal: bytes) -> bytes | None:
+    """The bytes of a literal that ``LINE`` matches; ``None`` where it is no character or UTF-8."""
+    if b"\\" not in literal:
+        plain = literal.removeprefix(b"b")[1:-1]
+        return plain if is_utf8(plain) else None
+    try:
+        value = ast.literal_eval(literal.decode())
+        return value.encode() if isinstance(value, str) else bytes(value)
+    except (SyntaxError, UnicodeError, ValueError):
+        return None

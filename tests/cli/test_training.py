@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from vocabtool.demo import training
-from vocabtool.demo.documentation import MIN_DOCUMENTS, documentation
+from vocabtool.cli import demo as training
+from vocabtool.cli.demo import MIN_DOCUMENTS, documentation
 from vocabtool.errors import NotFound
 
 LONG = "It is described at some length, so that there is something to learn from it."

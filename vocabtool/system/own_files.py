@@ -1,4 +1,4 @@
-"""Our own small files: JSON with a version and a checksum, decoded into frozen dataclasses.
+"""Our own files: written wholly or not at all, locked, checksummed, decoded into dataclasses.
 
     {"vocabtool": "index", "version": 4, "crc32c": 2868718837, "record": {...}}
 
@@ -8,17 +8,139 @@ types of the dataclass say the rest.
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from math import isfinite
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    BinaryIO,
+    Final,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from vocabtool.errors import InvalidFile, reading
-from vocabtool.system.whole_file import whole_file
+from vocabtool.errors import FolderInUse, InvalidFile, NotFound, reading
+
+READ: Final = 4 << 20
+
+
+def checksum(path: Path, size: int | None = None) -> int:
+    """The CRC-32C of a file, or of its first ``size`` bytes.
+
+    Raises :class:`NotFound` where it cannot be read, :class:`InvalidFile` where it is shorter.
+    """
+    import google_crc32c
+
+    found, left = 0, size
+    with reading(str(path)), path.open("rb") as file:
+        while block := file.read(READ if left is None else min(READ, left)):
+            found = google_crc32c.extend(found, block)
+            left = None if left is None else left - len(block)
+        if left:
+            raise InvalidFile(f"cut off: {left:,} of {size:,} bytes are missing")
+    return found
+
+
+def compare(path: Path, wanted: int, size: int | None = None) -> None:
+    """Compare the checksum. Raises :class:`InvalidFile`, which names the file."""
+    _compare(checksum(path, size), wanted, path)
+
+
+def compare_bytes(content: bytes, wanted: int, path: Path) -> None:
+    """The same of a file that was read."""
+    import google_crc32c
+
+    _compare(int(google_crc32c.value(content)), wanted, path)
+
+
+def _compare(found: int, wanted: int, path: Path) -> None:
+    if found != wanted:
+        raise InvalidFile(f"damaged: CRC-32C {found:08x}, wanted {wanted:08x}", file=str(path))
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to write that takes the place of ``path`` when the block ends without an error.
+
+    A link is followed, an older file's permissions stay; what is no regular file (a pipe, a
+    device) is written to as it is. Raises :class:`NotFound` where there is no folder to write in.
+    """
+    path = Path(os.path.realpath(path))
+    if not path.parent.is_dir():
+        raise NotFound(f"{path.parent}: no such folder to write in")
+    if path.exists() and not path.is_file():
+        with path.open("wb") as device:
+            yield device
+        return
+    beside = path.with_name(f".vocabtool-{os.urandom(6).hex()}.tmp")
+    file = beside.open("xb")
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            beside.chmod(path.stat().st_mode & 0o7777)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, so that what was renamed stays renamed."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+LOCK: Final = ".lock"
+_HELD: Final[set[tuple[int, int, int]]] = set()  # locks of this process: its id, device and inode
+_ANOTHER: Final = "another process writes here; wait for it"
+_OURS: Final = (
+    "this process writes here already: let the first `with index.writer()`, load or embed end "
+    "before the next begins"
+)
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder that is there. Raises :class:`FolderInUse` where another does."""
+    with reading(str(folder)):
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    file = os.fstat(handle)
+    held = (os.getpid(), file.st_dev, file.st_ino)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FolderInUse(f"{folder}: {_OURS if held in _HELD else _ANOTHER}") from error
+        except OSError as error:
+            what = f"nothing can be locked there: {error.strerror}"
+            raise NotFound(f"{folder}: {what}") from error
+        _HELD.add(held)
+        try:
+            yield
+        finally:  # closing alone would leave it to a process that was forked meanwhile
+            _HELD.discard(held)
+            fcntl.flock(handle, fcntl.LOCK_UN)
+    finally:
+        os.close(handle)
+
 
 Record = TypeVar("Record")
 

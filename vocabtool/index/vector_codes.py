@@ -27,12 +27,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
-from vocabtool.index.options import Metric
-from vocabtool.index.vectors.raw import READ_BYTES, RawVectors
-from vocabtool.index.vectors.recall import (
+from vocabtool.index.raw_vectors import (
+    READ_BYTES,
     QuerySample,
+    RawVectors,
     nearest_rows,
     prepare_queries,
     queries_unlike_documents,
@@ -69,7 +70,7 @@ class CodeFacts:
     ``lists``: of the coarse layer, 1 for small indexes; ``probes``: how many of them a search
     visits. ``candidates``: how many rows a search refines exactly, at least. ``recall_asked``,
     ``recall``: of the ten nearest, asked and measured, over ``queries`` vectors that were ``given``
-    or else made (``recall.py``). ``sample``: how many vectors the codes were trained on.
+    or else made (``raw_vectors.py``). ``sample``: how many vectors the codes were trained on.
     ``coded``: how many rows there were when they were built; ``seconds``: how long that took.
     """
 

@@ -1,0 +1,350 @@
+"""Documents in tables whose columns have types: which columns are asked for, and as strings.
+
+Shared by Parquet and Arrow IPC; how their files are read is in ``parquet_file.py`` and
+``arrow_ipc.py``.
+
+Parquet: one column of strings is the text; only the columns that are wanted are read.
+
+A few rows at a time, and where a column's dictionary holds long texts, by that dictionary: a file
+of 50 KB can hold a text of 1 MB twenty thousand times. Row groups that are left out are not read.
+
+Arrow IPC: files (``.arrow``, ``.feather`` of version 2) and streams, as from standard input.
+
+A file is a stream between two magic words with a footer behind it, so one that comes through a pipe
+is read as the stream it holds. Format: arrow.apache.org/docs/format/Columnar.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from io import BufferedReader
+from typing import IO, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from vocabtool.documents.batch import (
+    BATCH_BYTES,
+    BadRow,
+    Batch,
+    Request,
+    bounds,
+    in_size,
+    null_columns,
+    spans,
+    strings,
+    text_column,
+)
+from vocabtool.documents.files import ArrowStream, Readable, arrow_errors
+from vocabtool.documents.objects import as_string
+from vocabtool.errors import InvalidFile, UnsupportedFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns by name: of the texts, of the ids if they are asked for, to be kept and there."""
+
+    text: str
+    id: str | None
+    kept: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: pa.Schema, request: Request) -> Columns:
+        """Those that are asked for. Raises :class:`InvalidFile`: none such, of another type."""
+        ids = request.options.id_field
+        try:
+            names = schema.names
+            text = names[text_column(names, request.options.field)]
+            kept = tuple(name for name in request.options.keep if name in names)
+            for name in kept if ids is None else (ids, *kept):
+                text_column(names, name)
+        except UnicodeDecodeError as error:
+            raise InvalidFile("the names of its columns are not UTF-8") from error
+        except BadRow as bad:
+            raise InvalidFile(str(bad)) from bad
+        if not is_strings(kind := schema.field(text).type):
+            raise InvalidFile(f"field {text!r}: wanted strings, got {kind}")
+        kind = schema.field(text if ids is None else ids).type
+        if not is_strings(kind) and not pt.is_integer(_without_dictionary(kind)):
+            wanted = "wanted strings or whole numbers for ids"
+            raise InvalidFile(f"field {ids!r}: {wanted}, got {kind}")
+        return cls(text, ids, kept)
+
+    def all(self) -> list[str]:
+        """Each of them once."""
+        ids = () if self.id is None else (self.id,)
+        return list(dict.fromkeys((self.text, *ids, *self.kept)))
+
+    def batch(self, part: pa.RecordBatch, first: int, request: Request) -> Batch:
+        """The rows that are documents; those without a text or id are refused.
+
+        ``first``: the number of the first row.
+        """
+        kept = {name: as_strings(part.column(name), name) for name in self.kept}
+        nulls = null_columns(request, part.num_rows)
+        batch = Batch(
+            request.source,
+            as_strings(part.column(self.text), self.text),
+            np.arange(first, first + part.num_rows, dtype=np.int64),
+            None if self.id is None else as_strings(part.column(self.id), self.id),
+            {name: kept.get(name, null) for name, null in nulls.items()},
+            _rows(part.drop_columns([self.text])) if request.whole else None,
+        )
+        has_text = np.asarray(batch.texts.is_valid())
+        has_id = has_text if batch.ids is None else np.asarray(batch.ids.is_valid())
+        valid = has_text & has_id
+        for row in np.flatnonzero(~valid).tolist():
+            name, wanted = self.id, "a string or a whole number for the id"
+            if not has_text[row]:
+                name, wanted = self.text, "a string"
+            request.refuse(first + row, f"field {name!r}: wanted {wanted}, got null")
+        return batch if valid.all() else batch.only(valid)
+
+
+def is_strings(kind: pa.DataType) -> bool:
+    """Whether a type is one of strings, or of codes of strings."""
+    inner = _without_dictionary(kind)
+    return bool(pt.is_string(inner) or pt.is_large_string(inner) or pt.is_string_view(inner))
+
+
+def is_long(kind: pa.DataType) -> bool:
+    """Whether values of a type may be of any length and are not nested."""
+    inner = _without_dictionary(kind)
+    is_bytes = pt.is_binary(inner) or pt.is_large_binary(inner) or pt.is_binary_view(inner)
+    return is_strings(kind) or bool(is_bytes)
+
+
+def _without_dictionary(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pt.is_dictionary(kind) else kind
+
+
+def _rows(part: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as Python has them; times to the microsecond, as Python's are."""
+    columns = [_python_times(column) for column in part.columns]
+    rows: list[dict[str, Any]] = pa.record_batch(columns, part.schema.names).to_pylist()
+    return rows
+
+
+def _python_times(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pt.is_timestamp(kind) and kind.unit == "ns":
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pt.is_time64(kind) and kind.unit == "ns":
+        return column.cast(pa.time64("us"), safe=False)
+    if pt.is_duration(kind) and kind.unit == "ns":
+        return column.cast(pa.duration("us"), safe=False)
+    return column
+
+
+def as_strings(column: pa.Array, name: str) -> pa.StringArray:
+    """Strings as they are, whole numbers in decimal, times in ISO 8601, other values as JSON text.
+
+    Nulls stay. Of not more than 2 GB of text.
+    """
+    if pt.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    plain = (pt.is_integer, pt.is_boolean, is_strings, pt.is_timestamp, pt.is_date, pt.is_time)
+    if any(check(kind) for check in plain):
+        return column.cast(pa.string())
+    if is_long(kind) or pt.is_fixed_size_binary(kind):
+        return column.cast(pa.binary()).view(pa.string())
+    try:
+        return strings([as_string(value, name) for value in _python_times(column).to_pylist()])
+    except BadRow as bad:  # too deep: so is the column's type, in every row
+        raise InvalidFile(str(bad)) from bad
+
+
+def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows in parts of not too much text: one that is stored once may stand in many rows."""
+    ends = np.zeros(rows.num_rows + 1, np.int64)
+    for name in names:
+        ends[1:] += np.cumsum(_row_lengths(rows.column(name)))
+    for start, end in spans(ends, BATCH_BYTES):
+        yield rows if end - start == rows.num_rows else rows.slice(start, end - start)
+
+
+def _row_lengths(column: pa.Array) -> NDArray[np.int64]:
+    """How many bytes each value has: shape (n,)."""
+    if not pt.is_dictionary(column.type):
+        return byte_lengths(column)
+    lengths = byte_lengths(column.dictionary)
+    codes = np.asarray(column.indices.fill_null(0))
+    return lengths[codes] if len(lengths) else np.zeros(len(codes), np.int64)
+
+
+def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
+    """How many bytes each of some strings has, none where it is null: int64, shape (n,)."""
+    if pt.is_string_view(values.type) or pt.is_binary_view(values.type):
+        values = values.cast(pa.large_binary())
+    return np.asarray(pc.binary_length(values).fill_null(0)).astype(np.int64)
+
+
+MAX_ROWS_AT_ONCE: Final = 1024
+BUFFER: Final = 1 << 20  # bytes read ahead in a column
+MAX_TEXT: Final = 64 << 20  # bytes of text that so many rows may be, before a look at each
+PARQUET_ERROR: Final = "not Parquet, or damaged"
+
+
+def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
+    """Each row as a document; in a bad row the text or the id is null.
+
+    Raises :class:`InvalidFile`: damaged, no such field, a field that does not hold strings.
+    """
+    with arrow_errors(PARQUET_ERROR):
+        held: list[Batch] = []
+        size = 0
+        for batch in _parquet_batches(file, request):
+            held.append(batch)
+            size += int(np.diff(bounds(batch.texts)[[0, -1]])[0])
+            if size >= request.size:
+                yield from in_size(_concatenate(held), request.size)
+                held, size = [], 0
+        if held:
+            yield from in_size(_concatenate(held), request.size)
+
+
+def parquet_row_counts(file: str) -> list[int]:
+    """How many rows each row group of a file has. Raises :class:`InvalidFile`."""
+    with arrow_errors(PARQUET_ERROR):
+        return _row_counts(parquet.read_metadata(file))
+
+
+def _row_counts(metadata: Any) -> list[int]:
+    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+
+def _parquet_batches(file: IO[bytes], request: Request) -> Iterator[Batch]:
+    table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
+    schema = table.schema_arrow
+    columns = Columns.of(schema, request)
+    wanted = schema.names if request.whole else columns.all()
+    long = [name for name in wanted if is_long(schema.field(name).type)]
+    coded = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long)
+    first = 1
+    for group, count in enumerate(_row_counts(table.metadata)):
+        if request.ahead.left and request.ahead.pass_over(count):
+            first += count
+            continue
+        is_coded = _repeats_long_texts(coded, group, long)
+        reader = coded if is_coded else table
+        for rows in reader.iter_batches(_rows_at_once(table, group, wanted), [group], wanted):
+            for part in in_parts(rows, long) if is_coded else (rows,):
+                yield columns.batch(part, first, request)
+                first += part.num_rows
+
+
+def _repeats_long_texts(coded: Any, group: int, names: Sequence[str]) -> bool:
+    """Whether few rows may be much text: asks dictionaries, which come with the first row."""
+    first = next(coded.iter_batches(1, [group], names), None)
+    most = MAX_TEXT // MAX_ROWS_AT_ONCE
+    return first is not None and any(
+        byte_lengths(first.column(name).dictionary).max(initial=0) > most for name in names
+    )
+
+
+def _rows_at_once(table: Any, group: int, names: Sequence[str]) -> int:
+    """How many rows hold about ``BUFFER`` bytes on the average, as far as the file says."""
+    metadata = table.metadata.row_group(group)
+    columns = map(metadata.column, range(metadata.num_columns))
+    size: int = sum(c.total_uncompressed_size for c in columns if c.path_in_schema in names)
+    rows: int = metadata.num_rows
+    return max(1, min(MAX_ROWS_AT_ONCE, BUFFER * rows // max(size, 1)))
+
+
+def _concatenate(batches: Sequence[Batch]) -> Batch:
+    one = batches[0]
+    return Batch(
+        one.source,
+        pa.concat_arrays([batch.texts for batch in batches]),
+        np.concatenate([batch.numbers for batch in batches]),
+        None if one.ids is None else pa.concat_arrays([batch.ids for batch in batches]),
+        {name: pa.concat_arrays([each.columns[name] for each in batches]) for name in one.columns},
+        None if one.fields is None else [row for each in batches for row in each.fields or ()],
+    )
+
+
+FILE: Final = b"ARROW1\0\0"
+FEATHER_1: Final = b"FEA1"
+ARROW_ERROR: Final = "not Arrow IPC, or damaged"
+
+
+def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
+    """Each row as a document; in a bad row the text or the id is null.
+
+    Record batches that are left out are not read where the file can be mapped.
+    Raises :class:`InvalidFile`: damaged, no such field, a field that does not hold strings; and
+    :class:`UnsupportedFormat` for Feather of version 1.
+    """
+    head = b""
+    while len(head) < len(FILE) and (piece := file.read(len(FILE) - len(head))):
+        head += piece
+    if head.startswith(FEATHER_1):
+        raise UnsupportedFormat("Feather of version 1 is not read. Write it anew as version 2.")
+    if not head:
+        raise InvalidFile("empty: wanted Arrow IPC, which begins with a schema")
+    with arrow_errors(ARROW_ERROR):
+        if head == FILE and isinstance(file, BufferedReader) and file.seekable():
+            yield from _of_file(file, request)
+        else:
+            with closing(ArrowStream(head.removeprefix(FILE), file)) as stream:
+                table = pa.ipc.open_stream(pa.PythonFile(stream, "r"))
+                yield from _arrow_batches(table, 1, Columns.of(table.schema, request), request)
+
+
+def arrow_row_counts(file: str) -> list[int] | None:
+    """How many rows each record batch of a file has; ``None`` for a stream: it must be read."""
+    with arrow_errors(ARROW_ERROR), pa.memory_map(file) as mapped:
+        if mapped.read(len(FILE)) != FILE:
+            return None
+        table = pa.ipc.open_file(mapped)
+        return [table.get_batch(place).num_rows for place in range(table.num_record_batches)]
+
+
+def _of_file(file: BufferedReader, request: Request) -> Iterator[Batch]:
+    file.seek(0)
+    schema = pa.ipc.open_file(file).schema
+    columns = Columns.of(schema, request)
+    places = [] if request.whole else [schema.names.index(name) for name in columns.all()]
+    options = pa.ipc.IpcReadOptions(included_fields=sorted(places))
+    table = pa.ipc.open_file(file, options=options)
+    passed, first = 0, 1
+    if request.ahead.left:
+        # Mapped: of a batch that is not compressed nothing but its header comes into memory.
+        with pa.memory_map(file.name) as mapped:
+            headers = pa.ipc.open_file(mapped, options=options)
+            while passed < table.num_record_batches:
+                rows = headers.get_batch(passed).num_rows
+                if not request.ahead.pass_over(rows):
+                    break
+                passed, first = passed + 1, first + rows
+    parts = (table.get_batch(place) for place in range(passed, table.num_record_batches))
+    yield from _arrow_batches(parts, first, columns, request)
+
+
+def _arrow_batches(
+    parts: Iterable[pa.RecordBatch], first: int, columns: Columns, request: Request
+) -> Iterator[Batch]:
+    for rows in parts:
+        chosen = rows if request.whole else rows.select(columns.all())
+        for column in chosen.columns:
+            _check(column)
+        long = [field.name for field in chosen.schema if is_long(field.type)]
+        for part in in_parts(chosen, long):
+            yield from in_size(columns.batch(part, first, request), request.size)
+            first += part.num_rows
+
+
+def _check(column: pa.Array) -> None:
+    """Raise where an offset or a code points out of its column; strings need not be UTF-8."""
+    if pt.is_string(column.type):
+        column = column.view(pa.binary())
+    elif pt.is_large_string(column.type):
+        column = column.view(pa.large_binary())
+    column.validate(full=True)

@@ -1,1 +1,0 @@
-"""The vector leg of an index: the nearest vectors to one, exactly scored."""
