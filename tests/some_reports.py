@@ -14,7 +14,7 @@ from vocabtool.comparison import use as corpus_use
 from vocabtool.comparison.diff import compare
 from vocabtool.oov.counter import OovCounts
 from vocabtool.oov.report import Estimate, Header
-from vocabtool.reports import comparison, files, oov
+from vocabtool.reports import comparison, oov, renderers
 from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.vocabulary import Marker
 
@@ -80,7 +80,7 @@ def nasty_words(*, pieces: bool = False, **options: Any) -> OovReport:
 def oov_text(report: OovReport, width: int | None = None) -> str:
     """What standard output shows: a terminal of that width, or no terminal."""
     file = io.BytesIO()
-    oov.write(report, file, "table", width=width)
+    renderers.write(oov.oov_report(report), file, "table", width)
     return file.getvalue().decode()
 
 
@@ -119,13 +119,13 @@ def nasty_diff(*, corpus: bool = True) -> Diff:
 def diff_text(found: Diff, width: int | None = None) -> str:
     """What standard output shows of a comparison."""
     file = io.BytesIO()
-    comparison.write(found, file, "text", width=width)
+    renderers.write(comparison.diff_report(found), file, "text", width)
     return file.getvalue().decode()
 
 
-def pairs_as(form: files.Format, width: int | None = None) -> bytes:
+def pairs_as(form: renderers.Format, width: int | None = None) -> bytes:
     """The pairs of three vocabularies, written."""
     three = (vocabulary(A, "<b>"), vocabulary(B, "b"), vocabulary([b"of"], "c"))
     file = io.BytesIO()
-    files.write(comparison.view_pairs(pairwise(three)), file, form, width)
+    renderers.write(comparison.pairs_report(pairwise(three)), file, form, width)
     return file.getvalue()

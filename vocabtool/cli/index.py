@@ -6,26 +6,27 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 from click.core import ParameterSource
 
-from vocabtool.choices import COMMIT_ROWS, EXACT_BELOW, METRICS, ON_EXISTING, RECALL, STORED_TYPES
+from vocabtool.choices import COMMIT_ROWS, EXACT_BELOW, RECALL, Metric, OnExisting, StoredType
 from vocabtool.cli.options import (
     DIR,
     DOCUMENTS,
-    ENCODER,
     INDEX_MODEL,
     QUIET,
+    encoder_options,
     format_option,
     gather,
 )
 from vocabtool.cli.output import (
     SHOWN,
-    print_report,
     refuse_nothing,
+    show_report,
     step_progress,
     tell_left_out,
     tell_notes,
@@ -34,7 +35,9 @@ from vocabtool.cli.output import (
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
+    from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Document
+    from vocabtool.encoders.options import EncoderOptions
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
 
@@ -70,14 +73,14 @@ SHAPE = gather(
     "shape",
     click.option(
         "--metric",
-        type=click.Choice(METRICS),
+        type=click.Choice(get_args(Metric)),
         default="cosine",
         show_default=True,
         help="What near means.",
     ),
     click.option(
         "--dtype",
-        type=click.Choice(STORED_TYPES),
+        type=click.Choice(get_args(StoredType)),
         default="float16",
         show_default=True,
         help="How vectors are stored.",
@@ -134,7 +137,7 @@ CALIBRATE = click.option(
 @click.command("index", epilog=INDEX_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--model", metavar="MODEL", help="What makes the vectors.")
-@ENCODER
+@encoder_options()
 @click.option(
     "-o",
     "--folder",
@@ -145,7 +148,7 @@ CALIBRATE = click.option(
 )
 @click.option(
     "--existing",
-    type=click.Choice(ON_EXISTING),
+    type=click.Choice(get_args(OnExisting)),
     default="error",
     show_default=True,
     help="What becomes of a document whose id is in the index.",
@@ -164,14 +167,14 @@ CALIBRATE = click.option(
 def index_command(
     files: tuple[str, ...],
     model: str | None,
-    encoder: dict[str, Any],
+    encoder: EncoderOptions,
     folder: str,
     existing: Literal["error", "skip", "update"],
     shape: dict[str, Any],
     force: bool,
     filling: dict[str, Any],
     calibrate: bool | None,
-    read: dict[str, Any],
+    read: ReadOptions,
     quiet: bool,
     report_format: Literal["text", "json"],
 ) -> None:
@@ -182,12 +185,11 @@ def index_command(
     a folder that embed wrote, whose vectors are taken. DIR remembers FILE and options: update
     reads them again.
     """
-    from vocabtool.encoders.options import EncoderOptions
     from vocabtool.index.folder import removed_if_empty
 
     _refuse_an_index(files)
     began = time.monotonic()
-    options = EncoderOptions(**encoder).given_options()
+    options = encoder.given_options()
     with usage_errors(), _advice_after_a_stop():
         build = Path(folder)
         if force:
@@ -199,10 +201,10 @@ def index_command(
                 index = _create(build, folder, files, model, options, shape, read, quiet)
             kinds, held = index.manifest.fields, len(index)
             if existing == "update":
-                _refuse_lost_fields(files, kinds, read["keep"])
+                _refuse_lost_fields(files, kinds, read.keep)
             with step_progress(quiet) as progress:
                 report = index.load(
-                    list(files), on_existing=existing, progress=progress, **filling, **read
+                    list(files), on_existing=existing, progress=progress, **filling, **asdict(read)
                 )
                 refuse_nothing(report.read, files)
                 seconds = _calibrate(index, held - report.resumed, calibrate, report, quiet)
@@ -210,7 +212,7 @@ def index_command(
             index = index.put_in_place()
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
-        _tell_missing(index, read["keep"])
+        _tell_missing(index, read.keep)
 
 
 @click.command("update")
@@ -371,7 +373,7 @@ def _create(
     model: str | None,
     options: dict[str, Any],
     shape: dict[str, Any],
-    read: dict[str, Any],
+    read: ReadOptions,
     quiet: bool,
 ) -> Index:
     """A new index, perhaps built beside the one of that folder."""
@@ -394,7 +396,7 @@ def _create(
     elif can_be_read_again(found := files_outside(list(files), Path(folder))):
         first = _first(found or [], read)
         facts_of(found or (), "stat")  # the others are there, too
-        options_of_files = ReadOptions(field=read["field"], format=read["format"])
+        options_of_files = ReadOptions(field=read.field, format=read.format)
         texts = sample(found or [], options_of_files)
         if not quiet:
             _tell_ids(first, read)
@@ -418,17 +420,17 @@ def _dim_of_shards(files: tuple[str, ...]) -> int:
     return Shards.open(shards).dim
 
 
-def _first(files: Sequence[str], read: dict[str, Any]) -> Document | None:
+def _first(files: Sequence[str], read: ReadOptions) -> Document | None:
     """The first document, by which files that cannot be read are known before anything is made."""
-    from vocabtool.documents.reading import ReadLog, ReadOptions, documents
+    from vocabtool.documents.reading import ReadLog, documents
 
-    options = ReadOptions(**{**read, "keep": (), "on_duplicate": "error"})
+    options = replace(read, keep=(), on_duplicate="error")
     return next(iter(documents(list(files), options, log=ReadLog())), None)
 
 
-def _tell_ids(first: Document | None, read: dict[str, Any]) -> None:
+def _tell_ids(first: Document | None, read: ReadOptions) -> None:
     """Rows that bring ids are called by their places only where that is meant."""
-    if read["id_field"] is not None or first is None:
+    if read.id_field is not None or first is None:
         return
     for name in ("id", "_id"):
         if name in first.fields:
@@ -489,10 +491,8 @@ def _show(
     calibrating: float,
     report_format: Literal["text", "json"],
 ) -> None:
-    from vocabtool.reports.index import Took, as_json, lines
+    from vocabtool.reports.index import index_report
 
-    took = Took(seconds, calibrating)
-    data = as_json(index, report, took) if report_format == "json" else None
-    print_report(data, lines(index, report, took))
+    show_report(index_report(index, report, seconds, calibrating), report_format)
     tell_notes(report.notes)
     tell_left_out((*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]))

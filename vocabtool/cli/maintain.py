@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final, Literal
 
 import click
 
 from vocabtool.cli.options import DIR, QUIET, format_option
-from vocabtool.cli.output import print_report, step_progress
+from vocabtool.cli.output import show_report, step_progress
 from vocabtool.system.messages import plural, tell
 
 SHOWN: Final = 3  # ids
@@ -24,7 +23,7 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
     One comes back where a FILE that holds it is indexed after that FILE changed.
     """
     from vocabtool.index.index import Index
-    from vocabtool.vocabulary import encode, printable
+    from vocabtool.reports.model import safe
 
     index = Index.open(folder)
     missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
@@ -33,7 +32,7 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
     asked = plural(len(set(ids)), "document", "documents")
     tell(f"{deleted:,} of {asked} deleted, {plural(len(index), 'is', 'are')} left")
     for id_ in missing[:SHOWN]:
-        tell(f"not in the index: {printable(encode(id_))}")
+        tell(f"not in the index: {safe(id_)}")
     return 1 if missing else 0
 
 
@@ -72,18 +71,10 @@ def upgrade_command(folder: str, quiet: bool) -> None:
 def verify_command(folder: str, quiet: bool, report_format: Literal["text", "json"]) -> None:
     """Read every byte of the index in DIR: checksums, both legs, and the recall measured again."""
     from vocabtool.index.index import Index
-    from vocabtool.vocabulary import encode, printable
+    from vocabtool.reports.index import verify_report
 
     index = Index.open(folder)
     with step_progress(quiet) as progress:
         found = index.verify(progress)
-    if quiet:
-        return
-    near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
-    documents = plural(found.documents, "document", "documents")
-    lines = [f"{folder}: whole: {documents} in both legs, vectors: {near}"]
-    if found.loading:
-        lines.append("a load is not at its end: where it was stopped, the same command goes on")
-    for name in found.others:
-        lines.append(f"not of the index, and not read: {printable(encode(name))}")
-    print_report(asdict(found) if report_format == "json" else None, lines)
+    if not quiet:
+        show_report(verify_report(folder, found), report_format)

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.choices import Fold, tokenizer_file
+from vocabtool.choices import Fold
 from vocabtool.comparison.entries import (
     UPPER,
     Members,
@@ -40,7 +40,7 @@ from vocabtool.comparison.entries import (
     take,
 )
 from vocabtool.comparison.kinds import fold_entries
-from vocabtool.tokenization.rule import Rule, parse_rule
+from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
 from vocabtool.vocabulary import Marker, Vocabulary, bear_marker, decode, plain_strings

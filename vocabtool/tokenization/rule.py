@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import ClassVar, Final, assert_never
 
 import numpy as np
@@ -264,6 +265,19 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     raise VocabtoolError(
         f"{spec!r} is not a rule from text to words.{hint} Choose one of {', '.join(RULE_NAMES)}."
     )
+
+
+def tokenizer_file(spec: str) -> Path | None:
+    """The file of a rule ``tokenizer:FILE``, which no steps stand for; ``None``: another rule.
+
+    Of a folder it is the tokenizer.json in it, else the ``.model``.
+    """
+    name, _, file = spec.partition(":")
+    if name not in ("tokenizer", "sentencepiece") or not file:
+        return None
+    path = Path(file)
+    inside = (path / "tokenizer.json", *sorted(path.glob("*.model")))
+    return next(filter(Path.is_file, inside), path)
 
 
 def _named_steps(name: RuleName) -> tuple[Step, ...]:
