@@ -26,10 +26,9 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from vocabtool.choices import Fold, Only
-from vocabtool.comparison.diff import COLUMNS, Diff, Pairs, Part
-from vocabtool.comparison.entries import take
-from vocabtool.comparison.kinds import KINDS, FoldOrAll
-from vocabtool.comparison.use import CARRYING, Order, SideName, Use
+from vocabtool.comparison.diff import COLUMNS, Diff, Order, Pairs, Part
+from vocabtool.comparison.entries import KINDS, FoldOrAll, take
+from vocabtool.comparison.use import CARRYING, SideName, Use
 from vocabtool.reports import plots, renderers
 from vocabtool.reports.model import (
     Block,
@@ -51,7 +50,6 @@ from vocabtool.reports.model import (
     short_name,
 )
 from vocabtool.reports.renderers import Format as DiffFormat
-from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.vocabulary import decode, is_utf8
 
 CHUNK: Final = 1 << 14
@@ -415,6 +413,8 @@ def _notes(comparison: Diff) -> Iterator[str]:
     yield from _orders(comparison)
     use = comparison.use
     if use is not None:
+        from vocabtool.tokenization.rule import tokenizer_file
+
         if not use.tokens:
             yield "the corpus holds no words: its shares say nothing"
         marked = comparison.a.marker or comparison.b.marker

@@ -18,10 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.oov.lookalikes import Kind
+from vocabtool.oov.lookalikes import Kind, clip, find_word
 from vocabtool.oov.report import MOST_PIECES, OovReport, Pieces
 from vocabtool.oov.report import Figure as FigureName
-from vocabtool.oov.word_table import clip, find_word
 from vocabtool.reports import plots, renderers
 from vocabtool.reports.model import (
     Block,
