@@ -156,16 +156,16 @@ def _recognise_folder(folder: Path) -> EncoderKind:
 
 
 def _recognise_file(file: Path) -> EncoderKind:
-    from vocabtool.formats import binary_vectors, numpy_vectors, registry, text_vectors
+    from vocabtool.formats import registry, word_vectors
+    from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
     from vocabtool.formats.reader import Source
     from vocabtool.formats.saved_model import graph_files
     from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, OTHER_GRAPH
 
-    word_vectors = (numpy_vectors, text_vectors, binary_vectors)
-    vector_readers = [*(each.READER for each in word_vectors), binary_vectors.FASTTEXT]
+    vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
     with reading(str(file)):
         source = Source.open(file)
-        if source.head.startswith(numpy_vectors.MAGIC):
+        if source.head.startswith(NUMPY_MAGIC):
             return "static"  # where its words are missing, opening says so
         reader = registry.find(source)
         if reader in vector_readers:
