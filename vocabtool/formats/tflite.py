@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import flatbuffer, sentencepiece, word_list
+from vocabtool.formats import sentencepiece, wire, word_list
 from vocabtool.formats.files import ZipArchive, map_file
-from vocabtool.formats.flatbuffer import Table
 from vocabtool.formats.reader import (
     HEAD,
     Finding,
@@ -36,6 +35,7 @@ from vocabtool.formats.reader import (
 )
 from vocabtool.formats.saved_model.graph import Node
 from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
+from vocabtool.formats.wire import Table
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
 
@@ -155,7 +155,7 @@ class TFLiteModel:
 
     def __init__(self, source: Source) -> None:
         buffer = map_file(source.file)
-        self._table = flatbuffer.root(buffer)
+        self._table = wire.flatbuffer_root(buffer)
         self._buffers = self._table.tables(MODEL_BUFFERS)
         self._left = MAX_READ * len(buffer)
         self._file = source.name
@@ -242,7 +242,7 @@ class TFLiteModel:
         op = SAME_AS.get(op, op)
         options = self._bytes(operator.table, OPERATOR_CUSTOM_OPTIONS)
         if op == SENTENCEPIECE:
-            strings = flatbuffer.flexbuffer_strings(options)  # the operator's name, its NodeDef
+            strings = wire.flexbuffer_strings(options)  # the operator's name, its NodeDef
             if len(strings) < 2:
                 raise InvalidFile(
                     f"{len(strings)} strings in its options, wanted a name and a NodeDef"
@@ -261,7 +261,7 @@ class TFLiteModel:
         outputs = operator.outputs
         name = graph.tensor(outputs[0]).name if outputs else printable(operator.custom)
         if op in DETOKENIZERS:
-            count = len(flatbuffer.root(data).strings(WRITTEN))
+            count = len(wire.flatbuffer_root(data).strings(WRITTEN))
             yield PassedOver(name, count, place, "what a detokenizer writes for each id")
         else:
             yield vocabulary_of(op, data, name, place)

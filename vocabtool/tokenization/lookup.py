@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.errors import reading
-from vocabtool.formats import flatbuffer, json_file, keras_json
+from vocabtool.formats import json_file, keras_json, wire
 from vocabtool.formats.keras_json import Settings
 from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
@@ -142,7 +142,7 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
     """
     found = read_wordpiece(buffer)
     ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
-    model = flatbuffer.root(buffer)
+    model = wire.flatbuffer_root(buffer)
     wordpiece = WordPiece(
         dict(zip(found.entries, ids, strict=True)),
         suffix_indicator=model.string(INDICATOR),
