@@ -103,11 +103,11 @@ def other_readers() -> tuple[Reader, ...]:
 
 def json_readers() -> tuple[JsonReader, ...]:
     """Those of JSON, which is parsed once."""
-    from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras_json, tfjs
+    from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras_json
 
     return (
         hf_tokenizer.READER,
-        tfjs.READER,
+        json_file.TENSORFLOW_JS,
         keras_json.READER,
         byte_tokens.TEKKEN,
         byte_tokens.JSON,
