@@ -424,14 +424,13 @@ def _read_fasttext(source: Source) -> ReadResult:
         )
     if pruned >= 0:
         notes.append(f"pruned by quantisation: {pruned:,} n-grams are left, other words are gone")
-    found, behind = [], HEAD.size
-    for name, kind, type_, count in (("words", "vectors", 0, words), ("labels", "list", 1, labels)):
-        entries, behind = _entries(buffer, behind, type_, count)
-        if type_:
-            notes = ["what a text may be classified as, not words of a text"]
-        if count or not type_:
-            places = (Place(source.name, "dictionary"),)
-            found.append(Vocabulary(name, kind, entries, places=places, notes=tuple(notes)))
+    places = (Place(source.name, "dictionary"),)
+    entries, behind = _entries(buffer, HEAD.size, 0, words)
+    found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
+    entries, behind = _entries(buffer, behind, 1, labels)
+    if labels:
+        note = ("what a text may be classified as, not words of a text",)
+        found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
     position = behind + 8 * max(pruned, 0)
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):
         quantised, rows, columns = MATRIX.unpack_from(buffer, position)

@@ -409,9 +409,9 @@ def _read_tfjs(document: Any, source: Source) -> ReadResult:
     for group, names in zip(groups, paths, strict=True):
         weights = expect(group.get("weights"), list, f"{MANIFEST}: weights")
         parsed = list(map(_weight, weights))
-        if texts := [name for name, dtype, _ in parsed if dtype == "string"]:
-            named = ", ".join(repr(show(name)) for name in texts[:MAX_NAMED])
-            with findings.warning(f"weights {named}{', ...' * (len(texts) > MAX_NAMED)}"):
+        if named := [name for name, dtype, _ in parsed if dtype == "string"]:
+            shown = ", ".join(repr(show(name)) for name in named[:MAX_NAMED])
+            with findings.warning(f"weights {shown}{', ...' * (len(named) > MAX_NAMED)}"):
                 for found in _weights(parsed, names, source):
                     findings.add(found)
     return ReadResult(tuple(findings.found), tuple(findings.warnings))

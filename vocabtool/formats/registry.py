@@ -72,7 +72,7 @@ def other_readers() -> tuple[Reader, ...]:
         binary_vectors,
         byte_tokens,
         gguf,
-        keras_archive,
+        keras,
         onnx,
         pickles,
         sentencepiece,
@@ -84,7 +84,7 @@ def other_readers() -> tuple[Reader, ...]:
 
     return (
         gguf.READER,
-        keras_archive.READER,
+        keras.ARCHIVE,
         binary_vectors.NUMPY,
         pickles.READER,
         tflite.READER,
@@ -103,12 +103,12 @@ def other_readers() -> tuple[Reader, ...]:
 
 def json_readers() -> tuple[JsonReader, ...]:
     """Those of JSON, which is parsed once."""
-    from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras_json
+    from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras
 
     return (
         hf_tokenizer.READER,
         json_file.TENSORFLOW_JS,
-        keras_json.READER,
+        keras.TOKENIZER,
         byte_tokens.TEKKEN,
         byte_tokens.JSON,
         json_file.IDS,

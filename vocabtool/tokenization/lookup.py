@@ -35,8 +35,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.errors import reading
-from vocabtool.formats import json_file, keras_json, wire
-from vocabtool.formats.keras_json import Settings
+from vocabtool.formats import json_file, keras, wire
+from vocabtool.formats.keras import Settings
 from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
 from vocabtool.tokenization.rule import LowerEveryScript, Rule
@@ -418,9 +418,9 @@ def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | N
         if json_file.recognise(Source.open(file)) is not None:
             return None
         document = json_file.read(file)
-        if keras_json.recognise(document) is not None:
+        if keras.why_no_tokenizer(document) is not None:
             return None
-        settings = keras_json.settings_of(document)
+        settings = keras.settings_of(document)
     if settings is None:
         return None
     return RuleTokenizer(Rule(steps_of(settings)), TableLexicon(vocabulary))
