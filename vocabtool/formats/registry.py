@@ -96,7 +96,7 @@ def other_readers() -> tuple[Reader, ...]:
         JSON,
         byte_tokens.RWKV,
         word_vectors.READER,
-        byte_tokens.READER,
+        byte_tokens.RANKS,
         word_list.READER,
     )
 
