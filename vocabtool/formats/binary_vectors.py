@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import files, vocabulary_files, word_list
+from vocabtool.formats import files, word_list
 from vocabtool.formats.files import ZipArchive, map_file
 from vocabtool.formats.reader import Reader, ReadResult, Source
 from vocabtool.formats.wire import Buffer
@@ -266,7 +266,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
     :class:`UnsupportedFormat` for an archive of other arrays, or of compressed ones, of which
     nothing could be mapped.
     """
-    file, notes = source.file, []
+    file, notes = source.file, list[str]()
     if source.head.startswith(NUMPY_MAGIC):
         vectors = open_array(file)
         words = words or file.with_suffix(".txt")
@@ -276,8 +276,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
         if (size := words.stat().st_size) > most:
             raise UnsupportedFormat(f"{words}: {size:,} bytes of words, wanted at most {most:,}")
         stored, place = word_list.read_lines(words.read_bytes()), Place(words.name, "whole lines")
-        if escaped := vocabulary_files.count_escaped(stored):
-            notes.append(f"{escaped:,} {vocabulary_files.LOOK_ESCAPED}")
+        notes = word_list.note_escaped(stored)
     else:
         with ZipArchive(file) as archive:
             if not {WORDS, VECTORS} <= set(archive.names):
