@@ -15,12 +15,13 @@ from vocabtool.tokenization.infer_rule import LookupPath
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
 from vocabtool.tokenization.lookup import (
     Piece,
+    RuleTokenizer,
     SpelledWord,
-    TableLexicon,
     WordLookup,
     look_up_spelled,
 )
 from vocabtool.tokenization.op_traces import OpTrace, Pieces
+from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.sentencepiece import (
     SentencePieces,
     group_by_word,
@@ -52,7 +53,7 @@ class ExactTokenizer:
         self._sentencepieces: SentencePieces | None = None
         if paths[0].sites[0].kind == "sentencepiece":
             self._sentencepieces = paths[0].sentencepieces()
-        self._lexicon = TableLexicon(self._vocabulary)
+        self._whole_words = RuleTokenizer(Rule(()), self._vocabulary)
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
         """Run the model on the texts; what it looked up, known and unknown."""
@@ -64,7 +65,7 @@ class ExactTokenizer:
         first = own[0]
         if first.pieces is None:
             tokens = _side_by_side([each.tokens for each in own])
-            return self._lexicon.look_up(TokenCodes.encode(tokens))
+            return self._whole_words.look_up_words(TokenCodes.encode(tokens))
         trace, pieces = trace_by_word(first, first.pieces)
         words, unknown = self._spell(trace, pieces)
         offsets = starts_of(list(map(len, words)))[trace.tokens.offsets]

@@ -24,10 +24,9 @@ from vocabtool.formats.saved_model.tensors import DT_BOOL, DT_STRING, INTEGERS
 from vocabtool.tokenization.graph_trace import BRANCHES, MAX_OPS, NotUnderstood, TracePoint, Unclear
 from vocabtool.tokenization.lookup import (
     RuleTokenizer,
-    TableLexicon,
     Tokenizer,
     WordPiece,
-    WordPieceLexicon,
+    WordPieceTokenizer,
     read_fast_wordpiece,
 )
 from vocabtool.tokenization.op_steps import OpOnWay, steps_of
@@ -245,15 +244,15 @@ class LookupPath(NamedTuple):
             )
         match site.kind:
             case "table":
-                return RuleTokenizer(self.rule, TableLexicon(vocabulary))
+                return RuleTokenizer(self.rule, vocabulary)
             case "wordpiece":
-                return RuleTokenizer(self.rule, WordPieceLexicon(vocabulary, self._wordpiece()))
+                return WordPieceTokenizer(self.rule, vocabulary, self._wordpiece())
             case "fast wordpiece":
                 with reading(vocabulary.name):
                     buffer = tokenizers.buffer_of(self.linker, site.body, site.node)
                     wordpiece, end_to_end = read_fast_wordpiece(buffer)
                 steps = (*self.rule.steps, BertSplit()) if end_to_end else self.rule.steps
-                return RuleTokenizer(Rule(steps), WordPieceLexicon(vocabulary, wordpiece))
+                return WordPieceTokenizer(Rule(steps), vocabulary, wordpiece)
             case "sentencepiece":
                 return SentencePieceTokenizer(self.rule, self.sentencepieces(), vocabulary)
             case _:
