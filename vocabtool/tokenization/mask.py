@@ -206,11 +206,11 @@ class _Aligner:
             if exact and not any(chunk.blind for chunk in chunks):
                 yield [], True
                 continue
-            starts = [0, *accumulate(map(len, split))][:-1:2]
+            placed = list(zip([0, *accumulate(map(len, split))][:-1:2], chunks, strict=True))
             if exact:
-                found = _place_parts(chunks, starts)
+                found = _place_parts([each for each in placed if each[1].blind])
             else:
-                found = self._align_roughly(line, inner, chunks, starts)
+                found = self._align_roughly(line, inner, placed)
             yield [part for part in found if part.known is False], exact
 
     def _words_of(self, texts: Sequence[str]) -> list[tuple[Word, ...]]:
@@ -252,20 +252,19 @@ class _Aligner:
         return words[before : len(words) - len(after)]
 
     def _align_roughly(
-        self, line: str, words: tuple[Word, ...], chunks: list[_Chunk], starts: list[int]
+        self, line: str, words: tuple[Word, ...], chunks: list[tuple[int, _Chunk]]
     ) -> list[SurfaceWord]:
         """The surface words of a line whose chunks, joined, do not make its words."""
         words = _without_white_space(words)
-        own = [_without_white_space(chunk.words) for chunk in chunks]
+        own = [_without_white_space(chunk.words) for _, chunk in chunks]
         head, used = _count_matches(words, own)
         backwards = [each[::-1] for each in reversed(own[head:])]
         tail, left = _count_matches(words[used:][::-1], backwards)
         end, last = len(chunks) - tail, len(words) - left
-        before = _place_parts(chunks[:head], starts[:head])
-        middle = _place_parts(chunks[head:end], starts[head:end])
-        behind = _place_parts(chunks[end:], starts[end:])
+        before = _place_parts(chunks[:head])
         place = before[-1].end if before else 0
-        return [*before, *_align_words(line, middle, words[used:last], place), *behind]
+        middle = _align_words(line, _place_parts(chunks[head:end]), words[used:last], place)
+        return [*before, *middle, *_place_parts(chunks[end:])]
 
 
 def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -282,12 +281,12 @@ def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) 
     return len(chunks), taken
 
 
-def _place_parts(chunks: list[_Chunk], starts: list[int]) -> list[SurfaceWord]:
+def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
     """The parts of chunks, counted from the start of the line."""
     return [
-        part._replace(start=start + part.start, end=start + part.end)
-        for start, chunk in zip(starts, chunks, strict=True)
-        for part in chunk.parts
+        SurfaceWord(start + a, start + b, known, stray)
+        for start, chunk in chunks
+        for a, b, known, stray in chunk.parts
     ]
 
 
