@@ -137,15 +137,15 @@ def _recognise(model: str | Path) -> EncoderKind:
 
 
 def _recognise_file(file: Path) -> EncoderKind:
-    from vocabtool.formats import binary_vectors, numpy_vectors, registry, text_vectors
+    from vocabtool.formats import registry, word_vectors
+    from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
     from vocabtool.formats.reader import Source
     from vocabtool.formats.saved_model import graph_files
 
-    word_vectors = (numpy_vectors, text_vectors, binary_vectors)
-    vector_readers = [*(each.READER for each in word_vectors), binary_vectors.FASTTEXT]
+    vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
     with reading(str(file)):
         source = Source.open(file)
-        if source.head.startswith(numpy_vectors.MAGIC):
+        if source.head.startswith(NUMPY_MAGIC):
             return "static"  # where its words are missing, opening says so
         reader = registry.find(source)
         if reader in vector_readers:

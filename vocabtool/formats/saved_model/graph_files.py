@@ -43,7 +43,7 @@ from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
 if TYPE_CHECKING:
-    from vocabtool.formats.keras_json import LookupLayer
+    from vocabtool.formats.keras import LookupLayer
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
 HEAD: Final = 4096

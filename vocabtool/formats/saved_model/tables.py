@@ -22,7 +22,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import wire
-from vocabtool.formats.keras_json import MASK_AND_OOV, LookupLayer, is_object, lookup_layer, parse
+from vocabtool.formats.keras import MASK_AND_OOV, LookupLayer, is_object, lookup_layer, parse
 from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.saved_model.linker import COPIES, Linker, Table

@@ -38,14 +38,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import flatbuffer, sentencepiece
-from vocabtool.formats.flatbuffer import Table
+from vocabtool.formats import sentencepiece, wire
 from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.tensors import DT_INT8, DT_UINT8
 from vocabtool.formats.sentencepiece import Pieces
+from vocabtool.formats.wire import Table
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
 
@@ -278,7 +278,7 @@ def read_wordpiece(buffer: bytes) -> Pieces:
     Pieces that continue a word are spelled with their indicator (``##``). Raises
     :class:`InvalidFile` where the buffer contradicts itself or two pieces share an id.
     """
-    model = flatbuffer.root(buffer)
+    model = wire.flatbuffer_root(buffer)
     indicator = model.string(5)
     if len(indicator) > MAX_INDICATOR:
         raise InvalidFile(
@@ -327,7 +327,7 @@ def _read_phrase(buffer: bytes) -> Pieces:
 
     Raises :class:`InvalidFile` where the buffer contradicts itself or two phrases share an id.
     """
-    model = flatbuffer.root(buffer)
+    model = wire.flatbuffer_root(buffer)
     unknown_id = model.integer(2)
     notes = ("a phrase is the longest run of whole words that is an entry",)
     phrases = model.strings(4)
@@ -345,7 +345,7 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     id. Raises :class:`InvalidFile` where the buffer contradicts itself or two pieces share an
     id, :class:`UnsupportedFormat` for another version.
     """
-    model = flatbuffer.root(buffer)
+    model = wire.flatbuffer_root(buffer)
     if version := model.byte(0):
         raise UnsupportedFormat(
             f"version {version} of TensorFlow Text's SentencePiece encoder, only 0 is known: "
