@@ -16,7 +16,7 @@ from vocabtool.system.messages import tell
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.embedding.embed import Progress
-    from vocabtool.encoders.options import EncoderOptions
+    from vocabtool.encoders.encoder import EncoderOptions
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
 vectors (GloVe, word2vec, fastText .vec, .npz), a folder of sentence-transformers (or
@@ -112,10 +112,13 @@ def embed_command(
     A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
     perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, and - is standard input.
     """
+    import pyarrow as pa
+
     from vocabtool.embedding.embed import embed
     from vocabtool.encoders.open_encoder import open_encoder
     from vocabtool.reports.index import embed_report
 
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a third more memory here
     if run["ray_address"] is not None and run["runner"] != "ray":
         raise click.UsageError("--ray-address is for --runner ray")
     opened = open_encoder(model, encoder)

@@ -37,7 +37,7 @@ from vocabtool.system.messages import plural, tell
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Document
-    from vocabtool.encoders.options import EncoderOptions
+    from vocabtool.encoders.encoder import EncoderOptions
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
 

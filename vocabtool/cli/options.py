@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
 from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
-from vocabtool.encoders.options import EncoderOptions
+
+if TYPE_CHECKING:
+    from vocabtool.encoders.encoder import EncoderOptions
 
 Decorator = Callable[[Any], Any]
 
@@ -107,6 +109,12 @@ TRUST = click.option(
 
 def encoder_options(*first: Decorator) -> Decorator:
     """:class:`EncoderOptions` as ``encoder``; ``first``: further ones that stand above them."""
+
+    def make(**given: Any) -> EncoderOptions:
+        from vocabtool.encoders.encoder import EncoderOptions  # loads NumPy
+
+        return EncoderOptions(**given)
+
     return gather(
         "encoder",
         *first,
@@ -147,7 +155,7 @@ def encoder_options(*first: Decorator) -> Decorator:
             metavar="FILE",
             help="Of word vectors: weights fitted before, the _weights.json of a DIR.",
         ),
-        into=EncoderOptions,
+        into=make,
     )
 
 

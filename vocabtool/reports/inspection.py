@@ -255,7 +255,7 @@ def _rule_data(words: Words) -> dict[str, Any]:
 
 def _words_of(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
     """The words of each text, with the pieces that the model makes of them there."""
-    from vocabtool.tokenization.text_arrays import as_bytes
+    from vocabtool.tokenization.text_arrays import as_bytes  # loads pyarrow
 
     judged = words.look_up(texts)
     ids = [None if number < 0 else number for number in judged.ids.tolist()]
