@@ -5,10 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tests.judged_words import judged, lines
-from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, pairwise
+from vocabtool import (
+    ByteStrings,
+    Diff,
+    OovReport,
+    Vocabulary,
+    pairwise,
+    save_diff,
+    save_report,
+)
 from vocabtool.choices import Fold
 from vocabtool.comparison import use as corpus_use
 from vocabtool.comparison.diff import compare
@@ -31,6 +40,17 @@ def vocabulary(
     entries: Sequence[bytes], name: str = "v", marker: Marker | None = None, first_id: int = 0
 ) -> Vocabulary:
     return Vocabulary(name, "list", ByteStrings.of(entries), first_id=first_id, marker=marker)
+
+
+def save(report: OovReport | Diff, path: Path, form: Any = None, **options: Any) -> None:
+    """As the public functions do."""
+    (save_diff if isinstance(report, Diff) else save_report)(report, path, form, **options)  # type: ignore[arg-type]
+
+
+def saved(report: OovReport | Diff, folder: Path, form: Any, **options: Any) -> bytes:
+    """What is written."""
+    save(report, folder / "saved", form, **options)
+    return (folder / "saved").read_bytes()
 
 
 # Unknown words.
@@ -77,13 +97,6 @@ def nasty_words(*, pieces: bool = False, **options: Any) -> OovReport:
     return unknown_words(texts, pieces=cut, **options)
 
 
-def oov_text(report: OovReport, width: int | None = None) -> str:
-    """What standard output shows: a terminal of that width, or no terminal."""
-    file = io.BytesIO()
-    renderers.write(oov.oov_report(report), file, "table", width)
-    return file.getvalue().decode()
-
-
 # Comparisons.
 
 A = (b"the", b"of", b"Paris", b"287.9", b"cat", *NASTY)
@@ -116,11 +129,13 @@ def nasty_diff(*, corpus: bool = True) -> Diff:
     return compared(a, b, texts, labels=labels, sources=sources, rule="whitespace")
 
 
-def diff_text(found: Diff, width: int | None = None) -> str:
-    """What standard output shows of a comparison."""
-    file = io.BytesIO()
-    renderers.write(comparison.diff_report(found), file, "text", width)
-    return file.getvalue().decode()
+def text_of(found: OovReport | Diff, width: int | None = None) -> str:
+    """What standard output shows: a terminal of that width, or no terminal."""
+    if isinstance(found, Diff):
+        report = comparison.diff_report(found)
+    else:
+        report = oov.oov_report(found)
+    return "".join(renderers.render_text(report, width))
 
 
 def pairs_as(form: renderers.Format, width: int | None = None) -> bytes:
