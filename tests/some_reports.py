@@ -131,10 +131,7 @@ def nasty_diff(*, corpus: bool = True) -> Diff:
 
 def text_of(found: OovReport | Diff, width: int | None = None) -> str:
     """What standard output shows: a terminal of that width, or no terminal."""
-    if isinstance(found, Diff):
-        report = comparison.diff_report(found)
-    else:
-        report = oov.oov_report(found)
+    report = comparison.diff_report(found) if isinstance(found, Diff) else oov.oov_report(found)
     return "".join(renderers.render_text(report, width))
 
 
