@@ -23,12 +23,7 @@ from tensorflow.python.saved_model import loader_impl
 
 from tests.builders import saved_model_bytes as b
 from tests.builders.tensorflow_models import Tensor, filled, quiet, save, save_v1, static
-from tests.builders.text_models import (
-    AWKWARD,
-    TEXT_CASES,
-    VOCABULARY,
-    TextTruth,
-)
+from tests.builders.text_models import AWKWARD, TEXT_CASES, VOCABULARY, TextTruth
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.tokenization.exact_words import trace_by_word
 from vocabtool.tokenization.instrumented_graph import instrument

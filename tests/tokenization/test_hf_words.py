@@ -112,10 +112,7 @@ def suffixed() -> Tokenizer:
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]
     )
     trainer = trainers.BpeTrainer(
-        vocab_size=60,
-        special_tokens=["<unk>"],
-        end_of_word_suffix="</w>",
-        show_progress=False,
+        vocab_size=60, special_tokens=["<unk>"], end_of_word_suffix="</w>", show_progress=False
     )
     tokenizer.train_from_iterator(SENTENCES, trainer)
     return tokenizer

@@ -219,11 +219,7 @@ REFUSED: dict[str, tuple[Nodes, bytes, str]] = {
         b"y",
         "the way does not end",
     ),
-    "an op that feeds itself": (
-        [b.node(b"y", b"Identity", b"y")],
-        b"y",
-        "the way does not end",
-    ),
+    "an op that feeds itself": ([b.node(b"y", b"Identity", b"y")], b"y", "the way does not end"),
 }
 
 

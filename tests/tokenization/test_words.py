@@ -24,12 +24,7 @@ FINGERPRINT = "32c7c4daa95ee6d57d75ba858965d839baa78240d69234efd94145c359bfe567"
 TEXT = "I love to use Xapian!"
 SPLIT = pa.list_(
     pa.struct(
-        [
-            ("word", pa.binary()),
-            ("id", pa.int64()),
-            ("known", pa.bool_()),
-            ("pieces", pa.int32()),
-        ]
+        [("word", pa.binary()), ("id", pa.int64()), ("known", pa.bool_()), ("pieces", pa.int32())]
     )
 )
 
