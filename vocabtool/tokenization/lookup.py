@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.formats import flatbuffer, json_file, keras_json
+from vocabtool.formats import json_file, keras, wire
 from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
 from vocabtool.tokenization.rule import LowerEveryScript, Rule
@@ -120,7 +120,7 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
     """
     found = read_wordpiece(buffer)
     ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
-    model = flatbuffer.root(buffer)
+    model = wire.flatbuffer_root(buffer)
     longest = model.integer(MAX_BYTES)
     if longest < 1:
         raise InvalidFile(f"words of at most {longest} bytes")
@@ -385,9 +385,9 @@ def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | N
         if json_file.recognise(Source.open(file)) is not None:
             return None
         document = json_file.read(file)
-        if keras_json.recognise(document) is not None:
+        if keras.why_no_tokenizer(document) is not None:
             return None
-        settings = keras_json.settings_of(document)
+        settings = keras.settings_of(document)
     if settings is None:
         return None
     steps: list[Step] = [LowerEveryScript()] if settings.lower else []
