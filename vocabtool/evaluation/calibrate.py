@@ -37,8 +37,8 @@ from vocabtool.keywords.tokens import shape_of
 from vocabtool.search.settings import Calibration, Settings
 
 if TYPE_CHECKING:
+    from vocabtool.index.generation import Snapshot
     from vocabtool.index.index import Index
-    from vocabtool.index.snapshot import Snapshot
 
 Kind = Literal["title", "hard"]
 
