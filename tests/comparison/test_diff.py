@@ -226,7 +226,7 @@ def test_orders_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         assert order(alphabet) == "alphabet"
         assert order(half) == "unclear"
-        monkeypatch.setattr("vocabtool.comparison.use.NEIGHBOURS", 70)
+        monkeypatch.setattr("vocabtool.comparison.diff.NEIGHBOURS", 70)
 
 
 def test_the_largest_shifts_leave_special_entries_out() -> None:

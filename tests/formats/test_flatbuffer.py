@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import flatbuffer
+from vocabtool.formats import wire
 
 # A table with all that a field can be. Field 3 is absent, and so is every field from 8 on.
 BUFFER = b"".join(
@@ -39,7 +39,7 @@ def patched(position: int, replacement: bytes) -> bytes:
 
 def read_all(buffer: bytes) -> tuple[object, ...]:
     """Every field of the table above."""
-    table = flatbuffer.root(buffer)
+    table = wire.flatbuffer_root(buffer)
     return (
         table.integer(0),
         table.byte(1),

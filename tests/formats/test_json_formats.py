@@ -314,8 +314,8 @@ def test_no_path_is_opened(name: str, tmp_path: Path) -> None:
     [
         ({}, "an object, wanted a list"),
         ([1], "a whole number, wanted an object"),
-        ([{"weights": []}], "paths: null, wanted a list"),
-        ([{"paths": []}], "weights: null, wanted a list"),
+        ([{"weights": []}], "paths is null, wanted a list"),
+        ([{"paths": []}], "weights is null, wanted a list"),
         ([{"paths": [], "weights": [1]}], "a whole number, wanted an object"),
         ([{"paths": [], "weights": [{"shape": []}]}], "without a name or a dtype"),
         ([{"paths": [], "weights": [weight("w", "string", -1)]}], "a shape that no tensor has"),

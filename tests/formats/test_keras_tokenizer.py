@@ -110,7 +110,7 @@ def test_known_and_unknown(tmp_path: Path) -> None:
     [
         ({"word_index": "{"}, "not JSON: Expecting property name"),
         ({"word_index": "[" * 99_999}, "takes some|nested too deeply"),
-        ({"word_index": "[1]"}, "word_index holds a list, wanted an object"),
+        ({"word_index": "[1]"}, "word_index is a list, wanted an object"),
         ({"word_index": {"the": -1}}, "word_index: the id of 'the' is -1"),
         ({"word_index": {"the": 1 << 80}}, "word_index: the id of 'the' is 1,208"),
         ({"word_index": {"the": 1.5}}, "word_index: the id of 'the' is a number"),
@@ -119,7 +119,7 @@ def test_known_and_unknown(tmp_path: Path) -> None:
         ({"word_index": {}, "num_words": "5"}, "num_words is a text, wanted a whole number from"),
         ({"word_index": {}, "num_words": -5}, "num_words is a whole number, wanted a whole"),
         ({"word_index": {}, "num_words": True}, "num_words is true or false"),
-        ({"word_index": {}, "oov_token": 1}, "oov_token is a whole number, wanted a text or null"),
+        ({"word_index": {}, "oov_token": 1}, "oov_token is a whole number, wanted a text"),
     ],
 )
 def test_damaged(config: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.oov.word_table import CUT, SEARCHED, WIDTH, clip, examples, find_word
+from vocabtool.oov.counter import SEARCHED, examples
+from vocabtool.oov.lookalikes import CUT, WIDTH, clip, find_word
 from vocabtool.tokenization.text_arrays import string_array
 
 

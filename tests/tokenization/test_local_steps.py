@@ -104,7 +104,7 @@ def test_bad_pattern() -> None:
 def test_pieces_make_up_their_word(word: bytes) -> None:
     """Joined without their indicators, the pieces of a known word are the word."""
     tokenizer = WordPiece({b"[UNK]": 0, b"a": 1, b"ab": 2, b"##b": 3, "##é".encode(): 4})
-    pieces, known = tokenizer.pieces(word), tokenizer.knows(word)
+    pieces, known = tokenizer.cut(word)
     joined = b"".join(piece.removeprefix(b"##") for piece, _ in pieces)
     assert known == (joined == word)
 

@@ -12,12 +12,21 @@ from hypothesis import strategies as st
 
 from tests.tokenization.test_surface import surface_words
 from vocabtool.choices import MaskMode
-from vocabtool.tokenization.alignment import AHEAD, LookUp, find_in_order, letters
 from vocabtool.tokenization.lookup import WordLookup
-from vocabtool.tokenization.mask import BATCH_LINES, MaskedLine, Totals, batches, mask
+from vocabtool.tokenization.mask import (
+    AHEAD,
+    BATCH_LINES,
+    LookUp,
+    MaskedLine,
+    Span,
+    Totals,
+    batches,
+    find_in_order,
+    letters,
+    mask,
+)
 from vocabtool.tokenization.rule import parse_rule
 from vocabtool.tokenization.string_steps import Characters, Join
-from vocabtool.tokenization.surface import Span
 from vocabtool.tokenization.text_arrays import Step, Tokens, string_array
 from vocabtool.vocabulary import decode, encode
 

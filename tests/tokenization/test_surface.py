@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.tokenization.surface import SPACE, Span, cuts, is_code
+from vocabtool.tokenization.mask import SPACE, Span, cuts, is_code
 
 LINES = st.text(
     st.sampled_from("aZé9 .,-_'+#@/:\t\u00a0日カ\u0301\u200d👩🚀🇫🇷”ก\ud800\0") | st.characters(),

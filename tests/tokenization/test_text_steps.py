@@ -260,7 +260,7 @@ def test_wordpieces(options: dict[str, Any], words: Texts) -> None:
     make = functools.partial(tft.WordpieceTokenizer, table(), **options)
     wanted = [make(token_out_type=out).tokenize(words).to_list() for out in (tf.string, tf.int64)]
     wordpiece = WordPiece(IDS, unknown_id=len(ENTRIES), **spelled(options))
-    found = list(map(wordpiece.pieces, words))
+    found = [wordpiece.cut(word)[0] for word in words]
     assert [[piece for piece, _ in row] for row in found] == wanted[0]
     assert [[number for _, number in row] for row in found] == wanted[1]
 
@@ -278,7 +278,7 @@ def test_fast_wordpieces(longest: int, words: Texts) -> None:
     )
     wanted = [make(token_out_type=out).tokenize(words).to_list() for out in (tf.string, tf.int64)]
     wordpiece = WordPiece(IDS, max_bytes_per_word=longest)
-    found = list(map(wordpiece.pieces, words))
+    found = [wordpiece.cut(word)[0] for word in words]
     assert [[piece for piece, _ in row] for row in found] == wanted[0]
     assert [[number for _, number in row] for row in found] == wanted[1]
 
@@ -311,7 +311,7 @@ def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
     words = [[text] for text in texts]
     if end_to_end:
         words = BertSplit().apply(Tokens.whole(string_array(texts))).to_lists()
-    found = [list(chain(*map(wordpiece.pieces, row))) for row in words]
+    found = [[piece for word in row for piece in wordpiece.cut(word)[0]] for row in words]
     assert [[piece for piece, _ in row] for row in found] == to_pieces.tokenize(texts).to_list()
     assert [[number for _, number in row] for row in found] == to_ids.tokenize(texts).to_list()
 
@@ -323,7 +323,7 @@ def pieces_of(steps: Sequence[Step], texts: Texts) -> list[list[list[bytes]]]:
     )
     wordpiece = WordPiece(IDS)
     return [
-        [[piece for piece, _ in pieces] for pieces in map(wordpiece.pieces, words)]
+        [[piece for piece, _ in wordpiece.cut(word)[0]] for word in words]
         for words in cut.to_lists()
     ]
 

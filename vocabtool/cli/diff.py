@@ -161,7 +161,7 @@ def _compare(
     import pyarrow as pa
 
     from vocabtool.comparison import diff
-    from vocabtool.comparison.kinds import parse_folds
+    from vocabtool.comparison.entries import parse_folds
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a quarter more memory here
     one, other = (diff.read(name) for name in names)

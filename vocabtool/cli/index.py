@@ -181,7 +181,7 @@ def index_command(
     reads them again.
     """
     from vocabtool.documents.options import ReadOptions
-    from vocabtool.encoders.options import EncoderOptions
+    from vocabtool.encoders.encoder import EncoderOptions
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
 

@@ -1,10 +1,7 @@
-"""Two vocabularies compared: the public ``diff`` and what it finds, :class:`Diff`.
+"""Vocabularies compared: the public ``diff`` of two, and ``pairwise`` of more.
 
-What kinds of entries there are is in ``kinds.py``, what folding would change in ``folds.py``,
-ranks are in ``ranks.py`` and corpora in ``use.py``; how it is shown in ``reports/diff.py``.
-Only stored entries are compared; a layer's own (Keras' mask and ``[UNK]``) are not.
-
-More than two vocabularies: each compared with each of those behind it, in a table.
+Corpora are in ``use.py``; how it is shown in ``reports/comparison.py``. Only stored entries are
+compared; a layer's own (Keras' mask and ``[UNK]``) are not.
 """
 
 from __future__ import annotations
@@ -19,22 +16,27 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import Fold
-from vocabtool.comparison.entries import Members, Union, arrow, characters, take
-from vocabtool.comparison.kinds import (
+from vocabtool.comparison.entries import (
     CODES,
     KINDS,
     Gain,
     Kind,
+    Members,
+    Union,
+    arrow,
+    contents,
     fold_entries,
     gains,
     jaccard,
     kinds,
     parse_folds,
+    take,
 )
-from vocabtool.comparison.use import Order, Ranks, order_of
+from vocabtool.comparison.use import Use, UseCounter
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.registry import PickedVocabulary, pick
 from vocabtool.vocabulary import Kind as VocabularyKind
@@ -44,12 +46,18 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from vocabtool.comparison.use import Use
-    from vocabtool.documents.reading import Sources
+    from vocabtool.documents.files import Sources
 
 Part = Literal["common", "only_a", "only_b"]
+# In what order ids are: by frequency, as far as one can see (frequent words are short: Zipf's law
+# of abbreviation), by the alphabet, or nothing tells. No file promises any.
+Order = Literal["frequency", "alphabet", "unclear"]
 Comparable = Vocabulary | str | Path
 NONE: Final = 255  # in place of a kind, where a side does not hold an entry
+FEWEST: Final = 100  # entries that tell an order
+ASCENDING: Final = 0.95  # of neighbours, in a vocabulary by the alphabet
+NEIGHBOURS: Final = 1 << 14  # pairs of them that are looked at, evenly spread: these tell enough
+SHORTER: Final = 0.9  # times as long as all entries are those of the first tenth, at most
 
 
 class Side(NamedTuple):
@@ -88,6 +96,54 @@ class Shift(NamedTuple):
     rank_a: int
     rank_b: int
     shift: float
+
+
+class Ranks:
+    """The c common words by rank: their places in id order among the common words only, from 1.
+
+    So what stands between them, special entries for example, moves no rank. That says something of
+    use where ids follow frequency; a report says what was guessed of that beside each figure.
+    """
+
+    def __init__(self, union: Union) -> None:
+        a, b = union.a.numbers, union.b.numbers
+        self.numbers = a[union.in_b[a]]  # of the union's tokens, in A's order
+        rank = np.zeros(len(union), np.int64)
+        rank[b[union.in_a[b]]] = np.arange(1, len(self.numbers) + 1)
+        self.b = rank[self.numbers]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def a(self) -> NDArray[np.int64]:
+        """Each word's rank in A: shape (c,)."""
+        return np.arange(1, len(self) + 1)
+
+    @cached_property
+    def shifts(self) -> NDArray[np.float64]:
+        """By how many doublings a word ranks lower in B than in A; negative: higher. Shape (c,)."""
+        return np.log2(self.b) - np.log2(self.a)
+
+    @cached_property
+    def rho(self) -> float | None:
+        """Spearman's rank correlation, from -1 to 1; ``None`` for fewer than two words."""
+        count = len(self)
+        if count < 2:
+            return None
+        apart = (self.b - self.a).astype(np.float64)
+        return 1 - 6 * float(np.square(apart).sum()) / (count * (count * count - 1))
+
+    def largest(self, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+        """Places of the words that shift most, up or down; the first of A among equals.
+
+        ``among``: which words are looked at, shape (c,); all unless given.
+        """
+        far = np.abs(self.shifts)
+        if among is not None:
+            far[~among] = 0
+        order = np.argsort(-far, kind="stable")[:most]
+        return order[far[order] > 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,17 +240,13 @@ class Diff:
 
         For ``common`` these are ids and kinds of A. ``kind``: those of this kind only.
         """
-        places = self._places[part]
+        mine, in_other, codes = self.union.a, self.in_b, self.kinds_a
+        if part == "only_b":
+            mine, in_other, codes = self.union.b, self.in_a, self.kinds_b
+        places: NDArray[np.int64] = mine.numbers[in_other[mine.numbers] == (part == "common")]
         if kind is not None:
-            codes = self.kinds_b if part == "only_b" else self.kinds_a
             places = places[codes[places] == CODES[kind]]
         return places[:most]
-
-    @cached_property
-    def _places(self) -> dict[Part, NDArray[np.int64]]:
-        a, b = self.union.a.numbers, self.union.b.numbers
-        in_b = self.in_b[a]
-        return {"common": a[in_b], "only_a": a[~in_b], "only_b": b[~self.in_a[b]]}
 
     def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[bytes]:
         """The entries of a part that rank highest.
@@ -304,7 +356,7 @@ def diff(
     folds = parse_folds(fold)
     one, other = read(a), read(b)
     comparison = compare(
-        one.vocabulary, other.vocabulary, folds, (label(a), label(b)), one.notes + other.notes
+        one.vocabulary, other.vocabulary, folds, (_label(a), _label(b)), one.notes + other.notes
     )
     if corpus is None:
         return comparison
@@ -321,8 +373,7 @@ def read(source: Comparable) -> PickedVocabulary:
     return PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
 
 
-def label(source: Comparable) -> str:
-    """What to call it."""
+def _label(source: Comparable) -> str:
     return source.name if isinstance(source, Vocabulary) else str(source)
 
 
@@ -338,8 +389,6 @@ def weigh(
 
     ``sources``: what to call the texts.
     """
-    from vocabtool.comparison.use import UseCounter
-
     counter = UseCounter(a, b, rule=rule, folds=comparison.fold)
     counter.count(texts)
     return replace(comparison, use=counter.report(sources))
@@ -353,65 +402,69 @@ def compare(
     notes: tuple[str, ...] = (),
 ) -> Diff:
     """:func:`diff` of vocabularies that are at hand."""
-    entries = arrow(a.stored, b.stored)
-    orders = [order_of(part) for part in (entries.slice(0, len(a)), entries.slice(len(a)))]
-    stored = Union.of(entries, len(a))
-    bits = characters(stored.tokens)
-    union = _folded_union(stored, folds, a.marker, b.marker) if folds else stored
-    if a.marker == b.marker:
-        codes = kinds(stored.tokens, a.marker, bits)
-        kinds_a, kinds_b = codes[stored.a.numbers], codes[stored.b.numbers]
-    else:
-        kinds_a = kinds(take(stored.tokens, stored.a.numbers), a.marker)
-        kinds_b = kinds(take(stored.tokens, stored.b.numbers), b.marker)
+    entries_a, entries_b = arrow(a.stored), arrow(b.stored)
+    stored = union = Union.of(entries_a, entries_b)
+    if folds:
+        forms_a = fold_entries(entries_a, folds, a.marker)
+        union = Union.of(forms_a, fold_entries(entries_b, folds, b.marker))
+    codes_a = kinds(stored, a.marker)
+    codes_b = codes_a if a.marker == b.marker else kinds(stored, b.marker)
     count = len(union)
+    one = _side(labels[0], a, entries_a, stored.a, union.a, codes_a, count)
+    other = _side(labels[1], b, entries_b, stored.b, union.b, codes_b, count)
+    (side_a, ids_a, kinds_a), (side_b, ids_b, kinds_b) = one, other
     return Diff(
-        _side(labels[0], a, stored.a, union.a, orders[0]),
-        _side(labels[1], b, stored.b, union.b, orders[1]),
+        side_a,
+        side_b,
         folds,
-        gains(stored, bits, a.marker, b.marker),
+        gains(stored, a.marker, b.marker),
         union,
-        _fill(a.id_array()[union.a.positions], union.a, count, 0),
-        _fill(b.id_array()[union.b.positions], union.b, count, 0),
-        _fill(kinds_a[_first_stored(stored.a, union.a)], union.a, count, NONE),
-        _fill(kinds_b[_first_stored(stored.b, union.b)], union.b, count, NONE),
+        ids_a,
+        ids_b,
+        kinds_a,
+        kinds_b,
         notes=notes,
     )
 
 
-def _folded_union(
-    stored: Union, folds: tuple[Fold, ...], marker_a: Marker | None, marker_b: Marker | None
-) -> Union:
-    """The union of folded entries; positions are those of the first that each form was made of."""
-    forms_a = fold_entries(take(stored.tokens, stored.a.numbers), folds, marker_a)
-    forms_b = fold_entries(take(stored.tokens, stored.b.numbers), folds, marker_b)
-    union = Union.of(pa.concat_arrays([forms_a, forms_b]), len(forms_a))
-    return Union(
-        union.tokens,
-        Members(union.a.numbers, stored.a.positions[union.a.positions]),
-        Members(union.b.numbers, stored.b.positions[union.b.positions]),
-    )
+def _side(
+    label: str,
+    a: Vocabulary,
+    entries: pa.LargeBinaryArray,
+    stored: Members,
+    forms: Members,
+    codes: NDArray[np.uint8],
+    count: int,
+) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
+    """A side, and the ids and kinds of its entries, spread over all ``count`` different ones.
 
-
-def _first_stored(stored: Members, forms: Members) -> NDArray[np.intp]:
-    """Which of the stored entries each form was made of first."""
-    return np.searchsorted(stored.positions, forms.positions)
-
-
-def _fill(values: NDArray[Any], members: Members, count: int, absent: int) -> NDArray[Any]:
-    """Values of a side's entries as values of all: shape (count,)."""
-    spread = np.full(count, absent, values.dtype)
-    spread[members.numbers] = values
-    return spread
-
-
-def _side(label: str, a: Vocabulary, stored: Members, forms: Members, order: Order) -> Side:
+    ``codes``: kinds of what is ``stored``; a form has that of the first entry it was made of.
+    """
     different, distinct = len(stored.numbers), len(forms.numbers)
-    duplicates, merged = len(a) - different, different - distinct
-    return Side(label, a.name, a.kind, a.marker, len(a), distinct, duplicates, merged, order)
+    duplicates, merged, order = len(a) - different, different - distinct, order_of(entries)
+    side = Side(label, a.name, a.kind, a.marker, len(a), distinct, duplicates, merged, order)
+    ids, found = np.zeros(count, np.int64), np.full(count, NONE, np.uint8)
+    ids[forms.numbers] = a.id_array()[forms.positions]
+    first = np.searchsorted(stored.positions, forms.positions)
+    found[forms.numbers] = codes[stored.numbers[first]]
+    return side, ids, found
 
 
-COLUMNS: Final = ("a", "b", "size_a", "size_b", "common", "only_a", "only_b", "jaccard", "rho")
+def order_of(entries: pa.LargeBinaryArray) -> Order:
+    """What the order of a vocabulary's entries seems to be."""
+    if len(entries) < FEWEST:
+        return "unclear"
+    pairs = len(entries) - 1
+    first = np.arange(min(pairs, NEIGHBOURS)) * pairs // min(pairs, NEIGHBOURS)
+    ascending = pc.less(take(entries, first), take(entries, first + 1))
+    if ascending.true_count >= ASCENDING * len(ascending):
+        return "alphabet"
+    lengths = np.diff(contents(entries)[1])
+    tenth = lengths[: len(lengths) // 10]
+    return "frequency" if tenth.mean() <= SHORTER * lengths.mean() else "unclear"
+
+
+# ---- more than two: each compared with each of those behind it
 
 
 class Pair(NamedTuple):
@@ -429,6 +482,9 @@ class Pair(NamedTuple):
     only_b: int
     jaccard: float
     rho: float | None
+
+
+COLUMNS: Final = Pair._fields
 
 
 class Pairs(NamedTuple):
@@ -450,21 +506,17 @@ def pairwise(sources: Sequence[Comparable], *, fold: str | Iterable[str] = ()) -
     folds = parse_folds(fold)
     sides = [read(source) for source in sources]
     notes = tuple(note for side in sides for note in side.notes)
+    labels = tuple(map(_label, sources))
     vocabularies = [side.vocabulary for side in sides]
     entries = [fold_entries(arrow(each.stored), folds, each.marker) for each in vocabularies]
-    labels = tuple(map(label, sources))
-    pairs = tuple(
-        _pair(labels[i], labels[j], entries[i], entries[j])
-        for i, j in combinations(range(len(sides)), 2)
-    )
-    return Pairs(labels, folds, pairs, notes)
-
-
-def _pair(label_a: str, label_b: str, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Pair:
-    union = Union.of(pa.concat_arrays([a, b]), len(a))
-    size_a, size_b = len(union.a.numbers), len(union.b.numbers)
-    ranks = Ranks(union)
-    common = len(ranks)
-    index = jaccard(common, size_a, size_b)
-    only_a, only_b = size_a - common, size_b - common
-    return Pair(label_a, label_b, size_a, size_b, common, only_a, only_b, index, ranks.rho)
+    pairs = []
+    for (label_a, a), (label_b, b) in combinations(zip(labels, entries, strict=True), 2):
+        union = Union.of(a, b)
+        size_a, size_b = len(union.a.numbers), len(union.b.numbers)
+        ranks = Ranks(union)
+        common = len(ranks)
+        only_a, only_b = size_a - common, size_b - common
+        index = jaccard(common, size_a, size_b)
+        sizes = (size_a, size_b, common, only_a, only_b)
+        pairs.append(Pair(label_a, label_b, *sizes, index, ranks.rho))
+    return Pairs(labels, folds, tuple(pairs), notes)

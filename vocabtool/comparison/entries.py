@@ -1,54 +1,87 @@
-"""Entries as Arrow arrays of type ``large_binary``, and which of them two vocabularies hold.
+r"""Entries as Arrow arrays: which of them two vocabularies hold, of what kinds, and folded.
+
+The kind of an entry is the first of these whose definition fits:
+
+===============  ==============================================================================
+special          in brackets: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``; two letters or
+                 more inside ``[]``, one letter or ``/`` at the least inside ``<>``, and no blank
+subword piece    goes on with a word, by the vocabulary's marker: it has ``##`` before or ``@@``
+                 behind it; or it has letters or digits, and lacks the ``▁``, ``Ġ`` or blank that
+                 begins a word or the ``</w>`` that ends one
+number           digits or other numbers, and no letters: ``287.9``, ``1,000``, ``½``
+punctuation      no letters and no numbers, but punctuation or symbols: ``...``, ``€``, ``😀``
+identifier       letters with numbers; camelCase; ``C++``, ``C#``; words joined by any of
+                 ``_ / \ @ ::`` or a dot: ``New_York``, ``os.path``
+other script     most of its letters are not Latin, the first's script among equals
+capitalised      its first letter is upper case: ``Paris``, ``NASA``
+word             any other with letters
+other            nothing of these: empty, blanks or control characters, bytes that are not UTF-8
+===============  ==============================================================================
+
+All but the first two are told of an entry without its mark. Letters, numbers and symbols are
+Unicode's categories L, N, P and S. ``oov/lookalikes.py`` asks something else: what an unknown
+word is to one vocabulary.
+
+A fold takes away what vocabularies differ in by habit. ``markers``: the mark that says where a word
+begins or goes on, and byte-level characters become the bytes that they stand for; ``nfkc``:
+Unicode's compatibility composition; ``case``: Unicode's full case folding. Several are applied in
+this order, and after case folding NFKC again. What is not UTF-8 keeps its bytes.
 
 The conversions here do without ``pa.array`` and ``to_numpy``, which load pandas where that is
 installed: a third of a second.
-
-What characters entries are made of: a set of bits for each, a million entries in 0.1 s.
-
-What kind of entry that makes is in ``kinds.py``, what folding makes of it in ``folds.py``. A
-character is looked up in Unicode's tables once, whatever the number of entries that hold it.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from vocabtool.choices import FOLDS, Fold
+from vocabtool.oov.lookalikes import main_script
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
-from vocabtool.vocabulary import is_utf8
+from vocabtool.vocabulary import Marker, bear_marker, is_utf8, plain_strings
 
-LONG: Final = 255  # bytes: entries of so many or more are few, and are looked at together
+FoldOrAll = Literal["case", "nfkc", "markers", "all"]
+Kind = Literal[
+    "word",
+    "capitalised",
+    "number",
+    "punctuation",
+    "identifier",
+    "other script",
+    "subword piece",
+    "special",
+    "other",
+]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
+EXAMPLES: Final = 5  # of what a fold would make common
+# Marks that say of the entry which bears them that a word goes on: it is no whole word.
+GOING_ON: Final[frozenset[Marker]] = frozenset(("##", "@@"))
+
+Bits = NDArray[np.uint16]
+Numbers = NDArray[np.int64]
 
 
-def arrow(*parts: ByteStrings) -> pa.LargeBinaryArray:
-    """Byte strings as one array, the parts one behind the other."""
-    lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
-    offsets = np.cumsum(lengths, out=lengths)
-    data = b"".join(piece for part in parts for piece in _contents(part))
+# ---- Arrow and NumPy
+
+
+def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
+    """Byte strings as an array."""
+    offsets = np.zeros(len(entries) + 1, np.int64)
+    np.cumsum(entries.lengths, out=offsets[1:])
+    data = b"".join(entries.pieces(b""))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-
-
-def _contents(entries: ByteStrings) -> Iterator[bytes]:
-    """The bytes of all entries; quickly for lines, each one byte behind the one before."""
-    starts, ends = entries.starts, entries.ends
-    if not len(entries) or not np.array_equal(starts[1:], ends[:-1] + 1):
-        yield from entries.pieces(b"")
-        return
-    data = np.frombuffer(entries.data, np.uint8)
-    for at in range(0, len(entries), CHUNK):
-        stops = ends[at : at + CHUNK]
-        first, last = int(starts[at]), int(stops[-1])
-        kept = np.ones(last - first, np.bool_)
-        kept[stops[:-1] - first] = False
-        yield data[first:last].compress(kept).tobytes()
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(entries), buffers)
 
 
 def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
@@ -57,7 +90,7 @@ def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
     return ByteStrings(data.tobytes(), bounds[:-1], bounds[1:])
 
 
-def contents(entries: pa.LargeBinaryArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def contents(entries: pa.LargeBinaryArray) -> tuple[NDArray[np.uint8], Numbers]:
     """The bytes of all entries, and where each begins and the last ends, shape (n + 1,)."""
     _, offsets, data = entries.buffers()
     bounds = np.zeros(1, np.int64)
@@ -72,15 +105,13 @@ def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
     return entries.take(pa.Int64Array.from_buffers(pa.int64(), len(places), [None, buffer]))
 
 
-def replace(
-    entries: pa.LargeBinaryArray, places: NDArray[np.intp], others: pa.LargeBinaryArray
+def _replace(
+    entries: pa.LargeBinaryArray, places: Numbers, others: pa.LargeBinaryArray
 ) -> pa.LargeBinaryArray:
     """The entries, with ``others`` in place of those at ``places``."""
-    if not len(places):
-        return entries
     order = np.arange(len(entries))
     order[places] = np.arange(len(entries), len(entries) + len(places))
-    return take(pa.concat_arrays([entries, others]), order)
+    return take(pa.concat_arrays([entries, others]), order) if len(places) else entries
 
 
 def integers(numbers: pa.Int32Array) -> NDArray[np.integer[Any]]:
@@ -95,23 +126,18 @@ def booleans(truths: pa.BooleanArray) -> NDArray[np.bool_]:
     return values[: len(truths)]
 
 
-def membership(numbers: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """True at each of ``numbers``: shape (count,)."""
-    marks = np.zeros(count, np.bool_)
-    marks[numbers] = True
-    return marks
+# ---- which entries two vocabularies hold
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Members:
+class Members(NamedTuple):
     """The entries of a :class:`Union` that one vocabulary holds, in id order.
 
     ``numbers``: int64, shape (d,), where each of its d different entries stands in ``tokens``.
     ``positions``: int64, shape (d,), where it stands first in the vocabulary.
     """
 
-    numbers: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    numbers: Numbers
+    positions: Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,17 +153,18 @@ class Union:
     b: Members
 
     @classmethod
-    def of(cls, entries: pa.LargeBinaryArray, size_a: int) -> Union:
-        """A's entries and B's one behind the other; ``size_a``: how many are A's.
-
-        Entries that repeat an earlier one of the same side are left out.
-        """
-        first = _first_places(entries)
-        new = first == np.arange(len(entries))
-        numbers = (np.cumsum(new) - 1)[first]
-        tokens = take(entries, np.flatnonzero(new))
-        a, b = (_members(side, len(tokens)) for side in (numbers[:size_a], numbers[size_a:]))
-        return cls(tokens, a, b)
+    def of(cls, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Union:
+        """Of A's entries and B's, of which some may repeat an earlier one."""
+        encoded = pa.concat_arrays([a, b]).dictionary_encode()
+        numbers = integers(encoded.indices).astype(np.int64)
+        sides = []
+        for side in (numbers[: len(a)], numbers[len(a) :]):
+            places = np.arange(len(side))
+            first = np.empty(len(encoded.dictionary), np.int64)
+            first[side[::-1]] = places[::-1]  # of equal ones the earliest stays
+            positions = np.flatnonzero(first[side] == places)
+            sides.append(Members(side[positions], positions))
+        return cls(encoded.dictionary, *sides)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -145,47 +172,28 @@ class Union:
     @cached_property
     def in_a(self) -> NDArray[np.bool_]:
         """Whether A holds each token: shape (u,)."""
-        return membership(self.a.numbers, len(self))
+        return _membership(self.a.numbers, len(self))
 
     @cached_property
     def in_b(self) -> NDArray[np.bool_]:
         """Whether B holds each token: shape (u,)."""
-        return membership(self.b.numbers, len(self))
+        return _membership(self.b.numbers, len(self))
+
+    @cached_property
+    def bits(self) -> Bits:
+        """The characters of each token."""
+        return characters(self.tokens)
 
 
-def _first_places(entries: pa.LargeBinaryArray) -> NDArray[np.int64]:
-    """Where each entry stands first: shape (n,).
-
-    Entries of one length are compared with each other only: small tables stay in the cache.
-    """
-    lengths = np.minimum(np.diff(contents(entries)[1]), LONG).astype(np.uint8)
-    order = np.argsort(lengths, kind="stable")
-    by_length = take(entries, order)
-    first = np.empty(len(entries), np.int64)
-    start = 0
-    for count in np.bincount(lengths).tolist():
-        places = order[start : start + count]
-        encoded = by_length.slice(start, count).dictionary_encode()
-        numbers = integers(encoded.indices)
-        first[places] = places[_first_of_each(numbers, len(encoded.dictionary))[numbers]]
-        start += count
-    return first
+def _membership(numbers: Numbers, count: int) -> NDArray[np.bool_]:
+    """True at each of ``numbers``: shape (count,)."""
+    marks = np.zeros(count, np.bool_)
+    marks[numbers] = True
+    return marks
 
 
-def _members(numbers: NDArray[np.int64], count: int) -> Members:
-    """From the number of each entry, repeated ones too."""
-    positions = np.flatnonzero(_first_of_each(numbers, count)[numbers] == np.arange(len(numbers)))
-    return Members(numbers[positions], positions)
+# ---- what characters entries are made of: a set of bits for each, a million entries in 0.1 s
 
-
-def _first_of_each(numbers: NDArray[np.integer[Any]], count: int) -> NDArray[np.int64]:
-    """Where each number stands first: shape (count,); undefined for one that does not occur."""
-    first = np.empty(count, np.int64)
-    first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of equal ones the earliest stays
-    return first
-
-
-# What an entry holds.
 LETTER: Final = 1 << 0  # a letter of the Latin script
 FOREIGN: Final = 1 << 1  # a letter of another script
 UPPER: Final = 1 << 2  # beside these: it is upper case or title case
@@ -197,43 +205,41 @@ COMPOSED: Final = 1 << 7  # may change in NFKC, with or without its neighbours o
 WIDE: Final = 1 << 8  # is not ASCII
 BROKEN: Final = 1 << 9  # the entry is not UTF-8, and nothing else is said of it
 SEEN: Final = 1 << 15  # in the table below: the character was looked up
+WORDED: Final = LETTER | FOREIGN  # letters of any script
 
 JOINERS: Final = frozenset("_/\\@:.+#")
 JAMO: Final = range(0x1100, 0x1200)  # letters that NFKC composes to syllables
-CHUNK_ENTRIES: Final = 1 << 14  # entries worked on at a time
 CONTINUATION: Final = 0x80  # of a character's bytes in UTF-8, all but the first are 10xxxxxx
-
-Bits = NDArray[np.uint16]
 
 
 def characters(entries: pa.LargeBinaryArray) -> Bits:
     """The bits of each entry: uint16, shape (n,); 0 for one that is empty."""
-    data, bounds = contents(entries)
-    bits = np.zeros(len(entries), np.uint16)
-    for at in range(0, len(entries), CHUNK_ENTRIES):
-        part = bounds[at : at + CHUNK_ENTRIES + 1]
-        bits[at : at + CHUNK_ENTRIES] = _chunk_bits(data[part[0] : part[-1]], part - part[0])
-    return bits
+    every, bounds = contents(entries)
+    table, found = _table(), np.zeros(len(entries), np.uint16)
+    for at in range(0, len(entries), CHUNK):
+        ends = bounds[at : at + CHUNK + 1]
+        data, ends = every[ends[0] : ends[-1]], ends - ends[0]
+        broken: list[int] = []
+        if not bool((data >= CONTINUATION).any()):
+            bits = table[data]
+        else:
+            if broken := _not_utf8(data, ends):
+                data = data.copy()
+                for i in broken:
+                    data[ends[i] : ends[i + 1]] = 0
+            points = np.frombuffer(data.tobytes().decode().encode("utf-32-le"), "<u4")
+            for point in np.unique(points[table[points] & SEEN == 0]).tolist():
+                table[point] = _look_up(chr(point))
+            bits = np.zeros(len(data), np.uint16)  # inside a character none
+            bits[data & 0xC0 != CONTINUATION] = table[points]
+        filled = np.flatnonzero(ends[1:] > ends[:-1])
+        if len(filled):
+            found[at + filled] = np.bitwise_or.reduceat(bits, ends[filled]) & ~np.uint16(SEEN)
+        found[[at + i for i in broken]] = BROKEN
+    return found
 
 
-def _chunk_bits(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> Bits:
-    entry_bits = np.zeros(len(bounds) - 1, np.uint16)
-    filled = np.flatnonzero(bounds[1:] > bounds[:-1])
-    if not len(filled):
-        return entry_bits
-    wide = bool((data >= CONTINUATION).any())
-    broken = _not_utf8(data, bounds) if wide else []
-    if broken:
-        data = data.copy()
-        for i in broken:
-            data[bounds[i] : bounds[i + 1]] = 0
-    bits = _character_bits(data) if wide else _table()[data]
-    entry_bits[filled] = np.bitwise_or.reduceat(bits, bounds[filled]) & ~np.uint16(SEEN)
-    entry_bits[broken] = BROKEN
-    return entry_bits
-
-
-def _not_utf8(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> list[int]:
+def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
     """The entries that are not UTF-8: none where the whole is UTF-8, and no entry begins in the
     middle of a character."""
     whole = data.tobytes()
@@ -242,17 +248,6 @@ def _not_utf8(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> list[int]:
         return []
     places = bounds.tolist()
     return [i for i in range(len(places) - 1) if not is_utf8(whole[places[i] : places[i + 1]])]
-
-
-def _character_bits(data: NDArray[np.uint8]) -> Bits:
-    """Of each byte: the bits of the character that begins there, 0 inside a character."""
-    points = np.frombuffer(data.tobytes().decode().encode("utf-32-le"), "<u4")
-    table = _table()
-    for point in np.unique(points[table[points] & SEEN == 0]).tolist():
-        table[point] = _look_up(chr(point))
-    bits = np.zeros(len(data), np.uint16)
-    bits[data & 0xC0 != CONTINUATION] = table[points]
-    return bits
 
 
 @cache
@@ -281,3 +276,207 @@ def _look_up(character: str) -> int:
     if composes or not all(unicodedata.is_normalized("NFKC", c) for c in (character, case_folded)):
         bits |= COMPOSED
     return bits
+
+
+# ---- of what kinds they are
+
+_SPECIAL: Final = re.compile(rb"<[^<>\s]*[A-Za-z/][^<>\s]*>|\[[^\[\]\s]*[A-Za-z]{2}[^\[\]\s]*\]")
+_CAMEL: Final = "[a-z][A-Z]"
+_JOINED: Final = "|".join(
+    (
+        r"[\pL\pN_][_/\\@][\pL\pN_]",
+        r"[\pL\pN_]::[\pL\pN_]",
+        r"[\pL\pN_]{2}\.[\pL\pN_]{2}",
+        r"[\pL\pN_](\+\+?|#)$",
+    )
+)
+_CAPITAL: Final = r"^\PL*[\p{Lu}\p{Lt}]"
+
+
+def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
+    """The place in :data:`KINDS` of each token's kind, as one of a vocabulary with this marker.
+
+    Shape (u,). What comes first in the table above is put in last.
+    """
+    plain = without_marks(union.tokens, marker)
+    bits = union.bits if marker is None else characters(plain)
+    data, bounds = contents(plain)
+    codes = np.full(len(bits), CODES["other"], np.uint8)
+    letters, numbers = bits & WORDED != 0, bits & NUMBER != 0
+    upper, joined = np.flatnonzero(bits & UPPER), np.flatnonzero(letters & (bits & JOINER != 0))
+    foreign = np.flatnonzero(bits & FOREIGN)
+    mixed = foreign[bits[foreign] & LETTER != 0]
+    latin = [i for i in mixed.tolist() if main_script(plain[i].as_py().decode()) == "LATIN"]
+    first = data[bounds[upper]]  # whose first letter is a capital? The first byte of most tells
+    capital = (first >= ord("A")) & (first <= ord("Z"))
+    unclear = ~capital & ~((first >= ord("a")) & (first <= ord("z")))
+    capital[unclear] = _matches(plain, upper[unclear], _CAPITAL)
+
+    codes[letters] = CODES["word"]
+    codes[upper[capital]] = CODES["capitalised"]
+    codes[np.setdiff1d(foreign, latin, assume_unique=True)] = CODES["other script"]
+    codes[letters & numbers] = CODES["identifier"]
+    codes[joined[_matches(plain, joined, _JOINED)]] = CODES["identifier"]
+    codes[upper[_matches(plain, upper, _CAMEL)]] = CODES["identifier"]
+    codes[~letters & (bits & SIGN != 0)] = CODES["punctuation"]
+    codes[~letters & numbers] = CODES["number"]
+    if marker is not None:
+        bearing = bear_marker(byte_strings(union.tokens), marker)
+        pieces = ~bearing & (bits & (WORDED | NUMBER | BROKEN) != 0)
+        codes[bearing & (bits != 0) if marker in GOING_ON else pieces] = CODES["subword piece"]
+    codes[_special(union.tokens)] = CODES["special"]
+    return codes
+
+
+def _matches(plain: pa.LargeBinaryArray, at: Numbers, pattern: str) -> NDArray[np.bool_]:
+    """Whether an RE2 pattern is found in each entry at these places; all of them are UTF-8."""
+    some = take(plain, at).view(pa.large_string())
+    return booleans(pc.match_substring_regex(some, pattern=pattern))
+
+
+def _special(entries: pa.LargeBinaryArray) -> list[int]:
+    data, bounds = contents(entries)
+    long = np.flatnonzero(np.diff(bounds) > 2)
+    first, last = data[bounds[long]], data[bounds[long + 1] - 1]
+    angle = (first == ord("<")) & (last == ord(">"))
+    square = (first == ord("[")) & (last == ord("]"))
+    bracketed = long[angle | square].tolist()
+    return [i for i in bracketed if _SPECIAL.fullmatch(entries[i].as_py())]
+
+
+# ---- what folding makes of them
+
+
+def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
+    """Folds in the order of :data:`FOLDS`, each once; a text is names with commas between.
+
+    Raises ``ValueError`` for another name.
+    """
+    names = folds.split(",") if isinstance(folds, str) else folds
+    wanted = {name.strip() for name in names} - {""}
+    if unknown := sorted(wanted.difference(FOLDS)):
+        raise ValueError(f"fold: wanted some of {', '.join(FOLDS)}, got {unknown[0]!r}")
+    return tuple(fold for fold in FOLDS if fold in wanted)
+
+
+def fold_entries(
+    entries: pa.LargeBinaryArray, folds: Collection[Fold], marker: Marker | None
+) -> pa.LargeBinaryArray:
+    """What folds make of each entry: length n."""
+    if "markers" in folds:
+        entries = without_marks(entries, marker)
+    return _replace(entries, *_changes(entries, characters(entries), folds))
+
+
+def without_marks(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinaryArray:
+    """Entries as plain text, without the mark of pieces of words."""
+    if marker is None:
+        return entries
+    return arrow(plain_strings(byte_strings(entries), marker))
+
+
+def _changes(
+    entries: pa.LargeBinaryArray, bits: Bits, folds: Collection[Fold]
+) -> tuple[Numbers, pa.LargeBinaryArray]:
+    """Which entries ``case`` and ``nfkc`` may change, and what they become. Arrow lowers ASCII."""
+    places = np.flatnonzero(bits & (CASED * ("case" in folds) | COMPOSED * ("nfkc" in folds)))
+    forms = take(entries, places)
+    wide = np.flatnonzero(bits[places] & WIDE)
+    others = [_fold_entry(entry, folds) for entry in take(forms, wide).to_pylist()]
+    if "case" in folds:
+        forms = pc.ascii_lower(forms.view(pa.large_string())).view(pa.large_binary())
+    return places, _replace(forms, wide, arrow(ByteStrings.of(others)))
+
+
+def _fold_entry(entry: bytes, folds: Collection[Fold]) -> bytes:
+    text = entry.decode()
+    if "nfkc" in folds:
+        text = unicodedata.normalize("NFKC", text)
+    if "case" in folds:
+        text = text.casefold()
+        if "nfkc" in folds:
+            text = unicodedata.normalize("NFKC", text)
+    return text.encode()
+
+
+class Gain(NamedTuple):
+    """What folding would do.
+
+    ``entries_a``: how many of the entries that only A holds would be equal to one of B;
+    ``entries_b``: the same of B. ``size_a``, ``size_b``, ``common``: how many different entries
+    there would be. ``examples``: the first few entries that only one of them holds and that would
+    be common: an entry of A, and the first of B that it would be equal to.
+    """
+
+    fold: FoldOrAll
+    entries_a: int
+    entries_b: int
+    size_a: int
+    size_b: int
+    common: int
+    examples: tuple[tuple[bytes, bytes], ...] = ()
+
+    @property
+    def jaccard(self) -> float:
+        """Common entries as a share of all, from 0 to 1."""
+        return jaccard(self.common, self.size_a, self.size_b)
+
+
+def jaccard(common: int, size_a: int, size_b: int) -> float:
+    """The Jaccard index of two sets; 1 for two empty ones, which are equal."""
+    every = size_a + size_b - common
+    return common / every if every else 1.0
+
+
+def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tuple[Gain, ...]:
+    """What each of ``FOLDS`` would make common of entries as stored, and all of them together."""
+    every: dict[FoldOrAll, tuple[Fold, ...]] = {**{fold: (fold,) for fold in FOLDS}, "all": FOLDS}
+    sides: dict[FoldOrAll, list[tuple[FoldOrAll, Marker | None]]] = {}
+    # Which tokens a fold changes, with the marker where that matters, and what they become.
+    changes: dict[tuple[FoldOrAll, Marker | None], tuple[Numbers, pa.LargeBinaryArray]] = {}
+    for fold, folds in every.items():
+        sides[fold] = [(fold, m if "markers" in folds else None) for m in (marker_a, marker_b)]
+        for key in dict.fromkeys(sides[fold]):
+            if key[1] is None:
+                changes[key] = _changes(union.tokens, union.bits, folds)
+            else:
+                places = np.arange(len(union))
+                changes[key] = places, fold_entries(union.tokens, folds, key[1])
+    # All are looked up together: that is what takes the time.
+    strings = [union.tokens, *(forms for _, forms in changes.values())]
+    numbers = integers(pa.concat_arrays(strings).dictionary_encode().indices)
+    end = len(union)
+    becomes: dict[tuple[FoldOrAll, Marker | None], Numbers] = {}
+    for key, (places, forms) in changes.items():
+        becomes[key] = np.arange(len(union))
+        becomes[key][places] = numbers[end : end + len(forms)]
+        end += len(forms)
+    return tuple(
+        _gain(union, fold, becomes[a][union.a.numbers], becomes[b][union.b.numbers])
+        for fold, (a, b) in sides.items()
+    )
+
+
+def _gain(union: Union, fold: FoldOrAll, forms_a: Numbers, forms_b: Numbers) -> Gain:
+    """``forms_a``, ``forms_b``: a number for what each entry of a side becomes."""
+    count = 1 + max(int(forms.max(initial=0)) for forms in (forms_a, forms_b))
+    holds_a, holds_b = _membership(forms_a, count), _membership(forms_b, count)
+    new_a = ~union.in_b[union.a.numbers] & holds_b[forms_a]  # in A alone, and B would hold it
+    new_b = ~union.in_a[union.b.numbers] & holds_a[forms_b]
+    pairs = []
+    for place in np.flatnonzero(new_a)[:EXAMPLES]:
+        pairs.append((place, int(np.argmax(forms_b == forms_a[place]))))
+    for place in np.flatnonzero(new_b)[:EXAMPLES]:
+        pairs.append((int(np.argmax(forms_a == forms_b[place])), place))
+    places_a, places_b = np.array([*dict.fromkeys(pairs)][:EXAMPLES], np.int64).reshape(-1, 2).T
+    examples_a = take(union.tokens, union.a.numbers[places_a]).to_pylist()
+    examples_b = take(union.tokens, union.b.numbers[places_b]).to_pylist()
+    return Gain(
+        fold,
+        entries_a=int(np.count_nonzero(new_a)),
+        entries_b=int(np.count_nonzero(new_b)),
+        size_a=int(np.count_nonzero(holds_a)),
+        size_b=int(np.count_nonzero(holds_b)),
+        common=int(np.count_nonzero(holds_a & holds_b)),
+        examples=tuple(zip(examples_a, examples_b, strict=True)),
+    )

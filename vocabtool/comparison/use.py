@@ -7,20 +7,14 @@ can be a whole word, without their mark (it may spell others, which ``oov`` tell
 
 Memory grows with the vocabularies, not with the corpus: words that neither knows
 are only counted together, so every figure is exact.
-
-Ranks of common words: whether both vocabularies put the same words first.
-
-That says something of use where ids follow frequency, which no file promises: :func:`order_of`
-guesses, and a report says what was guessed beside each figure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil
-from typing import Any, Final, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -29,29 +23,27 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Fold, tokenizer_file
 from vocabtool.comparison.entries import (
+    GOING_ON,
     UPPER,
-    Members,
     Union,
     arrow,
     booleans,
     characters,
-    contents,
+    fold_entries,
     integers,
     take,
 )
-from vocabtool.comparison.kinds import fold_entries
-from vocabtool.tokenization.rule import Rule, parse_rule
-from vocabtool.tokenization.text_arrays import as_bytes, string_array
-from vocabtool.tokenization.words import Words, check_pieces, tokenizer_of
-from vocabtool.vocabulary import Marker, Vocabulary, bear_marker, decode, plain_strings
+from vocabtool.vocabulary import Vocabulary, bear_marker, decode, plain_strings
+
+if TYPE_CHECKING:
+    from vocabtool.tokenization.rule import Rule
+    from vocabtool.tokenization.words import Words
 
 SideName = Literal["a", "b"]
 RULE: Final = "keras"  # unless another is named
 CARRYING: Final = 0.9  # of the tokens that one side alone knows: how many words make them up?
 TOGETHER: Final = 16 << 20  # bytes of words that are looked up together: some 80 MB of text
 MANY: Final = 50  # one entry with capitals in so many is told of, where the rule makes none
-# Marks that say of the entry which bears them that it is no whole word.
-PARTS: Final[frozenset[Marker]] = frozenset(("##", "@@"))
 
 
 class Carriers(NamedTuple):
@@ -174,19 +166,23 @@ class UseCounter:
     def __init__(
         self, a: Vocabulary, b: Vocabulary, *, rule: str | None = None, folds: Iterable[Fold] = ()
     ) -> None:
+        from vocabtool.tokenization.rule import Rule, parse_rule
+        from vocabtool.tokenization.words import check_pieces, tokenizer_of
+
         self._rule_name = rule or RULE
         self._folds = tuple(fold for fold in folds if fold != "markers")
         file = tokenizer_file(self._rule_name)
-        self._rule: Rule | Words
+        self._rule: Rule | None = None
+        self._tokenizer: Words | None = None
         if file is None:
             self._rule = Rule(parse_rule(self._rule_name))
-            entries_a, entries_b = (self._fold(whole_words(each)) for each in (a, b))
+            sides = [self._fold(whole_words(each)) for each in (a, b)]
         else:
-            self._rule = tokenizer_of(file)
-            check_pieces(self._rule, file, a, b)
-            entries_a, entries_b = (self._fold(arrow(each.stored)) for each in (a, b))
-        self._words = Union.of(pa.concat_arrays([entries_a, entries_b]), len(entries_a))
-        self._notes = tuple(self._unused_capitals(entries_a, entries_b))
+            self._tokenizer = tokenizer_of(file)
+            check_pieces(self._tokenizer, file, a, b)
+            sides = [self._fold(arrow(each.stored)) for each in (a, b)]
+        self._words = Union.of(*sides)
+        self._notes = tuple(self._unused_capitals(sides))
         self._counts = np.zeros(len(self._words), np.int64)
         self._documents = self._tokens = 0
         # Words that were counted and not looked up yet, and how often each stands.
@@ -196,16 +192,40 @@ class UseCounter:
     def count(self, batches: Iterable[pa.StringArray]) -> None:
         """Count batches of texts."""
         for texts in batches:
-            if isinstance(self._rule, Rule):
-                words, counts, tokens = _count_words(self._rule, texts)
-            else:
-                words, counts, tokens = _count_pieces(self._rule, texts)
+            words, counts, tokens = self._count_words(texts)
             self._documents += len(texts)
             self._tokens += tokens
             self._waiting.append((words, counts))
             self._bytes += words.nbytes
             if self._bytes >= TOGETHER:
                 self._look_up()
+
+    def _count_words(
+        self, texts: pa.StringArray
+    ) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
+        """The different words of texts, how often each stands, and how many tokens there are.
+
+        A tokenizer's unknown pieces, spelled like an entry at most, only count as tokens.
+        """
+        if self._rule is not None:
+            coded = self._rule.token_codes(texts)
+            counts = np.bincount(coded.codes, minlength=len(coded.distinct))
+            return (
+                coded.distinct.view(pa.binary()).cast(pa.large_binary()),
+                counts,
+                len(coded.codes),
+            )
+        assert self._tokenizer is not None  # noqa: S101 - one of both is there
+        judged = self._tokenizer.look_up(texts)
+        counts = np.bincount(judged.codes, minlength=len(judged.known))
+        pieces: Sequence[bytes] = judged.distinct.view(pa.binary()).to_pylist()
+        known = judged.known
+        if judged.spelled is not None:
+            pieces, known, offsets = judged.spelled
+            counts = np.repeat(counts, np.diff(offsets))
+        kept = np.flatnonzero(known)
+        words = pa.array([pieces[at] for at in kept.tolist()], pa.large_binary())
+        return words, counts[kept], int(counts.sum())
 
     def _look_up(self) -> None:
         """Find the words that wait among the entries: these are read anew each time."""
@@ -220,11 +240,11 @@ class UseCounter:
     def _fold(self, words: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
         return fold_entries(words, self._folds, None)
 
-    def _unused_capitals(self, *sides: pa.LargeBinaryArray) -> Iterator[str]:
+    def _unused_capitals(self, sides: Sequence[pa.LargeBinaryArray]) -> Iterator[str]:
         """What to say where a vocabulary holds capitals and the rule makes none."""
-        if "case" in self._folds or isinstance(self._rule, Words):
+        if "case" in self._folds or self._rule is None:
             return
-        if self._rule.tokens(string_array(["A"])).values.to_pylist() == ["A"]:
+        if self._rule.tokens(pa.array(["A"])).values.to_pylist() == ["A"]:
             return
         for name, words in zip("AB", sides, strict=True):
             capitals = np.count_nonzero(characters(words) & UPPER)
@@ -239,10 +259,12 @@ class UseCounter:
         self._look_up()
         in_a, in_b = self._words.in_a, self._words.in_b
         both = self._counts[in_a & in_b]
+        cut = self._rule or self._tokenizer
+        assert cut is not None  # noqa: S101 - one of both is there
         return Use(
             self._rule_name,
-            self._rule.describe(),
-            self._rule.fingerprint,
+            cut.describe(),
+            cut.fingerprint,
             sources,
             self._documents,
             self._tokens,
@@ -269,105 +291,5 @@ def whole_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
     if marker is None:
         return arrow(stored)
     bearing = bear_marker(stored, marker)
-    wholes = ~bearing if marker in PARTS else bearing
+    wholes = ~bearing if marker in GOING_ON else bearing
     return arrow(plain_strings(stored, marker).take(np.flatnonzero(wholes)))
-
-
-def _count_words(
-    rule: Rule, texts: pa.StringArray
-) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
-    """The different words of texts, how often each stands, and how many tokens there are."""
-    coded = rule.token_codes(texts)
-    counts = np.bincount(coded.codes, minlength=len(coded.distinct))
-    return coded.distinct.view(pa.binary()).cast(pa.large_binary()), counts, len(coded.codes)
-
-
-def _count_pieces(
-    tokenizer: Words, texts: pa.StringArray
-) -> tuple[pa.LargeBinaryArray, NDArray[np.int64], int]:
-    """The same of a tokenizer's pieces; unknown ones, spelled like an entry at most, only count."""
-    judged = tokenizer.look_up(texts)
-    counts = np.bincount(judged.codes, minlength=len(judged.known))
-    pieces, known = as_bytes(judged.distinct), judged.known
-    if judged.spelled is not None:
-        pieces, known, offsets = judged.spelled
-        counts = np.repeat(counts, np.diff(offsets))
-    kept = np.flatnonzero(known)
-    words = pa.array([pieces[at] for at in kept.tolist()], pa.large_binary())
-    return words, counts[kept], int(counts.sum())
-
-
-# In what order the ids are: by frequency, as far as one can see (frequent words are short: Zipf's
-# law of abbreviation), by the alphabet, or nothing tells.
-Order = Literal["frequency", "alphabet", "unclear"]
-FEWEST: Final = 100  # entries that tell an order
-ASCENDING: Final = 0.95  # of neighbours, in a vocabulary by the alphabet
-NEIGHBOURS: Final = 1 << 14  # pairs of them that are looked at, evenly spread: these tell enough
-SHORTER: Final = 0.9  # times as long as all entries are those of the first tenth, at most
-
-
-def order_of(entries: pa.LargeBinaryArray) -> Order:
-    """What the order of a vocabulary's entries seems to be."""
-    if len(entries) < FEWEST:
-        return "unclear"
-    pairs = len(entries) - 1
-    first = np.arange(min(pairs, NEIGHBOURS)) * pairs // min(pairs, NEIGHBOURS)
-    ascending = pc.less(take(entries, first), take(entries, first + 1))
-    if ascending.true_count >= ASCENDING * len(ascending):
-        return "alphabet"
-    lengths = np.diff(contents(entries)[1])
-    tenth = lengths[: len(lengths) // 10]
-    return "frequency" if tenth.mean() <= SHORTER * lengths.mean() else "unclear"
-
-
-class Ranks:
-    """The c common words by rank: their places in id order among the common words only, from 1.
-
-    So what stands between them, special entries for example, moves no rank.
-    """
-
-    def __init__(self, union: Union) -> None:
-        self.numbers = _common(union.a, union.in_b)  # of the union's tokens, in A's order
-        rank = np.zeros(len(union), np.int64)
-        rank[_common(union.b, union.in_a)] = np.arange(1, len(self.numbers) + 1)
-        self.b = rank[self.numbers]
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    @property
-    def a(self) -> NDArray[np.int64]:
-        """Each word's rank in A: shape (c,)."""
-        return np.arange(1, len(self) + 1)
-
-    @cached_property
-    def shifts(self) -> NDArray[np.float64]:
-        """By how many doublings a word ranks lower in B than in A; negative: higher. Shape (c,)."""
-        return np.log2(self.b) - np.log2(self.a)
-
-    @cached_property
-    def rho(self) -> float | None:
-        """Spearman's rank correlation, from -1 to 1; ``None`` for fewer than two words."""
-        count = len(self)
-        if count < 2:
-            return None
-        apart = (self.b - self.a).astype(np.float64)
-        return 1 - 6 * float(np.square(apart).sum()) / (count * (count * count - 1))
-
-    def largest(self, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-        """Places of the words that shift most, up or down; the first of A among equals.
-
-        ``among``: which words are looked at, shape (c,); all unless given.
-        """
-        far = np.abs(self.shifts)
-        if among is not None:
-            far[~among] = 0
-        some = np.flatnonzero(far)
-        if most < len(some):
-            least = np.partition(far[some], len(some) - most - 1)[len(some) - most :]
-            some = some[far[some] >= least.min(initial=np.inf)]
-        return some[np.argsort(-far[some], kind="stable")][:most]
-
-
-def _common(members: Members, in_other: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return members.numbers[in_other[members.numbers]]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -227,7 +226,7 @@ class ShardMaker:
         """The rows of a slab. Raises :class:`VocabtoolError` where the encoder fails."""
         slab, texts, hits = prepared.slab, prepared.slab.texts, 0
         unknown: Unknown | None = None
-        with _failures(slab):
+        try:
             if self._plan.exact:
                 vectors, unknown = self._encode_exactly(texts)
             elif self._cache is not None:
@@ -237,6 +236,13 @@ class ShardMaker:
                 vectors = [cached]
             else:
                 vectors = self._encode_batches(texts)
+        except (VocabtoolError, OSError, MemoryError):
+            raise
+        except Exception as error:  # a callable may raise anything: its user wants to know where
+            ids = slab.table.column(ID).chunk(0).view("binary")
+            first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
+            what = f"the model raised {type(error).__name__}: {error}"
+            raise OperatorFailed(f"{first} to {last}", what) from error
         if prepared.unknown is not None:
             unknown = prepared.unknown.result()
         table, replaced = self._table(slab.table, vectors, unknown)
@@ -251,16 +257,14 @@ class ShardMaker:
         )
         return Rows(table, counts, hits)
 
-    def _batches(self, texts: pa.StringArray) -> Iterator[pa.StringArray]:
-        size = self._plan.batch_size
-        return (texts.slice(start, size) for start in range(0, len(texts), size))
-
     def _encode_batches(self, texts: pa.StringArray) -> list[Vectors]:
         """The vectors batch by batch: they are stored as they come, without a copy."""
-        return [self._encoder.encode(batch) for batch in self._batches(texts)]
+        size = self._plan.batch_size
+        return [self._encoder.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
 
     def _encode_exactly(self, texts: pa.StringArray) -> tuple[list[Vectors], Unknown]:
-        encoded = [self._encoder.encode_with_words(batch) for batch in self._batches(texts)]
+        size, encode = self._plan.batch_size, self._encoder.encode_with_words
+        encoded = [encode(texts[at : at + size]) for at in range(0, len(texts), size)]
         parts = [unknown_words(each.words) for each in encoded]
         unknown = Unknown(
             pa.concat_arrays([each.words for each in parts]),
@@ -287,17 +291,3 @@ class ShardMaker:
                 columns.append(column)
                 replaced |= strange
         return pa.Table.from_arrays(columns, schema=self._schema), int(np.count_nonzero(replaced))
-
-
-@contextmanager
-def _failures(slab: Slab) -> Iterator[None]:
-    """What a model raises, with the documents that it was called with."""
-    try:
-        yield
-    except (VocabtoolError, OSError, MemoryError):
-        raise
-    except Exception as error:  # a callable may raise anything: its user wants to know where
-        ids = slab.table.column(ID).chunk(0).view("binary")
-        first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
-        place = f"{first} to {last}"
-        raise OperatorFailed(place, f"the model raised {type(error).__name__}: {error}") from error

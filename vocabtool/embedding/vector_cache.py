@@ -44,34 +44,35 @@ class VectorCache:
         except OSError as error:
             raise NotFound(f"{folder}: no folder for a cache: {error.strerror}") from error
         self.file = folder / f"{hashlib.sha256(fingerprint.encode()).hexdigest()}.sqlite"
-        self._size = dim * 4
         self._dim = dim
         self._lock = Lock()
         self._claimed: set[bytes] = set()  # keys that some thread is encoding
         self._changed = Condition()
+        end = monotonic() + WAIT_SECONDS
         with _errors(self.file):
             self._connection = sqlite3.connect(
                 self.file, timeout=WAIT_SECONDS, check_same_thread=False
             )
             try:
-                self._begin()
+                # Several may begin at once, and SQLite does not wait for the change to a log.
+                while not self._has_log():
+                    if monotonic() > end:
+                        raise sqlite3.OperationalError("another process keeps it to itself")
+                    sleep(PAUSE_SECONDS)
+                self._connection.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing
+                self._connection.execute(TABLE)
             except sqlite3.DatabaseError:
                 self._connection.close()
                 raise
 
-    def _begin(self) -> None:
-        """Several processes may begin at once; SQLite does not wait for the change to a log."""
-        end = monotonic() + WAIT_SECONDS
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode=WAL")
-                break
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > end:
-                    raise
-                sleep(PAUSE_SECONDS)
-        self._connection.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing
-        self._connection.execute(TABLE)
+    def _has_log(self) -> bool:
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        return True
 
     def close(self) -> None:
         """Give the file back."""
@@ -87,21 +88,29 @@ class VectorCache:
         distinct = sorted(first, key=first.__getitem__)
         found, encoded = self._read(distinct), 0
         while missing := [key for key in distinct if key not in found]:
-            own = self._claim(missing)
-            if not own:
-                self._wait(missing)
-                found |= self._read(missing)
-                continue
+            # Of two threads that meet the same new text one encodes it, the other waits.
+            with self._changed:
+                own = [key for key in missing if key not in self._claimed]
+                self._claimed.update(own)
+                while not own and not self._claimed.isdisjoint(missing):
+                    self._changed.wait()
             try:
-                found |= self._read(own)  # another thread may have been quicker
+                found |= self._read(own or missing)  # another thread may have been quicker
                 new = [key for key in own if key not in found]
                 if new:
                     made = encode(texts.take(np.array([first[key] for key in new])))
-                    self._put(new, made)
+                    rows = (vector.tobytes() for vector in made.astype("<f4", copy=False))
+                    with self._transaction() as connection:
+                        connection.executemany(
+                            "INSERT OR IGNORE INTO vectors VALUES (?, ?)",
+                            zip(new, rows, strict=True),
+                        )
                     found |= zip(new, made, strict=True)
                 encoded += len(new)
             finally:
-                self._release(own)
+                with self._changed:
+                    self._claimed.difference_update(own)
+                    self._changed.notify_all()
         vectors = np.empty((len(keys), self._dim), np.float32)
         for row, key in enumerate(keys):
             vectors[row] = found[key]
@@ -115,41 +124,14 @@ class VectorCache:
                 part = keys[at : at + MAX_KEYS]
                 marks = ",".join("?" * len(part))
                 query = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608 - question marks only
-                for key, vector in connection.execute(query, part):
-                    found[key] = self._decode(vector)
+                for key, held in connection.execute(query, part):
+                    if not isinstance(held, bytes) or len(held) != self._dim * 4:
+                        what = f"no vector of {self._dim * 4} bytes"
+                        raise InvalidFile(f"damaged: what it holds is {what}")
+                    found[key] = np.frombuffer(held, "<f4")
+                    if not np.isfinite(found[key]).all():
+                        raise InvalidFile("damaged: a vector in it holds what is no finite number")
         return found
-
-    def _decode(self, held: object) -> Vectors:
-        if not isinstance(held, bytes) or len(held) != self._size:
-            raise InvalidFile(f"damaged: what it holds is no vector of {self._size} bytes")
-        vector = np.frombuffer(held, "<f4")
-        if not np.isfinite(vector).all():
-            raise InvalidFile("damaged: a vector in it holds what is no finite number")
-        return vector
-
-    def _put(self, keys: Sequence[bytes], vectors: Vectors) -> None:
-        rows = (vector.tobytes() for vector in vectors.astype("<f4", copy=False))
-        with self._transaction() as connection:
-            connection.executemany(
-                "INSERT OR IGNORE INTO vectors VALUES (?, ?)", zip(keys, rows, strict=True)
-            )
-
-    # Two threads that meet the same new text: one encodes it, the other waits.
-
-    def _claim(self, keys: Sequence[bytes]) -> list[bytes]:
-        with self._changed:
-            free = [key for key in keys if key not in self._claimed]
-            self._claimed.update(free)
-            return free
-
-    def _release(self, keys: Sequence[bytes]) -> None:
-        with self._changed:
-            self._claimed.difference_update(keys)
-            self._changed.notify_all()
-
-    def _wait(self, keys: Sequence[bytes]) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._claimed.isdisjoint(keys))
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

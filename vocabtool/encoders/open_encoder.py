@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Unpack, cast
 
 from vocabtool.choices import KINDS, EncoderKind
-from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.options import EncoderArguments, EncoderOptions
+from vocabtool.encoders.encoder import Encoder, EncoderArguments, EncoderOptions
 from vocabtool.encoders.python_callable import PythonEncoder, import_named
 from vocabtool.errors import NotFound, UnknownFormat, VocabtoolError, reading
 from vocabtool.formats import files
@@ -53,28 +52,45 @@ def open_encoder(
     """
     options = replace(options or EncoderOptions(), **arguments)
     given = options.given_options()
-    given.pop("kind", None)
-    if not isinstance(model, str | Path):
-        return _open_object(model, options.kind, given)
-    kind, path = _kind_and_path(model, options.kind)
-    _check_options(kind, given)
+    kind = given.pop("kind", None)
+    if is_encoder(model):
+        return _open_already(model, kind, given)
+    if isinstance(model, str | Path):
+        prefix, _, rest = str(model).partition(":")
+        if prefix in KINDS and rest and kind in (None, prefix) and not Path(model).exists():
+            kind, model = prefix, rest
+        elif kind is None:
+            kind = _recognise(model)
+    elif kind not in (None, "python"):
+        raise VocabtoolError(f"kind {kind!r} wants a path or a name, got {type(model).__name__}")
+    kind = cast(EncoderKind, kind or "python")
+    for option in given:  # what would be ignored
+        if option not in OPTIONS[kind]:
+            owners = " and ".join(PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k])
+            raise VocabtoolError(
+                f"{_flags([option])} is for {owners}; this is of kind {kind!r}: leave it out"
+            )
     options = replace(options, kind=kind)
     if kind == "tensorflow":
         from vocabtool.encoders.saved_model import TensorFlowEncoder
 
-        return TensorFlowEncoder(path, options)
+        return TensorFlowEncoder(cast(str | Path, model), options)
     if kind == "static":
         from vocabtool.encoders.static import StaticEncoder
 
-        return StaticEncoder.open(path, options)
+        return StaticEncoder.open(cast(str | Path, model), options)
     if kind == "sentence-transformers":
         from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
 
-        return SentenceTransformersEncoder(path, options)
-    value, maker = import_named(str(path))
+        return SentenceTransformersEncoder(cast(str | Path, model), options)
+    value, maker = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
     if is_encoder(value):
-        return _open_object(value, None, given)
-    return _open_callable(value, maker, given)
+        return _open_already(value, None, given)
+    if not callable(value):
+        raise VocabtoolError(
+            f"{type(value).__name__} is no encoder and cannot be called with texts; {FORMS}"
+        )
+    return PythonEncoder(value, made_by=maker, **given)
 
 
 def is_encoder(value: object) -> bool:
@@ -83,71 +99,36 @@ def is_encoder(value: object) -> bool:
     return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
 
-def _open_object(value: Any, kind: EncoderKind | None, given: Mapping[str, Any]) -> Encoder:
-    if is_encoder(value):
-        if given:
-            raise VocabtoolError(f"{_flags(given)}: for models to open, this is an open encoder")
-        if kind not in (None, value.kind):
-            raise VocabtoolError(f"an encoder of kind {kind!r} is wanted, got {value.kind!r}")
-        return cast(Encoder, value)
-    if kind not in (None, "python"):
-        raise VocabtoolError(f"kind {kind!r} wants a path or a name, got {type(value).__name__}")
-    _check_options("python", given)
-    return _open_callable(value, None, given)
-
-
-def _open_callable(
-    value: Any, maker: Callable[[], Any] | None, given: Mapping[str, Any]
-) -> Encoder:
-    if not callable(value):
-        raise VocabtoolError(
-            f"{type(value).__name__} is no encoder and cannot be called with texts; {FORMS}"
-        )
-    return PythonEncoder(value, made_by=maker, **given)
-
-
-def _check_options(kind: EncoderKind, given: Iterable[str]) -> None:
-    """Refuse what would be ignored."""
-    for option in given:
-        if option not in OPTIONS[kind]:
-            owners = " and ".join(PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k])
-            raise VocabtoolError(
-                f"{_flags([option])} is for {owners}; this is of kind {kind!r}: leave it out"
-            )
+def _open_already(value: Any, kind: EncoderKind | None, given: Iterable[str]) -> Encoder:
+    if given:
+        raise VocabtoolError(f"{_flags(given)}: for models to open, this is an open encoder")
+    if kind not in (None, value.kind):
+        raise VocabtoolError(f"an encoder of kind {kind!r} is wanted, got {value.kind!r}")
+    return cast(Encoder, value)
 
 
 def _flags(options: Iterable[str]) -> str:
     return ", ".join(f"--{option.replace('_', '-')}" for option in options)
 
 
-def _kind_and_path(model: str | Path, kind: EncoderKind | None) -> tuple[EncoderKind, str | Path]:
-    """What a model is, and its name without the prefix that says so."""
-    prefix, _, rest = str(model).partition(":")
-    for known in KINDS:
-        if prefix == known and rest and kind in (None, known) and not Path(model).exists():
-            return known, rest
-    if kind is not None:
-        return kind, model
+def _recognise(model: str | Path) -> EncoderKind:
+    """What kind of model lies there."""
     if isinstance(model, str) and files.is_handle(model):
-        return "tensorflow", model
+        return "tensorflow"
     path = Path(model)
-    if path.is_dir():
-        return _recognise_folder(path), path
     if path.is_file():
-        return _recognise_file(path), path
-    raise NotFound(f"{model}: no such file or folder. If it is a name, {FORMS}")
-
-
-def _recognise_folder(folder: Path) -> EncoderKind:
+        return _recognise_file(path)
+    if not path.is_dir():
+        raise NotFound(f"{model}: no such file or folder. If it is a name, {FORMS}")
     from vocabtool.encoders.sentence_transformers import MODEL_FILES
     from vocabtool.formats.saved_model import graph_files
 
-    if graph_files.graphs_file_in(folder) is not None:
+    if graph_files.graphs_file_in(path) is not None:
         return "tensorflow"
-    if any((folder / name).is_file() for name in MODEL_FILES):
+    if any((path / name).is_file() for name in MODEL_FILES):
         return "sentence-transformers"
     raise UnknownFormat(
-        f"{folder}: not the folder of a model that makes vectors. {FORMS[0].upper()}{FORMS[1:]}",
+        f"{path}: not the folder of a model that makes vectors. {FORMS[0].upper()}{FORMS[1:]}",
         (
             f"tensorflow: none of {', '.join(graph_files.SAVED_MODELS)} in it",
             f"sentence-transformers: neither {' nor '.join(MODEL_FILES)} in it",
@@ -156,24 +137,23 @@ def _recognise_folder(folder: Path) -> EncoderKind:
 
 
 def _recognise_file(file: Path) -> EncoderKind:
-    from vocabtool.formats import binary_vectors, numpy_vectors, registry, text_vectors
+    from vocabtool.formats import registry, word_vectors
+    from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
     from vocabtool.formats.reader import Source
     from vocabtool.formats.saved_model import graph_files
-    from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, OTHER_GRAPH
 
-    word_vectors = (numpy_vectors, text_vectors, binary_vectors)
-    vector_readers = [*(each.READER for each in word_vectors), binary_vectors.FASTTEXT]
+    vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
     with reading(str(file)):
         source = Source.open(file)
-        if source.head.startswith(numpy_vectors.MAGIC):
+        if source.head.startswith(NUMPY_MAGIC):
             return "static"  # where its words are missing, opening says so
         reader = registry.find(source)
         if reader in vector_readers:
             return "static"
-        if reader is GRAPH_FILE:
+        if reader is graph_files.GRAPH_FILE:
             return "tensorflow"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
-    if reader is not OTHER_GRAPH:
+    if reader is not graph_files.OTHER_GRAPH:
         what = f"it is read as {reader.format}, which makes no vectors"
         raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {what}", tried)
     try:

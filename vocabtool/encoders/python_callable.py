@@ -19,12 +19,12 @@ import numpy as np
 from vocabtool.encoders.encoder import (
     REPLACES_BYTES,
     Encoder,
+    EncoderOptions,
     Texts,
     Vectors,
     check_vectors,
     decode_texts,
 )
-from vocabtool.encoders.options import EncoderOptions
 from vocabtool.errors import NotFound, OperatorFailed, VocabtoolError
 from vocabtool.tokenization.words import Words
 

@@ -1,18 +1,14 @@
 """How much the keyword leg should weigh, by queries that somebody judged.
 
 The weight that finds most on all of them is taken; what that is worth on queries that it was not
-chosen by is told by cross-validation. Without judgements: ``calibrate.py``.
-
-One query's legs, asked once, and fused as often as there are weights to try.
-
-The functions are those of a search with the fusion ``coverage``, so what is found for a weight is
-what a search with that weight finds.
+chosen by is told by cross-validation. Without judgements: ``calibrate.py``. Either way a query's
+legs are asked once, and fused as often as there are weights to try.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,16 +20,15 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import NDCG_DEPTH, JudgedQuery, Qrels, ndcg, with_judgements
 from vocabtool.index.raw_vectors import prepare, similarities
-from vocabtool.keywords.bm25 import Clause, Field, idf, term_score
+from vocabtool.keywords.bm25 import Clause, idf, term_score
 from vocabtool.keywords.cutter import Terms
-from vocabtool.search.fusion import Candidates, best_places, convex_combination, coverage_weight
-from vocabtool.search.query import parse_query, unknown_share
+from vocabtool.search.fusion import Candidates, best_places, fuse
+from vocabtool.search.query import parse_query
 from vocabtool.search.search import (
     ask_keywords,
     find_nearest,
     find_tiers,
     is_subword,
-    weight_of_found,
 )
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.search.store import Store
@@ -43,6 +38,9 @@ if TYPE_CHECKING:
     from vocabtool.index.index import Index
 
 STEPS: Final = 20
+FOLDS: Final = 5
+MIN_QUERIES: Final = 10
+DEFAULTS: Final = Settings()
 WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, .. 1
 
 
@@ -62,36 +60,25 @@ class DocumentCopy:
     metric: Metric
     mean_length: float
 
-    def similarity(self, vector: Vectors) -> float:
-        """NaN for a copy without a vector."""
-        if not self.vector.any():
-            return np.nan
-        return float(similarities(vector, self.vector[np.newaxis], self.metric)[0])
-
-    def bm25(self, store: Store, clauses: Iterable[Clause]) -> float:
+    def bm25(self, store: Store, clauses: Sequence[Clause]) -> float:
         """The sum over the clauses; 0 of a phrase."""
-        counts: dict[Field, Counter[str]] = {
-            "words": Counter(self.terms.words.split()),
-            "surfaces": Counter(self.terms.surfaces.split()),
-        }
+        terms = [clause.terms[0] for clause in clauses]
+        frequencies = store.keywords.document_frequencies(terms)
+        words, surfaces = Counter(self.terms.words.split()), Counter(self.terms.surfaces.split())
         score = 0.0
-        for clause in clauses:
-            term, *others = clause.terms
-            if not (count := counts[term.field][term.text]) or others:
-                continue
-            weight = clause.boost * idf(store.rows, store.keywords.document_frequency(term))
-            if term.field == "words":  # a surface is there or not
-                weight = term_score(weight, count, self.terms.count, self.mean_length)
-            score += weight
+        for term, clause in zip(terms, clauses, strict=True):
+            count = (words if term.field == "words" else surfaces)[term.text]
+            if count and len(clause.terms) == 1:
+                weight = clause.boost * idf(store.rows, frequencies[term])
+                if term.field == "words":  # a surface is there or not
+                    weight = term_score(weight, count, self.terms.count, self.mean_length)
+                score += weight
         return score
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LegScores:
-    """The candidates of a query, each with all that fusing them with any weight takes.
-
-    ``nearest``: the rows of the vector leg, ``keyword_rows``: those of the keyword leg, best first.
-    """
+    """The candidates of a query, each with all that fusing them with any weight takes."""
 
     store: Store
     candidates: Candidates
@@ -100,17 +87,11 @@ class LegScores:
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
         """The best ``k`` rows, all without it, in the order of a search with that weight."""
-        candidates = self.candidates
-        weight = weight_of_found(candidates, coverage_weight(a, self.m))
-        places, _ = best_places(
-            candidates.rows,
-            convex_combination(candidates.similarities, candidates.bm25, weight),
-            self.tiers,
-            len(candidates.rows) if k is None else k,
-            self.store.documents.ids,
-            keywords_alone=weight == 1,
-        )
-        return candidates.rows[places]
+        rows = self.candidates.rows
+        scores, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
+        most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
+        places, _ = best_places(rows, scores, self.tiers, most, ids, keywords_alone=alone)
+        return rows[places]
 
     @property
     def nearest(self) -> Rows:
@@ -130,38 +111,38 @@ def ask_legs(
     settings: Settings,
     copy: DocumentCopy | None = None,
 ) -> LegScores:
-    """Ask both legs; with a ``copy``, as if it stood in the place of its document."""
+    """Ask both legs; with a ``copy``, as if it stood in the place of its document.
+
+    The functions are those of a search with the fusion ``coverage``, so what is found for a weight
+    is what a search with that weight finds.
+    """
     query = parse_query(store, text, settings)
-    used_vector = vector if vector is not None and vector.any() else None
+    if vector is not None and not vector.any():
+        vector = None
     limit = settings.limit(store.rows)
     allowed = store.live if copy is None else store.live & (np.arange(store.rows) != copy.row)
     leg = ask_keywords(store, query, limit, allowed)
     if copy is not None and (score := copy.bm25(store, query.should)):
         found = _with_row(leg.found, copy.row, score, limit)
         leg = replace(leg, found=found, listed=min(limit, leg.listed + 1))
-    near = find_nearest(store, used_vector, leg.found.rows, limit, allowed)
-    if copy is not None and used_vector is not None:
-        similarity = copy.similarity(used_vector)
-        near.similarities[leg.found.rows == copy.row] = similarity
-        if not np.isnan(similarity):
+    near = find_nearest(store, vector, leg.found.rows, limit, allowed)
+    if copy is not None and vector is not None:
+        similarity = np.nan  # of a copy without a vector
+        if copy.vector.any():
+            (similarity,) = similarities(vector, copy.vector[np.newaxis], copy.metric).tolist()
             near = near._replace(nearest=_with_row(near.nearest, copy.row, similarity, limit))
+        near.similarities[leg.found.rows == copy.row] = similarity
     candidates = Candidates.union(near, leg.found, leg.listed)
     tiers = find_tiers(store, query, leg, candidates)
     if copy is not None:
         holds_code = any(copy.bm25(store, [code]) for code in query.codes)
         tiers[candidates.rows == copy.row] = holds_code
-    m = unknown_share(query.words, store)
-    return LegScores(store=store, candidates=candidates, tiers=tiers, m=m)
+    return LegScores(store=store, candidates=candidates, tiers=tiers, m=query.m)
 
 
 def _with_row(found: RankedRows, row: int, score: float, limit: int) -> RankedRows:
     rows, scores = np.append(found.rows, row), np.append(found.scores, np.float32(score))
     return RankedRows.of(rows, scores, limit)
-
-
-FOLDS: Final = 5
-MIN_QUERIES: Final = 10
-DEFAULTS: Final = Settings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,74 +1,96 @@
-"""word2vec's binary format: ``n dim``, then a word, a blank and ``dim`` floats, ``n`` times.
+"""Files of word vectors in binary: word2vec's format, NumPy's arrays, fastText's models.
 
-Layout: tmikolov/word2vec, word2vec.c, which writes a newline behind each vector; gensim writes
-none. Floats are 32 bits, little-endian. ``word_vectors.py`` reads the vectors.
+word2vec: ``n dim``, then a word, a blank and ``dim`` floats, ``n`` times (tmikolov/word2vec,
+word2vec.c, which writes a newline behind each vector; gensim writes none). Floats are 32 bits,
+little-endian.
 
-fastText models (``.bin``, quantised ``.ftz``): the words and the labels of their dictionary.
+NumPy: an ``.npz`` archive (a zip) of the arrays ``words`` (text) and ``vectors``, or an ``.npy``
+file whose words are the lines of the file beside it that ends in ``.txt``. Layout:
+numpy.org/doc/stable/reference/generated/numpy.lib.format.html. The head of an array is a Python
+dictionary as text; it is matched here, never evaluated, and an array of objects (a pickle) is
+refused. Vectors are only mapped.
 
-Layout: facebookresearch/fastText, src/fasttext.cc (signModel, saveModel), src/args.cc,
-src/dictionary.cc. All little-endian: magic, version; 12 int32 and a double of settings; how many
-entries, words, labels (int32), tokens, pruned n-grams (int64, -1 for none); then each entry: its
-text, a NUL, its count (int64), its type (int8). The matrices behind are left out. A word's
-vector is no row of one: it is a mean over the rows of the word and of its character n-grams.
+fastText (``.bin``, quantised ``.ftz``): the words and the labels of the dictionary. Layout:
+facebookresearch/fastText, src/fasttext.cc (signModel, saveModel), src/args.cc, src/dictionary.cc.
+All little-endian: magic, version; 12 int32 and a double of settings; how many entries, words,
+labels (int32), tokens, pruned n-grams (int64, -1 for none); then each entry: its text, a NUL, its
+count (int64), its type (int8). The matrices behind are left out: a word's vector is no row of one,
+but a mean over the rows of the word and of its character n-grams.
 """
 
 from __future__ import annotations
 
+import io
+import math
+import mmap
 import re
 import struct
+import zipfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats.files import map_file
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
+from vocabtool.formats import files, word_list
+from vocabtool.formats.files import ZipArchive, map_file
 from vocabtool.formats.reader import Reader, ReadResult, Source
-from vocabtool.formats.text_vectors import HEADER, ListedVectors, forget
 from vocabtool.formats.wire import Buffer
-from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
+
+HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # how many words, dimensions
+
+
+@dataclass(frozen=True, slots=True)
+class VectorFile:
+    """The words of a file and their vectors, of which only the rows asked for are read.
+
+    ``data``: the vectors as an array of floats, shape (n, dim), or else the file, in which the
+    vector of word ``i`` begins at ``starts[i]`` (int64, shape (n,)), and ``parse`` reads it.
+    """
+
+    words: Vocabulary
+    dim: int
+    data: NDArray[np.floating[Any]] | Buffer
+    starts: NDArray[np.int64] | None = None
+    parse: Callable[[Buffer, int, int], NDArray[np.float32]] | None = None
+
+    def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Copy the rows at valid positions: shape (k, dim).
+
+        Raises :class:`InvalidFile` where text is no number.
+        """
+        if self.parse is None or self.starts is None or isinstance(self.data, np.ndarray):
+            with np.errstate(over="ignore"):
+                return np.asarray(self.data)[positions].astype(np.float32)
+        rows = np.empty((len(positions), self.dim), np.float32)
+        for row, start in zip(rows, self.starts[positions].tolist(), strict=True):
+            row[:] = self.parse(self.data, start, self.dim)
+        return rows
+
+    def forget(self) -> None:
+        """Let go of the pages that were read: until then they count as our memory."""
+        if isinstance(self.data, mmap.mmap):
+            self.data.madvise(mmap.MADV_DONTNEED)
+
+
+# word2vec.
 
 WINDOW: Final = 1 << 18  # bytes read at a time
 MAX_WORD: Final = 1 << 13  # bytes of a word; word2vec cuts them off at 100
 MAX_DIM: Final = 1 << 16
 FLOAT: Final = 4  # bytes
-
 NUMBER_TEXT: Final = re.compile(rb"[0-9+\-.eEnaifNAIF \r\n]*")  # what numbers as text are made of
-
 NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # one byte in ten of floats
 
 
-@dataclass(frozen=True, slots=True)
-class FloatRows:
-    """``dim`` little-endian floats from each of ``starts`` on, which need not be aligned.
-
-    ``starts``: int64, shape (n,).
-    """
-
-    buffer: Buffer
-    starts: NDArray[np.int64]
-    dim: int
-
-    def take(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Copy these rows."""
-        rows = np.empty((len(positions), self.dim), np.float32)
-        for row, start in zip(rows, self.starts[positions].tolist(), strict=True):
-            row[:] = np.frombuffer(self.buffer, "<f4", self.dim, start)
-        return rows
-
-    def forget(self) -> None:
-        """Let go of the pages that were read."""
-        forget(self.buffer)
-
-
-def recognise(source: Source) -> str | None:
-    """Why a file is not word2vec's binary format; ``None`` where it is.
-
-    Its first vector must hold a byte that no number written as text has, and what is looked at
+def _recognise_word2vec(source: Source) -> str | None:
+    """Its first vector must hold a byte that no number written as text has, and what is looked at
     one that no text has: a list of phrases may begin with two numbers.
     """
     header = HEADER.match(source.head)
@@ -83,12 +105,7 @@ def recognise(source: Source) -> str | None:
     return None if NOT_TEXT.search(source.head) else "text follows its header line"
 
 
-def read(source: Source) -> ReadResult:
-    """The words, in the order of the file."""
-    return ReadResult((list_words(source).words,))
-
-
-def list_words(source: Source) -> ListedVectors:
+def open_word2vec(source: Source) -> VectorFile:
     """The words and where their numbers lie.
 
     Raises :class:`InvalidFile` where the file ends before or behind what its header promises.
@@ -113,11 +130,20 @@ def list_words(source: Source) -> ListedVectors:
     with source.file.open("rb") as file:
         file.seek(start)
         words = ByteStrings.of(_words(file, promised, dim, starts))
-    notes = (f"{dim:,} dimensions",)
-    places = (Place(source.name, "before each vector"),)
-    vocabulary = Vocabulary("words", "vectors", _drop_newlines(words), places=places, notes=notes)
-    rows = FloatRows(map_file(source.file), np.frombuffer(starts, np.int64), dim)
-    return ListedVectors(vocabulary, dim, rows)
+    if len(words) > 1 and words.data:  # a newline that stands behind each vector is no word's
+        begins, ends = words.starts.copy(), words.ends
+        newline = np.frombuffer(words.data, np.uint8).take(begins[1:], mode="clip") == ord("\n")
+        if bool((newline & (ends[1:] > begins[1:])).all()):
+            begins[1:] += 1
+            words = ByteStrings(words.data, begins, ends)
+    places, notes = (Place(source.name, "before each vector"),), (f"{dim:,} dimensions",)
+    vocabulary = Vocabulary("words", "vectors", words, places=places, notes=notes)
+    at = np.frombuffer(starts, np.int64)
+    return VectorFile(vocabulary, dim, map_file(source.file), at, _floats)
+
+
+def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
+    return np.frombuffer(buffer, "<f4", dim, start)
 
 
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
@@ -155,85 +181,218 @@ def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Itera
         )
 
 
-def _drop_newlines(words: ByteStrings) -> ByteStrings:
-    """Without the newline that ends each vector, where one stands behind all of them."""
-    if len(words) < 2 or not words.data:
-        return words
-    starts, ends = words.starts.copy(), words.ends
-    newline = np.frombuffer(words.data, np.uint8).take(starts[1:], mode="clip") == ord("\n")
-    if bool((newline & (ends[1:] > starts[1:])).all()):
-        starts[1:] += 1
-    return ByteStrings(words.data, starts, ends)
+WORD2VEC: Final = Reader(
+    "word2vec binary",
+    _recognise_word2vec,
+    lambda source: ReadResult((open_word2vec(source).words,)),
+)
 
 
-READER: Final = Reader("word2vec binary", recognise, read)
+# NumPy.
+
+NUMPY_MAGIC: Final = b"\x93NUMPY"
+WORDS: Final = "words.npy"  # as ``numpy.savez(FILE, words=..., vectors=...)`` names them
+VECTORS: Final = "vectors.npy"
+MAX_CHARACTER: Final = 0x10FFFF
+MAX_HEAD: Final = 1 << 14  # bytes of the dictionary; NumPy pads it to 118
+DICTIONARY: Final = re.compile(
+    rb"\{'descr': *'([<>|=]?[a-zA-Z][0-9]{0,9})', *'fortran_order': *(True|False), *"
+    rb"'shape': *\(((?:[0-9]{1,18},? ?){0,8})\),? *\} *\n?"
+)
+LOCAL_HEADER: Final = 30  # bytes, then a name and an extra field (PKWARE's APPNOTE.TXT, 4.3.7)
 
 
-MAGIC: Final = struct.pack("<i", 793712314)
-VERSIONS: Final = (11, 12)
+@dataclass(frozen=True, slots=True)
+class ArrayHead:
+    """``start``, ``size``: bytes before the first number, and of all. ``order``: C by rows."""
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    start: int
+    size: int
+
+
+def read_array_head(file: BinaryIO) -> ArrayHead:
+    """Read the head of an array from where ``file`` stands, up to its first number.
+
+    Raises :class:`InvalidFile` where it is not one, :class:`UnsupportedFormat` for an array of
+    objects or of records.
+    """
+    fixed = file.read(8)
+    if not fixed.startswith(NUMPY_MAGIC) or len(fixed) < 8 or fixed[6] not in (1, 2, 3):
+        raise InvalidFile(f"not a NumPy array: it begins {fixed.hex(' ')}", offset=0)
+    width = 2 if fixed[6] == 1 else 4
+    length = int.from_bytes(file.read(width), "little")
+    if length > MAX_HEAD:
+        raise InvalidFile(f"an array's head of {length:,} bytes, wanted at most {MAX_HEAD:,}")
+    text = file.read(length)
+    match = DICTIONARY.fullmatch(text)
+    if match is None:
+        raise UnsupportedFormat(f"a NumPy array that is neither numbers nor text: {text[:80]!r}")
+    descr, by_column, shape = match.groups()
+    try:
+        dtype = np.dtype(descr.decode())
+        sizes = tuple(int(size) for size in shape.replace(b" ", b"").split(b",") if size)
+    except (TypeError, ValueError) as error:
+        raise InvalidFile(f"a NumPy array of type {descr!r}, shape {shape[:40]!r}") from error
+    if dtype.hasobject:
+        raise UnsupportedFormat(
+            "an array of Python objects, which is a pickle and never loaded: save it again with "
+            "`array.astype(str)`"
+        )
+    order: Literal["C", "F"] = "F" if by_column == b"True" else "C"
+    return ArrayHead(dtype, sizes, order, 8 + width + length, dtype.itemsize * math.prod(sizes))
+
+
+def _recognise_numpy(source: Source) -> str | None:
+    if source.head.startswith(NUMPY_MAGIC):
+        beside = source.file.with_suffix(".txt")
+        return None if beside.is_file() else "an array without its words, a .txt of its name"
+    if not source.head.startswith(files.MAGIC):
+        return "it begins neither as a NumPy array nor as an archive of them"
+    try:
+        with ZipArchive(source.file) as archive:
+            missing = {WORDS, VECTORS} - set(archive.names)
+    except VocabtoolError as error:
+        return str(error)
+    return f"an archive without {' and '.join(sorted(missing))}" if missing else None
+
+
+def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
+    """The words, and the vectors as a memory map. ``words``: of an array, not those beside it.
+
+    Raises :class:`InvalidFile`, :class:`NotFound` where an array has no words, and
+    :class:`UnsupportedFormat` for an archive of other arrays, or of compressed ones, of which
+    nothing could be mapped.
+    """
+    file, notes = source.file, list[str]()
+    if source.head.startswith(NUMPY_MAGIC):
+        vectors = open_array(file)
+        words = words or file.with_suffix(".txt")
+        if not words.is_file():
+            raise NotFound(f"{words}: no such file; wanted the words of {file.name}, one a line")
+        most = word_list.MAX_FILE
+        if (size := words.stat().st_size) > most:
+            raise UnsupportedFormat(f"{words}: {size:,} bytes of words, wanted at most {most:,}")
+        stored, place = word_list.read_lines(words.read_bytes()), Place(words.name, "whole lines")
+        notes = word_list.note_escaped(stored)
+    else:
+        with ZipArchive(file) as archive:
+            if not {WORDS, VECTORS} <= set(archive.names):
+                raise UnsupportedFormat(
+                    "a zip archive without the arrays `words` and `vectors`: save them with "
+                    "`numpy.savez(FILE, words=words, vectors=vectors)`"
+                )
+            stored = ByteStrings.of(_array_words(archive.read(WORDS)))
+        place = Place(file.name, WORDS)
+        with zipfile.ZipFile(file) as zipped:
+            member = zipped.getinfo(VECTORS)
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise UnsupportedFormat(
+                f"{VECTORS} is compressed, so that a row is not to be found in it: save the "
+                "archive with `numpy.savez`, without compression"
+            )
+        with file.open("rb") as opened:
+            opened.seek(member.header_offset)
+            local = opened.read(LOCAL_HEADER)
+        if len(local) < LOCAL_HEADER or not local.startswith(files.MAGIC):
+            raise InvalidFile(f"{VECTORS} is not where the archive's directory says it is")
+        names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+        start = member.header_offset + LOCAL_HEADER + names
+        vectors = open_array(file, start, start + member.file_size)
+    count, dim = vectors.shape
+    if len(stored) != count:
+        raise InvalidFile(f"{count:,} vectors, but {len(stored):,} words in {place.file}")
+    all_notes = (f"{dim:,} dimensions", *notes)
+    listed = Vocabulary("words", "vectors", stored, places=(place,), notes=all_notes)
+    return VectorFile(listed, dim, vectors)
+
+
+def open_array(
+    file: Path, start: int = 0, end: int | None = None
+) -> np.memmap[Any, np.dtype[np.floating[Any]]]:
+    """Map floats in rows and columns, whose head lies at ``start`` and which end at ``end``.
+
+    Raises :class:`InvalidFile` where they do not end there, :class:`UnsupportedFormat` for another
+    array.
+    """
+    with file.open("rb") as opened:
+        size = opened.seek(0, 2)
+        opened.seek(start)
+        head = read_array_head(opened)
+    if len(head.shape) != 2 or head.dtype.kind != "f" or not head.size:
+        raise UnsupportedFormat(
+            f"an array of type {head.dtype} and shape {head.shape}, wanted floats in rows and "
+            "columns"
+        )
+    start += head.start
+    there = min(size if end is None else end, size) - start
+    if head.size != there:
+        raise InvalidFile(
+            f"an array of shape {head.shape} needs {head.size:,} bytes, {there:,} are there",
+            offset=start,
+        )
+    return np.memmap(file, head.dtype, "r", start, head.shape, head.order)
+
+
+def _array_words(data: bytes) -> Iterator[bytes]:
+    """The entries of a ``.npy`` array of text, in UTF-8, or of bytes."""
+    head = read_array_head(io.BytesIO(data))
+    if len(head.shape) != 1 or head.dtype.kind not in "US" or not head.dtype.itemsize:
+        raise UnsupportedFormat(
+            f"words of type {head.dtype} and shape {head.shape}, wanted one row of text"
+        )
+    if len(data) - head.start != head.size:
+        raise InvalidFile(f"an array of {head.size:,} bytes, {len(data) - head.start:,} are there")
+    words = np.frombuffer(data, head.dtype, offset=head.start)
+    if head.dtype.kind == "U":
+        codes = words.view(f"{head.dtype.byteorder}u4")
+        if codes.max(initial=0) > MAX_CHARACTER:
+            raise InvalidFile(f"a word is not Unicode: a character beyond {MAX_CHARACTER:#x}")
+    try:
+        for at in range(0, len(words), CHUNK):
+            for word in words[at : at + CHUNK].tolist():
+                yield word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")
+    except ValueError as error:
+        raise InvalidFile(f"a word is not Unicode: {error}") from error
+
+
+NUMPY: Final = Reader(
+    "word vectors as NumPy arrays (.npz, or .npy beside a .txt)",
+    _recognise_numpy,
+    lambda source: ReadResult((open_numpy(source).words,)),
+)
+
+
+# fastText.
+
+FASTTEXT_MAGIC: Final = struct.pack("<i", 793712314)
 HEAD: Final = struct.Struct("<2i 12i d 3i 2q")
 BEHIND: Final = struct.Struct("<qb")  # an entry's count and type
 MATRIX: Final = struct.Struct("<?2q")  # whether it is quantised, rows, columns
 MAX_ENTRY: Final = 1 << 16  # bytes of an entry
-WORD: Final = 0
-LABEL: Final = 1
 SUPERVISED: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    dim: int
-    minn: int
-    maxn: int
-    words: int
-    labels: int
-    pruned: int  # n-grams kept by pruning; -1 where nothing was pruned
-
-
-def recognise_fasttext(source: Source) -> str | None:
-    """Why a file is not a fastText model; ``None`` where it is."""
-    is_model = source.head.startswith(MAGIC)
+def _recognise_fasttext(source: Source) -> str | None:
+    is_model = source.head.startswith(FASTTEXT_MAGIC)
     return None if is_model else "it does not begin with fastText's magic number"
 
 
-def read_fasttext(source: Source) -> ReadResult:
+def _read_fasttext(source: Source) -> ReadResult:
     """The words as one vocabulary, the labels, if there are any, as another.
 
     Raises :class:`InvalidFile` where the dictionary breaks off or breaks its own rules,
     :class:`UnsupportedFormat` for another version of the format.
     """
     buffer = map_file(source.file)
-    head = _head(buffer)
-    words, behind = _entries(buffer, HEAD.size, WORD, head.words)
-    labels, behind = _entries(buffer, behind, LABEL, head.labels)
-    warnings = _warnings(buffer, behind + 8 * max(head.pruned, 0), head.dim)
-    places = (Place(source.name, "dictionary"),)
-    notes = [f"{head.dim:,} dimensions", "without subwords: a word outside gets no vector"]
-    if head.maxn > 0:
-        notes[1] = (
-            f"a word outside gets a vector all the same, from its n-grams of {head.minn} to "
-            f"{head.maxn} characters: it is unknown only as a whole"
-        )
-    if head.pruned >= 0:
-        left = f"{head.pruned:,} n-grams are left"
-        notes.append(f"pruned by quantisation: {left}, other words are gone")
-    found = [Vocabulary("words", "vectors", words, places=places, notes=tuple(notes))]
-    if len(labels):
-        note = ("what a text may be classified as, not words of a text",)
-        found.append(Vocabulary("labels", "list", labels, places=places, notes=note))
-    return ReadResult(tuple(found), warnings)
-
-
-FASTTEXT: Final = Reader("fastText model", recognise_fasttext, read_fasttext)
-
-
-def _head(buffer: Buffer) -> _Head:
     if len(buffer) < HEAD.size:
         raise InvalidFile(
             f"a fastText model of {len(buffer):,} bytes, its head alone has {HEAD.size}", offset=0
         )
     _, version, *settings, _, size, words, labels, _, pruned = HEAD.unpack_from(buffer)
-    if version not in VERSIONS:
+    if version not in (11, 12):
         raise UnsupportedFormat(
             f"a fastText model of version {version}, wanted 11 or 12: load it with the fastText "
             "that wrote it and save its vectors as text"
@@ -249,8 +408,6 @@ def _head(buffer: Buffer) -> _Head:
             f"{pruned:,} of them kept",
             offset=8,
         )
-    if version == 11 and model == SUPERVISED:
-        maxn = 0  # as fastText reads them
     least = (1 + BEHIND.size) * size + 8 * max(pruned, 0)
     if HEAD.size + least > len(buffer):
         raise InvalidFile(
@@ -258,7 +415,32 @@ def _head(buffer: Buffer) -> _Head:
             f"{len(buffer):,}: it was cut short, fetch it again",
             offset=64,
         )
-    return _Head(dim, minn, maxn, words, labels, pruned)
+    notes = [f"{dim:,} dimensions", "without subwords: a word outside gets no vector"]
+    if maxn > 0 and not (version == 11 and model == SUPERVISED):  # there fastText takes it for 0
+        notes[1] = (
+            f"a word outside gets a vector all the same, from its n-grams of {minn} to "
+            f"{maxn} characters: it is unknown only as a whole"
+        )
+    if pruned >= 0:
+        notes.append(f"pruned by quantisation: {pruned:,} n-grams are left, other words are gone")
+    places = (Place(source.name, "dictionary"),)
+    entries, behind = _entries(buffer, HEAD.size, 0, words)
+    found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
+    entries, behind = _entries(buffer, behind, 1, labels)
+    if labels:
+        note = ("what a text may be classified as, not words of a text",)
+        found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
+    position = behind + 8 * max(pruned, 0)
+    if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):
+        quantised, rows, columns = MATRIX.unpack_from(buffer, position)
+        left = len(buffer) - position - MATRIX.size
+        if quantised or (columns == dim and 0 <= 4 * rows * columns <= left):
+            return ReadResult(tuple(found))
+    damaged = "the vectors behind the dictionary are damaged or cut short; its words are whole"
+    return ReadResult(tuple(found), (damaged,))
+
+
+FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
@@ -274,22 +456,9 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
             )
         _, found = BEHIND.unpack_from(buffer, end + 1)
         if found != wanted:
-            raise InvalidFile(
-                f"an entry of type {found}, wanted {wanted} (words are 0, labels behind them are "
-                "1)",
-                offset=behind - 1,
-            )
+            what = f"an entry of type {found}, wanted {wanted} (0 for words, then 1 for labels)"
+            raise InvalidFile(what, offset=behind - 1)
         data += buffer[start:end]
         ends.append(len(data))
         start = behind
     return ByteStrings.contiguous(bytes(data), np.frombuffer(ends, np.int64)), start
-
-
-def _warnings(buffer: Buffer, position: int, dim: int) -> tuple[str, ...]:
-    """A warning where the file ends before the vectors do; the words are whole."""
-    if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):
-        quantised, rows, columns = MATRIX.unpack_from(buffer, position)
-        left = len(buffer) - position - MATRIX.size
-        if quantised or (columns == dim and 0 <= 4 * rows * columns <= left):
-            return ()
-    return ("the vectors behind the dictionary are damaged or cut short; its words are whole",)

@@ -8,15 +8,22 @@ entries and ids (WordLevel, WordPiece, BPE), or a list of [piece, score] whose i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import json_file
+from vocabtool.formats.json_file import (
+    MAX_ID,
+    expect,
+    is_id,
+    kind,
+    parse_ids,
+    show,
+    show_some,
+    strings,
+)
 from vocabtool.formats.reader import JsonReader, ReadResult, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
@@ -27,102 +34,78 @@ KINDS: Final[dict[str, Kind]] = {
     "BPE": "bpe",
     "Unigram": "unigram",
 }
-UNIGRAM: Final = "Unigram"
 # What may hold parts, and under which key a Sequence of them lists its own.
 PARTS: Final = ("normalizer", "pre_tokenizer", "decoder")
 SEQUENCES: Final = ("normalizers", "pretokenizers", "decoders")
 BYTE_LEVEL: Final[Marker] = "Ġ"
 META: Final[Marker] = "▁"
-ALSO_BYTE_LEVEL: Final = "byte-level: every byte is shown as a character"
 OWN_MARKS: Final[tuple[tuple[str, Marker], ...]] = (
     ("end_of_word_suffix", "</w>"),
     ("continuing_subword_prefix", "##"),
 )
-MAX_SHOWN: Final = 5  # tokens named in a note
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    """The entries of the model in the order of the file, their ids, and where each stands.
-
-    ``id_of``: the model's own object; of a list of pieces, those that are added tokens too.
-    """
-
-    stored: ByteStrings
-    ids: NDArray[np.int64]
-    id_of: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    content: str
-    id: int
-    special: bool
-
-
-@dataclass(slots=True)
-class _AddedTokens:
-    """What the added tokens come to.
-
-    ``new``: those that are no entries of the model, with their ids. ``special``: the special
-    ones. ``misstated``: entries of the model that are listed with another id than its own, which
-    is given. ``renumbered``: new ones that the library gives another id, and which.
-    """
-
-    new: dict[str, int] = field(default_factory=dict)
-    special: list[str] = field(default_factory=list)
-    misstated: list[tuple[_Token, int]] = field(default_factory=list)
-    renumbered: list[tuple[_Token, int]] = field(default_factory=list)
 
 
 def recognise(document: object) -> str | None:
     """Whether there is an object ``model`` with a ``vocab``."""
     if not isinstance(document, dict):
-        return f"{json_file.kind(document)}, wanted an object"
+        return f"{kind(document)}, wanted an object"
     model = document.get("model")
     if not isinstance(model, dict):
         return "no object model in it"
     return None if isinstance(model.get("vocab"), dict | list) else "no vocab in its model"
 
 
-def read(document: Any, source: Source) -> ReadResult:
-    """Read a tokenizer. Raises :class:`InvalidFile` where it contradicts the format."""
-    return ReadResult((vocabulary(document, source.name),))
-
-
-READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, read)
-
-
 def vocabulary(document: Any, name: str) -> Vocabulary:
-    """The entries of a tokenizer that :func:`recognise` takes; raises as :func:`read` does."""
+    """The entries of a tokenizer that :func:`recognise` takes.
+
+    Raises :class:`InvalidFile` where it contradicts the format.
+    """
     model = document["model"]
     model_type = _type(model)
-    tokens = list(_tokens(document.get("added_tokens", [])))
-    if model_type == UNIGRAM:
-        entries = _pieces(model["vocab"], {token.content for token in tokens})
-    elif isinstance(model["vocab"], dict):
-        ids = json_file.parse_ids(model["vocab"], "model.vocab: the id")
-        stored = json_file.strings(model["vocab"], "model.vocab: entry")
-        entries = _Entries(stored, ids, model["vocab"])
+    tokens = list(_added_tokens(document.get("added_tokens", [])))
+    id_of: Mapping[str, int]
+    if model_type == "Unigram":
+        pieces = _pieces(model["vocab"])
+        stored, ids = strings(pieces, "model.vocab: piece"), np.arange(len(pieces))
+        looked_up = {token for token, _, _ in tokens}  # of equal pieces the last counts
+        id_of = {piece: number for number, piece in enumerate(pieces) if piece in looked_up}
     else:
-        raise InvalidFile(f"model.vocab is {json_file.kind(model['vocab'])}, wanted an object")
-    added = _find_added(tokens, entries)
-    unknown, unknown_notes = _unknown(model, model_type, entries, added)
+        id_of = expect(model["vocab"], dict, "model.vocab")
+        ids = parse_ids(id_of, "model.vocab: the id")
+        stored = strings(id_of, "model.vocab: entry")
+    new, added_notes = _find_added(tokens, id_of, len(stored))
+    unknown, unknown_notes = _unknown(model, model_type, (id_of, new), len(stored))
     marker, marker_notes = _marker(document, model)
-    notes = (_model_note(model, model_type, marker), *marker_notes, *unknown_notes)
-    stored, all_ids = _with_added(entries, added)
+    if new:
+        added = strings(new, "added_tokens: token")
+        starts = np.concatenate([stored.starts, added.starts + len(stored.data)])
+        ends = np.concatenate([stored.ends, added.ends + len(stored.data)])
+        stored = ByteStrings(stored.data + added.data, starts, ends)
+        ids = np.concatenate([ids, np.fromiter(new.values(), np.int64, len(new))])
+    note = "byte-level " * (marker == BYTE_LEVEL) + model_type
+    if isinstance(merges := model.get("merges"), list):
+        note += f" with {len(merges):,} merges"
+    if model.get("byte_fallback") is True:
+        note += ", byte fallback: text that no piece covers becomes bytes, never unknown"
     return Vocabulary.from_ids(
         name,
         KINDS[model_type],
         stored,
-        all_ids,
+        ids,
         unknown=unknown,
-        places=(Place(name, "model.vocab" + " and added_tokens" * bool(added.new)),),
-        notes=(*notes, *_added_notes(added)),
+        places=(Place(name, "model.vocab" + " and added_tokens" * bool(new)),),
+        notes=(note, *marker_notes, *unknown_notes, *added_notes),
         marker=marker,
     )
+
+
+def _read(document: Any, source: Source) -> ReadResult:
+    return ReadResult((vocabulary(document, source.name),))
+
+
+READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, _read)
 
 
 def _type(model: Json) -> str:
@@ -130,178 +113,125 @@ def _type(model: Json) -> str:
     model_type = model.get("type")
     if model_type is None:
         if isinstance(model["vocab"], list):
-            return UNIGRAM
+            return "Unigram"
         if "merges" in model:
             return "BPE"
         return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
     if not isinstance(model_type, str) or model_type not in KINDS:
-        text = isinstance(model_type, str)
-        got = repr(json_file.show(model_type)) if text else json_file.kind(model_type)
+        got = repr(show(model_type)) if isinstance(model_type, str) else kind(model_type)
         raise InvalidFile(f"model.type is {got}, wanted one of {', '.join(KINDS)}")
     return model_type
 
 
-def _pieces(vocab: object, looked_up: set[str]) -> _Entries:
-    """The pieces of a Unigram model: a list of [piece, score]. Of equal ones the last counts."""
-    if not isinstance(vocab, list):
-        raise InvalidFile(f"model.vocab is {json_file.kind(vocab)}, wanted a list")
-    for number, item in enumerate(vocab):
+def _pieces(vocab: object) -> list[Any]:
+    """The pieces of a Unigram model: a list of [piece, score]."""
+    listed = expect(vocab, list, "model.vocab")
+    for number, item in enumerate(listed):
         if not isinstance(item, list) or len(item) != 2:
             raise InvalidFile(f"model.vocab: item {number:,} is no list of a piece and its score")
         if type(item[1]) not in (int, float):
-            got = json_file.kind(item[1])
-            raise InvalidFile(f"model.vocab: the score of piece {number:,} is {got}")
-    pieces = [piece for piece, _ in vocab]
-    stored = json_file.strings(pieces, "model.vocab: piece")
-    id_of = {piece: number for number, piece in enumerate(pieces) if piece in looked_up}
-    return _Entries(stored, np.arange(len(pieces), dtype=np.int64), id_of)
+            raise InvalidFile(f"model.vocab: the score of piece {number:,} is {kind(item[1])}")
+    return [piece for piece, _ in listed]
 
 
-def _tokens(tokens: object) -> Iterator[_Token]:
-    if not isinstance(tokens, list):
-        raise InvalidFile(f"added_tokens is {json_file.kind(tokens)}, wanted a list")
-    for number, token in enumerate(tokens):
+def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
+    """The content of each added token, its id, and whether it is special."""
+    for number, token in enumerate(expect(tokens, list, "added_tokens")):
         what = f"added_tokens: item {number:,}"
-        if not isinstance(token, dict):
-            raise InvalidFile(f"{what} is {json_file.kind(token)}, wanted an object")
-        content, stated = token.get("content"), token.get("id")
-        if not isinstance(content, str):
-            raise InvalidFile(f"{what}: its content is {json_file.kind(content)}, wanted a text")
-        if not json_file.is_id(stated):
-            wanted = f"wanted an id from 0 to {json_file.MAX_ID:,}"
-            raise InvalidFile(f"{what}, {json_file.show(content)!r}: {wanted}")
-        yield _Token(content, stated, token.get("special") is True)
+        fields = expect(token, dict, what)
+        content = expect(fields.get("content"), str, f"{what}: its content")
+        stated = fields.get("id")
+        if not is_id(stated):
+            raise InvalidFile(f"{what}, {show(content)!r}: wanted an id from 0 to {MAX_ID:,}")
+        yield content, stated, fields.get("special") is True
 
 
-def _find_added(tokens: list[_Token], entries: _Entries) -> _AddedTokens:
-    """Which added tokens are new, and where the file is at odds with the library.
+def _find_added(
+    tokens: list[tuple[str, int, bool]], id_of: Mapping[str, int], entries: int
+) -> tuple[dict[str, int], list[str]]:
+    """The added tokens that are new, with their ids; what is to be noted of the others.
 
     A token that is an entry of the model has the model's id, any other the one that is stated.
     (The library numbers the others itself, behind as many entries as the model has; how, changed
     with its versions. What it wrote itself has these ids.) Of a token that is listed twice the
     first counts, and an empty one does not.
     """
-    added = _AddedTokens()
+    new: dict[str, int] = {}
+    special, misstated, renumbered = [], [], []
     seen = {""}
-    for token in tokens:
-        if token.content in seen:
+    for content, stated, is_special in tokens:
+        if content in seen:
             continue
-        seen.add(token.content)
-        own = entries.id_of.get(token.content)
-        if token.special:
-            added.special.append(token.content)
+        seen.add(content)
+        if is_special:
+            special.append(content)
+        own = id_of.get(content)
         if own is None:
-            given = len(entries.stored) + len(added.new)
-            added.new[token.content] = token.id
-            if token.id != given:
-                added.renumbered.append((token, given))
-        elif token.id != own:
-            added.misstated.append((token, own))
-    return added
-
-
-def _with_added(entries: _Entries, added: _AddedTokens) -> tuple[ByteStrings, NDArray[np.int64]]:
-    """The entries and the new tokens together, and their ids."""
-    if not added.new:
-        return entries.stored, entries.ids
-    new = json_file.strings(added.new, "added_tokens: token")
-    data = entries.stored.data
-    stored = ByteStrings(
-        data + new.data,
-        np.concatenate([entries.stored.starts, new.starts + len(data)]),
-        np.concatenate([entries.stored.ends, new.ends + len(data)]),
-    )
-    new_ids = np.fromiter(added.new.values(), np.int64, len(added.new))
-    return stored, np.concatenate([entries.ids, new_ids])
+            if stated != entries + len(new):
+                renumbered.append((content, stated, entries + len(new)))
+            new[content] = stated
+        elif stated != own:
+            misstated.append((content, stated, own))
+    notes = []
+    if new:
+        notes.append(f"{len(new):,} added tokens are no entries of the model")
+    if special:
+        notes.append(f"{len(special):,} special: {show_some(special)}")
+    for odd, what in (
+        (misstated, "are listed with another id than the model's, which counts"),
+        (renumbered, "keep an id that the tokenizers library replaces"),
+    ):
+        if odd:
+            content, stated, other = odd[0]
+            example = f"{show(content)!r} listed {stated}, there {other}"
+            notes.append(f"{len(odd):,} added tokens {what}: {example}")
+    return new, notes
 
 
 def _unknown(
-    model: Json, model_type: str, entries: _Entries, added: _AddedTokens
+    model: Json, model_type: str, ids_of: tuple[Mapping[str, int], ...], entries: int
 ) -> tuple[Unknown | None, tuple[str, ...]]:
     """Which entry stands for what the model does not know, and what is odd about it."""
-    if model_type == UNIGRAM:
-        unk_id = model.get("unk_id")
-        if unk_id is None:
-            return None, ()
-        if not json_file.is_id(unk_id) or unk_id >= len(entries.stored):
-            raise InvalidFile(f"model.unk_id is none of the ids of {len(entries.stored):,} pieces")
-        return Unknown(unk_id), ()
-    token = model.get("unk_token")
+    token = model.get("unk_id" if model_type == "Unigram" else "unk_token")
     if token is None:
         return None, ()
-    if not isinstance(token, str):
-        raise InvalidFile(f"model.unk_token is {json_file.kind(token)}, wanted a text")
-    found = entries.id_of.get(token, added.new.get(token))
-    if found is None:
-        return None, (f"the unknown token {json_file.show(token)!r} is no entry",)
-    return Unknown(found), ()
+    if model_type == "Unigram":
+        if not is_id(token) or token >= entries:
+            raise InvalidFile(f"model.unk_id is none of the ids of {entries:,} pieces")
+        return Unknown(token), ()
+    expect(token, str, "model.unk_token")
+    for id_of in ids_of:
+        if token in id_of:
+            return Unknown(id_of[token]), ()
+    return None, (f"the unknown token {show(token)!r} is no entry",)
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
     """How pieces are marked, and what of it no :data:`Marker` says."""
-    parts = [part for name in PARTS for part in _parts(document.get(name))]
-    byte_level = any(part.get("type") == "ByteLevel" for part in parts)
+    byte_level, blanks = False, []
+    waiting = [document.get(name) for name in PARTS]
+    while waiting:
+        part = waiting.pop(0)
+        if not isinstance(part, dict):
+            continue
+        byte_level |= part.get("type") == "ByteLevel"
+        pattern, content = part.get("pattern"), part.get("content")
+        replaced = pattern.get("String") if isinstance(pattern, dict) else None
+        if part.get("type") == "Metaspace":
+            replacement = part.get("replacement")
+            blanks.append(replacement if isinstance(replacement, str) else META)
+        elif part.get("type") == "Replace" and {replaced, content} == {" ", META}:
+            blanks.append(META)
+        for key in SEQUENCES:
+            waiting += inner if isinstance(inner := part.get(key), list) else []
     for key, usual in OWN_MARKS:
         mark = model.get(key)
         if mark and isinstance(mark, str):
-            own = usual if mark == usual else None
-            other = () if own else (f"the {key} of pieces is {json_file.show(mark)!r}",)
-            return own, other + (ALSO_BYTE_LEVEL,) * byte_level
+            notes = () if mark == usual else (f"the {key} of pieces is {show(mark)!r}",)
+            also = ("byte-level: every byte is shown as a character",) * byte_level
+            return usual if mark == usual else None, notes + also
     if byte_level:
         return BYTE_LEVEL, ()
-    blanks = dict.fromkeys(blank for part in parts if (blank := _blank(part)))
     if not blanks or META in blanks:
         return (META, ()) if blanks else (None, ())
-    return None, tuple(f"{json_file.show(blank)!r} stands for a blank" for blank in blanks)
-
-
-def _parts(value: object) -> Iterator[Json]:
-    """A part and those inside it, where it is a Sequence."""
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
-        if not isinstance(part, dict):
-            continue
-        yield part
-        for key in SEQUENCES:
-            inner = part.get(key)
-            waiting += inner if isinstance(inner, list) else []
-
-
-def _blank(part: Json) -> str | None:
-    """What a part puts in the place of a blank, or takes for one: Metaspace, or a replacement."""
-    if part.get("type") == "Metaspace":
-        replacement = part.get("replacement")
-        return replacement if isinstance(replacement, str) else META
-    pattern, content = part.get("pattern"), part.get("content")
-    replaced = pattern.get("String") if isinstance(pattern, dict) else None
-    if part.get("type") == "Replace" and {replaced, content} == {" ", META}:
-        return META
-    return None
-
-
-def _model_note(model: Json, model_type: str, marker: Marker | None) -> str:
-    note = "byte-level " * (marker == BYTE_LEVEL) + model_type
-    merges = model.get("merges")
-    if isinstance(merges, list):
-        note += f" with {len(merges):,} merges"
-    if model.get("byte_fallback") is True:
-        note += ", byte fallback: text that no piece covers becomes bytes, never unknown"
-    return note
-
-
-def _added_notes(added: _AddedTokens) -> Iterator[str]:
-    if added.new:
-        yield f"{len(added.new):,} added tokens are no entries of the model"
-    if added.special:
-        named = ", ".join(map(json_file.show, added.special[:MAX_SHOWN]))
-        more = ", ..." * (len(added.special) > MAX_SHOWN)
-        yield f"{len(added.special):,} special: {named}{more}"
-    for odd, what in (
-        (added.misstated, "are listed with another id than the model's, which counts"),
-        (added.renumbered, "keep an id that the tokenizers library replaces"),
-    ):
-        if odd:
-            token, other = odd[0]
-            shown = json_file.show(token.content)
-            yield f"{len(odd):,} added tokens {what}: {shown!r} listed {token.id}, there {other}"
+    return None, tuple(f"{show(blank)!r} stands for a blank" for blank in dict.fromkeys(blanks))

@@ -1,50 +1,58 @@
-"""Files of JSON: parsed within bounds, and the parsed values as a vocabulary's arrays.
+"""Files of JSON: parsed within bounds, parsed values as a vocabulary's arrays, plain vocabularies.
 
 The text is UTF-8, with a byte order mark or without (RFC 8259). Of keys that repeat in an object
 the last counts, as for the libraries that own these formats: no entry is lost by it, only an
 earlier id. Reading stops before Python's objects take much more memory than the text. A file may
 hold one text in quotes that is JSON itself: so many write what Keras' ``Tokenizer.to_json()``
-returns. What the values mean is for the readers of formats, which ``registry.py`` lists.
+returns. Readers here are of these formats:
 
-Vocabularies that are plain JSON: an object of ids, a list of texts, a list of scored pieces.
-
-``vocab.json``: ``save_vocabulary`` of the tokenizers in huggingface/transformers, with
-``merges.txt`` beside it for BPE (``BPE::read_file`` in huggingface/tokenizers,
+``vocab.json``, an object of ids: ``save_vocabulary`` of the tokenizers in huggingface/transformers,
+with ``merges.txt`` beside it for BPE (``BPE::read_file`` in huggingface/tokenizers,
 tokenizers/src/models/bpe/model.rs: a line is two pieces with a blank between; one that begins with
 ``#version`` is none). Merges are only counted. ``added_tokens.json`` is such an object too: tokens
 that were added to the vocabulary beside it, which is read apart from them.
 
-``strings.json``: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx. spaCy's own ids
-are hashes of the strings and are not stored: here an id is a position. A list of words that anybody
-else wrote as JSON is the same to us.
+``strings.json``, a list of texts: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx.
+spaCy's own ids are hashes of the strings and are not stored: here an id is a position. A list of
+words that anybody else wrote as JSON is the same to us.
 
 Scored pieces: tensorflow/tfjs-models, universal-sentence-encoder/src/tokenizer: a list of
 [piece, score], a piece's id is its position, and the first stands for what no piece covers. Some
 scores are null. Scores are left out, as they are of every format.
+
+``model.json`` of TensorFlow.js (tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts): the
+strings among its constants and its weights, in a GraphDef as protobuf writes it in JSON, where
+bytes are base64. Most constants have their values in the files beside it (``weightsManifest``,
+tfjs-core/src/io/io_utils.ts): the files of a group are one run of bytes, cut anywhere, in which its
+weights follow one another; a string is its length in four bytes, then its bytes. A file is opened
+by a bare name and never through a link. Which table a list of strings fills is not looked for:
+every list is a constant, whose ids are positions.
 """
 
 from __future__ import annotations
 
+import binascii
 import gc
 import json
+import math
 import re
-from collections.abc import Collection, Mapping
-from pathlib import Path
-from typing import Any, Final, TypeGuard
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
 from vocabtool.formats import word_list
-from vocabtool.formats.files import read_file
-from vocabtool.formats.reader import JsonReader, ReadResult, Source
+from vocabtool.formats.files import named_file, read_file, refuse_link
+from vocabtool.formats.reader import Finding, Findings, JsonReader, ReadResult, Source, constant
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, encode, guess_marker, printable
 
 MAX_FILE: Final = 1 << 28  # ten times the largest tokenizer that we know of
 TOO_LARGE: Final = "JSON of more than {:,} bytes: write the words as lines of text instead"
-MORE_THAN_ONE: Final = ", more than one value: JSON lines are documents, no model"
 
 # A list of words may begin with the line "[PAD]" or "{": what follows must be JSON too.
 BEGINS: Final = re.compile(
@@ -60,6 +68,9 @@ FREE: Final = 1 << 20  # bytes of memory that nobody counts
 
 MAX_ID: Final = (1 << 32) - 1  # the tokenizers library holds an id in 32 bits
 MAX_SHOWN: Final = 40  # characters of a value in a message
+MAX_NAMED: Final = 5  # values named in a note
+
+T = TypeVar("T")
 
 _NAMES: Final[dict[type, str]] = {
     dict: "an object",
@@ -93,20 +104,29 @@ def parse(data: bytes) -> Any:
     Raises :class:`InvalidFile` where the text is not JSON in UTF-8, is nested too deeply, or has
     so many values that they take more than ``MAX_GROWTH`` times its own size.
     """
-    _refuse_bomb(data)
+    room = FREE + MAX_GROWTH * len(data)
+    both = len(data) - len(data.translate(None, b"{[,"))
+    if both * CONTAINER_COST > room:  # hardly ever, and quicker than to count each
+        containers = data.count(b"{") + data.count(b"[")
+        cost = containers * CONTAINER_COST + data.count(b",") * VALUE_COST
+        if cost > room:
+            raise InvalidFile(
+                f"JSON that takes some {cost >> 20:,} MB of memory, {cost // len(data)} times its "
+                f"size, wanted at most {MAX_GROWTH} times: no vocabulary looks like that"
+            )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidFile(
-            "JSON that is not UTF-8: write it as UTF-8", offset=error.start
-        ) from error
+        what = "JSON that is not UTF-8: write it as UTF-8"
+        raise InvalidFile(what, offset=error.start) from error
     collected = gc.isenabled()
     gc.disable()  # JSON has no cycles, and looking for them takes a third of the time
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         offset = len(data) - len(text[error.pos :].encode())
-        hint = MORE_THAN_ONE if error.msg == "Extra data" else ""
+        more = ", more than one value: JSON lines are documents, no model"
+        hint = more if error.msg == "Extra data" else ""
         raise InvalidFile(f"not JSON: {error.msg}{hint}", offset=offset) from error
     except ValueError as error:  # a number of thousands of digits
         raise InvalidFile(f"JSON that is not read: {error}") from error
@@ -122,28 +142,27 @@ def parse_text(text: str) -> Any:
     return parse(text.encode("utf-8", "surrogatepass"))
 
 
-def _refuse_bomb(data: bytes) -> None:
-    room = FREE + MAX_GROWTH * len(data)
-    both = len(data) - len(data.translate(None, b"{[,"))
-    if both * CONTAINER_COST <= room:  # nearly always, and quicker than to count each
-        return
-    containers = data.count(b"{") + data.count(b"[")
-    cost = containers * CONTAINER_COST + data.count(b",") * VALUE_COST
-    if cost > room:
-        raise InvalidFile(
-            f"JSON that takes some {cost >> 20:,} MB of memory, {cost // len(data)} times its "
-            f"size, wanted at most {MAX_GROWTH} times: no vocabulary looks like that"
-        )
-
-
 def kind(value: object) -> str:
     """What a parsed value is called in a message."""
     return _NAMES.get(type(value), type(value).__name__)
 
 
+def expect(value: object, wanted: type[T], what: str) -> T:
+    """The value. Raises :class:`InvalidFile` where it is of another type; ``what`` names it."""
+    if not isinstance(value, wanted):
+        raise InvalidFile(f"{what} is {kind(value)}, wanted {_NAMES[wanted]}")
+    return value
+
+
 def show(text: str) -> str:
     """A text as a message shows it: its beginning, safe to print."""
     return printable(text[:MAX_SHOWN].encode("utf-8", "backslashreplace"))
+
+
+def show_some(texts: Collection[str]) -> str:
+    """The first few texts as a note shows them."""
+    named = ", ".join(show(text) for text, _ in zip(texts, range(MAX_NAMED), strict=False))
+    return named + ", ..." * (len(texts) > MAX_NAMED)
 
 
 def strings(values: Collection[Any], what: str) -> ByteStrings:
@@ -155,19 +174,13 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
     try:
         return ByteStrings.of(map(encode, values))
     except (AttributeError, UnicodeEncodeError):
-        raise _no_text(values, what) from None
-
-
-def _no_text(values: Collection[Any], what: str) -> InvalidFile:
-    for number, value in enumerate(values):
-        if not isinstance(value, str):
-            return InvalidFile(f"{what} {number:,} is {kind(value)}, wanted a text")
-        try:
-            encode(value)
-        except UnicodeEncodeError:
-            half = "half of a surrogate pair is no character"
-            return InvalidFile(f"{what} {number:,} is {show(value)!r}: {half}")
-    raise AssertionError("every value is a text")
+        for number, value in enumerate(values):
+            try:
+                encode(expect(value, str, f"{what} {number:,}"))
+            except UnicodeEncodeError:
+                half = "half of a surrogate pair is no character"
+                raise InvalidFile(f"{what} {number:,} is {show(value)!r}: {half}") from None
+        raise
 
 
 def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
@@ -177,13 +190,14 @@ def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
     """
     values = vocabulary.values()
     if set(map(type, values)) <= {int}:  # true and false are no ids
-        try:
+        with suppress(OverflowError):
             found = np.fromiter(values, np.int64, len(vocabulary))
-        except OverflowError:
-            raise _no_id(vocabulary, what) from None
-        if not len(found) or (found.min() >= 0 and found.max() <= MAX_ID):
-            return found
-    raise _no_id(vocabulary, what)
+            if not len(found) or (found.min() >= 0 and found.max() <= MAX_ID):
+                return found
+    entry, value = next(pair for pair in vocabulary.items() if not is_id(pair[1]))
+    got = f"{value:,}" if type(value) is int and abs(value) < 1 << 99 else kind(value)
+    wanted = f"wanted a whole number from 0 to {MAX_ID:,}"
+    raise InvalidFile(f"{what} of {show(entry)!r} is {got}, {wanted}")
 
 
 def is_id(value: object) -> TypeGuard[int]:
@@ -191,25 +205,14 @@ def is_id(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value <= MAX_ID
 
 
-def _no_id(vocabulary: Mapping[str, Any], what: str) -> InvalidFile:
-    entry, value = next(pair for pair in vocabulary.items() if not is_id(pair[1]))
-    got = f"{value:,}" if type(value) is int and abs(value) < 1 << 99 else kind(value)
-    return InvalidFile(
-        f"{what} of {show(entry)!r} is {got}, wanted a whole number from 0 to {MAX_ID:,}"
-    )
-
+# An object of ids.
 
 MERGES: Final = "merges.txt"
 ADDED: Final = "added_tokens.json"
-MAX_MERGES_FILE: Final = 1 << 28
 MAX_SETTINGS: Final = 100
 # A name of several words, as settings have it.
 SETTING: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+")
-SPECIAL_ID: Final = "_token_id"
 MAX_SPREAD: Final = 2  # ids that are spread wider than this many times their number may be counts
-POSITIONS: Final = "ids are positions in the list (in spaCy, hashes of the strings)"
-SCORES: Final = (int, float, type(None))
-UNKNOWNS: Final = ("\N{REPLACEMENT CHARACTER}".encode(), b"<unk>")
 
 
 def _why_no_ids(document: object) -> str | None:
@@ -238,7 +241,7 @@ def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> 
     """
     if len(document) == 1:
         return bool(values[0]) and all(map(str.isidentifier, document))
-    if all(key.endswith(SPECIAL_ID) for key in document):
+    if all(key.endswith("_token_id") for key in document):
         return True
     names = sum(SETTING.fullmatch(key) is not None for key in document)
     apart = values[-1] - values[0] >= len(values)
@@ -248,22 +251,23 @@ def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> 
 def _read_ids(document: Any, source: Source) -> ReadResult:
     ids = parse_ids(document, "the id")
     entries = strings(document, "key")
-    file, notes, warnings = source.file.with_name(MERGES), [], []
-    added, merged = source.file.name == ADDED, False
-    if added:
+    beside = source.file.parent
+    notes, warnings, merged = [], [], False
+    if source.file.name == ADDED:
         notes.append("tokens that were added to another vocabulary: that of the files beside it")
-    elif file.is_file():
-        merged = True
-        try:
-            notes.append(f"BPE with {_count_merges(file):,} merges in {MERGES}")
-        except (InvalidFile, UnsupportedFormat) as error:
-            warnings.append(f"{MERGES}: {error}")
-        except OSError as error:
-            warnings.append(f"{MERGES}: {error.strerror}")
-    if not added and source.file.with_name(ADDED).is_file():
-        notes.append(f"more tokens stand in {ADDED}")
-    if not added and int(ids.max()) + 1 > MAX_SPREAD * len(ids):
-        notes.append(f"{len(ids):,} ids up to {ids.max():,}: these may be counts of words")
+    else:
+        merged = (beside / MERGES).is_file()
+        if merged:
+            try:
+                notes.append(f"BPE with {_count_merges(beside / MERGES):,} merges in {MERGES}")
+            except (InvalidFile, UnsupportedFormat) as error:
+                warnings.append(f"{MERGES}: {error}")
+            except OSError as error:
+                warnings.append(f"{MERGES}: {error.strerror}")
+        if (beside / ADDED).is_file():
+            notes.append(f"more tokens stand in {ADDED}")
+        if int(ids.max()) + 1 > MAX_SPREAD * len(ids):
+            notes.append(f"{len(ids):,} ids up to {ids.max():,}: these may be counts of words")
     vocabulary = Vocabulary.from_ids(
         source.name,
         "bpe" if merged else "table",
@@ -279,13 +283,22 @@ def _read_ids(document: Any, source: Source) -> ReadResult:
 def _count_merges(file: Path) -> int:
     """How many lines are merges. Raises :class:`InvalidFile` for one that is none."""
     count = 0
-    for number, line in enumerate(word_list.read_lines(read_file(file, MAX_MERGES_FILE)), 1):
+    for number, line in enumerate(word_list.read_lines(read_file(file, MAX_FILE)), 1):
         if line.startswith(b"#version"):
             continue
         if line.count(b" ") != 1:
             raise InvalidFile(f"line {number:,} is no merge, wanted two pieces, a blank between")
         count += 1
     return count
+
+
+IDS: Final = JsonReader("JSON object of ids (Hugging Face vocab.json)", _why_no_ids, _read_ids)
+
+
+# Lists of texts, and of pieces and scores.
+
+POSITIONS: Final = "ids are positions in the list (in spaCy, hashes of the strings)"
+UNKNOWNS: Final = ("\N{REPLACEMENT CHARACTER}".encode(), b"<unk>")
 
 
 def why_no_texts(document: object) -> str | None:
@@ -301,10 +314,13 @@ def why_no_texts(document: object) -> str | None:
 
 
 def _read_texts(document: Any, source: Source) -> ReadResult:
-    place = Place(source.name, "whole list")
-    stored = strings(document, "text")
-    found = Vocabulary(source.name, "list", stored, places=(place,), notes=(POSITIONS,))
-    return ReadResult((found,))
+    place, stored = Place(source.name, "whole list"), strings(document, "text")
+    return ReadResult(
+        (Vocabulary(source.name, "list", stored, places=(place,), notes=(POSITIONS,)),)
+    )
+
+
+TEXTS: Final = JsonReader("JSON list of texts (spaCy strings.json)", why_no_texts, _read_texts)
 
 
 def _why_no_scores(document: object) -> str | None:
@@ -315,7 +331,7 @@ def _why_no_scores(document: object) -> str | None:
     for number, pair in enumerate(document):
         if not isinstance(pair, list) or len(pair) != 2:
             return f"item {number:,} is {kind(pair)}, wanted a piece and its score"
-        if not isinstance(pair[0], str) or type(pair[1]) not in SCORES:
+        if not isinstance(pair[0], str) or type(pair[1]) not in (int, float, type(None)):
             got = f"{kind(pair[0])} and {kind(pair[1])}"
             return f"item {number:,} holds {got}, wanted a text and a number"
     return None
@@ -336,8 +352,130 @@ def _read_pieces(document: Any, source: Source) -> ReadResult:
     return ReadResult((vocabulary,))
 
 
-IDS: Final = JsonReader("JSON object of ids (Hugging Face vocab.json)", _why_no_ids, _read_ids)
 PIECES: Final = JsonReader(
     "JSON list of pieces and scores (TensorFlow.js)", _why_no_scores, _read_pieces
 )
-TEXTS: Final = JsonReader("JSON list of texts (spaCy strings.json)", why_no_texts, _read_texts)
+
+
+# TensorFlow.js.
+
+MANIFEST: Final = "weightsManifest"
+SIZES: Final[dict[str, int]] = {  # bytes of one number
+    **dict.fromkeys(("uint8", "bool"), 1),
+    **dict.fromkeys(("float16", "uint16"), 2),
+    **dict.fromkeys(("float32", "int32"), 4),
+    "complex64": 8,
+}
+LENGTH: Final = 4  # bytes before a string
+MAX_FILES: Final = 10_000  # of 4 MB each: 40 GB
+MAX_SHARD: Final = 1 << 28  # bytes of one file
+MAX_RANK: Final = 254  # TensorFlow's own limit
+MAX_ELEMENTS: Final = (1 << 63) - 1
+
+
+def _why_no_tfjs(document: object) -> str | None:
+    if not isinstance(document, dict):
+        return f"{kind(document)}, wanted an object"
+    if isinstance(document.get("modelTopology"), dict) or isinstance(document.get(MANIFEST), list):
+        return None
+    return f"neither modelTopology nor {MANIFEST} in it"
+
+
+def _read_tfjs(document: Any, source: Source) -> ReadResult:
+    """Raises :class:`InvalidFile` where the manifest is not laid out as one."""
+    findings = Findings()
+    topology = document.get("modelTopology")
+    nodes = topology.get("node") if isinstance(topology, dict) else None
+    for node in nodes if isinstance(nodes, list) else ():
+        try:
+            name, encoded = node["name"], node["attr"]["value"]["tensor"]["stringVal"]
+            where = f"modelTopology node {show(name)}"
+        except (KeyError, TypeError):
+            continue
+        if not encoded:
+            continue  # a constant of numbers
+        try:
+            texts = [binascii.a2b_base64(text, strict_mode=True) for text in encoded]
+        except (TypeError, ValueError) as error:
+            findings.warnings.append(f"{where}: not a list of base64: {error}")
+        else:
+            place = Place(source.name, where)
+            findings.add(constant(show(name), ByteStrings.of(texts), place))
+    manifest = document.get(MANIFEST)
+    groups = [] if manifest is None else expect(manifest, list, MANIFEST)
+    paths = [expect(_of_object(group, "paths"), list, f"{MANIFEST}: paths") for group in groups]
+    if sum(map(len, paths)) > MAX_FILES:
+        raise InvalidFile(f"{MANIFEST}: more than {MAX_FILES:,} files")
+    for group, names in zip(groups, paths, strict=True):
+        weights = expect(group.get("weights"), list, f"{MANIFEST}: weights")
+        parsed = list(map(_weight, weights))
+        if named := [name for name, dtype, _ in parsed if dtype == "string"]:
+            shown = ", ".join(repr(show(name)) for name in named[:MAX_NAMED])
+            with findings.warning(f"weights {shown}{', ...' * (len(named) > MAX_NAMED)}"):
+                for found in _weights(parsed, names, source):
+                    findings.add(found)
+    return ReadResult(tuple(findings.found), tuple(findings.warnings))
+
+
+TENSORFLOW_JS: Final = JsonReader("TensorFlow.js model.json", _why_no_tfjs, _read_tfjs)
+
+
+def _of_object(value: object, key: str) -> Any:
+    return expect(value, dict, f"{MANIFEST}: an item").get(key)
+
+
+def _weight(value: object) -> tuple[str, str, int]:
+    """The name of a weight, the type of its stored values, and their number."""
+    name, dtype = _of_object(value, "name"), _of_object(value, "dtype")
+    quantization = _of_object(value, "quantization")
+    stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype
+    shape = expect(_of_object(value, "shape"), list, f"{MANIFEST}: shape")
+    if not isinstance(name, str) or not isinstance(stored, str):
+        raise InvalidFile(f"{MANIFEST}: a weight without a name or a dtype")
+    lengths = len(shape) <= MAX_RANK and all(type(n) is int and n >= 0 for n in shape)
+    count = math.prod(shape) if lengths else 0
+    if not lengths or count > MAX_ELEMENTS:
+        raise InvalidFile(f"{MANIFEST}: weight {show(name)!r}: a shape that no tensor has")
+    return name, stored, count
+
+
+def _weights(
+    weights: list[tuple[str, str, int]], paths: list[Any], source: Source
+) -> Iterator[Finding]:
+    """The weights of strings in the files of one group."""
+    if not paths:
+        raise InvalidFile("no files, but strings in them")
+    data = b"".join(_content(source.file.parent, path) for path in paths)
+    first = PurePosixPath(source.name).with_name(show(paths[0]))
+    at = 0
+    for name, dtype, count in weights:
+        if dtype == "string":
+            if count * LENGTH > len(data) - at:
+                left = len(data) - at
+                raise InvalidFile(f"{count:,} strings do not fit into {left:,} bytes", offset=at)
+            entries: list[bytes] = []
+            for _ in range(count):
+                start = at + LENGTH
+                end = start + int.from_bytes(data[at:start], "little")
+                if end > len(data):
+                    raise InvalidFile("a string runs past the end of the files", offset=at)
+                entries.append(data[start:end])
+                at = end
+            place = Place(str(first), f"weight {show(name)}")
+            yield constant(show(name), ByteStrings.of(entries), place)
+        elif dtype in SIZES:
+            at += count * SIZES[dtype]
+        else:
+            raise InvalidFile(f"weight {show(name)!r} has dtype {show(dtype)!r}")
+        if at > len(data):
+            raise InvalidFile(f"weight {show(name)!r} runs past the end of the files")
+
+
+def _content(folder: Path, name: object) -> bytes:
+    text = expect(name, str, f"{MANIFEST}: the name of a file")
+    with reading(show(text)):
+        file = named_file(folder, text.encode("utf-8", "surrogatepass"))
+        refuse_link(file)
+        if not file.is_file():
+            raise NotFound(f"{show(text)}: model.json names this file, and it is not beside it")
+        return read_file(file, MAX_SHARD)

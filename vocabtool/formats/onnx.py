@@ -9,7 +9,8 @@ beside the model is opened. What each operator does with its strings is in ``onn
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Final
 
@@ -28,50 +29,21 @@ from vocabtool.formats.onnx_operators import (
 from vocabtool.formats.reader import HEAD, Finding, Findings, Reader, ReadResult, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, is_utf8, printable
+from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
-IR_VERSION: Final = 1
-MODEL_GRAPH: Final = 7
-OPSETS: Final = 8
-TRAINING: Final = 20
-FUNCTIONS: Final = 25
-# The fields of ModelProto and their wire types.
+# The fields of ModelProto, GraphProto (all length-delimited) and FunctionProto.
+IR_VERSION, MODEL_GRAPH, OPSETS, TRAINING, FUNCTIONS = 1, 7, 8, 20, 25
 MODEL_FIELDS: Final = {
     **dict.fromkeys((IR_VERSION, 5), VARINT),
     **dict.fromkeys((2, 3, 4, 6, MODEL_GRAPH, OPSETS, 14, TRAINING, FUNCTIONS, 26), LEN),
 }
-GRAPH_FIELDS: Final = frozenset((1, 2, 5, 10, 11, 12, 13, 14, 15, 16))  # all length-delimited
-GRAPH_NODES: Final = 1
-FUNCTION_NODES: Final = 7
-INITIALIZERS: Final = 5
-
-# The fields of NodeProto ...
-OUTPUT: Final = 2
-NODE_NAME: Final = 3
-OP: Final = 4
-ATTRIBUTES: Final = 5
-DOMAIN: Final = 7
-
-# ... of AttributeProto ...
-NAME: Final = 1
-INTEGER: Final = 3
-STRING: Final = 4
-TENSOR: Final = 5
-GRAPH: Final = 6
-FLOATS: Final = 7
-INTEGERS: Final = 8
-STRINGS: Final = 9
-GRAPHS: Final = 11
-
-# ... and of TensorProto.
-DATA_TYPE: Final = 2
-INT32_DATA: Final = 5
-STRING_DATA: Final = 6
-INT64_DATA: Final = 7
-TENSOR_NAME: Final = 8
-RAW_DATA: Final = 9
-EXTERNAL_DATA: Final = 13
-DATA_LOCATION: Final = 14
+GRAPH_FIELDS: Final = frozenset((1, 2, 5, 10, 11, 12, 13, 14, 15, 16))
+GRAPH_NODES, INITIALIZERS, FUNCTION_NODES = 1, 5, 7
+# Of NodeProto, AttributeProto and TensorProto.
+OUTPUT, NODE_NAME, OP, ATTRIBUTES, DOMAIN = 2, 3, 4, 5, 7
+NAME, INTEGER, STRING, TENSOR, GRAPH, FLOATS, INTEGERS, STRINGS, GRAPHS = 1, 3, 4, 5, 6, 7, 8, 9, 11
+DATA_TYPE, INT32_DATA, STRING_DATA, INT64_DATA, TENSOR_NAME, RAW_DATA = 2, 5, 6, 7, 8, 9
+EXTERNAL_DATA, DATA_LOCATION = 13, 14
 TYPE_STRING: Final = 8
 NUMBERS: Final = {6: (INT32_DATA, "<i4"), 7: (INT64_DATA, "<i8")}  # their types: int32, int64
 
@@ -96,7 +68,7 @@ NO_WORDS: Final = {
 }
 
 
-def recognise(source: Source) -> str | None:
+def _recognise(source: Source) -> str | None:
     """``None`` for a ModelProto: only its fields, among them a version and a graph.
 
     A SavedModel begins with the same two fields, but has no seventh; a GraphDef and a SentencePiece
@@ -108,8 +80,10 @@ def recognise(source: Source) -> str | None:
         for number, wire_type, start, end in wire.fields(buffer, 0, len(buffer)):
             if MODEL_FIELDS.get(number) != wire_type:
                 return f"field {number} of wire type {wire_type} is none of ONNX's ModelProto"
-            if number == MODEL_GRAPH and start < end and not _begins_graph(buffer[start]):
-                return "its field 7 does not begin like a graph of ONNX"
+            if number == MODEL_GRAPH and start < end:
+                tag = buffer[start]
+                if tag & 7 != LEN or tag >> 3 not in GRAPH_FIELDS:
+                    return "its field 7 does not begin like a graph of ONNX"
             seen.add(number)
             if end >= HEAD:
                 break
@@ -120,11 +94,7 @@ def recognise(source: Source) -> str | None:
     return None if MODEL_GRAPH in seen else f"no graph in its first {HEAD:,} bytes"
 
 
-def _begins_graph(tag: int) -> bool:
-    return tag & 7 == LEN and tag >> 3 in GRAPH_FIELDS
-
-
-def read(source: Source) -> ReadResult:
+def _read(source: Source) -> ReadResult:
     """The vocabularies of every graph and function of a model."""
     model = _Model(map_file(source.file), source.name)
     findings = tuple(islice(model.findings(), MAX_LISTS))
@@ -133,7 +103,7 @@ def read(source: Source) -> ReadResult:
     return ReadResult(findings, tuple(model.unread.warnings))
 
 
-READER: Final = Reader("ONNX", recognise, read)
+READER: Final = Reader("ONNX", _recognise, _read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +146,9 @@ class _Model:
             raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} nodes and attributes")
 
     def _graph(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
+        if depth > MAX_DEPTH:
+            self.unread.warnings.append(f"graphs in nodes, more than {MAX_DEPTH} deep: not read")
+            return
         self._count()
         for part in wire.messages(self._buffer, span, INITIALIZERS):
             self._count()
@@ -200,7 +173,7 @@ class _Model:
 
     def _node(self, span: Span, node: _Node, depth: int) -> Iterator[Finding]:
         known: dict[bytes, Values] = {}
-        wanted = onnx_operators.WANTED.get(node.op, ())
+        operator, wanted = onnx_operators.OPERATORS.get(node.op, (None, ()))
         for part in wire.messages(self._buffer, span, ATTRIBUTES):
             self._count()
             has_graph = False
@@ -213,11 +186,13 @@ class _Model:
                 elif not has_graph:
                     yield from self._attribute(name, fields, node)
             if has_graph:
-                yield from self._subgraphs(part, f"{node.place}, ", depth + 1)
-        if node.op in onnx_operators.OPERATORS and known:
+                for field in (GRAPH, GRAPHS):
+                    for graph in wire.messages(self._buffer, part, field):
+                        yield from self._graph(graph, f"{node.place}, ", depth + 1)
+        if operator is not None and known:
             place = Place(self._file, f"{node.place} ({node.op.decode()})")
             with self.unread.warning(node.place, NOT_READ):
-                yield from onnx_operators.OPERATORS[node.op](known, node.name, place)
+                yield from operator(known, node.name, place)
 
     def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
         """What an operator of onnxruntime-extensions holds as text."""
@@ -230,57 +205,63 @@ class _Model:
                 if STRING in fields.spans:
                     texts[fields.text(NAME)] = self._buffer[slice(*fields.spans[STRING])]
             operator = onnx_operators.EXTENSIONS[node.op]
-            yield from operator(texts, node.name, Place(self._file, place))
-
-    def _subgraphs(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
-        if depth > MAX_DEPTH:
-            self.unread.warnings.append(f"graphs in nodes, more than {MAX_DEPTH} deep: not read")
-            return
-        for field in (GRAPH, GRAPHS):
-            for graph in wire.messages(self._buffer, span, field):
-                yield from self._graph(graph, scope, depth)
+            found = operator(texts, node.name, Place(self._file, place))
+            yield from (found,) if isinstance(found, Vocabulary) else found
 
     def _values(self, fields: _Fields, node: _Node) -> Values:
         """What an attribute holds, as a list or, in newer versions of an operator, as a tensor."""
-        values = Values(fields.numbers.get(INTEGER), fields.strings, fields.integers)
+        integer = fields.numbers.get(INTEGER)
         if TENSOR not in fields.spans:
-            return values
+            return Values(integer, fields.strings, fields.integers)
         span = fields.spans[TENSOR]
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
-        if tensor.is_text and tensor.is_external:
-            self._warn_external(node.place)
-        strings = tensor.strings if tensor.is_text else NO_STRINGS
-        return replace(values, strings=strings, integers=_integers(self._buffer, span, tensor))
+        data_type = tensor.numbers.get(DATA_TYPE)
+        if data_type == TYPE_STRING:
+            if tensor.is_external:
+                self._warn_external(node.place)
+            return Values(integer, tensor.strings)
+        if data_type not in NUMBERS:
+            return Values(integer)
+        field, item = NUMBERS[data_type]
+        start, end = tensor.spans.get(RAW_DATA, (0, 0))
+        if start == end:
+            return Values(integer, integers=_Fields(self._buffer, span, NO_FIELD, field).integers)
+        width = np.dtype(item).itemsize
+        if (end - start) % width:
+            what = f"{end - start:,} bytes of numbers that take {width} each"
+            raise InvalidFile(what, offset=start)
+        numbers = np.frombuffer(self._buffer[start:end], item).astype(np.int64)
+        return Values(integer, integers=numbers)
 
     def _attribute(self, name: bytes, fields: _Fields, node: _Node) -> Iterator[Finding]:
         """A list of strings of which no operator says what it is for, or a whole tokenizer."""
         shown = printable(name)
-        place = f"{node.place}: {shown}"
+        where = Place(self._file, f"{node.place}: {shown}")
         if TENSOR in fields.spans:
-            yield from self._tensor(fields.spans[TENSOR], f"{place} ", node.name)
+            yield from self._tensor(fields.spans[TENSOR], where.place, node.name)
         if len(fields.strings):
             why = NO_WORDS.get(name)
-            where = Place(self._file, place)
             yield list_of_strings(fields.strings, f"{node.name}.{shown}", where, why)
         start, end = fields.spans.get(STRING, (0, 0))
         if end - start < LARGE:
             return
         head = self._buffer[start : min(end, start + HEAD)]
         if sentencepiece.looks_like_model(head):
-            where = Place(self._file, place)
             yield sentencepiece.vocabulary(self._buffer[start:end], node.name, where)
         elif node.domain in EXTENSION_DOMAINS or is_utf8(head, cut=True):
             what = f"{end - start:,} bytes of text or a tokenizer"
-            self.unread.warnings.append(f"{place}: {what}: not read")
+            self.unread.warnings.append(f"{where.place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
         """The strings of a tensor; ``name``: its node's, where it is not an initializer."""
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
+        if tensor.numbers.get(DATA_TYPE) != TYPE_STRING:
+            return
         own = printable(tensor.text(TENSOR_NAME))
         where = f"{place}{own if name is None else ''}".strip()
-        if tensor.is_text and tensor.is_external:
+        if tensor.is_external:
             self._warn_external(where)
-        elif tensor.is_text and len(tensor.strings):
+        elif len(tensor.strings):
             name = name or own or "initializer"
             yield list_of_strings(tensor.strings, name, Place(self._file, where))
 
@@ -302,7 +283,6 @@ class _Fields:
         self._buffer = buffer
         self._strings: list[ByteStrings] = []
         self._integers: list[Integers] = []
-        self._integers_field = integers_field
         data: bytes | None = None  # from the first run on
         base, end = span
         pos = base
@@ -311,9 +291,15 @@ class _Fields:
         while pos < end:
             tag = buffer[pos]
             if tag not in (string_tag, integer_tag, FLOATS_TAG):
-                field = next(wire.fields(buffer, pos, end))
-                self._keep(field)
-                pos = field[3]
+                number, wire_type, start, pos = next(wire.fields(buffer, pos, end))
+                if number == integers_field and wire_type == LEN:
+                    packed = buffer[start:pos]
+                    count = int(np.count_nonzero(np.frombuffer(packed, np.uint8) < 128))
+                    self._integers.append(wire.varint_run(packed, count)[0])
+                elif number < MAX_FIELD and wire_type == LEN:
+                    self.spans[number] = (start, pos)
+                elif number < MAX_FIELD and wire_type == VARINT:
+                    self.numbers[number] = wire.to_signed(wire.varint(buffer, start, pos)[0])
                 continue
             if data is None:
                 data, base = buffer[pos:end], pos
@@ -332,18 +318,7 @@ class _Fields:
         if pos > end:
             raise InvalidFile("values run past the end of their message", offset=end)
 
-    def _keep(self, field: tuple[int, int, int, int]) -> None:
-        number, wire_type, start, end = field
-        if number == self._integers_field and wire_type == LEN:
-            packed = self._buffer[start:end]
-            count = int(np.count_nonzero(np.frombuffer(packed, np.uint8) < 128))
-            self._integers.append(wire.varint_run(packed, count)[0])
-        elif number < MAX_FIELD and wire_type == LEN:
-            self.spans[number] = (start, end)
-        elif number < MAX_FIELD and wire_type == VARINT:
-            self.numbers[number] = wire.to_signed(wire.varint(self._buffer, start, end)[0])
-
-    @property
+    @cached_property
     def strings(self) -> ByteStrings:
         """The values of the repeated strings."""
         if len(self._strings) > 1:
@@ -361,29 +336,9 @@ class _Fields:
         return self._buffer[start : min(end, start + MAX_NAME)]
 
     @property
-    def is_text(self) -> bool:
-        """Whether a tensor is one of strings."""
-        return self.numbers.get(DATA_TYPE) == TYPE_STRING
-
-    @property
     def is_external(self) -> bool:
         """Whether the values of a tensor lie in another file."""
         return self.numbers.get(DATA_LOCATION) == 1 or EXTERNAL_DATA in self.spans
-
-
-def _integers(buffer: Buffer, span: Span, tensor: _Fields) -> Integers:
-    """The whole numbers of a tensor; none where it holds others."""
-    data_type = tensor.numbers.get(DATA_TYPE, 0)
-    if data_type not in NUMBERS:
-        return NO_INTEGERS
-    field, item = NUMBERS[data_type]
-    start, end = tensor.spans.get(RAW_DATA, (0, 0))
-    if start == end:
-        return _Fields(buffer, span, NO_FIELD, field).integers
-    width = np.dtype(item).itemsize
-    if (end - start) % width:
-        raise InvalidFile(f"{end - start:,} bytes of numbers that take {width} each", offset=start)
-    return np.frombuffer(buffer[start:end], item).astype(np.int64)
 
 
 def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:

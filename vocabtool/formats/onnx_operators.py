@@ -10,11 +10,11 @@ value. Where nodes and their attributes lie is for ``onnx.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,11 @@ from vocabtool.errors import InvalidFile
 from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, sentencepiece, word_list
 from vocabtool.formats.reader import MIN_ENTRIES, Finding, PassedOver
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Kind, Place, Unknown, Vocabulary, decode
+from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, decode
 
 NOT_FOUND: Final = -1  # what LabelEncoder, CategoryMapper and WordpieceTokenizer give by default
 BERT_UNKNOWN: Final = b"[UNK]"  # the attribute's default
-OF_AN_ID: Final = ("gives the entry of an id",)
+OF_AN_ID: Final = "gives the entry of an id"
 POSITIONS: Final = "the ids are their positions"
 
 Integers = NDArray[np.int64]
@@ -35,15 +35,15 @@ NO_INTEGERS: Final[Integers] = np.zeros(0, np.int64)
 NO_STRINGS: Final = ByteStrings.of(())
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(NamedTuple):
     """What an attribute of a node holds."""
 
-    integer: int | None
-    strings: ByteStrings
-    integers: Integers
+    integer: int | None = None
+    strings: ByteStrings = NO_STRINGS
+    integers: Integers = NO_INTEGERS
 
 
+NOTHING: Final = Values()
 Attributes = Mapping[bytes, Values]
 Texts = Mapping[bytes, bytes]  # the values of a node's string attributes
 
@@ -60,32 +60,35 @@ def list_of_strings(
     return Vocabulary(name, "constant", entries, places=(place,), notes=(note,))
 
 
-def table(
+def _table(
     name: str,
     place: Place,
     entries: ByteStrings,
     ids: Integers | None = None,
     *,
+    note: str = "",
     unknown: Unknown | None = None,
-    notes: tuple[str, ...] = (),
     kind: Kind = "table",
+    marker: Marker | None = None,
 ) -> Vocabulary:
     """Words and their ids. Raises :class:`InvalidFile` where there are not as many of each."""
     if ids is not None and len(ids) != len(entries):
         raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
+    notes = (note,) if note else ()
     return Vocabulary.from_ids(
-        name, kind, entries, ids, unknown=unknown, places=(place,), notes=notes
+        name, kind, entries, ids, unknown=unknown, places=(place,), notes=notes, marker=marker
     )
 
 
 def _strings(known: Attributes, *names: bytes) -> ByteStrings:
-    found = (known[name].strings for name in names if name in known and len(known[name].strings))
-    return next(found, NO_STRINGS)
+    """The first of these that holds any."""
+    found = (known[name].strings for name in names if name in known)
+    return next(filter(len, found), NO_STRINGS)
 
 
 def _integers(known: Attributes, *names: bytes) -> Integers | None:
-    found = (known[name].integers for name in names if name in known and len(known[name].integers))
-    return next(found, None)
+    found = (known[name].integers for name in names if name in known)
+    return next(filter(len, found), None)
 
 
 def _default(known: Attributes) -> Unknown:
@@ -93,7 +96,7 @@ def _default(known: Attributes) -> Unknown:
     in_tensor = _integers(known, b"default_tensor")
     if in_tensor is not None:
         return Unknown(int(in_tensor[0]))
-    value = known[b"default_int64"].integer if b"default_int64" in known else None
+    value = known.get(b"default_int64", NOTHING).integer
     return Unknown(NOT_FOUND if value is None else value)
 
 
@@ -101,19 +104,18 @@ def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Findi
     """Words to ids, ids to words, or words to something else."""
     classes = _strings(known, b"classes_strings")
     if len(classes):  # version 1: ids are positions
-        yield table(name, place, classes, unknown=_default(known))
+        yield _table(name, place, classes, unknown=_default(known))
     words = _strings(known, b"keys_strings", b"keys_tensor")
     numbers = _integers(known, b"keys_int64s", b"keys_tensor")
     labels = _strings(known, b"values_strings", b"values_tensor")
     ids = _integers(known, b"values_int64s", b"values_tensor")
     if len(words) and ids is not None:
-        yield table(name, place, words, ids, unknown=_default(known))
+        yield _table(name, place, words, ids, unknown=_default(known))
     elif len(words):
         what = "other strings" if len(labels) else "numbers that are not whole"
-        note = f"gives {what} for these; {POSITIONS}"
-        yield table(name, place, words, notes=(note,))
+        yield _table(name, place, words, note=f"gives {what} for these; {POSITIONS}")
     if len(labels) and numbers is not None:
-        yield table(name, place, labels, numbers, notes=OF_AN_ID)
+        yield _table(name, place, labels, numbers, note=OF_AN_ID)
     elif len(labels):
         yield list_of_strings(labels, f"{name}.values", place)
 
@@ -121,20 +123,19 @@ def _label_encoder(known: Attributes, name: str, place: Place) -> Iterator[Findi
 def _category_mapper(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
     words, ids = _strings(known, b"cats_strings"), _integers(known, b"cats_int64s")
     if len(words):
-        yield table(name, place, words, ids, unknown=_default(known))
+        yield _table(name, place, words, ids, unknown=_default(known))
 
 
 def _dict_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
     words = _strings(known, b"string_vocabulary", b"cats_strings")
     if len(words):
-        yield table(name, place, words)
+        yield _table(name, place, words)
 
 
 def _stop_words(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
-    words = _strings(known, b"stopwords")
+    words, note = _strings(known, b"stopwords"), "words that are dropped from a text"
     if len(words):
-        note = "words that are dropped from a text"
-        yield table(f"{name}.stopwords", place, words, notes=(note,), kind="stop words")
+        yield _table(f"{name}.stopwords", place, words, note=note, kind="stop words")
 
 
 def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Finding]:
@@ -157,47 +158,39 @@ def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fi
         count = (end - begin) // length
         part = None if ids is None else ids[used : used + count]
         used += count
-        if count:
-            words = pool.take(np.arange(begin, end))
-            yield _ngrams(words, part, length, name, place)
+        words = pool.take(np.arange(begin, end))
+        if count and length == 1:
+            yield _table(name, place, words, part)
+        elif count:
+            entries = ByteStrings.of(map(b" ".join, zip(*[iter(words)] * length, strict=True)))
+            note = f"each entry is {length} strings of the file, joined by a blank"
+            yield _table(f"{name}.{length}-grams", place, entries, part, note=note)
     if ids is not None and used != len(ids):
         raise InvalidFile(f"{used:,} n-grams, but {len(ids):,} ids")
 
 
-def _ngrams(
-    words: ByteStrings, ids: Integers | None, length: int, name: str, place: Place
-) -> Vocabulary:
-    if length == 1:
-        return table(name, place, words, ids)
-    parts = iter(words)
-    entries = ByteStrings.of(map(b" ".join, zip(*[parts] * length, strict=True)))
-    note = f"each entry is {length} strings of the file, joined by a blank"
-    return table(f"{name}.{length}-grams", place, entries, ids, notes=(note,))
-
-
-OPERATORS: Final[dict[bytes, Callable[[Attributes, str, Place], Iterator[Finding]]]] = {
-    b"LabelEncoder": _label_encoder,
-    b"CategoryMapper": _category_mapper,
-    b"DictVectorizer": _dict_vectorizer,
-    b"OneHotEncoder": _dict_vectorizer,
-    b"StringNormalizer": _stop_words,
-    b"Tokenizer": _stop_words,
-    b"TfIdfVectorizer": _tfidf_vectorizer,
+# Each with the attributes that it reads together; any other list of strings stands for itself.
+OPERATORS: Final[
+    dict[bytes, tuple[Callable[[Attributes, str, Place], Iterator[Finding]], tuple[bytes, ...]]]
+] = {
+    b"LabelEncoder": (
+        _label_encoder,
+        (
+            *(b"keys_strings", b"keys_int64s", b"keys_tensor", b"classes_strings"),
+            *(b"values_strings", b"values_int64s", b"values_tensor"),
+            *(b"default_int64", b"default_tensor"),
+        ),
+    ),
+    b"CategoryMapper": (_category_mapper, (b"cats_strings", b"cats_int64s", b"default_int64")),
+    b"DictVectorizer": (_dict_vectorizer, (b"string_vocabulary",)),
+    b"OneHotEncoder": (_dict_vectorizer, (b"cats_strings",)),
+    b"StringNormalizer": (_stop_words, (b"stopwords",)),
+    b"Tokenizer": (_stop_words, (b"stopwords",)),
+    b"TfIdfVectorizer": (_tfidf_vectorizer, (b"pool_strings", b"ngram_counts", b"ngram_indexes")),
 }
 
-_MAPS: Final = frozenset(
-    side + kind for side in (b"keys_", b"values_") for kind in (b"strings", b"int64s", b"tensor")
-)
-# The attributes that are read together; any other list of strings stands for itself.
-WANTED: Final[dict[bytes, frozenset[bytes]]] = {
-    b"LabelEncoder": _MAPS | {b"classes_strings", b"default_int64", b"default_tensor"},
-    b"CategoryMapper": frozenset((b"cats_strings", b"cats_int64s", b"default_int64")),
-    b"DictVectorizer": frozenset((b"string_vocabulary",)),
-    b"OneHotEncoder": frozenset((b"cats_strings",)),
-    b"StringNormalizer": frozenset((b"stopwords",)),
-    b"Tokenizer": frozenset((b"stopwords",)),
-    b"TfIdfVectorizer": frozenset((b"pool_strings", b"ngram_counts", b"ngram_indexes")),
-}
+
+# onnxruntime-extensions.
 
 
 def _text(texts: Texts, *names: bytes) -> bytes:
@@ -214,71 +207,59 @@ def _lines(text: bytes) -> ByteStrings:
     return lines.take(np.flatnonzero(lines.lengths))
 
 
-def _bert(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
+def _bert(texts: Texts, name: str, place: Place) -> Vocabulary:
     entries = _lines(_text(texts, b"vocab_file", b"vocab"))
     found = np.flatnonzero(entries.equal_to(texts.get(b"unk_token", BERT_UNKNOWN)))
     unknown = Unknown(int(found[-1])) if len(found) else None
-    vocabulary = table(name, place, entries, unknown=unknown, kind="wordpiece")
-    yield replace(vocabulary, marker="##")
+    return _table(name, place, entries, unknown=unknown, kind="wordpiece", marker="##")
 
 
 def _bpe(
     texts: Texts, name: str, place: Place, pre_tokenizer: str = "ByteLevel", **model: str
-) -> Iterator[Finding]:
+) -> Vocabulary:
     """``vocab.json`` and ``merges.txt``, and added tokens as lines of ``token=id``."""
     added = [line.rpartition(b"=") for line in _lines(texts.get(b"added_token", b""))]
     ids = word_list.integers(ByteStrings.of(number for _, _, number in added)).tolist()
     merges = [line for line in _lines(texts.get(b"merges", b"")) if line[:9] != b"#version:"]
+    vocab = json_file.parse(_text(texts, b"vocab"))
     document = {
-        "model": {"type": "BPE", "vocab": _json(texts, b"vocab"), "merges": merges, **model},
+        "model": {"type": "BPE", "vocab": vocab, "merges": merges, **model},
         "pre_tokenizer": {"type": pre_tokenizer},
         "added_tokens": [
             {"content": decode(token), "id": number}
             for (token, _, _), number in zip(added, ids, strict=True)
         ],
     }
-    yield _tokenizer(document, name, place)
+    return _tokenizer(document, name, place)
 
 
-def _wordpiece(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
+def _wordpiece(texts: Texts, name: str, place: Place) -> Vocabulary:
     prefix = decode(texts.get(b"suffix_indicator", b"##"))
-    model = {"vocab": _json(texts, b"vocab"), "continuing_subword_prefix": prefix}
-    vocabulary = _tokenizer({"model": {"type": "WordPiece", **model}}, name, place)
-    yield replace(vocabulary, unknown=Unknown(NOT_FOUND))
+    vocab = json_file.parse(_text(texts, b"vocab"))
+    model = {"type": "WordPiece", "vocab": vocab, "continuing_subword_prefix": prefix}
+    return replace(_tokenizer({"model": model}, name, place), unknown=Unknown(NOT_FOUND))
 
 
-def _hf_json(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
-    document = _json(texts, b"tokenizer_vocab")
+def _hf_json(texts: Texts, name: str, place: Place) -> Vocabulary:
+    document = json_file.parse(_text(texts, b"tokenizer_vocab"))
     reason = hf_tokenizer.recognise(document)
     if reason is not None:
         raise InvalidFile(f"tokenizer_vocab is not a tokenizer.json: {reason}")
-    yield _tokenizer(document, name, place)
-
-
-def _json(texts: Texts, name: bytes) -> Any:
-    return json_file.parse(_text(texts, name))
+    return _tokenizer(document, name, place)
 
 
 def _tokenizer(document: Any, name: str, place: Place) -> Vocabulary:
     return replace(hf_tokenizer.vocabulary(document, name), places=(place,))
 
 
-def _sentencepiece(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
-    yield sentencepiece.vocabulary(_text(texts, b"model"), name, place)
-
-
-def _rwkv(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
-    yield byte_tokens.vocabulary(_text(texts, b"vocab"), name, place)
-
-
-def _bpe_decoder(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
+def _bpe_decoder(texts: Texts, name: str, place: Place) -> Vocabulary:
     """Empty lines count here; an added token takes the place of what has its id."""
     entries = dict(enumerate(word_list.read_lines(_text(texts, b"id_vocab"))))
     numbers, tokens = _columns(_pairs(texts.get(b"added_tokens", b"")))
     entries |= zip(word_list.integers(numbers).tolist(), tokens, strict=True)
     ids = np.fromiter(entries, np.int64, len(entries))
     stored = ByteStrings.of(entries.values())
-    yield replace(table(name, place, stored, ids, notes=OF_AN_ID, kind="bpe"), marker="Ġ")
+    return _table(name, place, stored, ids, note=OF_AN_ID, kind="bpe", marker="Ġ")
 
 
 def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -292,7 +273,7 @@ def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
             raise InvalidFile(f"line {number:,} has {got}, wanted a key, a tab and a value")
 
 
-def _columns(pairs: Iterator[tuple[bytes, bytes]]) -> tuple[ByteStrings, ByteStrings]:
+def _columns(pairs: Iterable[tuple[bytes, bytes]]) -> tuple[ByteStrings, ByteStrings]:
     """Keys and values; of equal keys the last counts."""
     found = dict(pairs)
     return ByteStrings.of(found), ByteStrings.of(found.values())
@@ -300,52 +281,48 @@ def _columns(pairs: Iterator[tuple[bytes, bytes]]) -> tuple[ByteStrings, ByteStr
 
 def _string_mapping(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
     keys, values = _columns(_pairs(_text(texts, b"map")))
-    note = f"gives other strings for these; {POSITIONS}"
-    yield table(name, place, keys, notes=(note,))
+    yield _table(name, place, keys, note=f"gives other strings for these; {POSITIONS}")
     yield list_of_strings(values, f"{name}.values", place)
 
 
-def _string_to_vector(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
-    words, vectors = _columns(_pairs(_text(texts, b"map")))
-    if (size := _dimension(vectors)) != 1:
-        note = f"gives {size:,} numbers for each; {POSITIONS}"
-        yield table(name, place, words, notes=(note,))
-    else:
-        unknown = Unknown(int(word_list.integers(ByteStrings.of([_text(texts, b"unk")]))[0]))
-        yield table(name, place, words, word_list.integers(vectors), unknown=unknown)
-
-
-def _vector_to_string(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
+def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Vocabulary:
+    """Words and their vectors; a vector of one number is an id."""
     pairs = _pairs(_text(texts, b"map"))
-    vectors, words = _columns((vector, word) for word, vector in pairs)
-    if (size := _dimension(vectors)) != 1:
-        note = f"{size:,} numbers give each; {POSITIONS}"
-        yield table(name, place, words, notes=(note,))
+    if inverse:
+        vectors, words = _columns((vector, word) for word, vector in pairs)
     else:
-        yield table(name, place, words, word_list.integers(vectors), notes=OF_AN_ID)
+        words, vectors = _columns(pairs)
+    # the library takes the length of the first for that of all
+    size = len(vectors[0].split()) if len(vectors) else 0
+    if size != 1:
+        each = f"{size:,} numbers give each" if inverse else f"gives {size:,} numbers for each"
+        return _table(name, place, words, note=f"{each}; {POSITIONS}")
+    ids = word_list.integers(vectors)
+    if inverse:
+        return _table(name, place, words, ids, note=OF_AN_ID)
+    unknown = int(word_list.integers(ByteStrings.of([_text(texts, b"unk")]))[0])
+    return _table(name, place, words, ids, unknown=Unknown(unknown))
 
 
-def _dimension(vectors: ByteStrings) -> int:
-    """How many numbers the first holds, as the library takes it for all."""
-    return len(vectors[0].split()) if len(vectors) else 0
+def _sentencepiece(texts: Texts, name: str, place: Place) -> Vocabulary:
+    return sentencepiece.vocabulary(_text(texts, b"model"), name, place)
 
 
-EXTENSIONS: Final[dict[bytes, Callable[[Texts, str, Place], Iterator[Finding]]]] = {
-    b"BertTokenizer": _bert,
-    b"HfBertTokenizer": _bert,
-    b"BertTokenizerDecoder": _bert,
-    b"GPT2Tokenizer": _bpe,
-    b"RobertaTokenizer": _bpe,
+def _rwkv(texts: Texts, name: str, place: Place) -> Vocabulary:
+    return byte_tokens.rwkv_vocabulary(_text(texts, b"vocab"), name, place)
+
+
+EXTENSIONS: Final[dict[bytes, Callable[[Texts, str, Place], Vocabulary | Iterator[Finding]]]] = {
+    **dict.fromkeys((b"BertTokenizer", b"HfBertTokenizer", b"BertTokenizerDecoder"), _bert),
+    **dict.fromkeys((b"GPT2Tokenizer", b"RobertaTokenizer"), _bpe),
     b"CLIPTokenizer": partial(_bpe, end_of_word_suffix="</w>"),
     b"SpmTokenizer": partial(_bpe, pre_tokenizer="Metaspace"),
     b"WordpieceTokenizer": _wordpiece,
     b"HfJsonTokenizer": _hf_json,
     b"BpeDecoder": _bpe_decoder,
-    b"SentencepieceTokenizer": _sentencepiece,
-    b"SentencepieceDecoder": _sentencepiece,
-    b"TrieTokenizer": _rwkv,
-    b"TrieDetokenizer": _rwkv,
+    **dict.fromkeys((b"SentencepieceTokenizer", b"SentencepieceDecoder"), _sentencepiece),
+    **dict.fromkeys((b"TrieTokenizer", b"TrieDetokenizer"), _rwkv),
     b"StringMapping": _string_mapping,
-    b"StringToVector": _string_to_vector,
-    b"VectorToString": _vector_to_string,
+    b"StringToVector": partial(_vector_mapping, inverse=False),
+    b"VectorToString": partial(_vector_mapping, inverse=True),
 }

@@ -72,44 +72,43 @@ def other_readers() -> tuple[Reader, ...]:
         binary_vectors,
         byte_tokens,
         gguf,
-        keras_archive,
-        numpy_vectors,
+        keras,
         onnx,
         pickles,
         sentencepiece,
-        text_vectors,
         tflite,
         vocabulary_files,
         word_list,
+        word_vectors,
     )
 
     return (
         gguf.READER,
-        keras_archive.READER,
-        numpy_vectors.READER,
+        keras.ARCHIVE,
+        binary_vectors.NUMPY,
         pickles.READER,
         tflite.READER,
         binary_vectors.FASTTEXT,
         sentencepiece.READER,
         onnx.READER,
-        binary_vectors.READER,
+        binary_vectors.WORD2VEC,
         vocabulary_files.READER,
         JSON,
         byte_tokens.RWKV,
-        text_vectors.READER,
-        byte_tokens.READER,
+        word_vectors.READER,
+        byte_tokens.RANKS,
         word_list.READER,
     )
 
 
 def json_readers() -> tuple[JsonReader, ...]:
     """Those of JSON, which is parsed once."""
-    from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras_json, tfjs
+    from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras
 
     return (
         hf_tokenizer.READER,
-        tfjs.READER,
-        keras_json.READER,
+        json_file.TENSORFLOW_JS,
+        keras.TOKENIZER,
         byte_tokens.TEKKEN,
         byte_tokens.JSON,
         json_file.IDS,

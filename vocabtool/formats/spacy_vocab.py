@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.formats import json_file, numpy_vectors
+from vocabtool.formats import json_file
+from vocabtool.formats.binary_vectors import read_array_head
 from vocabtool.formats.files import read_file, refuse_link
 from vocabtool.formats.reader import PassedOver, ReadResult
 from vocabtool.system.byte_strings import ByteStrings
@@ -113,7 +114,7 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
     with reading(within + VECTORS):
         refuse_link(vocab / VECTORS)
         with (vocab / VECTORS).open("rb") as file:
-            shape = numpy_vectors.read_head(file).shape
+            shape = read_array_head(file).shape
         last = max(rows.values())
         if len(shape) != 2 or last >= shape[0]:
             raise InvalidFile(f"an array of shape {shape}, but {KEYS} names row {last:,}")

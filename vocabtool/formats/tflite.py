@@ -14,16 +14,14 @@ member holds is told by content.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import flatbuffer, sentencepiece, word_list
+from vocabtool.formats import sentencepiece, wire, word_list
 from vocabtool.formats.files import ZipArchive, map_file
-from vocabtool.formats.flatbuffer import Table
 from vocabtool.formats.reader import (
     HEAD,
     Finding,
@@ -36,29 +34,21 @@ from vocabtool.formats.reader import (
 )
 from vocabtool.formats.saved_model.graph import Node
 from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
+from vocabtool.formats.wire import Table
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
 
 IDENTIFIER: Final = b"TFL3"
 
-# The fields of Model, SubGraph, Tensor, Buffer, Operator and OperatorCode.
-MODEL_CODES: Final = 1
-MODEL_GRAPHS: Final = 2
-MODEL_BUFFERS: Final = 4
-GRAPH_TENSORS: Final = 0
-GRAPH_OPERATORS: Final = 3
-TENSOR_TYPE: Final = 1
-TENSOR_BUFFER: Final = 2
-TENSOR_NAME: Final = 3
-BUFFER_DATA: Final = 0
-BUFFER_OFFSET: Final = 1  # of data that lies behind the flatbuffer, in models over 2 GB
-OPERATOR_CODE: Final = 0
-OPERATOR_INPUTS: Final = 1
-OPERATOR_OUTPUTS: Final = 2
-OPERATOR_OPTIONS: Final = 4
-OPERATOR_CUSTOM_OPTIONS: Final = 5
-CODE_CUSTOM: Final = 1
-CODE_BUILTIN: Final = 3
+# The fields of Model, SubGraph, Tensor, Buffer, Operator, OperatorCode and HashtableOptions.
+MODEL_CODES, MODEL_GRAPHS, MODEL_BUFFERS = 1, 2, 4
+GRAPH_TENSORS, GRAPH_OPERATORS = 0, 3
+TENSOR_TYPE, TENSOR_BUFFER, TENSOR_NAME = 1, 2, 3
+BUFFER_DATA, BUFFER_OFFSET = 0, 1  # of data that lies behind the flatbuffer, in models over 2 GB
+OPERATOR_CODE, OPERATOR_INPUTS, OPERATOR_OUTPUTS = 0, 1, 2
+OPERATOR_OPTIONS, OPERATOR_CUSTOM_OPTIONS = 4, 5
+CODE_CUSTOM, CODE_BUILTIN = 1, 3
+TABLE_ID: Final = 0  # by which graphs name one table
 
 STRING: Final = 5  # a TensorType
 BYTES: Final = (3, 9)  # UINT8 and INT8
@@ -67,7 +57,6 @@ INTEGERS: Final = {2: "<i4", 4: "<i8"}  # INT32 and INT64
 HASHTABLE: Final = 136  # BuiltinOperators
 FIND: Final = 137  # of a table, a key and what is given for others
 IMPORT: Final = 138  # into a table, of keys and values
-TABLE_ID: Final = 0  # of HashtableOptions: by it graphs name one table
 
 FLEX: Final = b"Flex"
 LARGE: Final = 1 << 10  # bytes of options in which an operator that we do not know may hold words
@@ -88,8 +77,7 @@ MAX_LINES: Final = 1 << 22  # of all packed files together
 NOT_READ: Final = "its words are not read"
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class _Tensor(NamedTuple):
     """``type``: a TensorType; ``buffer``: the number of its value's buffer, 0 for none."""
 
     name: str
@@ -97,8 +85,7 @@ class Tensor:
     buffer: int
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class _Operator(NamedTuple):
     """``code``: a BuiltinOperator; ``inputs``, ``outputs``: numbers of tensors of its graph.
 
     ``custom``: the name of an operator that TensorFlow Lite does not have itself, else ``b""``.
@@ -111,66 +98,43 @@ class Operator:
     table: Table
 
 
-class Graph:
-    """One graph of a model. ``parts``: how much there is to look through."""
-
-    def __init__(self, model: Table, graph: Table) -> None:
-        self._codes = model.tables(MODEL_CODES)
-        self._tensors = graph.tables(GRAPH_TENSORS)
-        self._operators = graph.tables(GRAPH_OPERATORS)
-        self.parts = len(self._codes) + len(self._tensors) + len(self._operators) + 1
-
-    def tensor(self, number: int) -> Tensor:
-        """The tensor of a number. Raises :class:`InvalidFile` where there is none."""
-        table = self._tensors[number]
-        name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
-        return Tensor(
-            name or f"tensor {number}", table.byte(TENSOR_TYPE), table.uint(TENSOR_BUFFER)
-        )
-
-    def string_tensors(self) -> Iterator[Tensor]:
-        """Those of strings that have a value: buffer 0 is empty by convention."""
-        for number, table in enumerate(self._tensors):
-            if table.byte(TENSOR_TYPE) == STRING and table.uint(TENSOR_BUFFER):
-                yield self.tensor(number)
-
-    def operators(self, is_wanted: Callable[[Table], bool]) -> Iterator[Operator]:
-        """The operators whose OperatorCode is wanted, in order."""
-        numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
-        for table in self._operators:
-            number = table.uint(OPERATOR_CODE)
-            if number in numbers:
-                code = self._codes[number]
-                yield Operator(
-                    code.integer(CODE_BUILTIN),
-                    code.vector(CODE_CUSTOM, "u1")[:MAX_NAME].tobytes(),
-                    table.vector(OPERATOR_INPUTS, "<i4")[:MAX_LISTED].tolist(),
-                    table.vector(OPERATOR_OUTPUTS, "<i4")[:MAX_LISTED].tolist(),
-                    table,
-                )
-
-
-class TFLiteModel:
+class _Model:
     """A TFLite model, over the file's own bytes. ``unread``: takes what could not be read."""
 
     def __init__(self, source: Source) -> None:
         buffer = map_file(source.file)
-        self._table = flatbuffer.root(buffer)
+        self._table = wire.flatbuffer_root(buffer)
+        self._codes = self._table.tables(MODEL_CODES)
         self._buffers = self._table.tables(MODEL_BUFFERS)
         self._left = MAX_READ * len(buffer)
         self._file = source.name
         self._used: set[int] = set()  # buffers of strings that were found
         self.unread = Findings()
 
-    def graphs(self) -> Iterator[Graph]:
+    def graphs(self) -> Iterator[Table]:
         """Every graph; those behind the first are for its control flow and initialisation."""
         parts = 0
-        for table in self._table.tables(MODEL_GRAPHS):
-            graph = Graph(self._table, table)
-            parts += graph.parts
+        for graph in self._table.tables(MODEL_GRAPHS):
+            parts += len(self._codes) + len(graph.tables(GRAPH_TENSORS)) + 1
+            parts += len(graph.tables(GRAPH_OPERATORS))
             if parts > MAX_PARTS:
                 raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} tensors and operators")
             yield graph
+
+    def operators(self, graph: Table, is_wanted: Callable[[Table], bool]) -> Iterator[_Operator]:
+        """The operators whose OperatorCode is wanted, in order."""
+        numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
+        for table in graph.tables(GRAPH_OPERATORS):
+            number = table.uint(OPERATOR_CODE)
+            if number in numbers:
+                code = self._codes[number]
+                yield _Operator(
+                    code.integer(CODE_BUILTIN),
+                    code.vector(CODE_CUSTOM, "u1")[:MAX_NAME].tobytes(),
+                    table.vector(OPERATOR_INPUTS, "<i4")[:MAX_LISTED].tolist(),
+                    table.vector(OPERATOR_OUTPUTS, "<i4")[:MAX_LISTED].tolist(),
+                    table,
+                )
 
     def tables(self) -> Iterator[Finding]:
         """The vocabulary of each table that a graph fills with constants.
@@ -179,11 +143,11 @@ class TFLiteModel:
         it. Raises :class:`InvalidFile` where a graph is damaged.
         """
         defaults: dict[int, int] = {}
-        imported: list[tuple[int | None, Tensor, Tensor]] = []
+        imported: list[tuple[int | None, _Tensor, _Tensor]] = []
         for graph in self.graphs():
             table_of: dict[int, int] = {}
-            for operator in graph.operators(
-                lambda code: code.integer(CODE_BUILTIN) in (HASHTABLE, FIND, IMPORT)
+            for operator in self.operators(
+                graph, lambda code: code.integer(CODE_BUILTIN) in (HASHTABLE, FIND, IMPORT)
             ):
                 if operator.code == HASHTABLE:
                     table_id = operator.table.table(OPERATOR_OPTIONS).integer(TABLE_ID)
@@ -191,10 +155,10 @@ class TFLiteModel:
                 elif len(operator.inputs) == 3:
                     table = table_of.get(operator.inputs[0])
                     if operator.code == IMPORT:
-                        keys, values = map(graph.tensor, operator.inputs[1:])
+                        keys, values = (_tensor(graph, at) for at in operator.inputs[1:])
                         imported.append((table, keys, values))
                     elif table is not None:
-                        tensor = graph.tensor(operator.inputs[2])
+                        tensor = _tensor(graph, operator.inputs[2])
                         numbers = self._integers(tensor) if tensor.buffer else None
                         if numbers is not None and len(numbers) == 1:
                             defaults[table] = int(numbers[0])
@@ -205,7 +169,7 @@ class TFLiteModel:
                 yield from self._vocabulary(keys, values, default, place)
 
     def _vocabulary(
-        self, words: Tensor, numbers: Tensor, default: int | None, place: Place
+        self, words: _Tensor, numbers: _Tensor, default: int | None, place: Place
     ) -> Iterator[Vocabulary]:
         """The words of one table, whether they are its keys or its values."""
         inverse = words.type != STRING
@@ -231,25 +195,25 @@ class TFLiteModel:
     def tokenizers(self) -> Iterator[Finding]:
         """The vocabulary of every tokenizer."""
         for number, graph in enumerate(self.graphs()):
-            for operator in graph.operators(lambda code: code.has(CODE_CUSTOM)):
+            for operator in self.operators(graph, lambda code: code.has(CODE_CUSTOM)):
                 name = printable(operator.custom)
                 place = Place(self._file, f"graph {number}, operator {name}")
                 with self.unread.warning(place.place, NOT_READ):
                     yield from self._tokenizer(graph, operator, place)
 
-    def _tokenizer(self, graph: Graph, operator: Operator, place: Place) -> Iterator[Finding]:
+    def _tokenizer(self, graph: Table, operator: _Operator, place: Place) -> Iterator[Finding]:
         op = operator.custom.removeprefix(FLEX)
         op = SAME_AS.get(op, op)
         options = self._bytes(operator.table, OPERATOR_CUSTOM_OPTIONS)
         if op == SENTENCEPIECE:
-            strings = flatbuffer.flexbuffer_strings(options)  # the operator's name, its NodeDef
+            strings = wire.flexbuffer_strings(options)  # the operator's name, its NodeDef
             if len(strings) < 2:
                 raise InvalidFile(
                     f"{len(strings)} strings in its options, wanted a name and a NodeDef"
                 )
             data = Node.parse(strings[1], (0, len(strings[1]))).bytes_of(b"model")
         elif op in KINDS or op in DETOKENIZERS:
-            tensors = [graph.tensor(number) for number in operator.inputs if number >= 0]
+            tensors = [_tensor(graph, number) for number in operator.inputs if number >= 0]
             models = [each for each in tensors if each.type in BYTES and each.buffer]
             data = self._value(models[0]) if models else b""
         elif len(options) >= LARGE:
@@ -259,9 +223,9 @@ class TFLiteModel:
         if not data:
             raise InvalidFile("its model is not in it")
         outputs = operator.outputs
-        name = graph.tensor(outputs[0]).name if outputs else printable(operator.custom)
+        name = _tensor(graph, outputs[0]).name if outputs else printable(operator.custom)
         if op in DETOKENIZERS:
-            count = len(flatbuffer.root(data).strings(WRITTEN))
+            count = len(wire.flatbuffer_root(data).strings(WRITTEN))
             yield PassedOver(name, count, place, "what a detokenizer writes for each id")
         else:
             yield vocabulary_of(op, data, name, place)
@@ -269,10 +233,12 @@ class TFLiteModel:
     def constants(self) -> Iterator[Finding]:
         """Other tensors of strings."""
         for number, graph in enumerate(self.graphs()):
-            for tensor in graph.string_tensors():
-                if tensor.buffer in self._used:
+            for at, table in enumerate(graph.tables(GRAPH_TENSORS)):
+                buffer = table.uint(TENSOR_BUFFER)  # the first is empty by convention
+                if table.byte(TENSOR_TYPE) != STRING or not buffer or buffer in self._used:
                     continue
-                self._used.add(tensor.buffer)
+                self._used.add(buffer)
+                tensor = _tensor(graph, at)
                 place = Place(self._file, f"graph {number}, tensor {tensor.name}")
                 with self.unread.warning(place.place, kind=InvalidFile):
                     entries = self._strings(tensor)
@@ -280,7 +246,7 @@ class TFLiteModel:
                         note = "nothing says what these strings are for"
                         yield constant(tensor.name, entries, place, (note,))
 
-    def _value(self, tensor: Tensor) -> bytes:
+    def _value(self, tensor: _Tensor) -> bytes:
         holder = self._buffers[tensor.buffer]
         if holder.has(BUFFER_OFFSET):
             raise InvalidFile("its value lies behind the flatbuffer of the model: not read")
@@ -293,7 +259,7 @@ class TFLiteModel:
             raise UnsupportedFormat("a model whose buffers lie on top of each other")
         return value.tobytes()
 
-    def _integers(self, tensor: Tensor) -> NDArray[np.int64] | None:
+    def _integers(self, tensor: _Tensor) -> NDArray[np.int64] | None:
         """The value of a tensor of whole numbers: shape (n,); ``None`` for another one."""
         if tensor.type not in INTEGERS:
             return None
@@ -302,7 +268,7 @@ class TFLiteModel:
             raise InvalidFile(f"{len(value):,} bytes of numbers that take {item.itemsize} each")
         return np.frombuffer(value, item).astype(np.int64)
 
-    def _strings(self, tensor: Tensor) -> ByteStrings:
+    def _strings(self, tensor: _Tensor) -> ByteStrings:
         """The value of a string tensor: a count, where each begins, where the last ends, bytes."""
         data = self._value(tensor)
         if not data:
@@ -320,46 +286,50 @@ class TFLiteModel:
         return ByteStrings(data, bounds[:-1], bounds[1:])
 
 
-def recognise(source: Source) -> str | None:
-    """``None`` for a flatbuffer with TFLite's identifier, else why not."""
+def _tensor(graph: Table, number: int) -> _Tensor:
+    """The tensor of a number. Raises :class:`InvalidFile` where there is none."""
+    table = graph.tables(GRAPH_TENSORS)[number]
+    name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
+    return _Tensor(name or f"tensor {number}", table.byte(TENSOR_TYPE), table.uint(TENSOR_BUFFER))
+
+
+def _recognise(source: Source) -> str | None:
     return None if source.head[4:8] == IDENTIFIER else "no 'TFL3' at byte 4"
 
 
-def read(source: Source) -> ReadResult:
+def _read(source: Source) -> ReadResult:
     """The tables, tokenizers and other strings of a model, and the files of words behind it."""
-    model = TFLiteModel(source)
+    model = _Model(source)
     findings = [*model.tables(), *model.tokenizers(), *model.constants()]
-    findings += _packed_files(source, model.unread)
+    with source.file.open("rb") as opened:
+        opened.seek(max(0, source.size - SEARCHED))
+        is_followed = DIRECTORY_END in opened.read(SEARCHED)
+    if is_followed:
+        with model.unread.warning("the files packed behind the model are not read"):
+            findings += _packed_files(source, model.unread)
     return ReadResult(tuple(findings), tuple(model.unread.warnings))
 
 
-READER: Final = Reader("TFLite", recognise, read)
+READER: Final = Reader("TFLite", _recognise, _read)
 
 
-def _packed_files(source: Source, unread: Findings) -> Iterator[Finding]:
+def _packed_files(source: Source, unread: Findings) -> list[Finding]:
     """What the files behind the model hold; what could not be read is said in ``unread``."""
-    with source.file.open("rb") as opened:
-        opened.seek(max(0, source.size - SEARCHED))
-        if DIRECTORY_END not in opened.read(SEARCHED):
-            return
-    unreadable = unread.warning("the files packed behind the model are not read")
-    with unreadable, ZipArchive(source.file) as archive:
-        yield from _members(archive, source.name, unread)
-
-
-def _members(archive: ZipArchive, file: str, unread: Findings) -> Iterator[Finding]:
-    if len(archive.names) > MAX_PACKED:
-        count = len(archive.names)
-        unread.warnings.append(f"{count:,} packed files: only the first {MAX_PACKED} are read")
-    lines = 0
-    for member in archive.names[:MAX_PACKED]:
-        name = printable(member.encode("utf-8", "surrogateescape"))
-        with unread.warning(f"packed file {name} is not read"):
-            data = archive.read(member)
-            lines += data.count(b"\n")
-            if lines > MAX_LINES:
-                raise InvalidFile(f"more than {MAX_LINES:,} lines in the packed files")
-            yield _packed_words(data, name, Place(file, f"packed file {name}"))
+    found: list[Finding] = []
+    with ZipArchive(source.file) as archive:
+        if len(archive.names) > MAX_PACKED:
+            count = len(archive.names)
+            unread.warnings.append(f"{count:,} packed files: only the first {MAX_PACKED} are read")
+        lines = 0
+        for member in archive.names[:MAX_PACKED]:
+            name = printable(member.encode("utf-8", "surrogateescape"))
+            with unread.warning(f"packed file {name} is not read"):
+                data = archive.read(member)
+                lines += data.count(b"\n")
+                if lines > MAX_LINES:
+                    raise InvalidFile(f"more than {MAX_LINES:,} lines in the packed files")
+                found.append(_packed_words(data, name, Place(source.name, f"packed file {name}")))
+    return found
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:
@@ -369,14 +339,8 @@ def _packed_words(data: bytes, name: str, place: Place) -> Finding:
     why_not = word_list.why_not_words(data[:HEAD], len(data))
     if why_not is not None:
         return PassedOver(name, 0, place, f"a packed file that is no list of words: {why_not}")
-    columns = word_list.word_and_number(data)
-    if columns is not None:
-        words, numbers = columns
-        try:
-            ids = word_list.integers(numbers)
-        except InvalidFile:  # a number with a fraction
-            ids = np.zeros(0, np.int64)
-        if len(ids) and len(np.unique(ids)) == len(ids):
-            notes = (word_list.WORD_AND_ID,)
-            return Vocabulary.from_ids(name, "table", words, ids, places=(place,), notes=notes)
+    words, ids = word_list.word_and_number(data) or (None, None)
+    if words is not None and ids is not None and len(np.unique(ids)) == len(ids):
+        notes = (word_list.WORD_AND_ID,)
+        return Vocabulary.from_ids(name, "table", words, ids, places=(place,), notes=notes)
     return word_list.words(data, name, place, kind="asset")

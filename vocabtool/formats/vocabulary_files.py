@@ -19,10 +19,12 @@ other (``word_list.py``).
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -32,7 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
+from vocabtool.formats import json_file
 from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.word_list import ESCAPE
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.system.own_files import from_json, whole_file
 from vocabtool.vocabulary import (
@@ -55,9 +59,6 @@ ENDINGS: Final[dict[str, FileFormat]] = {
     ".parquet": "parquet",
 }
 INT64: Final = range(-(1 << 63), 1 << 63)
-NEWLINE: Final = 10
-ESCAPE: Final = re.compile(rb"\\(\\|n|r|x[0-9a-fA-F]{2})")
-LOOK_ESCAPED: Final = "lines look backslash-escaped, as extract writes them; taken as they stand"
 MEANING: Final = {b"\\": b"\\", b"n": b"\n", b"r": b"\r"}
 CSV_COLUMNS: Final = ["id", "token", "base64"]
 PARQUET_COLUMNS: Final = {"id": "int64", "token": "string", "bytes": "binary"}
@@ -74,7 +75,7 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 
     Only ``text`` escapes. The same vocabulary always gives the same bytes.
     """
-    return _WRITERS[_check_format(format)](vocabulary, file)
+    return _WRITERS[_check_format(format)](vocabulary, file) or 0
 
 
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - as the option is called
@@ -206,9 +207,7 @@ def _facts(vocabulary: Vocabulary) -> dict[str, Any]:
     return {key: value for key, value in asdict(facts).items() if key != "marker" or value}
 
 
-def _vocabulary(
-    facts: Mapping[str, Any], stored: ByteStrings, ids: NDArray[np.int64] | None
-) -> Vocabulary:
+def _vocabulary(facts: object, stored: ByteStrings, ids: NDArray[np.int64] | None) -> Vocabulary:
     """Put facts, entries and ids together again.
 
     Raises :class:`InvalidFile` where a fact is missing, of another type, or contradicts the rest.
@@ -254,7 +253,7 @@ def _write_text(vocabulary: Vocabulary, file: BinaryIO) -> int:
         at = number * CHUNK
         count = min(CHUNK, len(vocabulary) - at)
         # NumPy counts what is frequent faster than bytes.count does
-        breaks = int(np.count_nonzero(np.frombuffer(piece, np.uint8) == NEWLINE))
+        breaks = int(np.count_nonzero(np.frombuffer(piece, np.uint8) == ord("\n")))
         plain = breaks == count and b"\r" not in piece and b"\\" not in piece
         if not plain or not (piece.isascii() or is_utf8(piece)):
             entries = piece.split(b"\n")[:-1]
@@ -286,37 +285,7 @@ def _read_text(data: bytes, name: str) -> Vocabulary:
     return Vocabulary(name, "asset", ByteStrings.of(map(unescape, data.split(b"\n")[:-1])))
 
 
-def count_escaped(lines: ByteStrings) -> int:
-    """How many lines may be entries that were escaped when they were written as text."""
-    if ESCAPE.search(lines.data) is None:
-        return 0
-    return sum(ESCAPE.search(line) is not None for line in lines)
-
-
 # JSON.
-
-
-def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> int:
-    """Entries, ids and base64 are Python objects ``CHUNK`` at a time."""
-    stored, separator = vocabulary.stored, b"{\n"
-    for key, value in _facts(vocabulary).items():
-        file.write(separator + b'"%b": %b' % (key.encode(), _json(value)))
-        separator = b",\n"
-    _write_list(file, b"tokens", (entry.decode("utf-8", "backslashreplace") for entry in stored))
-    ids = None if vocabulary.ids is None else numbering(vocabulary.ids)[1]
-    if ids is not None:
-        _write_list(file, b"ids", iter(ids.tolist()))
-    if len(stored.not_utf8):
-        file.write(b',\n"base64": {')
-        strange = iter(stored.not_utf8.tolist())
-        separator = b""
-        while part := list(islice(strange, CHUNK)):
-            pairs = {str(at): b64encode(stored[at]).decode() for at in part}
-            file.write(separator + _json(pairs)[1:-1])
-            separator = b", "
-        file.write(b"}")
-    file.write(b"\n}\n")
-    return 0
 
 
 def _json(value: object) -> bytes:
@@ -324,18 +293,31 @@ def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def _write_list(file: BinaryIO, key: bytes, items: Iterator[str] | Iterator[int]) -> None:
-    file.write(b',\n"%b": [' % key)
-    separator = "\n"
-    while part := list(islice(items, CHUNK)):
-        text = json.dumps(part, ensure_ascii=False, separators=(",\n", ": "))
-        file.write((separator + text[1:-1]).encode())
-        separator = ",\n"
-    file.write(b"\n]")
+def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
+    """Entries and ids are Python objects ``CHUNK`` at a time."""
+    stored, facts = vocabulary.stored, _facts(vocabulary).items()
+    file.write(b"{\n" + b",\n".join(b"%b: %b" % (_json(key), _json(fact)) for key, fact in facts))
+    tokens = (entry.decode("utf-8", "backslashreplace") for entry in stored)
+    lists: dict[bytes, Iterator[str] | Iterator[int]] = {b"tokens": tokens}
+    ids = None if vocabulary.ids is None else numbering(vocabulary.ids)[1]
+    if ids is not None:
+        lists[b"ids"] = iter(ids.tolist())
+    for name, items in lists.items():
+        file.write(b',\n"%b": [' % name)
+        separator = "\n"
+        while part := list(islice(items, CHUNK)):
+            text = json.dumps(part, ensure_ascii=False, separators=(",\n", ": "))
+            file.write((separator + text[1:-1]).encode())
+            separator = ",\n"
+        file.write(b"\n]")
+    if len(stored.not_utf8):
+        encoded = {str(at): b64encode(stored[at]).decode() for at in stored.not_utf8.tolist()}
+        file.write(b',\n"base64": ' + _json(encoded))
+    file.write(b"\n}\n")
 
 
 def _read_json(data: bytes, _: str) -> Vocabulary:
-    document = _object(data)
+    document = json_file.expect(json_file.parse(data), dict, "it")
     tokens, beside = document.pop("tokens", None), document.pop("base64", {})
     ids = document.pop("ids", None)
     if not isinstance(tokens, list) or not isinstance(beside, dict):
@@ -356,23 +338,10 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
     return _vocabulary(document, ByteStrings.of(entries), numbers)
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise InvalidFile(f"wanted an object, got {type(found).__name__}")
-    return found
-
-
 # CSV.
 
 
-def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> int:
-    import csv
-    import io
-
+def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
     def add(rows: Iterable[Iterable[object]]) -> None:
         # line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR
         text = io.StringIO(newline="")
@@ -382,21 +351,15 @@ def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> int:
     add([CSV_COLUMNS])
     rows = zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True)
     while part := list(islice(rows, CHUNK)):
-        add([number, *_cells(entry)] for number, entry in part)
-    return 0
-
-
-def _cells(entry: bytes) -> tuple[str, str]:
-    try:
-        return entry.decode(), ""
-    except UnicodeDecodeError:
-        return "", b64encode(entry).decode()
+        add(
+            (number, entry.decode(), "")
+            if is_utf8(entry)
+            else (number, "", b64encode(entry).decode())
+            for number, entry in part
+        )
 
 
 def _read_csv(data: bytes, name: str) -> Vocabulary:
-    import csv
-    import io
-
     if data and not data.endswith(b"\n"):
         raise InvalidFile("the last row has no end: the file is cut off", offset=len(data))
     ids: list[int] = []
@@ -427,7 +390,7 @@ def _read_csv(data: bytes, name: str) -> Vocabulary:
 # Parquet.
 
 
-def _write_parquet(vocabulary: Vocabulary, file: BinaryIO) -> int:
+def _write_parquet(vocabulary: Vocabulary, file: BinaryIO) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -443,7 +406,6 @@ def _write_parquet(vocabulary: Vocabulary, file: BinaryIO) -> int:
             arrays = [pa.array(ids[at : at + CHUNK]), pa.array(tokens, pa.string())]
             batch = pa.record_batch([*arrays, pa.array(raw, pa.binary())], schema=schema)
             writer.write_batch(batch)
-    return 0
 
 
 def _read_parquet(data: bytes, _: str) -> Vocabulary:
@@ -459,7 +421,7 @@ def _read_parquet(data: bytes, _: str) -> Vocabulary:
     found = [(field.name, str(field.type)) for field in table.schema]
     if sorted(found) != sorted(PARQUET_COLUMNS.items()):  # one may be there twice
         raise InvalidFile(f"wanted the columns {list(PARQUET_COLUMNS.items())}, got {found}")
-    facts = _object((table.schema.metadata or {}).get(PARQUET_KEY, b""))
+    facts = json_file.parse((table.schema.metadata or {}).get(PARQUET_KEY, b""))
     entries = []
     for token, raw in zip(table["token"].to_pylist(), table["bytes"].to_pylist(), strict=True):
         if (token is None) == (raw is None):
@@ -471,7 +433,7 @@ def _read_parquet(data: bytes, _: str) -> Vocabulary:
     return _vocabulary(facts, ByteStrings.of(entries), ids)
 
 
-_WRITERS: Final[dict[FileFormat, Callable[[Vocabulary, BinaryIO], int]]] = {
+_WRITERS: Final[dict[FileFormat, Callable[[Vocabulary, BinaryIO], int | None]]] = {
     "text": _write_text,
     "json": _write_json,
     "csv": _write_csv,

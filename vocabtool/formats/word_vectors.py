@@ -1,39 +1,63 @@
 """Word vectors: the words of a file and, row by row or as one memory map, their vectors.
 
 Opening reads the words and no vector. fastText models (``.bin``) are told and refused: a word's
-vector is no row there. Which words a text has, and what is done with vectors, is not asked here.
+vector is no row there. Binary formats are in ``binary_vectors.py``, those of text here: GloVe (no
+header), word2vec and fastText ``.vec`` (a header ``n dim``).
+
+A line is a word, then ``dim`` numbers, each behind one blank. The word may hold blanks itself
+(GloVe's ``. . .``): it is what stands before the ``dim``-th blank from the right. Layouts:
+stanfordnlp/GloVe, src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText,
+src/fasttext.cc, whose lines end in a blank. Checked in every line: how many values there are, that
+none is empty, that the first has a digit. That all are numbers is checked in the lines with more
+blanks than values and in one line per window of 512 KB; in the others when their vectors are read.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import (
-    InvalidFile,
-    NotFound,
-    UnknownFormat,
-    UnsupportedFormat,
-    reading,
-)
-from vocabtool.formats import binary_vectors, numpy_vectors, text_vectors
-from vocabtool.formats.numpy_vectors import ArrayRows
-from vocabtool.formats.reader import Source
-from vocabtool.formats.text_vectors import ListedVectors, Rows
+from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
+from vocabtool.formats import binary_vectors, files
+from vocabtool.formats.binary_vectors import HEADER, VectorFile
+from vocabtool.formats.files import map_file
+from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.wire import Buffer
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.own_files import whole_file
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.vocabulary import Place, Vocabulary
 
 BLOCK: Final = 1 << 20  # numbers converted at a time
-FASTTEXT: Final = (
+NO_ROWS: Final = (
     "a fastText model: a word's vector is the mean over its subwords' rows, none is stored. "
     "Write them with `fasttext print-word-vectors MODEL < WORDS > FILE` and open that file"
 )
+
+WINDOW: Final = 1 << 19  # bytes read at a time: they and what is made of them stay in the cache
+MAX_LINE: Final = 1 << 22  # bytes of one line; 4,096 numbers of 20 digits take 90,000
+MIN_DIM: Final = 2  # numbers at the end of a line: one is as likely a count or a rank
+SAMPLE: Final = 32  # lines that tell the dimension
+
+# A part of a "word" that is one value too many, not the end of a name ("Windows 3.1").
+VALUE: Final = re.compile(
+    rb"(?=[+-]?\.?[0-9])[+-]?[0-9]*+(?:\.[0-9]{3,}+(?:e[+-]?[0-9]++)?|(?:\.[0-9]*+)?e[+-]?[0-9]++)",
+    re.IGNORECASE,
+)
+FRACTION: Final = re.compile(rb" [+-]?[0-9]*(?:\.[0-9]|[0-9]e[+-])[^ ]*(?: |\r?$)")
+
+# Eight flags read as one number: added up by a multiplication, cut off before a position.
+EIGHT: Final = np.dtype("<u8")
+ADD_UP: Final = np.uint64(0x0101_0101_0101_0101)
+TOP_BYTE: Final = np.uint64(56)
+FIRST_OF_EIGHT: Final = np.array([(1 << 8 * count) - 1 for count in range(8)], EIGHT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +69,7 @@ class WordVectors:
 
     words: Vocabulary
     dim: int
-    _rows: Rows
+    _held: VectorFile
     _file: Path
 
     @classmethod
@@ -61,11 +85,19 @@ class WordVectors:
             if not file.is_file():
                 raise NotFound(f"{file}: wanted a file of word vectors, there is none")
             source = Source.open(file)
-            if source.head.startswith(numpy_vectors.MAGICS):
-                listed = numpy_vectors.list_words(source, Path(words) if words else None)
+            if source.head.startswith((binary_vectors.NUMPY_MAGIC, files.MAGIC)):
+                held = binary_vectors.open_numpy(source, Path(words) if words else None)
+            elif source.head.startswith(binary_vectors.FASTTEXT_MAGIC):
+                raise UnsupportedFormat(NO_ROWS)
+            elif (no_text := READER.recognise(source)) is None:
+                held = _open_text(source)
+            elif (no_binary := binary_vectors.WORD2VEC.recognise(source)) is None:
+                held = binary_vectors.open_word2vec(source)
             else:
-                listed = _list_words(source)
-            return cls(listed.words, listed.dim, listed.rows, file)
+                formats = (READER.format, binary_vectors.WORD2VEC.format)
+                tried = map("{}: {}".format, formats, (no_text, no_binary))
+                raise UnknownFormat(f"{file}: not a file of word vectors", tuple(tried))
+            return cls(held.words, held.dim, held, file)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -80,7 +112,7 @@ class WordVectors:
         if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < len(self):
             raise IndexError(f"positions {wanted.min()} to {wanted.max()} of {len(self):,} words")
         with reading(str(self._file)):
-            return self._rows.take(wanted)
+            return self._held.take(wanted)
 
     def matrix(self, folder: str | Path | None = None) -> NDArray[np.float32]:
         """All vectors as one read-only memory map, shape (n, dim), whose pages all users share.
@@ -89,57 +121,245 @@ class WordVectors:
         ``folder``, by default beside it, that later calls and other processes open. Its name
         tells the size and the time of the file, so that a changed file is converted anew.
         """
-        if self._plain is not None:
-            return self._plain
-        converted = self._converted_in(folder)
+        converted = self.matrix_file(folder)
+        if converted is None:
+            return np.asanyarray(self._held.data)
         with reading(str(converted)):
             if not converted.exists():
-                self._convert(converted)
-            array = numpy_vectors.array_rows(converted).array
+                step = max(BLOCK // self.dim, 1)
+                head = {"descr": "<f4", "fortran_order": False, "shape": (len(self), self.dim)}
+                with whole_file(converted) as file:
+                    np.lib.format.write_array_header_1_0(file, head)
+                    for at in range(0, len(self), step):
+                        rows = self.vectors(np.arange(at, min(at + step, len(self))))
+                        file.write(rows.astype("<f4", copy=False).tobytes())
+                        self._held.forget()
+            array = binary_vectors.open_array(converted)
             if array.shape != (len(self), self.dim) or not _is_plain(array):
                 raise InvalidFile("not the matrix that was converted here: delete this file")
-            return array
+            return np.asanyarray(array)
 
     def matrix_file(self, folder: str | Path | None = None) -> Path | None:
         """The file that :meth:`matrix` opens, or makes; ``None`` where it is this one itself."""
-        return None if self._plain is not None else self._converted_in(folder)
-
-    @property
-    def _plain(self) -> NDArray[np.float32] | None:
-        """The matrix, where the file holds it as it is used."""
-        rows = self._rows
-        return rows.array if isinstance(rows, ArrayRows) and _is_plain(rows.array) else None
-
-    def _converted_in(self, folder: str | Path | None) -> Path:
+        if _is_plain(self._held.data):
+            return None
         with reading(str(self._file)):
             facts = self._file.stat()
         key = hashlib.sha256(f"{facts.st_size} {facts.st_mtime_ns}".encode()).hexdigest()
         return Path(folder or self._file.parent) / f"{self._file.name}.{key[:12]}.npy"
 
-    def _convert(self, target: Path) -> None:
-        with whole_file(target) as file:
-            head = {"descr": "<f4", "fortran_order": False, "shape": (len(self), self.dim)}
-            np.lib.format.write_array_header_1_0(file, head)
-            step = max(BLOCK // self.dim, 1)
-            for at in range(0, len(self), step):
-                positions = np.arange(at, min(at + step, len(self)))
-                file.write(self.vectors(positions).astype("<f4", copy=False).tobytes())
-                self._rows.forget()
+
+def _is_plain(data: NDArray[Any] | Buffer) -> bool:
+    """Whether vectors lie in the file as they are used."""
+    return isinstance(data, np.ndarray) and data.dtype == np.float32 and data.flags.c_contiguous
 
 
-def _list_words(source: Source) -> ListedVectors:
-    if binary_vectors.recognise_fasttext(source) is None:
-        raise UnsupportedFormat(FASTTEXT)
-    tried = []
-    for reader, list_words in (
-        (text_vectors.READER, text_vectors.list_words),
-        (binary_vectors.READER, binary_vectors.list_words),
-    ):
-        if (reason := reader.recognise(source)) is None:
-            return list_words(source)
-        tried.append(f"{reader.format}: {reason}")
-    raise UnknownFormat(f"{source.file}: not a file of word vectors", tried)
+class _Layout(NamedTuple):
+    """``promised``: how many words a header promises; ``start``: where the first line lies."""
+
+    dim: int
+    promised: int | None
+    start: int
 
 
-def _is_plain(array: NDArray[Any]) -> bool:
-    return array.dtype == np.float32 and array.flags.c_contiguous
+def _layout(source: Source) -> _Layout | str:
+    """How a file is laid out, by its head, or why it is no text of word vectors.
+
+    Most of the first lines must end in the same number of numbers, or in as many as the header
+    says: at least two, and some with a fraction where there is no header.
+    """
+    header = HEADER.match(source.head)
+    start = header.end() if header else 0
+    lines = source.head[start:].split(b"\n")
+    if source.size > len(source.head) or not lines[-1]:
+        lines.pop()  # cut off, or nothing behind the last newline
+    if not lines:
+        return "nothing follows its header line" if header else "no whole line in its first 64 KiB"
+    counts = []
+    for line in lines[:SAMPLE]:  # the first part is always the word's
+        parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")[:0:-1]
+        words = (count for count, part in enumerate(parts) if not _is_number(part))
+        counts.append(next(words, len(parts)))
+    if header:
+        dim = int(header[2])
+        fit = sum(count >= dim for count in counts)
+    else:
+        dim, fit = min(Counter(counts).items(), key=lambda item: (-item[1], item[0]))
+    if not header and counts[0] < MIN_DIM:
+        return f"the first line ends in {'one number only' if counts[0] else 'no number'}"
+    if dim < MIN_DIM or 2 * fit < len(counts):
+        found = ", ".join(map(str, counts[:3]))
+        return f"its lines end in {found} ... numbers" + f", not in {dim:,}" * bool(header)
+    if b"\t" in lines[0]:
+        return "a tab stands in its first line, wanted blanks between the values"
+    if not header and not any(map(FRACTION.search, lines[:SAMPLE])):
+        return "the numbers in its lines are whole"
+    return _Layout(dim, int(header[1]) if header else None, start)
+
+
+def _recognise(source: Source) -> str | None:
+    layout = _layout(source)
+    return layout if isinstance(layout, str) else None
+
+
+def _open_text(source: Source) -> VectorFile:
+    """The words, and where their numbers lie.
+
+    Raises :class:`InvalidFile` for a line with more or fewer values than the others, a value that
+    is no number (as far as looked at), and more or fewer lines than the header promises.
+    """
+    layout = _layout(source)
+    if isinstance(layout, str):
+        raise InvalidFile(layout)
+    dim, promised, _ = layout
+    starts: list[NDArray[np.int64]] = []
+    with source.file.open("rb") as file:
+        stored = ByteStrings.of(_words(file, layout, starts))
+        file.seek(-1, 2)
+        ended = file.read(1) == b"\n"
+    if promised not in (None, len(stored)):
+        raise InvalidFile(
+            f"the header promises {promised:,} words, {len(stored):,} lines follow it: "
+            "fetch the file again, or correct its first line",
+            offset=0,
+        )
+    header = "no header line, as GloVe writes"
+    if promised is not None:
+        header = "a header line, as word2vec and fastText write"
+    notes = [f"{dim:,} dimensions; {header}"]
+    if empty := int((stored.lengths == 0).sum()):
+        notes.append(f"empty words: {empty:,}")
+    if not ended:
+        notes.append("no newline ends the last line: the file may have been cut short there")
+    places = (Place(source.name, "first column"),)
+    vocabulary = Vocabulary("words", "vectors", stored, places=places, notes=tuple(notes))
+    data = map_file(source.file)
+    return VectorFile(vocabulary, dim, data, np.concatenate(starts), _parse)
+
+
+def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
+    """The numbers of the line that goes on at ``start``."""
+    end = buffer.find(b"\n", start)
+    line = buffer[start : end if end >= 0 else len(buffer)]
+    parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")
+    try:
+        numbers = np.array(list(map(float, parts)))
+    except ValueError:
+        numbers = np.zeros(0)
+    if len(numbers) != dim:
+        raise InvalidFile(
+            f"{line[:40]!r} ... is not {dim:,} numbers divided by blanks", offset=start
+        )
+    with np.errstate(over="ignore"):  # beyond float32 lies infinity
+        return numbers.astype(np.float32)
+
+
+def _is_number(part: bytes) -> bool:
+    try:
+        float(part)
+    except ValueError:
+        return False
+    return True
+
+
+def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> Iterator[bytes]:
+    """The words of whole lines, about a window of them at a time.
+
+    ``starts`` gets where their numbers begin.
+    """
+    number, at = 1 + (layout.promised is not None), layout.start
+    file.seek(at)
+    rest = b""
+    while piece := file.read(WINDOW):
+        data = rest + piece
+        whole = data.rfind(b"\n") + 1
+        if whole:
+            words, begins = _cut_window(data, layout.dim, at, number)
+            yield from words
+            starts.append(begins)
+            number += len(words)
+        rest = data[whole:]
+        at += whole
+        if len(rest) > MAX_LINE:
+            raise InvalidFile(f"a line of more than {MAX_LINE:,} bytes", offset=at)
+    if rest:
+        words, begins = _cut_window(rest + b"\n", layout.dim, at, number)
+        yield from words
+        starts.append(begins)
+
+
+def _cut_window(
+    window: bytes, dim: int, at: int, number: int
+) -> tuple[list[bytes], NDArray[np.int64]]:
+    """The words of a window that begins at ``at`` with line ``number``, where their numbers begin.
+
+    Behind the last whole line a part of the next may follow. Most lines hold as many blanks as
+    values: there the word ends at the first. The others are looked at one by one.
+    """
+    bounds, blanks, start = [0], [], 0
+    while end := window.find(b"\n", start) + 1:  # far faster than to look at every byte
+        blanks.append(window.find(b" ", start, end))
+        bounds.append(end)
+        start = end
+    starts, firsts = np.array(bounds, np.int64), np.array(blanks, np.int64)
+    words = [window[start:stop] for start, stop in zip(bounds, blanks, strict=False)]
+
+    data = np.frombuffer(window, np.uint8)
+    blank = np.zeros(-(-len(data) // 8) * 8 + 8, np.bool_)
+    np.equal(data, ord(" "), out=blank[: len(data)])
+    ends = starts[1:] - 1
+    ends -= (data[ends - 1] == ord("\r")) & (ends > starts[:-1])
+    trailing = blank[ends - 1] & (ends > starts[:-1])
+
+    odd = _counts(blank, starts) - trailing != dim
+    head = data.take([firsts + 1, firsts + 2], mode="clip")  # of its first value
+    odd |= (head - ord("0") >= 10).all(axis=0)  # what is less than "0" wraps round
+    pairs = blank[1:] & blank[:-1]
+    if pairs.any():  # a value between two blanks is empty
+        found = np.flatnonzero(pairs)
+        odd[np.searchsorted(starts, found[found < starts[-1]], "right") - 1] = True
+    odd[-1] = True  # the sample
+    for line in np.flatnonzero(odd).tolist():
+        start, end = bounds[line], int(ends[line] - trailing[line])
+        words[line] = _word(window[start:end], dim, at + start, number + line)
+        firsts[line] = start + len(words[line])
+    return words, firsts + (at + 1)
+
+
+def _counts(blank: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many blanks lie from each start to the next: int64, one fewer than starts.
+
+    Eight bytes at a time: the position of each blank would take 8 bytes, and three times as long.
+    """
+    eights = blank.view(EIGHT)
+    sums = eights * ADD_UP
+    sums >>= TOP_BYTE
+    at = starts >> 3
+    before = (eights[at] & FIRST_OF_EIGHT[starts & 7]) * ADD_UP >> TOP_BYTE
+    between = np.where(at[1:] > at[:-1], np.add.reduceat(sums, at)[:-1], 0)
+    counts: NDArray[np.int64] = (between + before[1:] - before[:-1]).astype(np.int64)
+    return counts
+
+
+def _word(line: bytes, dim: int, at: int, number: int) -> bytes:
+    """The word of a line, every value of which is looked at."""
+    word, *values = line.rsplit(b" ", dim)
+    more = any(map(VALUE.fullmatch, word.split(b" ")[1:]))
+    if len(values) < dim or more:
+        found = f"{len(values):,}" if len(values) < dim else f"more than {dim:,}"
+        raise InvalidFile(
+            f"line {number:,} holds {found} values, wanted {dim:,}; where it is the last one, "
+            "the file was cut short: fetch it again",
+            offset=at,
+        )
+    wrong = next((value for value in values if not _is_number(value)), None)
+    if wrong is not None:
+        raise InvalidFile(f"line {number:,} holds {wrong[:40]!r} where a number belongs", offset=at)
+    return word
+
+
+READER: Final = Reader(
+    "word vectors as text (GloVe, word2vec, fastText .vec)",
+    _recognise,
+    lambda source: ReadResult((_open_text(source).words,)),
+)

@@ -1,150 +1,56 @@
-"""What a model does not know of documents that pass by: its words, and a count of them.
+"""What a model does not know of documents that pass by: counted in memory that has a limit.
 
-The public ``OovCounter``. How words are counted is in ``counts.py``.
-
-What a model does not know of a stream of documents: counted while they pass.
-
-How the words of a batch are counted is in ``batch_counts.py``, how they are held in bounded memory
-in ``word_table.py``; what a report makes of the counts is in ``figures.py``.
+The public :class:`OovCounter`; :class:`OovCounts` counts for one table of a model, whose words are
+all counted exactly as long as they fit the budget. When they do not, the rarest are dropped, and
+nothing is known of a word that is not held but that it did not stand more often than a bound says:
+so much too low may the count of a word be that came (again) after that. How many words there are in
+all is estimated from then on, by the hashes of a sample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Final, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from itertools import compress, count, islice, repeat
+from typing import Final, Protocol, TypeVar
+from zlib import crc32
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.oov import report
+from vocabtool.oov.lookalikes import WIDTH, clip, find_word
 from vocabtool.oov.report import (
     MOST_PIECES,
-    NEVER_USED,
+    Estimate,
     Header,
     KindShare,
     OovReport,
     Pieces,
-    Totals,
+    coverage,
+    pieces_of,
+    unknown_table,
+    with_kinds,
 )
-from vocabtool.oov.word_table import WIDTH, BatchCounts, WordTable, batch_counts, examples
 from vocabtool.system.parallel import parallel_map
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
-from vocabtool.tokenization.text_arrays import not_utf8, string_array, text_bytes, texts_array
+from vocabtool.tokenization.text_arrays import (
+    as_bytes,
+    as_strings,
+    not_utf8,
+    string_array,
+    text_bytes,
+    texts_array,
+)
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
 BUDGET: Final = 64 << 20  # bytes: about 350,000 words
+WORD_COST: Final = 176  # bytes that a word takes besides its own: in the dict and the columns
 EXAMPLES_SHARE: Final = 4  # examples may take one part in so many of the budget, beside it
 EXAMPLE_COST: Final = WIDTH + 136  # bytes that an example takes
-
-
-class OovCounts:
-    """Counts what a model does not know, batch by batch.
-
-    ``vocabulary_size``: the number of stored entries. ``budget``: bytes of memory that distinct
-    words may take, about; examples may take a quarter as much beside it. Past it, the rarest words
-    are dropped, and the report says so.
-    """
-
-    def __init__(self, vocabulary_size: int, *, budget: int = BUDGET) -> None:
-        self.totals = Totals()
-        self._table = WordTable(budget)
-        self._used = np.zeros(vocabulary_size, np.bool_)
-        self._max_examples = budget // EXAMPLES_SHARE // EXAMPLE_COST
-        self._too_many_examples = False
-        self._histogram: NDArray[np.int64] | None = None
-
-    def add(self, found: WordLookup, texts: pa.StringArray) -> None:
-        """Count a batch; ``texts`` are what its words were made of: examples come from there.
-
-        Raises ``ValueError`` where there are not as many texts as ``found`` has.
-        """
-        if len(texts) != len(found.offsets) - 1:
-            raise ValueError(f"wanted {len(found.offsets) - 1:,} texts, got {len(texts):,}")
-        self.add_counts(batch_counts(found), texts)
-
-    def add_counts(self, batch: BatchCounts, texts: pa.StringArray) -> None:
-        """:meth:`add` for a batch that is counted already."""
-        self.totals = self.totals.plus(batch, len(texts))
-        self._used[batch.positions[batch.positions >= 0]] = True
-        if batch.subwords:
-            if self._histogram is None:
-                self._histogram = np.zeros(MOST_PIECES + 1, np.int64)
-            np.add.at(self._histogram, np.minimum(batch.pieces, MOST_PIECES), batch.counts)
-        new = self._table.add(batch)
-        self._add_examples(batch, texts, new)
-        self._table.prune()
-
-    def _add_examples(
-        self, batch: BatchCounts, texts: pa.StringArray, new: NDArray[np.bool_]
-    ) -> None:
-        """Examples for the unknown words that are met for the first time."""
-        wanted = np.flatnonzero(new[batch.unknown])
-        room = self._max_examples - len(self._table.examples)
-        self._too_many_examples |= len(wanted) > room
-        wanted = wanted[: max(room, 0)]
-        words = [batch.words[row] for row in batch.unknown[wanted].tolist()]
-        found = examples(texts, words, batch.first[wanted], batch.shares[wanted])
-        self._table.examples.update(zip(words, found, strict=True))
-
-    def report(
-        self,
-        header: Header,
-        vocabulary: Vocabulary | None = None,
-        *,
-        notes: tuple[str, ...] = (),
-        others: tuple[OovReport, ...] = (),
-    ) -> OovReport:
-        """What was counted so far.
-
-        ``vocabulary``: to tell what unknown words look like, and to name entries never used.
-        ``notes``: further facts for a person; ``others``: reports on further tables.
-        """
-        table = self._table
-        words = report.word_table(table)
-        unknown = report.unknown_table(words, table.examples)
-        kinds: tuple[KindShare, ...] = ()
-        if vocabulary is not None:
-            unknown, kinds = report.with_kinds(unknown, vocabulary)
-        (distinct, _), (distinct_unknown, _) = table.distinct()
-        if table.bound:
-            notes += (
-                "more distinct words than fit the budget, so the rarest were dropped: of about "
-                f"{distinct_unknown:,} unknown ones {len(unknown):,} are listed",
-            )
-        if self._too_many_examples:
-            notes += ("examples are kept for the words that came first only: there were too many",)
-        return OovReport(
-            header,
-            *self.totals[:4],
-            distinct,
-            distinct_unknown,
-            unknown,
-            kinds=kinds,
-            curve=report.coverage(words, self.totals, distinct),
-            used=None if self._histogram is not None else int(self._used.sum()),
-            never_used=self._never_used(vocabulary),
-            pieces=self._pieces(words),
-            estimated=report.estimates(table, self.totals.tokens),
-            notes=notes,
-            others=others,
-        )
-
-    def _never_used(self, vocabulary: Vocabulary | None) -> tuple[bytes, ...]:
-        """The first entries that no word was; of a subword model nothing tells."""
-        if vocabulary is None or self._histogram is not None:
-            return ()
-        positions = np.flatnonzero(~self._used)[:NEVER_USED].tolist()
-        return tuple(vocabulary.stored[position] for position in positions)
-
-    def _pieces(self, words: pa.Table) -> Pieces | None:
-        if self._histogram is None:
-            return None
-        return report.pieces_of(words, self._histogram, self.totals)
-
-
+NEVER_USED: Final = 20  # entries named in a report
 THREADS: Final = 2
 FEW: Final = 100  # tokens that say nothing of a language yet
 MOSTLY_UNKNOWN: Final = (
@@ -152,8 +58,18 @@ MOSTLY_UNKNOWN: Final = (
     "model's files (a stemmer, say) makes its words"
 )
 NOT_UTF8: Final = "not UTF-8: perhaps another encoding, or no text"
+TOO_MANY_EXAMPLES: Final = (
+    "examples are kept for the words that came first only: there were too many"
+)
 WATCHED: Final = 1024  # documents that are looked at together
 WATCHED_BYTES: Final = 1 << 20
+
+# Of a word that is held: ``documents`` of unknown ones only, else 0; ``missed``: how many tokens
+# were at most not counted before it came.
+FIGURES: Final = np.dtype(
+    [("known", "?"), ("pieces", "i4"), ("counts", "i8"), ("documents", "i8"), ("missed", "i8")],
+    align=True,
+)
 
 
 class _HasText(Protocol):
@@ -182,7 +98,7 @@ class OovCounter:
         """Count batches of texts, several at a time, in order."""
         arrays = map(texts_array, batches)
         for counted in parallel_map(self._count, arrays, workers=threads):
-            self._add(counted)
+            self._add(*counted)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Pass documents on unchanged and count them on the way.
@@ -199,62 +115,52 @@ class OovCounter:
                     yield document
             finally:
                 texts = string_array(_text(document) for document in batch[:passed])
-                self._add(self._count(texts))
+                self._add(*self._count(texts))
 
-    def _count(self, texts: pa.StringArray) -> _BatchFigures:
-        return _BatchFigures(texts, not_utf8(texts), [_counts(words, texts) for words in self._all])
+    def _count(self, texts: pa.StringArray) -> tuple[pa.StringArray, int, list[BatchCounts]]:
+        """A batch, how many of its texts are not UTF-8, and its words in each way."""
+        ways = []
+        for words in self._all:
+            found = words.look_up(texts)
+            kept = without_blanks(found)
+            ways.append(batch_counts(kept, blanks=len(found.codes) - len(kept.codes)))
+        return texts, not_utf8(texts), ways
 
-    def _add(self, counted: _BatchFigures) -> None:
+    def _add(self, texts: pa.StringArray, broken: int, ways: list[BatchCounts]) -> None:
         """Add the next batch of the stream."""
-        self._not_utf8 += counted.not_utf8
-        self._blanks += counted.ways[0].blanks
-        for counts, batch in zip(self._counts, counted.ways, strict=True):
-            counts.add_counts(batch, counted.texts)
+        self._not_utf8 += broken
+        self._blanks += ways[0].blanks
+        for counts, batch in zip(self._counts, ways, strict=True):
+            counts.add(batch, texts)
 
     def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
         """What was counted so far. ``model`` and ``sources``: what to call them in it."""
+        headers = [
+            Header(
+                model,
+                words.vocabulary.name,
+                len(words.vocabulary),
+                words.describe(),
+                words.fingerprint,
+                sources,
+            )
+            for words in self._all
+        ]
         others = tuple(
-            counts.report(_header(words, model, sources), words.vocabulary)
-            for words, counts in zip(self._all[1:], self._counts[1:], strict=True)
+            counts.report(header, words.vocabulary)
+            for words, counts, header in zip(self._all, self._counts, headers, strict=True)
+            if words is not self.words
         )
-        header = _header(self.words, model, sources)
         counts, notes = self._counts[0], self.words.notes
-        totals = counts.totals
-        if totals.tokens >= FEW and totals.tokens_unknown > totals.tokens // 2:
+        if counts.tokens >= FEW and counts.tokens_unknown > counts.tokens // 2:
             notes += (MOSTLY_UNKNOWN,)
         if self._not_utf8:
             be = "is" if self._not_utf8 == 1 else "are"
-            notes += (f"{self._not_utf8:,} of {totals.documents:,} documents {be} {NOT_UTF8}",)
+            notes += (f"{self._not_utf8:,} of {counts.documents:,} documents {be} {NOT_UTF8}",)
         if self._blanks:
             pieces = f"{self._blanks:,} blank piece{'s' * (self._blanks > 1)}"
             notes += (f"{pieces} left out: spaces in a row are no word",)
-        return counts.report(header, self.words.vocabulary, notes=notes, others=others)
-
-
-class _BatchFigures(NamedTuple):
-    """A batch counted in each way; ``not_utf8``: how many of its texts are not UTF-8."""
-
-    texts: pa.StringArray
-    not_utf8: int
-    ways: list[BatchCounts]
-
-
-def _counts(words: Words, texts: pa.StringArray) -> BatchCounts:
-    """The words of texts, without those that are only blanks."""
-    found = words.look_up(texts)
-    kept = without_blanks(found)
-    return batch_counts(kept, blanks=len(found.codes) - len(kept.codes))
-
-
-def _header(words: Words, model: str, sources: tuple[str, ...]) -> Header:
-    return Header(
-        model,
-        words.vocabulary.name,
-        len(words.vocabulary),
-        words.describe(),
-        words.fingerprint,
-        sources,
-    )
+        return counts.report(headers[0], self.words.vocabulary, notes=notes, others=others)
 
 
 def _some(documents: Iterator[Document]) -> Iterator[Document]:
@@ -275,3 +181,334 @@ def _text(document: str | bytes | _HasText) -> bytes:
         kind = type(document).__name__
         raise TypeError(f"wanted a text, or a document with a .text, got {kind}")
     return text_bytes(document.text)
+
+
+# ---- the words of one batch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchCounts:
+    """The u words that stand in a batch of n texts, in the order in which they come first.
+
+    ``words``: no two are equal, none stands nowhere. ``positions``: int64, in the vocabulary, or
+    -1. ``known``: bool; ``pieces``: int32, ``None`` for a model of whole words; ``counts``: int64.
+    All of shape (u,).
+    ``unknown``: int64, ascending, which of the u words the v unknown ones are. ``documents``:
+    int64, how many texts hold each of these; ``first``: int64, the first of them; ``shares``:
+    float64, how far into it the word stands first, from 0 to 1. All of shape (v,).
+    ``texts_unknown``: how many texts hold an unknown word. ``blanks``: how many pieces of nothing
+    but blanks were left out.
+    """
+
+    words: list[bytes]
+    positions: NDArray[np.int64]
+    known: NDArray[np.bool_]
+    pieces: NDArray[np.int32] | None
+    counts: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    first: NDArray[np.int64]
+    shares: NDArray[np.float64]
+    texts_unknown: int
+    blanks: int = 0
+
+
+def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
+    """Count words; equal ones that ``found`` tells apart are one."""
+    codes = found.codes.astype(np.intp, copy=False)  # what indexing wants: once, not each time
+    if not found.unique:
+        encoded = found.distinct.view(pa.binary()).dictionary_encode()
+        same = encoded.indices.to_numpy(zero_copy_only=False)
+        one = np.zeros(len(encoded.dictionary), np.intp)
+        one[same] = np.arange(len(same))
+        codes = one[same][codes]
+    counts = np.bincount(codes, minlength=len(found.distinct))
+    kept = np.flatnonzero(counts)
+    first_token = np.zeros(len(counts), np.int64)
+    first_token[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal indices the last one stays
+    kept = kept[np.argsort(first_token[kept])]
+    known = found.known[kept]
+    unknown = np.flatnonzero(~known)
+
+    missing = ~found.known.take(codes)
+    per_text = np.diff(np.append(0, np.cumsum(missing))[found.offsets])
+    among = np.zeros(len(counts), np.int64)
+    among[kept[unknown]] = np.arange(len(unknown))
+    texts = np.repeat(np.arange(len(per_text)), per_text)
+    pairs = np.sort(texts << np.int64(32) | among.take(codes[missing]))
+    pairs = pairs[np.diff(pairs, prepend=-1) != 0]
+
+    tokens = first_token[kept[unknown]]
+    first = np.searchsorted(found.offsets, tokens, "right") - 1
+    starts, ends = found.offsets[first], found.offsets[first + 1]
+    return BatchCounts(
+        words=as_bytes(as_strings(found.distinct).take(pa.array(kept))),
+        positions=found.positions[kept],
+        known=known,
+        pieces=None if found.pieces is None else found.pieces[kept],
+        counts=counts[kept],
+        unknown=unknown,
+        documents=np.bincount(pairs & np.int64((1 << 32) - 1), minlength=len(unknown)),
+        first=first,
+        shares=(tokens - starts) / (ends - starts),
+        texts_unknown=int(np.count_nonzero(per_text)),
+        blanks=blanks,
+    )
+
+
+SEARCHED: Final = 1_024  # bytes on either side of where a word should be
+GOES_ON: Final = b"\xff"  # a letter here, and in no UTF-8: stands for what is not looked at
+
+
+def examples(
+    texts: pa.StringArray,
+    words: list[bytes],
+    rows: NDArray[np.int64],
+    shares: NDArray[np.float64],
+) -> list[bytes]:
+    """For each of k words its text, or a part of it where it is longer than ``WIDTH``.
+
+    ``rows``: shape (k,), the text; ``shares``: shape (k,), how far into it the word stands, from
+    0 to 1. It is looked for around there as :func:`find_word` does; where the model's rule has
+    changed it too much to be found, the part is taken from there.
+    """
+    if not words:
+        return []
+    _, offsets, content = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset :].astype(np.int64)
+    data = memoryview(content if content is not None else b"")
+    starts, ends = bounds[rows], bounds[rows + 1]
+    guesses = (starts + shares * (ends - starts)).astype(np.int64)
+    short = ends - starts <= WIDTH
+    which, places = np.unique(rows[short], return_inverse=True)
+    lines = as_bytes(texts.take(which))
+    found = [b""] * len(words)
+    for i, place in zip(np.flatnonzero(short).tolist(), places.tolist(), strict=True):
+        found[i] = lines[place]  # those asked for twice are one object
+    for i in np.flatnonzero(~short).tolist():
+        word, start, end, middle = words[i], int(starts[i]), int(ends[i]), int(guesses[i])
+        low, high = max(start, middle - SEARCHED), min(end, middle + SEARCHED)
+        before = GOES_ON * (low > start)
+        at = find_word(before + bytes(data[low:high]) + GOES_ON * (high < end), word)
+        if at >= 0:
+            middle = low - len(before) + at + len(word) // 2
+        found[i] = clip(data, start, end, middle)
+    return found
+
+
+# ---- the words of all batches
+
+
+class OovCounts:
+    """Counts what a model does not know, batch by batch.
+
+    ``vocabulary_size``: the number of stored entries. ``budget``: bytes of memory that distinct
+    words may take, about; examples may take a quarter as much beside it. Past it, the rarest words
+    are dropped, and the report says so.
+    """
+
+    def __init__(self, vocabulary_size: int, *, budget: int = BUDGET) -> None:
+        self.documents = self.documents_unknown = 0
+        self.tokens = self.tokens_unknown = self._pieces = 0
+        self._budget = budget
+        self._slots: dict[bytes, int] = {}  # a number for each word held, from 0 on
+        self._figures = np.zeros(0, FIGURES)  # a row for each slot, and some to spare
+        self._length = 0  # of the words held, in bytes
+        self._bound = 0  # how often a word that is not held may stand at most; 0: all are held
+        self._samples = (Sample(), Sample())  # of all words, and of the unknown ones
+        self._examples: dict[bytes, bytes] = {}
+        self._too_many_examples = False
+        self._used = np.zeros(vocabulary_size, np.bool_)
+        self._histogram: NDArray[np.int64] | None = None
+
+    def add(self, batch: BatchCounts, texts: pa.StringArray) -> None:
+        """Count a batch; ``texts`` are what its words were made of: examples come from there."""
+        self.documents += len(texts)
+        self.documents_unknown += batch.texts_unknown
+        self.tokens += int(batch.counts.sum())
+        self.tokens_unknown += int(batch.counts[batch.unknown].sum())
+        self._used[batch.positions[batch.positions >= 0]] = True
+        if batch.pieces is not None:
+            self._pieces += int(batch.counts @ batch.pieces)
+            if self._histogram is None:
+                self._histogram = np.zeros(MOST_PIECES + 1, np.int64)
+            np.add.at(self._histogram, np.minimum(batch.pieces, MOST_PIECES), batch.counts)
+        new = self._add_words(batch)
+        wanted = np.flatnonzero(new[batch.unknown])  # for which there is no example yet
+        room = self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples)
+        self._too_many_examples |= len(wanted) > room
+        wanted = wanted[: max(room, 0)]
+        words = [batch.words[row] for row in batch.unknown[wanted].tolist()]
+        found = examples(texts, words, batch.first[wanted], batch.shares[wanted])
+        self._examples.update(zip(words, found, strict=True))
+        if self._length + WORD_COST * len(self._slots) > self._budget:
+            self._prune()
+
+    def _add_words(self, batch: BatchCounts) -> NDArray[np.bool_]:
+        """Count the words of a batch; which were not held before, shape (u,)."""
+        held = len(self._slots)
+        slots = np.fromiter(map(self._slots.get, batch.words, repeat(-1)), np.int64)
+        new = slots < 0
+        added = list(compress(batch.words, new.tolist()))
+        slots[new] = np.arange(held, held + len(added))
+        self._slots.update(zip(added, count(held), strict=False))
+        have, wanted = len(self._figures), len(self._slots)
+        if wanted > have:
+            more = np.zeros(max(wanted, have + have // 2) - have, FIGURES)
+            self._figures = np.concatenate([self._figures, more])
+        figures = self._figures
+        figures["known"][slots] = batch.known
+        if batch.pieces is not None:
+            figures["pieces"][slots] = batch.pieces
+        figures["counts"][slots] += batch.counts
+        figures["documents"][slots[batch.unknown]] += batch.documents
+        figures["missed"][slots[new]] = self._bound
+        self._length += sum(map(len, added))
+        if self._bound:
+            self._sample(added, batch.known[new])
+        return new
+
+    def _prune(self) -> None:
+        """Drop the rarest words until half of the budget is free."""
+        words, figures = list(self._slots), self._figures[: len(self._slots)]
+        if not self._bound:
+            self._sample(words, figures["known"])
+        highest = figures["counts"] + figures["missed"]
+        order = np.argsort(-highest, kind="stable")
+        costs = np.cumsum(np.fromiter(map(len, words), np.int64)[order] + WORD_COST)
+        number = int(np.searchsorted(costs, self._budget // 2, "right"))
+        self._bound = max(self._bound, int(highest[order[number]]))
+        kept = np.sort(order[:number])
+        self._figures = figures[kept]
+        self._slots = {words[row]: slot for slot, row in enumerate(kept.tolist())}
+        self._length = sum(map(len, self._slots))
+        self._examples = {w: text for w, text in self._examples.items() if w in self._slots}
+
+    def _sample(self, words: list[bytes], known: NDArray[np.bool_]) -> None:
+        hashes = _hashes(words)
+        self._samples[0].add(hashes)
+        self._samples[1].add(hashes[~known])
+
+    def report(
+        self,
+        header: Header,
+        vocabulary: Vocabulary | None = None,
+        *,
+        notes: tuple[str, ...] = (),
+        others: tuple[OovReport, ...] = (),
+    ) -> OovReport:
+        """What was counted so far.
+
+        ``vocabulary``: to tell what unknown words look like, and to name entries never used.
+        ``notes``: further facts for a person; ``others``: reports on further tables.
+        """
+        held = self._figures[: len(self._slots)]
+        missed = np.ascontiguousarray(held["missed"])
+        words = pa.table(
+            {
+                "word": pa.array(list(self._slots), pa.large_binary()),
+                "known": np.ascontiguousarray(held["known"]),
+                "pieces": np.ascontiguousarray(held["pieces"]),
+                "count": held["counts"] + missed,
+                "documents": held["documents"] + np.where(held["known"], 0, missed),
+                "error": missed,
+            }
+        )
+        unknown = unknown_table(words, self._examples)
+        kinds: tuple[KindShare, ...] = ()
+        if vocabulary is not None:
+            unknown, kinds = with_kinds(unknown, vocabulary)
+        distinct, distinct_unknown = len(words), len(unknown)
+        estimated: tuple[Estimate, ...] = ()
+        if self._bound:
+            every, some = (sample.estimate() for sample in self._samples)
+            distinct, distinct_unknown = max(distinct, every[0]), max(distinct_unknown, some[0])
+            # Of L tokens that are not counted for a word held, at most all stand for other words
+            # than estimated; they cover at most so much, and push at most as much out of the
+            # commonest.
+            late = self.tokens - int(held["counts"].sum())
+            estimated = (
+                Estimate("distinct", every[1], certain=False),
+                Estimate("distinct_unknown", some[1], certain=False),
+                Estimate("count", self._bound, certain=True),
+                Estimate("documents", self._bound, certain=True),
+                Estimate("curve", min(2 * late / self.tokens, 1.0), certain=True),
+            )
+            notes += (
+                "more distinct words than fit the budget, so the rarest were dropped: of about "
+                f"{distinct_unknown:,} unknown ones {len(unknown):,} are listed",
+            )
+        if self._too_many_examples:
+            notes += (TOO_MANY_EXAMPLES,)
+        used: int | None = int(self._used.sum())
+        never_used: tuple[bytes, ...] = ()
+        pieces: Pieces | None = None
+        if self._histogram is not None:  # of a subword model nothing tells what was used
+            used = None
+            mean = self._pieces / self.tokens if self.tokens else 0.0
+            pieces = pieces_of(words, self._histogram, mean)
+        elif vocabulary is not None:
+            positions = np.flatnonzero(~self._used)[:NEVER_USED].tolist()
+            never_used = tuple(vocabulary.stored[position] for position in positions)
+        return OovReport(
+            header,
+            self.documents,
+            self.documents_unknown,
+            self.tokens,
+            self.tokens_unknown,
+            distinct,
+            distinct_unknown,
+            unknown,
+            kinds=kinds,
+            curve=coverage(words, self.tokens, self.tokens - self.tokens_unknown, distinct),
+            used=used,
+            never_used=never_used,
+            pieces=pieces,
+            estimated=estimated,
+            notes=notes,
+            others=others,
+        )
+
+
+MAX_SAMPLED: Final = 1 << 17  # hashes: 3 sigma is 1.2 % of the words at most
+MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+SIGMAS: Final = 3
+
+
+class Sample:
+    """The hashes that begin with so many zeros: one in ``2 ** zeros`` of all."""
+
+    def __init__(self) -> None:
+        self._hashes = np.zeros(0, np.uint64)  # the same one perhaps several times
+        self._zeros = 0
+
+    def add(self, hashes: NDArray[np.uint64]) -> None:
+        """Take hashes, also such as were there before."""
+        self._hashes = np.append(self._hashes, self._select(hashes))
+        if len(self._hashes) > 2 * MAX_SAMPLED:
+            self._hashes = self._distinct()
+            while len(self._hashes) > MAX_SAMPLED:
+                self._zeros += 1
+                self._hashes = self._select(self._hashes)
+
+    def estimate(self) -> tuple[int, int]:
+        """How many there were, about, and how far off that may be (3 sigma)."""
+        number, scale = len(self._distinct()), 1 << self._zeros
+        off_by = SIGMAS * np.sqrt(number * scale * (scale - 1))
+        return number * scale, int(off_by) + (scale > 1)
+
+    def _select(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        return hashes[hashes <= np.uint64((1 << 64 - self._zeros) - 1)]
+
+    def _distinct(self) -> NDArray[np.uint64]:
+        ordered = np.sort(self._hashes)
+        return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
+def _hashes(words: list[bytes]) -> NDArray[np.uint64]:
+    """The same in every process: two checksums, mixed."""
+    low = np.fromiter(map(crc32, words), np.uint64, len(words))
+    high = np.fromiter(map(google_crc32c.value, words), np.uint64, len(words))
+    mixed: NDArray[np.uint64] = (high << np.uint64(32) | low) * MIX
+    mixed ^= mixed >> np.uint64(29)
+    return mixed * MIX

@@ -1,4 +1,4 @@
-"""What an unknown word looks like, and which entry it resembles.
+"""What an unknown word looks like, which entry it resembles, and where it stands in its text.
 
 One kind a word; the first of :data:`Kind` whose definition fits. Made for the commonest unknown
 words of a report; what is known is not decided here.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
@@ -60,46 +60,35 @@ def classify(
     """
     folds = [fold(word) for word in words]
     forms, near = _find_similar(folds, entries)
-    common = _scripts(entries)
+    step = max(len(entries) // SAMPLED, 1)
+    scripts = Counter(main_script(_text(entries[i])) for i in range(0, len(entries), step))
+    del scripts[None]
+    enough = scripts.total() / RARE
+    common = {script for script, count in scripts.items() if count >= enough}
     spellings = map(spelling, words, examples) if examples else map(_text, words)
-    return [
-        _likeness(written, folded, forms, near, common)
-        for written, folded in zip(spellings, folds, strict=True)
-    ]
+    found = []
+    for written, folded in zip(spellings, folds, strict=True):
+        kind = _shape(written, common)
+        if folded is not None and folded in forms:
+            found.append(Likeness("form", forms[folded]))
+        elif folded is not None and folded in near and kind not in ("number", "code", "script"):
+            found.append(Likeness("misspelling", near[folded]))
+        else:
+            found.append(Likeness(kind))
+    return found
 
 
-def _likeness(
-    written: str,
-    folded: str | None,
-    forms: dict[str, int],
-    near: dict[str, int],
-    common: frozenset[str],
-) -> Likeness:
-    if folded is not None and folded in forms:
-        return Likeness("form", forms[folded])
-    kind = _shape(written, common)
-    if kind in ("number", "code", "script"):
-        return Likeness(kind)
-    if folded is not None and folded in near:
-        return Likeness("misspelling", near[folded])
-    return Likeness(kind)
-
-
-def _shape(written: str, common: frozenset[str]) -> Kind:
-    """The kind as far as the word itself tells."""
-    letters = any(map(str.isalpha, written))
-    if not letters:
+def _shape(written: str, common: set[str | None]) -> Kind:
+    """The kind as far as the word itself tells; ``common``: the scripts of the vocabulary."""
+    first = next(filter(str.isalpha, written), None)
+    if first is None:
         return "number" if any(map(str.isnumeric, written)) else "symbol"
     if any(map(str.isdigit, written)) or _CODE.search(written):
         return "code"
     script = main_script(written)
     if script is not None and common and script not in common:
         return "script"
-    return "name" if _first_letter(written).isupper() else "other"
-
-
-def _first_letter(written: str) -> str:
-    return next(filter(str.isalpha, written))
+    return "name" if first.isupper() else "other"
 
 
 def _text(word: bytes) -> str:
@@ -142,7 +131,11 @@ def _find_similar(
     one of its characters, is so of the other: the vocabulary is read through once.
     """
     wanted = {folded for folded in folds if folded}
-    around = _neighbourhood(wanted)
+    around: dict[str, list[str]] = {}
+    for word in wanted:
+        if SHORTEST <= len(word) <= LONGEST:
+            for variant in set(_variants(word)):
+                around.setdefault(variant, []).append(word)
     forms: dict[str, int] = {}
     near: dict[str, int] = {}
     for position, entry in enumerate(entries):
@@ -152,32 +145,16 @@ def _find_similar(
         if folded in wanted:
             forms.setdefault(folded, position)
         if SHORTEST - 1 <= len(folded) <= LONGEST + 1:
-            for word in _near(folded, around):
-                near.setdefault(word, position)
+            for variant in _variants(folded):
+                for word in around.get(variant, ()):
+                    if word not in near and one_edit(word, folded):
+                        near[word] = position
     return forms, near
 
 
-def _neighbourhood(words: Iterable[str]) -> dict[str, list[str]]:
-    around: dict[str, list[str]] = {}
-    for word in words:
-        if SHORTEST <= len(word) <= LONGEST:
-            for variant in {word, *_shorter(word)}:
-                around.setdefault(variant, []).append(word)
-    return around
-
-
-def _shorter(word: str) -> Iterator[str]:
-    """The word without one character, for each of them."""
-    return (word[:i] + word[i + 1 :] for i in range(len(word)))
-
-
-def _near(entry: str, around: dict[str, list[str]]) -> Iterator[str]:
-    """The words of a neighbourhood that are one edit from an entry, some more than once."""
-    for i in range(-1, len(entry)):
-        variant = entry[:i] + entry[i + 1 :] if i >= 0 else entry
-        for word in around.get(variant, ()):
-            if one_edit(word, entry):
-                yield word
+def _variants(word: str) -> list[str]:
+    """A word, and the same without one character, for each of them."""
+    return [word, *(word[:i] + word[i + 1 :] for i in range(len(word)))]
 
 
 def one_edit(one: str, other: str) -> bool:
@@ -195,15 +172,6 @@ def one_edit(one: str, other: str) -> bool:
     return swapped == other[at : at + 2] and one[at + 2 :] == other[at + 2 :]
 
 
-def _scripts(entries: ByteStrings) -> frozenset[str]:
-    """The scripts that entries are in, without the rare ones; from an even sample of many."""
-    step = max(len(entries) // SAMPLED, 1)
-    found = Counter(main_script(_text(entries[i])) for i in range(0, len(entries), step))
-    del found[None]
-    enough = found.total() / RARE
-    return frozenset(script for script, count in found.items() if script and count >= enough)
-
-
 def main_script(text: str) -> str | None:
     """The script of most letters of a text, of the first among equals; ``None``: no letters."""
     if text.isascii():
@@ -216,3 +184,54 @@ def main_script(text: str) -> str | None:
 def _script(letter: str) -> str:
     """The first word of the character's Unicode name: LATIN, CYRILLIC, CJK, HIRAGANA."""
     return unicodedata.name(letter, "UNNAMED").partition(" ")[0]
+
+
+# ---- where it stands in its text
+
+WIDTH: Final = 120  # bytes of an example, without the signs that it was cut
+CUT: Final = "…".encode()
+LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
+
+
+def find_word(text: bytes, word: bytes) -> int:
+    """Where a word stands in a text; -1: nowhere.
+
+    Where it stands by itself comes before where it is a part of another word; then its own case
+    before any other of ASCII's.
+    """
+    at = _by_itself(text, word)
+    if at >= 0:
+        return at
+    lower, folded = text.lower(), word.lower()
+    at = _by_itself(lower, folded)
+    if at < 0:
+        at = text.find(word)
+    return at if at >= 0 else lower.find(folded)
+
+
+def _by_itself(text: bytes, word: bytes) -> int:
+    """The first place of a word with no letter or digit on either side; any byte from 0x80 is one.
+
+    A text ends like a word does.
+    """
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not LETTERS.intersection(text[max(at - 1, 0) : at] + text[end : end + 1]):
+            return at
+        at = text.find(word, at + 1)
+    return at
+
+
+def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
+    """``width`` bytes of ``data[start:end]`` around ``middle``; signs where the text goes on.
+
+    No UTF-8 character is cut in two: up to three bytes more or fewer are taken for that.
+    """
+    low = max(min(middle - width // 2, end - width), start)
+    high = min(low + width, end)
+    while start < low < high and data[low] & 0xC0 == 0x80:
+        low += 1
+    while high < end and data[high] & 0xC0 == 0x80 and high - low < width + 3:
+        high += 1
+    return CUT * (low > start) + bytes(data[low:high]) + CUT * (high < end)

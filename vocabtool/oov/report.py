@@ -1,8 +1,6 @@
 """What a model does not know of some documents: the figures, and what they were counted with.
 
-The counting is in ``counts.py``; how a report is shown and written is in ``oov_report_files/``.
-
-The figures of a report, from words counted: order, coverage, kinds, pieces, error bounds.
+The counting is in ``counter.py``; how a report is shown and written is in ``reports/oov.py``.
 """
 
 from __future__ import annotations
@@ -18,154 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.oov.lookalikes import COMMONEST, Kind, classify
-from vocabtool.oov.word_table import BatchCounts, WordTable
 from vocabtool.vocabulary import Vocabulary
 
 MOST_FRAGMENTED: Final = 20
-NEVER_USED: Final = 20  # entries named in a report
-
-
-class Totals(NamedTuple):
-    """What is always exact. ``documents_unknown``: those that hold an unknown word."""
-
-    documents: int = 0
-    documents_unknown: int = 0
-    tokens: int = 0
-    tokens_unknown: int = 0
-    pieces: int = 0
-
-    def plus(self, batch: BatchCounts, texts: int) -> Totals:
-        """With those of a batch of so many texts."""
-        return Totals(
-            self.documents + texts,
-            self.documents_unknown + batch.texts_unknown,
-            self.tokens + int(batch.counts.sum()),
-            self.tokens_unknown + int(batch.counts[batch.unknown].sum()),
-            self.pieces + int(batch.counts @ batch.pieces),
-        )
-
-
-def word_table(table: WordTable) -> pa.Table:
-    """Every word that is held, and its figures.
-
-    Columns: ``word``, ``known``, ``pieces``, ``count`` (never too low), ``documents``, ``error``
-    (by how much ``count`` is too high at most).
-    """
-    held = table.figures
-    missed_unknown = np.where(held.known, 0, held.missed)
-    return pa.table(
-        {
-            "word": pa.array(list(table.slots), pa.large_binary()),
-            "known": held.known,
-            "pieces": held.pieces,
-            "count": held.counts + held.missed,
-            "documents": held.documents + missed_unknown,
-            "error": held.missed,
-        }
-    )
-
-
-def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
-    """The unknown ones, commonest first, ties by bytes; ``kind`` and ``like`` are null."""
-    keys = [("known", "ascending"), ("count", "descending"), ("word", "ascending")]
-    rows = pc.sort_indices(words, keys)[: pc.sum(pc.invert(words["known"])).as_py() or 0]
-    unknown = words.take(rows)
-    shown = [examples.get(word, b"") for word in unknown["word"].to_pylist()]
-    unknown = unknown.append_column("example", pa.array(shown, pa.large_binary()))
-    for name, kind in (("kind", pa.string()), ("like", pa.large_binary())):
-        unknown = unknown.append_column(name, pa.nulls(len(unknown), kind))
-    return unknown.select(COLUMNS).combine_chunks()
-
-
-def with_kinds(unknown: pa.Table, vocabulary: Vocabulary) -> tuple[pa.Table, tuple[KindShare, ...]]:
-    """With the kind of the commonest words and what they are like; and a sum of that."""
-    some = unknown.slice(0, COMMONEST)
-    words, examples = some["word"].to_pylist(), some["example"].to_pylist()
-    found = classify(words, vocabulary.stored, examples)
-    rest = [None] * (len(unknown) - len(some))
-    like = [vocabulary.stored[one.entry] if one.entry >= 0 else None for one in found]
-    for name, values in (("kind", [one.kind for one in found]), ("like", like)):
-        at = unknown.schema.get_field_index(name)
-        array = pa.array([*values, *rest], unknown.schema.field(name).type)
-        unknown = unknown.set_column(at, name, array)
-    kinds: list[Kind] = [one.kind for one in found]
-    return unknown, _kind_shares(kinds, some["count"].to_pylist())
-
-
-def _kind_shares(kinds: list[Kind], counts: list[int]) -> tuple[KindShare, ...]:
-    """The kind with most tokens first."""
-    words: Counter[Kind] = Counter(kinds)
-    tokens: Counter[Kind] = Counter()
-    for kind, count in zip(kinds, counts, strict=True):
-        tokens[kind] += count
-    shares = (KindShare(kind, words[kind], tokens[kind]) for kind in words)
-    return tuple(sorted(shares, key=lambda share: (-share.tokens, share.kind)))
-
-
-def coverage(words: pa.Table, totals: Totals, distinct_words: int) -> tuple[CurvePoint, ...]:
-    """The share of tokens that the commonest words make up: 1, 2, 5, 10, 20, ... of them, and all.
-
-    Counts that may be too high are taken at their lowest.
-    """
-    tokens, tokens_known = totals.tokens, totals.tokens - totals.tokens_unknown
-    if not tokens:
-        return ()
-    low = np.subtract(words["count"].to_numpy(), words["error"].to_numpy())
-    keys = words.select(["word"]).append_column("low", [low])
-    order = pc.sort_indices(keys, [("low", "descending"), ("word", "ascending")]).to_numpy()
-    counts = low[order]
-    covered = np.cumsum(counts)
-    known = np.cumsum(np.where(words["known"].to_numpy()[order], counts, 0))
-    points = [
-        CurvePoint(k, int(covered[k - 1]) / tokens, int(known[k - 1]) / tokens)
-        for k in _one_two_five(min(len(counts), distinct_words - 1))
-    ]
-    return (*points, CurvePoint(distinct_words, 1.0, tokens_known / tokens))
-
-
-def _one_two_five(last: int) -> list[int]:
-    """1, 2, 5, 10, 20, 50 and so on, none above ``last``."""
-    steps = (step * 10**power for power in range(len(str(max(last, 0)))) for step in (1, 2, 5))
-    return [step for step in steps if step <= last]
-
-
-def estimates(table: WordTable, tokens: int) -> tuple[Estimate, ...]:
-    """How far figures may be off; nothing where all words are held.
-
-    Of L tokens that are not counted for a word held, at most all stand for other words than
-    estimated; they cover at most so much, and push at most as much out of the commonest.
-    """
-    if not table.bound:
-        return ()
-    (_, off_by), (_, unknown_off_by) = table.distinct()
-    late = tokens - int(table.figures.counts.sum())
-    return (
-        Estimate("distinct", off_by, certain=False),
-        Estimate("distinct_unknown", unknown_off_by, certain=False),
-        Estimate("count", table.bound, certain=True),
-        Estimate("documents", table.bound, certain=True),
-        Estimate("curve", min(2 * late / tokens, 1.0), certain=True),
-    )
-
-
-def pieces_of(words: pa.Table, histogram: NDArray[np.int64], totals: Totals) -> Pieces:
-    """Into how many pieces words are cut; ``histogram``: tokens by number of pieces."""
-    last = np.flatnonzero(histogram)
-    shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]
-    mean = totals.pieces / totals.tokens if totals.tokens else 0.0
-    return Pieces(mean, tuple(shown.tolist()), _most_pieces(words))
-
-
-def _most_pieces(words: pa.Table) -> tuple[FragmentedWord, ...]:
-    """The words in most pieces, the commonest first among equals, then by bytes."""
-    pieces = words["pieces"].to_numpy()
-    last = max(len(pieces) - MOST_FRAGMENTED, 0)
-    least = max(int(np.partition(pieces, last)[last]), 2) if len(pieces) else 2
-    table = words.filter(pieces >= least).select(["word", "pieces", "count"])
-    keys = [("pieces", "descending"), ("count", "descending"), ("word", "ascending")]
-    columns = table.sort_by(keys).slice(0, MOST_FRAGMENTED).columns
-    return tuple(map(FragmentedWord, *(column.to_pylist() for column in columns)))
-
 
 Figure = Literal["distinct", "distinct_unknown", "count", "documents", "curve"]
 
@@ -320,3 +173,81 @@ class OovReport:
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
+
+
+# ---- the figures of a report, from words counted
+
+
+def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
+    """The unknown ones, commonest first, ties by bytes; ``kind`` and ``like`` are null.
+
+    ``words``: every word that is held, with the columns ``word``, ``known``, ``pieces``, ``count``
+    (never too low), ``documents``, ``error`` (by how much ``count`` is too high at most).
+    """
+    keys = [("known", "ascending"), ("count", "descending"), ("word", "ascending")]
+    rows = pc.sort_indices(words, keys)[: pc.sum(pc.invert(words["known"])).as_py() or 0]
+    unknown = words.take(rows)
+    shown = [examples.get(word, b"") for word in unknown["word"].to_pylist()]
+    unknown = unknown.append_column("example", pa.array(shown, pa.large_binary()))
+    for name, kind in (("kind", pa.string()), ("like", pa.large_binary())):
+        unknown = unknown.append_column(name, pa.nulls(len(unknown), kind))
+    return unknown.select(COLUMNS).combine_chunks()
+
+
+def with_kinds(unknown: pa.Table, vocabulary: Vocabulary) -> tuple[pa.Table, tuple[KindShare, ...]]:
+    """With the kind of the commonest words and what they are like; and a sum of that.
+
+    The kind with most tokens comes first.
+    """
+    some = unknown.slice(0, COMMONEST)
+    found = classify(some["word"].to_pylist(), vocabulary.stored, some["example"].to_pylist())
+    kinds = [one.kind for one in found]
+    like = [vocabulary.stored[one.entry] if one.entry >= 0 else None for one in found]
+    rest = [None] * (len(unknown) - len(some))
+    for name, values in (("kind", kinds), ("like", like)):
+        at = unknown.schema.get_field_index(name)
+        array = pa.array([*values, *rest], unknown.schema.field(name).type)
+        unknown = unknown.set_column(at, name, array)
+    words: Counter[Kind] = Counter(kinds)
+    tokens: Counter[Kind] = Counter()
+    for kind, count in zip(kinds, some["count"].to_pylist(), strict=True):
+        tokens[kind] += count
+    shares = (KindShare(kind, words[kind], tokens[kind]) for kind in words)
+    return unknown, tuple(sorted(shares, key=lambda share: (-share.tokens, share.kind)))
+
+
+def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[CurvePoint, ...]:
+    """The share of tokens that the commonest words make up: 1, 2, 5, 10, 20, ... of them, and all.
+
+    Counts that may be too high are taken at their lowest. ``known``: tokens that are known.
+    """
+    if not tokens:
+        return ()
+    low = np.subtract(words["count"].to_numpy(), words["error"].to_numpy())
+    keys = words.select(["word"]).append_column("low", [low])
+    order = pc.sort_indices(keys, [("low", "descending"), ("word", "ascending")]).to_numpy()
+    counts = low[order]
+    covered = np.cumsum(counts)
+    covered_known = np.cumsum(np.where(words["known"].to_numpy()[order], counts, 0))
+    last = min(len(counts), distinct - 1)
+    steps = (step * 10**power for power in range(len(str(max(last, 0)))) for step in (1, 2, 5))
+    points = [
+        CurvePoint(k, int(covered[k - 1]) / tokens, int(covered_known[k - 1]) / tokens)
+        for k in steps
+        if k <= last
+    ]
+    return (*points, CurvePoint(distinct, 1.0, known / tokens))
+
+
+def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
+    """Into how many pieces words are cut; ``histogram``: tokens by number of pieces.
+
+    Named are the words in most pieces, the commonest first among equals, then by bytes.
+    """
+    last = np.flatnonzero(histogram)
+    shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]
+    keys = [("pieces", "descending"), ("count", "descending"), ("word", "ascending")]
+    table = words.filter(pc.greater(words["pieces"], 1)).select(["word", "pieces", "count"])
+    columns = table.take(pc.select_k_unstable(table, MOST_FRAGMENTED, keys)).columns
+    most = tuple(map(FragmentedWord, *(column.to_pylist() for column in columns)))
+    return Pieces(mean, tuple(shown.tolist()), most)

@@ -27,10 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import Fold, Only, tokenizer_file
-from vocabtool.comparison.diff import COLUMNS, Diff, Pairs, Part, Side
-from vocabtool.comparison.entries import take
-from vocabtool.comparison.kinds import KINDS, FoldOrAll, Gain
-from vocabtool.comparison.use import CARRYING, Order, SideName, Use
+from vocabtool.comparison.diff import COLUMNS, Diff, Order, Pairs, Part, Side
+from vocabtool.comparison.entries import KINDS, FoldOrAll, Gain, take
+from vocabtool.comparison.use import CARRYING, SideName, Use
 from vocabtool.reports import files, plots
 from vocabtool.reports.files import Format as DiffFormat
 from vocabtool.reports.model import (

@@ -28,7 +28,6 @@ from vocabtool.reports.model import (
     short,
     tabs,
 )
-from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import Place, Vocabulary, encode, is_utf8, printable
 
 if TYPE_CHECKING:
@@ -286,6 +285,8 @@ def _facts(words: Words) -> dict[str, Any]:
 
 def _rows(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
     """The words of each text, with the pieces that the model makes of them there."""
+    from vocabtool.tokenization.text_arrays import as_bytes  # loads pyarrow
+
     judged = words.look_up(texts)
     ids = [None if number < 0 else number for number in judged.ids.tolist()]
     counts = [None] * len(ids) if judged.pieces is None else judged.pieces.tolist()

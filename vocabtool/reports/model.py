@@ -148,7 +148,7 @@ class Report:
 
 def clip_entry(entry: bytes) -> bytes:
     """An entry or an example as far as it is shown, with a sign where it goes on."""
-    from vocabtool.oov.word_table import clip  # loads pyarrow
+    from vocabtool.oov.lookalikes import clip
 
     return clip(entry, 0, len(entry), 0, MAX_ENTRY_BYTES)
 

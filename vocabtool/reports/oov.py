@@ -18,11 +18,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
-from vocabtool.oov.lookalikes import Kind
+from vocabtool.oov.lookalikes import Kind, clip, find_word
 from vocabtool.oov.report import MOST_PIECES, Header, OovReport, UnknownWord
 from vocabtool.oov.report import Estimate as Bound
 from vocabtool.oov.report import Figure as FigureName
-from vocabtool.oov.word_table import clip, find_word
 from vocabtool.reports import files, plots
 from vocabtool.reports.model import (
     Block,

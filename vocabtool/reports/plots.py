@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from vocabtool.comparison.diff import KindCount
-    from vocabtool.comparison.use import Ranks
+    from vocabtool.comparison.diff import KindCount, Ranks
     from vocabtool.oov.report import CurvePoint, Pieces
 
 INK: Final = "#010203"  # stands for the colour of the text around, put in place below

@@ -4,15 +4,13 @@ The model's own files stay as they are: what is loaded is a copy of its graph in
 folder, with links to the variables and the assets. That copy holds one graph, no two functions of
 one name, and nothing that writes checkpoints. What can be called is in ``model_functions.py``.
 
-Which ops of a model read or write files, use the network or run Python: told without running it.
-
-Every node of the served graph and of all its functions is looked at, whether something calls it
-or not: what a loader runs is more than what a signature reaches. Not named are
+Which ops read or write files, use the network or run Python is told without running them. Every
+node of the served graph and of all its functions is looked at, whether something calls it or not:
+what a loader runs is more than what a signature reaches. Not named are
 
 - ops that TensorFlow does not know: they are not loaded, so they cannot run;
 - what restores variables: it reads nothing but checkpoints, and every SavedModel holds it;
-- what writes checkpoints (``CHECKPOINT_WRITERS``): every SavedModel holds it too. No output of a
-  model can come from it, because it has none; ``checked_model.py`` takes it out
+- what writes checkpoints (``CHECKPOINT_WRITERS``): every SavedModel holds it too. It is taken out
   of the copy that runs, so that no signature can reach it.
 """
 
@@ -23,7 +21,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -36,6 +34,16 @@ from vocabtool.formats.saved_model.meta_graph import MetaGraph, pick_serving, re
 from vocabtool.formats.saved_model.table_contents import FROM_FILE
 from vocabtool.system.native_import import import_library
 from vocabtool.vocabulary import printable
+
+Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
+
+BINARY: Final = "saved_model.pb"
+FOLDERS: Final = ("variables", "assets", "assets.extra")
+COPY: Final = "vocabtool_copy_"
+MAX_PROTO: Final = (1 << 31) - 1  # protobuf's own limit
+UNREGISTERED: Final = re.compile(r"Op type not registered '([^']+)'")
+GRAPH_FAILS: Final = "Graph execution error:"
+MAX_LINE: Final = 500
 
 CHECKPOINT_WRITERS: Final = frozenset((b"Save", b"SaveSlices", b"SaveV2", b"MergeV2Checkpoints"))
 
@@ -94,66 +102,32 @@ def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
             if node.op not in found and _reaches_out(linker, body, node):
                 place = graph.place(body, node.name).place
                 found[node.op] = f"{printable(node.op)} at {place}"
-    return (*found.values(), *_assets_elsewhere(graph))
+    elsewhere = (
+        f"the asset {printable(asset.filename)!r}, a path"
+        for asset in graph.assets
+        if asset.filename in (b"", b".", b"..") or any(c in asset.filename for c in b"/\\:\0")
+    )
+    return (*found.values(), *elsewhere)
 
 
 def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
-    if node.op in FROM_FILE:
-        return not _reads_asset(linker, body, node)
     if node.op == PRINT:
         return node.bytes_of(b"output_stream") not in PRINT_STREAMS
-    match = VARIANT.match(node.op)
-    plain = match[1] if match else node.op
-    return node.op in DANGEROUS or plain in DANGEROUS or plain.startswith(COLLECTIVE)
-
-
-def _reads_asset(linker: Linker, body: Body, node: Node) -> bool:
-    """Whether the file that a table is filled from is one of the model's own, or never read."""
+    if node.op not in FROM_FILE:
+        match = VARIANT.match(node.op)
+        plain = match[1] if match else node.op
+        return node.op in DANGEROUS or plain in DANGEROUS or plain.startswith(COLLECTIVE)
+    # A table may be filled from a file of the model's own, or from one that is never read.
+    graph = linker.graph
     origin = linker.origin(body, node.data_input(1))
     if origin is None:  # of a function that nothing can run, nothing is known either
-        callers = linker.callers(body.name)
-        return bool(body.name) and not callers and body.name not in linker.graph.objects.captures
+        called = linker.callers(body.name) or body.name in graph.objects.captures
+        return not body.name or bool(called)
     if origin.object_id is not None:
-        return linker.graph.objects.kind(origin.object_id) == "asset"
+        return graph.objects.kind(origin.object_id) != "asset"
     if origin.node is None or origin.body.name:
-        return False
-    return linker.graph.asset_of(origin.node.name) is not None
-
-
-def _assets_elsewhere(graph: MetaGraph) -> Iterator[str]:
-    """Assets named by a path that may lead out of ``assets/``."""
-    for asset in graph.assets:
-        if asset.filename in (b"", b".", b"..") or any(c in asset.filename for c in b"/\\:\0"):
-            yield f"the asset {printable(asset.filename)!r}, a path"
-
-
-Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
-
-BINARY: Final = "saved_model.pb"
-FOLDERS: Final = ("variables", "assets", "assets.extra")
-COPY: Final = "vocabtool_copy_"
-MAX_PROTO: Final = (1 << 31) - 1  # protobuf's own limit
-UNREGISTERED: Final = re.compile(r"Op type not registered '([^']+)'")
-GRAPH_FAILS: Final = "Graph execution error:"
-MAX_LINE: Final = 500
-
-
-def load_checked(
-    opened: graph_files.GraphFile, *, trust: bool, change: Callable[[Proto], object] | None = None
-) -> Any:
-    """Load the graph of a SavedModel that is run; ``change`` is given its MetaGraphDef before.
-
-    Raises :class:`InvalidFile` for what is damaged, :class:`UnsupportedFormat` for a model that
-    reaches out of itself (unless ``trust``), that TensorFlow does not load, or that is a frozen
-    graph.
-    """
-    import_tensorflow()
-    with reading(str(opened.path)):
-        data = _rewrite(opened, change)
-        dangers = dangerous_ops(read_saved_model(data, BINARY))
-        if dangers and not trust:
-            raise UnsupportedFormat(_refusal(dangers))
-        return _load_copy(data, opened.file.parent, keep=bool(dangers))
+        return True
+    return graph.asset_of(origin.node.name) is None
 
 
 def import_tensorflow() -> ModuleType:
@@ -169,19 +143,50 @@ def _import(library: str, purpose: str) -> ModuleType:
         raise UnsupportedFormat(f"{what}: pip install '.[tensorflow]'") from error
 
 
-def _rewrite(opened: graph_files.GraphFile, change: Callable[[Proto], object] | None) -> bytes:
-    """The SavedModel as it is to be run, in binary form."""
-    saved = _parse(opened)
-    _silence_writers(saved.meta_graphs[0])
-    if change is not None:
-        change(saved.meta_graphs[0])
-    if saved.ByteSize() > MAX_PROTO:
-        raise UnsupportedFormat(
-            "the graph as it would be run is larger than 2 GB, which protobuf does not write; "
-            "save the model again with its large constants as variables"
-        )
-    data: bytes = saved.SerializeToString()
-    return data
+def load_checked(
+    opened: graph_files.GraphFile, *, trust: bool, change: Callable[[Proto], object] | None = None
+) -> Any:
+    """Load the graph of a SavedModel that is run; ``change`` is given its MetaGraphDef before.
+
+    Raises :class:`InvalidFile` for what is damaged, :class:`UnsupportedFormat` for a model that
+    reaches out of itself (unless ``trust``), that TensorFlow does not load, or that is a frozen
+    graph.
+    """
+    import_tensorflow()
+    with reading(str(opened.path)):
+        saved = _parse(opened)
+        if change is not None:
+            change(saved.meta_graphs[0])
+        if saved.ByteSize() > MAX_PROTO:
+            raise UnsupportedFormat(
+                "the graph as it would be run is larger than 2 GB, which protobuf does not write; "
+                "save the model again with its large constants as variables"
+            )
+        data: bytes = saved.SerializeToString()
+        dangers = dangerous_ops(read_saved_model(data, BINARY))
+        if dangers and not trust:
+            listed = "".join(f"\n  - {danger}" for danger in dangers)
+            raise UnsupportedFormat(
+                "the model reaches for files, the network or Python, so it is not run:"
+                f"{listed}\nIf you trust those who made it, say so (--trust, or trust=True)."
+            )
+        # In a temporary folder, with links to what lies beside the original.
+        folder = tempfile.mkdtemp(prefix=COPY)
+        try:
+            Path(folder, BINARY).write_bytes(data)
+            for name in FOLDERS:
+                beside = opened.file.parent / name
+                if beside.is_dir():
+                    Path(folder, name).symlink_to(beside.resolve(), target_is_directory=True)
+            loaded = _load(folder)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        # It stays as long as what was loaded, where that may read an asset when it is called.
+        remove = weakref.finalize(loaded, shutil.rmtree, folder, ignore_errors=True)
+        if not dangers:
+            remove()
+        return loaded
 
 
 def _parse(opened: graph_files.GraphFile) -> Proto:
@@ -201,21 +206,12 @@ def _parse(opened: graph_files.GraphFile) -> Proto:
     number = pick_serving([list(graph.meta_info_def.tags) for graph in saved.meta_graphs])
     del saved.meta_graphs[number + 1 :]
     del saved.meta_graphs[:number]
-    _refuse_twins(saved.meta_graphs[0])
-    return saved
-
-
-def _refuse_twins(meta_graph: Proto) -> None:
-    """Two functions of one name could be checked as the one and run as the other."""
-    counted = Counter(f.signature.name for f in meta_graph.graph_def.library.function)
+    graph = saved.meta_graphs[0].graph_def
+    # Two functions of one name could be checked as the one and run as the other.
+    counted = Counter(function.signature.name for function in graph.library.function)
     ((name, times),) = counted.most_common(1) or [("", 0)]
     if times > 1:
         raise InvalidFile(f"{times} functions are called {printable(name.encode())!r}")
-
-
-def _silence_writers(meta_graph: Proto) -> None:
-    """Let what writes checkpoints do nothing: then no signature can reach it."""
-    graph = meta_graph.graph_def
     for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
         for node in nodes:
             if node.op.encode() in CHECKPOINT_WRITERS:
@@ -223,56 +219,24 @@ def _silence_writers(meta_graph: Proto) -> None:
                 node.Clear()
                 node.name, node.op = name, "NoOp"
                 node.input.extend(waits)
-
-
-def _refusal(dangers: Sequence[str]) -> str:
-    listed = "".join(f"\n  - {danger}" for danger in dangers)
-    return (
-        "the model reaches for files, the network or Python, so it is not run:"
-        f"{listed}\nIf you trust those who made it, say so (--trust, or trust=True)."
-    )
-
-
-def _load_copy(data: bytes, beside: Path, *, keep: bool) -> Any:
-    """Load a graph in a temporary folder, with links to what lies beside the original.
-
-    ``keep``: the folder stays as long as what was loaded, which may read an asset when called.
-    """
-    folder = tempfile.mkdtemp(prefix=COPY)
-    try:
-        Path(folder, BINARY).write_bytes(data)
-        for name in FOLDERS:
-            if (beside / name).is_dir():
-                Path(folder, name).symlink_to((beside / name).resolve(), target_is_directory=True)
-        loaded = _load(folder)
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
-    remove = weakref.finalize(loaded, shutil.rmtree, folder, ignore_errors=True)
-    if not keep:
-        remove()
-    return loaded
+    return saved
 
 
 def _load(folder: str) -> Any:
     """Load with TensorFlow; where it lacks an op, once more with tensorflow-text's ops."""
     tensorflow = import_tensorflow()
-    try:
-        return tensorflow.saved_model.load(folder)
-    except Exception as error:
-        missing = UNREGISTERED.search(str(error))
-        if missing is None:
-            what = reason_of(error).replace(f"{folder}/", "")
-            raise UnsupportedFormat(f"TensorFlow does not load it: {what}") from error
-    _import("tensorflow_text", f"its op {missing[1]} needs")
-    try:
-        return tensorflow.saved_model.load(folder)
-    except Exception as error:
-        missing = UNREGISTERED.search(str(error))
-        what = reason_of(error).replace(f"{folder}/", "")
-        if missing is not None:
-            what = f"its op {missing[1]} is unknown"
-        raise UnsupportedFormat(f"TensorFlow does not load it: {what}") from error
+    for last in (False, True):
+        try:
+            return tensorflow.saved_model.load(folder)
+        except Exception as error:
+            missing = UNREGISTERED.search(str(error))
+            if last or missing is None:
+                what = reason_of(error).replace(f"{folder}/", "")
+                if missing is not None:
+                    what = f"its op {missing[1]} is unknown"
+                raise UnsupportedFormat(f"TensorFlow does not load it: {what}") from error
+        _import("tensorflow_text", f"its op {missing[1]} needs")
+    raise AssertionError("the last try returns or raises")
 
 
 def reason_of(error: Exception) -> str:

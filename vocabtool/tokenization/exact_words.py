@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from vocabtool.tokenization.infer_rule import LookupPath
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
 from vocabtool.tokenization.lookup import (
-    Piece,
+    RuleTokenizer,
     SpelledWord,
-    TableLexicon,
     WordLookup,
     look_up_spelled,
 )
 from vocabtool.tokenization.op_traces import OpTrace, Pieces
+from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.sentencepiece import (
     SentencePieces,
     group_by_word,
@@ -52,7 +52,7 @@ class ExactTokenizer:
         self._sentencepieces: SentencePieces | None = None
         if paths[0].sites[0].kind == "sentencepiece":
             self._sentencepieces = paths[0].sentencepieces()
-        self._lexicon = TableLexicon(self._vocabulary)
+        self._whole_words = RuleTokenizer(Rule(()), self._vocabulary)
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
         """Run the model on the texts; what it looked up, known and unknown."""
@@ -63,8 +63,15 @@ class ExactTokenizer:
         own = [each for each in traces if (each.op.function, each.op.node) in self._places]
         first = own[0]
         if first.pieces is None:
-            tokens = _side_by_side([each.tokens for each in own])
-            return self._lexicon.look_up(TokenCodes.encode(tokens))
+            tokens = first.tokens
+            if len(own) > 1:  # text by text, one op's words behind the other's
+                parts = [each.tokens for each in own]
+                lengths = [np.diff(part.offsets) for part in parts]
+                texts = np.concatenate([np.repeat(np.arange(len(each)), each) for each in lengths])
+                values = pa.concat_arrays([part.values for part in parts])
+                order = pa.array(np.argsort(texts, kind="stable"))
+                tokens = Tokens(values.take(order), starts_of(np.sum(lengths, axis=0)))
+            return self._whole_words.look_up_words(TokenCodes.encode(tokens))
         trace, pieces = trace_by_word(first, first.pieces)
         words, unknown = self._spell(trace, pieces)
         offsets = starts_of(list(map(len, words)))[trace.tokens.offsets]
@@ -88,16 +95,17 @@ class ExactTokenizer:
             entries = dict(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
             values = [entries.get(number, b"") for number in ids]
         numbered = list(zip(values, ids, strict=True))
+        words: list[list[SpelledWord]] = []
         bounds = pairwise(pieces.offsets.tolist())
-        of_strings = [tuple(numbered[start:end]) for start, end in bounds]
-        if vocabulary.kind == "sentencepiece":
-            words = [
-                [_word(None, word, unknown) for word in group_by_word(each) if word]
-                for each in of_strings
-            ]
-        else:
-            pairs = zip(strings, of_strings, strict=True)
-            words = [[_word(string, each, unknown)] for string, each in pairs]
+        for string, (start, end) in zip(strings, bounds, strict=True):
+            cut = tuple(numbered[start:end])
+            each = [(string, cut)]
+            if vocabulary.kind == "sentencepiece":  # the pieces spell the words
+                own = [word for word in group_by_word(cut) if word]
+                each = [(readable_word(b"".join(piece for piece, _ in w)), w) for w in own]
+            words.append(
+                [SpelledWord(t, w, all(number != unknown for _, number in w)) for t, w in each]
+            )
         return words, unknown
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
@@ -157,20 +165,3 @@ def trace_by_word(trace: OpTrace, pieces: Pieces) -> tuple[OpTrace, Pieces]:
     inside = begins[starts[:-1]].repeat(np.diff(starts))
     moved = Pieces(starts, values, pieces.ids, begins - inside, ends - inside)
     return trace._replace(tokens=Tokens(words, offsets), pieces=moved), moved
-
-
-def _side_by_side(tokens: Sequence[Tokens]) -> Tokens:
-    """What several ops saw of the same texts, text by text, one op's words behind the other's."""
-    if len(tokens) == 1:
-        return tokens[0]
-    texts = [np.repeat(np.arange(len(each.offsets) - 1), np.diff(each.offsets)) for each in tokens]
-    order = np.argsort(np.concatenate(texts), kind="stable")
-    values = pa.concat_arrays([each.values for each in tokens]).take(pa.array(order))
-    return Tokens(values, sum((each.offsets for each in tokens[1:]), tokens[0].offsets))
-
-
-def _word(text: bytes | None, pieces: tuple[Piece, ...], unknown: int) -> SpelledWord:
-    """``text``: ``None`` where the pieces spell it."""
-    if text is None:
-        text = readable_word(b"".join(piece for piece, _ in pieces))
-    return SpelledWord(text, pieces, all(number != unknown for _, number in pieces))

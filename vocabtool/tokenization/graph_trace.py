@@ -6,7 +6,6 @@ only where nothing else is possible. What ops do to words is in ``op_steps.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from vocabtool.formats.saved_model import tensors
@@ -87,7 +86,7 @@ class TracePoint(NamedTuple):
             raise NotUnderstood(node.op, "it passes too few arguments")
         if node.op in LOOPS:
             at = len(body.returns) - from_end
-            if at < 0 or not _is_argument(body, body.returns[at], body.arguments[-from_end]):
+            if at < 0 or _behind_copies(body, body.returns[at]) != body.arguments[-from_end]:
                 raise NotUnderstood(node.op, "a loop changes it from turn to turn")
         elif node.op not in BRANCHES and function_of(node) != body.name:
             raise NotUnderstood(node.op, "what it passes to its function is not known")
@@ -105,8 +104,10 @@ class TracePoint(NamedTuple):
                 return None
             if node is None:
                 waiting += [here.outside(*call) for call in here.callers()]
-                if not waiting and not found:
-                    return here._captured_constant()
+                if not waiting and not found:  # nobody calls it: it may have captured a constant
+                    origin = here.linker.origin(here.body, here.reference)
+                    node = origin.node if origin is not None and origin.op == b"Const" else None
+                    return node.tensor_of(b"value") if node is not None else None
                 continue
             inside = here.inside(node)
             if inside is not None:
@@ -118,13 +119,6 @@ class TracePoint(NamedTuple):
             else:
                 return None
         return next(iter(found.values())) if len(found) == 1 else None
-
-    def _captured_constant(self) -> Tensor | None:
-        """A constant that a function captured, where nobody calls it."""
-        origin = self.linker.origin(self.body, self.reference)
-        if origin is None or origin.node is None or origin.op != b"Const":
-            return None
-        return origin.node.tensor_of(b"value")
 
     def scalar(self) -> bytes | int | None:
         """A constant of one string or integer; ``None`` where it is none."""
@@ -143,7 +137,8 @@ class TracePoint(NamedTuple):
             if node is None:
                 return False
             if node.op in (b"Size", b"Shape"):
-                return number.input(node, 0)._without_reshapes() == tensor._without_reshapes()
+                sized, rows = number.input(node, 0).behind_reshapes(), tensor.behind_reshapes()
+                return (sized.body.name, sized.reference) == (rows.body.name, rows.reference)
             if node.op == b"StridedSlice" and number.input(node, 1).scalar() != 0:
                 return False
             if node.op not in (b"StridedSlice", b"Cast", b"Identity"):
@@ -151,15 +146,15 @@ class TracePoint(NamedTuple):
             number = number.input(node, 0)
         return False
 
-    def _without_reshapes(self) -> tuple[bytes, Reference]:
-        """The tensor apart from changes of its shape."""
+    def behind_reshapes(self) -> TracePoint:
+        """The tensor before its shape was changed."""
         point = self
         for _ in range(MAX_OPS):
             node = point.node
             if node is None or node.op not in SAME:
                 break
             point = point.input(node, 0)
-        return point.body.name, point.reference
+        return point
 
 
 def function_of(node: Node) -> bytes:
@@ -195,14 +190,18 @@ class _Loop(NamedTuple):
         if made is None or made.op != b"TensorListFromTensor":
             return False
         rows = TracePoint(self.linker, self.caller, made.data_input(0))
-        tests = list(self._tests())
-        return bool(tests) and all(
-            counter is not None
-            and bound is not None
-            and self._counts(counter)
-            and self._input(bound).is_size_of(rows)
-            for counter, bound in tests
-        )
+        names = list(self.node.functions_of(b"cond"))
+        test = self.linker.graph.functions.get(names[0]) if names else None
+        if test is None or any(node.op not in COUNTING for node in test):
+            return False
+        comparisons = [node for node in test if node.op == b"Less"]
+        for node in comparisons:
+            counter, bound = (_argument_at(test, node.data_input(i)) for i in (0, 1))
+            if counter is None or bound is None or not self._counts(counter):
+                return False
+            if not self._input(bound).is_size_of(rows):
+                return False
+        return bool(comparisons)
 
     def _input(self, position: int) -> TracePoint:
         return TracePoint(self.linker, self.caller, self.node.data_input(position))
@@ -212,44 +211,24 @@ class _Loop(NamedTuple):
         body = self.body
         if at >= len(body.returns) or self._input(at).scalar() != 0:
             return False
-        node = body.node(body.returns[at].name)
-        for _ in range(MAX_OPS):
-            if node is None or node.op != b"Identity":
-                break
-            node = body.node(node.data_input(0).name)
+        node = body.node(_behind_copies(body, body.returns[at]))
         if node is None or node.op not in ADDITIONS:
             return False
         step = TracePoint(self.linker, body, node.data_input(1)).scalar()
         return step == 1 and _argument_at(body, node.data_input(0)) == at
 
-    def _tests(self) -> Iterator[tuple[int | None, int | None]]:
-        """What the loop goes on for, each ``counter < bound``, as places among its variables.
-
-        A condition of anything else yields what no check lets pass.
-        """
-        names = list(self.node.functions_of(b"cond"))
-        test = self.linker.graph.functions.get(names[0]) if names else None
-        if test is None or any(node.op not in COUNTING for node in test):
-            yield None, None
-            return
-        for node in test:
-            if node.op == b"Less":
-                yield _argument_at(test, node.data_input(0)), _argument_at(test, node.data_input(1))
-
 
 def _argument_at(body: Body, reference: Reference) -> int | None:
     """Which argument a tensor is, apart from copies."""
-    return next(
-        (i for i, name in enumerate(body.arguments) if _is_argument(body, reference, name)), None
-    )
+    name = _behind_copies(body, reference)
+    return body.arguments.index(name) if name in body.arguments else None
 
 
-def _is_argument(body: Body, reference: Reference, argument: bytes) -> bool:
+def _behind_copies(body: Body, reference: Reference) -> bytes:
+    """The name of what an Identity copies, or an Identity of one."""
     for _ in range(MAX_OPS):
-        if reference.name == argument:
-            return True
         node = body.node(reference.name)
         if node is None or node.op != b"Identity":
-            return False
+            break
         reference = node.data_input(0)
-    return False
+    return reference.name

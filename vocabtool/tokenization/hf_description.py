@@ -48,6 +48,12 @@ PRE_TOKENIZERS: Final = {
     "Digits": "split around digits",
     "UnicodeScripts": "split where the script changes",
 }
+BEHAVIOURS: Final = {
+    "Removed": ", which is left out",
+    "MergedWithPrevious": ", which stays with what is before it",
+    "MergedWithNext": ", which stays with what follows",
+    "Contiguous": ", runs of it together",
+}
 
 
 def list_of_parts(document: Json) -> list[Json]:
@@ -97,23 +103,20 @@ def find_chunking(document: Json) -> Chunking | None:
         return None
     first, *others = list(_parts(document.get("pre_tokenizer"))) or [{}]
     if first.get("type") in BLANK_SPLITTERS:
-        return "behind" if all(map(_cuts_further, others)) else None
+        alone = all(
+            _scheme(part) == "always"
+            if part.get("type") == METASPACE
+            else part.get("type") in CUT_FURTHER
+            for part in others
+        )
+        return "behind" if alone else None
     cuts = {BYTE_LEVEL: first.get("use_regex", True), METASPACE: first.get("split", True)}
-    if others or cuts.get(str(first.get("type"))) is not True or _reaches_behind(document):
+    reaches_behind = any(
+        token.get("rstrip") is True for token in document.get("added_tokens") or []
+    )
+    if others or reaches_behind or cuts.get(str(first.get("type"))) is not True:
         return None
     return "before"
-
-
-def _reaches_behind(document: Json) -> bool:
-    """Whether an added token takes the white space behind it."""
-    tokens = document.get("added_tokens") or []
-    return any(token.get("rstrip") is True for token in tokens)
-
-
-def _cuts_further(part: Json) -> bool:
-    if part.get("type") == METASPACE:
-        return _scheme(part) == "always"
-    return part.get("type") in CUT_FURTHER
 
 
 def describe(document: Json, model_type: str, added: dict[str, int]) -> Iterator[str]:
@@ -133,7 +136,16 @@ def describe(document: Json, model_type: str, added: dict[str, int]) -> Iterator
 def _normalizer(part: Json) -> Iterator[str]:
     match part.get("type"):
         case "BertNormalizer":
-            yield from _bert(part)
+            lower = part.get("lowercase", True)
+            accents = part.get("strip_accents")
+            if part.get("clean_text", True):
+                yield "take control characters out, white space becomes a blank"
+            if part.get("handle_chinese_chars", True):
+                yield "set Chinese characters apart"
+            if lower if accents is None else accents:
+                yield "take accents off"
+            if lower:
+                yield "lower-case"
         case "NFC" | "NFD" | "NFKC" | "NFKD" as form:
             yield f"normalise to {form}"
         case "Strip":
@@ -146,18 +158,6 @@ def _normalizer(part: Json) -> Iterator[str]:
             yield f"replace {_pattern(part)} by {_quote(part.get('content'))}"
         case kind:
             yield NORMALIZERS.get(str(kind)) or f"{_quote(kind)}, as the tokenizers library does it"
-
-
-def _bert(part: Json) -> Iterator[str]:
-    lower = part.get("lowercase", True)
-    accents = part.get("strip_accents")
-    steps = {
-        "take control characters out, white space becomes a blank": part.get("clean_text", True),
-        "set Chinese characters apart": part.get("handle_chinese_chars", True),
-        "take accents off": lower if accents is None else accents,
-        "lower-case": lower,
-    }
-    yield from (step for step, wanted in steps.items() if wanted)
 
 
 def _pre_tokenizer(part: Json) -> str:
@@ -174,7 +174,8 @@ def _pre_tokenizer(part: Json) -> str:
             return f"{put}{cut}show every byte as a character"
         case "Split":
             invert = part.get("invert") is True
-            return f"{'keep only' if invert else 'split at'} {_pattern(part)}" + _behaviour(part)
+            behaviour = BEHAVIOURS.get(str(part.get("behavior")), "")
+            return f"{'keep only' if invert else 'split at'} {_pattern(part)}{behaviour}"
         case "CharDelimiterSplit":
             return f"split at {_quote(part.get('delimiter'))}"
         case kind:
@@ -228,17 +229,6 @@ def _pattern(part: Json) -> str:
             return f"what matches {_quote(pattern['Regex'])}"
         pattern = pattern.get("String")
     return _quote(pattern)
-
-
-def _behaviour(part: Json) -> str:
-    behaviour = part.get("behavior")
-    told = {
-        "Removed": ", which is left out",
-        "MergedWithPrevious": ", which stays with what is before it",
-        "MergedWithNext": ", which stays with what follows",
-        "Contiguous": ", runs of it together",
-    }
-    return told.get(behaviour, "") if isinstance(behaviour, str) else ""
 
 
 def _quote(value: object) -> str:

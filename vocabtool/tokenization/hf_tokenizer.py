@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain, count, pairwise
@@ -59,6 +60,7 @@ from vocabtool.tokenization.text_arrays import (
 from vocabtool.vocabulary import ALPHABET, Vocabulary
 
 FINGERPRINTED: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model")
+BYTE: Final = re.compile("<0x[0-9A-Fa-f]{2}>")
 BYTES: Final = {ord(shown): byte for byte, shown in enumerate(ALPHABET)}
 MAX_GROWTH: Final = 64  # times as long as a text its replacements may make it
 MAX_PREPENDED: Final = 1024  # bytes that they may put before it
@@ -81,7 +83,7 @@ class Pieces(NamedTuple):
 
     ``ids``: int64, shape (m,). ``offsets``: int64, shape (n + 1,); the pieces of string ``i`` are
     ``pieces[offsets[i]:offsets[i + 1]]``. ``spans``: where in its string each begins and ends, in
-    characters; told only where :meth:`HFTokenizer.pieces` is asked for them.
+    characters; told only where they are asked for.
     """
 
     pieces: list[str]
@@ -90,7 +92,7 @@ class Pieces(NamedTuple):
     spans: list[tuple[int, int]]
 
 
-class HFTokenizer:
+class HFWordTokenizer:
     """The two halves of a tokenizer, asked apart, so that equal strings are not cut twice.
 
     The first half is a tokenizer without its model: in its place stands a model that knows nothing,
@@ -99,12 +101,13 @@ class HFTokenizer:
     a text, and as ``encode`` is asked for many strings at once, not ``encode_batch``, no threads
     are started of which a process that forks later would be warned.
 
-    ``data``: a tokenizer.json, of which nothing is executed; ``document``: the same, parsed.
+    ``data``: a tokenizer.json, of which nothing is executed; ``document``: the same, parsed. May be
+    asked by several threads at once.
     Raises :class:`VocabtoolError` for a tokenizer that draws lots, :class:`InvalidFile` with the
     library's own words for what it refuses.
     """
 
-    def __init__(self, data: bytes, document: Json) -> None:
+    def __init__(self, data: bytes, document: Json, vocabulary: Vocabulary) -> None:
         from tokenizers import Tokenizer, models
 
         _refuse_growth(document)
@@ -112,48 +115,147 @@ class HFTokenizer:
             full = Tokenizer.from_buffer(data)
             self._model: Any = Tokenizer(full.model)
             added = sorted(full.get_added_tokens_decoder().items())
-            self.added = {token.content: number for number, token in added}
-            piece = next(c for c in map(chr, count(1)) if c not in self.added)
+            self._added = {token.content: number for number, token in added}
+            piece = next(c for c in map(chr, count(1)) if c not in self._added)
             self._speller: Any = Tokenizer(models.Unigram([(piece, 0.0)], 0))
             if full.normalizer is not None:
                 self._speller.normalizer = full.normalizer
             if full.pre_tokenizer is not None:
                 self._speller.pre_tokenizer = full.pre_tokenizer
             self._speller.add_tokens([token for _, token in added])
-        self.model_type = type(full.model).__name__
         dropout = getattr(full.model, "dropout", None)
         if dropout:
             raise VocabtoolError(
                 f"the tokenizer leaves out merges by lot (dropout {dropout:g}): its words differ "
                 "from run to run. Set model.dropout to null in the file"
             )
+        self._document, self._vocabulary = document, vocabulary
+        self._model_type = type(full.model).__name__
+        self._whole_words = self._model_type == "WordLevel"
         name = getattr(full.model, "unk_token", None)
         unknown = document["model"].get("unk_id") if name is None else full.model.token_to_id(name)
-        self.unknown_token: str | None = name
-        self.unknown_id: int = -1 if unknown is None else unknown
+        self._unknown_token: str | None = name
+        self._unknown_id: int = -1 if unknown is None else unknown
+        self._mark = description.blank_mark(document)
+        self._mark_says_nothing = description.is_mark_before_all(document)
+        self._byte_level = description.is_byte_level(document)
+        self._chunking = description.find_chunking(document)
+        if self._chunking is not None:  # no added token may hold white space, nor normalised
+            tokens = [*self._added]
+            with library_errors("the tokenizers library fails on a text"):
+                if full.normalizer is not None:
+                    tokens += map(full.normalizer.normalize_str, self._added)
+            if any(c.isspace() for token in tokens for c in token):
+                self._chunking = None
 
-    def pre_tokens(self, texts: Sequence[str]) -> tuple[list[str | AddedToken], Integers]:
+    def look_up(self, texts: pa.StringArray) -> WordLookup:
+        """Cut and look up, each distinct chunk once where that is the same."""
+        found = None if self._chunking is None else cut_into_chunks(texts, self._chunking)
+        if found is None:
+            return self._look_up(texts)
+        of_texts, offsets = found
+        encoded = dictionary_encode(of_texts)
+        lookup = self._look_up(as_strings(encoded.dictionary))
+        tokens = TokenCodes(lookup.codes, lookup.offsets, lookup.distinct)
+        tokens = tokens.of_texts(encoded.indices.to_numpy(), offsets)
+        return lookup._replace(codes=tokens.codes, offsets=tokens.offsets)
+
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """As the model cuts the word; nothing for a model of whole words."""
+        if self._whole_words:
+            return ()
+        shown = word.decode("utf-8", "replace")
+        if shown in self._added:
+            return (word,)
+        given = shown  # the reverse of what is readable
+        if self._byte_level:
+            given = "".join(ALPHABET[byte] for byte in word)
+        elif self._mark is not None:
+            begin = self._mark if self._mark_says_nothing and shown.strip(" ") else ""
+            given = begin + shown.replace(" ", self._mark)
+        return tuple(map(str.encode, self._cut([given]).pieces))
+
+    def describe(self) -> tuple[str, ...]:
+        """The steps of the file."""
+        return tuple(description.describe(self._document, self._model_type, self._added))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of what the file says of texts and pieces; what only decodes or pads is left out."""
+        facts = {key: self._document.get(key) for key in FINGERPRINTED}
+        digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
+        digest.update(json.dumps(facts).encode())
+        return digest.hexdigest()
+
+    def _look_up(self, texts: pa.StringArray) -> WordLookup:
+        found, offsets = self._pre_tokens(texts)
+        distinct = dict.fromkeys(found)
+        plain = [each for each in distinct if isinstance(each, str)]
+        added = [each for each in distinct if not isinstance(each, str)]
+        places = {each: at for at, each in enumerate(chain[str | AddedToken](plain, added))}
+        codes = np.fromiter(map(places.__getitem__, found), np.int32, len(found))
+        # Whether some pre-tokens are several words.
+        joined = self._mark is not None and any(self._mark in each[1:] for each in plain)
+        cuts = self._cut(plain, spans=joined)
+        known = self._known_words(plain, added, cuts)
+        cuts = Pieces(  # the added tokens behind the others, one piece each
+            [*cuts.pieces, *(word.content for word in added)],
+            np.append(cuts.ids, np.array([word.id for word in added], np.int64)),
+            np.append(cuts.offsets, cuts.offsets[-1] + np.arange(1, len(added) + 1)),
+            [*cuts.spans, *((0, len(word.content)) for word in added)],
+        )
+        if joined and not self._whole_words:
+            given = [*plain, *(word.content for word in added)]
+            words = [list(self._words(text, cuts, at, known)) for at, text in enumerate(given)]
+            lengths = np.array(list(map(len, words)), np.int64)[codes]
+            flat = chain.from_iterable(words[code] for code in codes.tolist())
+            bounds = starts_of(lengths)[offsets]
+            return look_up_spelled(flat, bounds, self._vocabulary, self._unknown_id)
+        counts = np.diff(cuts.offsets)
+        ids = np.full(len(counts), -1, np.int64)
+        positions = np.full(len(counts), -1, np.int64)
+        single = np.flatnonzero(counts == 1)
+        firsts = cuts.offsets[single]
+        ids[single] = cuts.ids[firsts]
+        entries = self._vocabulary.positions
+        positions[single] = [entries.get(cuts.pieces[at].encode(), -1) for at in firsts.tolist()]
+        positions[~known] = -1
+        readable = list(map(self._readable, plain))
+        readable += (word.content.encode() for word in added)
+        spelled = pieces = None
+        if not self._whole_words:
+            is_known = cuts.ids != self._unknown_id
+            spelled = Spellings(list(map(str.encode, cuts.pieces)), is_known, cuts.offsets)
+            pieces = counts.astype(np.int32)
+        unique = len(set(readable)) == len(readable)
+        return WordLookup(
+            codes,
+            offsets,
+            string_array(readable),
+            known,
+            ids,
+            positions,
+            pieces,
+            unique=unique,
+            spelled=spelled,
+        )
+
+    def _pre_tokens(self, texts: pa.StringArray) -> tuple[list[str | AddedToken], Integers]:
         """What the model is given of each text, normalised, and added tokens where they stand.
 
         Returns all of them, and offsets of shape (len(texts) + 1,).
         """
+        shown = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
         with library_errors("the tokenizers library fails on a text"):
-            found = self._speller.encode(texts, is_pretokenized=True, add_special_tokens=False)
+            found = self._speller.encode(shown, is_pretokenized=True, add_special_tokens=False)
         spelled: list[str | AddedToken] = found.tokens
         ids = np.array(found.ids, np.int64)
         for at in np.flatnonzero(ids).tolist():
             content = self._speller.id_to_token(int(ids[at]))
-            spelled[at] = AddedToken(content, self.added[content])
-        return spelled, _offsets(found.word_ids, len(texts))
+            spelled[at] = AddedToken(content, self._added[content])
+        return spelled, _offsets(found.word_ids, len(shown))
 
-    def without_blanks(self, texts: Collection[str]) -> bool:
-        """Whether no text holds white space, neither as it is nor normalised."""
-        normalizer = self._speller.normalizer
-        with library_errors("the tokenizers library fails on a text"):
-            normalised = () if normalizer is None else map(normalizer.normalize_str, texts)
-            return not any(c.isspace() for text in (*texts, *normalised) for c in text)
-
-    def pieces(self, strings: Sequence[str], *, spans: bool = False) -> Pieces:
+    def _cut(self, strings: Sequence[str], *, spans: bool = False) -> Pieces:
         """The model's pieces of each; none where it refuses one: it has no unknown token."""
         try:
             with library_errors("the tokenizers library fails on a word"):
@@ -161,7 +263,7 @@ class HFTokenizer:
         except VocabtoolError:
             if len(strings) < 2:
                 return Pieces([], np.zeros(0, np.int64), np.zeros(len(strings) + 1, np.int64), [])
-            each = [self.pieces([string], spans=spans) for string in strings]
+            each = [self._cut([string], spans=spans) for string in strings]
             return Pieces(
                 [piece for one in each for piece in one.pieces],
                 np.concatenate([one.ids for one in each]),
@@ -171,6 +273,62 @@ class HFTokenizer:
         offsets = _offsets(found.word_ids, len(strings))
         ids = np.array(found.ids, np.int64)
         return Pieces(found.tokens, ids, offsets, found.offsets if spans else [])
+
+    def _known_words(
+        self, plain: list[str], added: list[AddedToken], cuts: Pieces
+    ) -> NDArray[np.bool_]:
+        """Whether each of the strings is known to the last of its characters; added tokens are."""
+        starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
+        before = starts_of(cuts.ids == self._unknown_id)
+        known: NDArray[np.bool_] = (before[ends] == before[starts]) & (ends > starts)
+        if self._whole_words and self._unknown_token is not None:
+            known |= np.array([word == self._unknown_token for word in plain], np.bool_)
+        if self._model_type == "BPE" and self._unknown_id < 0:  # what is left out is not told
+            bounds = pairwise(cuts.offsets.tolist())
+            pairs = zip(plain, bounds, strict=True)
+            whole = [self._join(cuts.pieces[a:b]) == word.encode() for word, (a, b) in pairs]
+            known &= np.array(whole, np.bool_)
+        return np.append(known, np.ones(len(added), np.bool_))
+
+    def _join(self, pieces: Sequence[str]) -> bytes:
+        """What pieces of BPE say together; ``<0x41>`` may stand for a byte."""
+        model = self._document["model"]
+        prefix = model.get("continuing_subword_prefix") or ""
+        suffix = model.get("end_of_word_suffix") or ""
+        bare = [piece.removeprefix(prefix) if at else piece for at, piece in enumerate(pieces)]
+        bare[-1:] = [piece.removesuffix(suffix) for piece in bare[-1:]]
+        falls_back = bool(model.get("byte_fallback"))
+        return b"".join(
+            bytes.fromhex(piece[3:5]) if falls_back and BYTE.fullmatch(piece) else piece.encode()
+            for piece in bare
+        )
+
+    def _words(
+        self, text: str, cuts: Pieces, at: int, known: NDArray[np.bool_]
+    ) -> Iterator[SpelledWord]:
+        """Words inside a pre-token, each from a piece that begins with the mark to the next."""
+        first, last = cuts.offsets[at : at + 2].tolist()
+        mark = self._mark or description.META
+        # Where the model leaves unknown characters out it is not certain where a piece stands.
+        told = bool(known[at]) or self._unknown_id >= 0
+        inner = [i for i in range(first + 1, last) if told and cuts.pieces[i].startswith(mark)]
+        for start, end in pairwise((first, *inner, last)):
+            begin = cuts.spans[start][0] if start > first else 0
+            stop = cuts.spans[end][0] if end < last else len(text)
+            ids = cuts.ids[start:end].tolist()
+            pieces = zip(map(str.encode, cuts.pieces[start:end]), ids, strict=True)
+            is_known = bool(known[at]) or (told and self._unknown_id not in ids)
+            yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
+
+    def _readable(self, given: str) -> bytes:
+        """A word that the model is given, as people read it."""
+        if self._byte_level:
+            codes = [BYTES.get(ord(c), -1) for c in given]
+            return given.encode() if -1 in codes else bytes(codes)
+        if self._mark is None:
+            return given.encode()
+        text = given.replace(self._mark, " ")
+        return ((text.strip(" ") if self._mark_says_nothing else text) or text).encode()
 
 
 def _offsets(numbers: list[int], count: int) -> Integers:
@@ -197,223 +355,21 @@ def _refuse_growth(document: Json) -> None:
     """Raise :class:`InvalidFile` where replacements, one on the other, may blow a text up."""
     growth, before = 1, 0
     for part in description.list_of_parts(document):
-        before += _bytes_in(part.get("prepend"))  # told by key: older files give no types
+        prepended, content = (
+            len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
+            for text in (part.get("prepend"), part.get("content"))
+        )
+        before += prepended  # told by key: older files give no types
         if "content" in part:
             pattern = part.get("pattern")  # a regular one may match nothing, between characters
             regular = isinstance(pattern, dict) and "Regex" in pattern
-            growth *= max(1, _bytes_in(part["content"]) + regular)
+            growth *= max(1, content + regular)
     if growth > MAX_GROWTH or before > MAX_PREPENDED:
         raise InvalidFile(
             f"its normalizer may make a text {growth:,} times as long and put {before:,} bytes "
             f"before it, wanted at most {MAX_GROWTH} and {MAX_PREPENDED:,}: no tokenizer that is "
             "meant well does that"
         )
-
-
-def _bytes_in(text: object) -> int:
-    return len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
-
-
-class _PreTokens(NamedTuple):
-    """Distinct pre-tokens and what the model makes of them: the plain ones, then the added.
-
-    ``codes``: int32, which of them stand one after the other in the texts; ``offsets``: int64,
-    of each text's first among ``codes``. ``joined``: whether some are several words.
-    """
-
-    codes: NDArray[np.int32]
-    offsets: Integers
-    plain: list[str]
-    added: list[AddedToken]
-    cuts: Pieces
-    joined: bool
-
-
-class HFWordTokenizer:
-    """``data``: a tokenizer.json; ``document``: the same, parsed. For several threads at once.
-
-    Raises what :class:`HFTokenizer` raises.
-    """
-
-    def __init__(self, data: bytes, document: Json, vocabulary: Vocabulary) -> None:
-        self._document = document
-        self._tokenizer = HFTokenizer(data, document)
-        self._vocabulary = vocabulary
-        self._mark = description.blank_mark(document)
-        self._mark_says_nothing = description.is_mark_before_all(document)
-        self._byte_level = description.is_byte_level(document)
-        self._whole_words = self._tokenizer.model_type == "WordLevel"
-        self._chunking = description.find_chunking(document)
-        if self._chunking is not None and not self._tokenizer.without_blanks(self._tokenizer.added):
-            self._chunking = None
-
-    def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Cut and look up, each distinct chunk once where that is the same."""
-        found = None if self._chunking is None else cut_into_chunks(texts, self._chunking)
-        if found is None:
-            return self._look_up(texts)
-        of_texts, offsets = found
-        encoded = dictionary_encode(of_texts)
-        lookup = self._look_up(as_strings(encoded.dictionary))
-        tokens = TokenCodes(lookup.codes, lookup.offsets, lookup.distinct)
-        tokens = tokens.of_texts(encoded.indices.to_numpy(), offsets)
-        return lookup._replace(codes=tokens.codes, offsets=tokens.offsets)
-
-    def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """As the model cuts the word; nothing for a model of whole words."""
-        if self._whole_words:
-            return ()
-        shown = word.decode("utf-8", "replace")
-        if shown in self._tokenizer.added:
-            return (word,)
-        return tuple(map(str.encode, self._tokenizer.pieces([self._as_given(word, shown)]).pieces))
-
-    def describe(self) -> tuple[str, ...]:
-        """The steps of the file."""
-        model_type, added = self._tokenizer.model_type, self._tokenizer.added
-        return tuple(description.describe(self._document, model_type, added))
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Of what the file says of texts and pieces; what only decodes or pads is left out."""
-        facts = {key: self._document.get(key) for key in FINGERPRINTED}
-        digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
-        digest.update(json.dumps(facts).encode())
-        return digest.hexdigest()
-
-    def _look_up(self, texts: pa.StringArray) -> WordLookup:
-        found = self._pre_tokens(texts)
-        known = self._known_words(found)
-        if found.joined and not self._whole_words:
-            return self._look_up_joined(found, known)
-        cuts = found.cuts
-        counts = np.diff(cuts.offsets)
-        ids = np.full(len(counts), -1, np.int64)
-        positions = np.full(len(counts), -1, np.int64)
-        single = np.flatnonzero(counts == 1)
-        firsts = cuts.offsets[single]
-        ids[single] = cuts.ids[firsts]
-        entries = self._vocabulary.positions
-        positions[single] = [entries.get(cuts.pieces[at].encode(), -1) for at in firsts.tolist()]
-        positions[~known] = -1
-        words = list(map(self._readable, found.plain))
-        words += (word.content.encode() for word in found.added)
-        spelled = None
-        if not self._whole_words:
-            is_known = cuts.ids != self._tokenizer.unknown_id
-            spelled = Spellings(list(map(str.encode, cuts.pieces)), is_known, cuts.offsets)
-        return WordLookup(
-            found.codes,
-            found.offsets,
-            string_array(words),
-            known,
-            ids,
-            positions,
-            None if spelled is None else counts.astype(np.int32),
-            unique=len(set(words)) == len(words),
-            spelled=spelled,
-        )
-
-    def _pre_tokens(self, texts: pa.StringArray) -> _PreTokens:
-        shown = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
-        found, offsets = self._tokenizer.pre_tokens(shown)
-        distinct = dict.fromkeys(found)
-        plain = [each for each in distinct if isinstance(each, str)]
-        added = [each for each in distinct if not isinstance(each, str)]
-        places = {each: at for at, each in enumerate(chain[str | AddedToken](plain, added))}
-        codes = np.fromiter(map(places.__getitem__, found), np.int32, len(found))
-        joined = self._mark is not None and any(self._mark in each[1:] for each in plain)
-        cuts = self._tokenizer.pieces(plain, spans=joined)
-        with_added = Pieces(  # behind the others, one piece each
-            [*cuts.pieces, *(word.content for word in added)],
-            np.append(cuts.ids, np.array([word.id for word in added], np.int64)),
-            np.append(cuts.offsets, cuts.offsets[-1] + np.arange(1, len(added) + 1)),
-            [*cuts.spans, *((0, len(word.content)) for word in added)],
-        )
-        return _PreTokens(codes, offsets, plain, added, with_added, joined)
-
-    def _known_words(self, found: _PreTokens) -> NDArray[np.bool_]:
-        """Whether each of the strings is known to the last of its characters."""
-        cuts, unknown = found.cuts, self._tokenizer.unknown_id
-        starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
-        before = starts_of(cuts.ids == unknown)
-        known: NDArray[np.bool_] = (before[ends] == before[starts]) & (ends > starts)
-        own = self._tokenizer.unknown_token
-        if self._whole_words and own is not None:
-            known |= np.array([word == own for word in (*found.plain, *found.added)], np.bool_)
-        if self._tokenizer.model_type == "BPE" and not self._unknown_told:
-            pairs = zip(found.plain, pairwise(cuts.offsets.tolist()), strict=False)
-            whole = [self._join(cuts.pieces[a:b]) == word.encode() for word, (a, b) in pairs]
-            known[: len(whole)] &= np.array(whole, np.bool_)
-        known[len(found.plain) :] = True
-        return known
-
-    @property
-    def _unknown_told(self) -> bool:
-        """Whether the model puts an unknown piece in place of what it does not know."""
-        return self._tokenizer.unknown_id >= 0
-
-    def _join(self, pieces: Sequence[str]) -> bytes:
-        """What pieces of BPE say together, to see whether something was left out."""
-        model = self._document["model"]
-        prefix = model.get("continuing_subword_prefix") or ""
-        suffix = model.get("end_of_word_suffix") or ""
-        bare = [piece.removeprefix(prefix) if at else piece for at, piece in enumerate(pieces)]
-        bare[-1:] = [piece.removesuffix(suffix) for piece in bare[-1:]]
-        if not model.get("byte_fallback"):
-            return "".join(bare).encode()
-        return b"".join(map(_byte_or_text, bare))
-
-    def _look_up_joined(self, found: _PreTokens, known: NDArray[np.bool_]) -> WordLookup:
-        """Words inside pre-tokens, each from a piece that begins with the mark to the next."""
-        each = [*found.plain, *(word.content for word in found.added)]
-        words = [
-            list(self._words(text, found.cuts, at, is_known=bool(known[at])))
-            for at, text in enumerate(each)
-        ]
-        lengths = np.array(list(map(len, words)), np.int64)[found.codes]
-        flat = chain.from_iterable(words[code] for code in found.codes.tolist())
-        bounds = starts_of(lengths)[found.offsets]
-        return look_up_spelled(flat, bounds, self._vocabulary, self._tokenizer.unknown_id)
-
-    def _words(self, text: str, cuts: Pieces, at: int, *, is_known: bool) -> Iterator[SpelledWord]:
-        first, last = cuts.offsets[at : at + 2].tolist()
-        mark = self._mark or description.META
-        told = is_known or self._unknown_told  # else where a piece stands is not certain
-        inner = [i for i in range(first + 1, last) if told and cuts.pieces[i].startswith(mark)]
-        for start, end in pairwise((first, *inner, last)):
-            begin = cuts.spans[start][0] if start > first else 0
-            stop = cuts.spans[end][0] if end < last else len(text)
-            ids = cuts.ids[start:end].tolist()
-            pieces = zip(map(str.encode, cuts.pieces[start:end]), ids, strict=True)
-            known = is_known or (self._unknown_told and self._tokenizer.unknown_id not in ids)
-            yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), known)
-
-    def _readable(self, given: str) -> bytes:
-        """A word that the model is given, as people read it."""
-        if self._byte_level:
-            codes = [BYTES.get(ord(c), -1) for c in given]
-            return given.encode() if -1 in codes else bytes(codes)
-        if self._mark is None:
-            return given.encode()
-        text = given.replace(self._mark, " ")
-        return ((text.strip(" ") if self._mark_says_nothing else text) or text).encode()
-
-    def _as_given(self, word: bytes, shown: str) -> str:
-        """The reverse of it: what the model is given for a word."""
-        if self._byte_level:
-            return "".join(ALPHABET[byte] for byte in word)
-        if self._mark is None:
-            return shown
-        begin = self._mark if self._mark_says_nothing and shown.strip(" ") else ""
-        return begin + shown.replace(" ", self._mark)
-
-
-def _byte_or_text(piece: str) -> bytes:
-    """The byte that ``<0x41>`` stands for, or the piece."""
-    if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
-        return bytes.fromhex(piece[3:5])
-    return piece.encode()
 
 
 def cut_into_chunks(

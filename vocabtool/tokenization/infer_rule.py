@@ -1,14 +1,9 @@
-"""The way from a text to the words that a lookup gets, read backwards off a model's graph.
+"""Every way in which a model looks words up, and how its words come from a text.
 
-From the op's input through string ops, calls, captures, loops and branches to where the text comes
-in. What each op does is in ``op_steps.py``, what stands around it in ``graph_trace.py``. An op that
-is not understood ends the way with its name: nothing is guessed.
-
-Every way in which a model looks words up, which of them a report is about, and its tokenizer.
-
-A site, which is an op that looks words up, is joined to the steps of its text (``infer_rule.py``)
-and to the vocabulary as ``inspect`` names it. Ways that are not understood are kept, with their
-reason.
+A site is an op that looks words up. From its input the way is read backwards off the graph, through
+string ops, calls, captures, loops and branches to where the text comes in. An op that is not
+understood ends the way with its name, which is kept: nothing is guessed. What each op does is in
+``op_steps.py``, what stands around it in ``graph_trace.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from vocabtool.errors import InvalidFile, NoVocabulary, VocabtoolError, reading
+from vocabtool.errors import NoVocabulary, VocabtoolError, reading
 from vocabtool.formats.reader import Model
 from vocabtool.formats.saved_model import graph_files, tensors, tokenizers
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, TABLE_OP, Body, Node, Reference
@@ -29,10 +24,9 @@ from vocabtool.formats.saved_model.tensors import DT_BOOL, DT_STRING, INTEGERS
 from vocabtool.tokenization.graph_trace import BRANCHES, MAX_OPS, NotUnderstood, TracePoint, Unclear
 from vocabtool.tokenization.lookup import (
     RuleTokenizer,
-    TableLexicon,
     Tokenizer,
     WordPiece,
-    WordPieceLexicon,
+    WordPieceTokenizer,
     read_fast_wordpiece,
 )
 from vocabtool.tokenization.op_steps import OpOnWay, steps_of
@@ -67,61 +61,37 @@ class _Progress(NamedTuple):
         return TextSteps(tuple(reversed(self.steps)), text)
 
 
-def infer_steps(linker: Linker, body: Body, reference: Reference) -> TextSteps | Unclear:
+def infer_steps(point: TracePoint) -> TextSteps | Unclear:
     """The way to a string tensor, where all ways in to its function agree."""
-    try:
-        return _Inference().infer(TracePoint(linker, body, reference))
-    except NotUnderstood as error:
-        return error.unclear
-
-
-class _Inference:
-    """One walk back."""
-
-    def __init__(self) -> None:
-        self._seen = 0
-
-    def infer(self, point: TracePoint) -> TextSteps | Unclear:
-        found: dict[TextSteps, None] = {}
-        unclear: dict[Unclear, None] = {}
-        for end in self._ends(_Progress(point, ())):
-            if isinstance(end, TextSteps):
-                found[end] = None
-            else:
-                unclear[end] = None
-        if len({way.steps for way in found}) == 1 and not unclear:
-            return next(iter(found))
-        if found and not unclear:
-            return Unclear("", "texts reach it in several ways")
+    waiting, seen = [_Progress(point, ())], 0
+    found: list[TextSteps] = []
+    unclear: list[Unclear] = []
+    while waiting:
+        if len(found) + len(unclear) + len(waiting) > MAX_WAYS:
+            return Unclear("", f"texts reach it in more than {MAX_WAYS} ways")
+        seen += 1
+        if seen > MAX_OPS * MAX_WAYS:
+            return Unclear("", "the way does not end")
+        try:
+            following = _step_back(waiting.pop())
+        except NotUnderstood as error:
+            unclear.append(error.unclear)
+            continue
+        if isinstance(following, TextSteps):
+            found.append(following)
+        else:
+            waiting += following
+    if unclear or not found:
         return next(iter(unclear), Unclear("", "no text reaches it"))
+    if len({way.steps for way in found}) > 1:
+        return Unclear("", "texts reach it in several ways")
+    return found[0]
 
-    def _ends(self, start: _Progress) -> Iterator[TextSteps | Unclear]:
-        waiting = [start]
-        ends = 0
-        while waiting:
-            if ends + len(waiting) > MAX_WAYS:
-                raise NotUnderstood(b"", f"texts reach it in more than {MAX_WAYS} ways")
-            here = waiting.pop()
-            try:
-                following = self._step_back(here)
-            except NotUnderstood as error:
-                ends += 1
-                yield error.unclear
-                continue
-            if isinstance(following, TextSteps):
-                ends += 1
-                yield following
-            else:
-                waiting += following
 
-    def _step_back(self, here: _Progress) -> TextSteps | list[_Progress]:
-        """One op further back: the end of the way, or where to go on."""
-        self._seen += 1
-        if self._seen > MAX_OPS * MAX_WAYS:
-            raise NotUnderstood(b"", "the way does not end")
-        point, node = here.point, here.point.node
-        if node is None:
-            return self._leave_function(here)
+def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
+    """One op further back: the end of the way, or where to go on."""
+    point, node = here.point, here.point.node
+    if node is not None:
         inside = point.inside(node)
         if inside is not None:
             return [here._replace(point=inside)]
@@ -129,55 +99,51 @@ class _Inference:
             return here.end(node.name)
         steps, source = steps_of(OpOnWay(point, node))
         return [_Progress(point._replace(reference=source), (*here.steps, *reversed(steps)))]
+    # From a function's argument to whoever calls it; the end where nobody does.
+    callers = point.callers()
+    if not callers:
+        if point.linker.is_captured(point.body, point.reference.name):
+            raise NotUnderstood(b"Const", "its words are constants, not from a text")
+        return here.end(point.reference.name)
+    for caller, call in callers:
+        if call.op in BRANCHES:
+            condition = TracePoint(point.linker, caller, call.data_input(0), point.calls[:-1])
+            _check_branch(condition, call, point.body)
+    return [here._replace(point=point.outside(*call)) for call in callers]
 
-    def _leave_function(self, here: _Progress) -> TextSteps | list[_Progress]:
-        """From a function's argument to whoever calls it; the end where nobody does."""
-        point = here.point
-        callers = point.callers()
-        if not callers:
-            if point.linker.is_captured(point.body, point.reference.name):
-                raise NotUnderstood(b"Const", "its words are constants, not from a text")
-            return here.end(point.reference.name)
-        following = []
-        for caller, node in callers:
-            if node.op in BRANCHES:
-                condition = TracePoint(point.linker, caller, node.data_input(0), point.calls[:-1])
-                self._check_branch(condition, node, point.body)
-            following.append(here._replace(point=point.outside(caller, node)))
-        return following
 
-    def _check_branch(self, condition: TracePoint, node: Node, body: Body) -> None:
-        """Refuse a branch that is not the one for every batch that has texts in it."""
-        test = condition.node
-        if test is not None and test.op in LEAST_SIZES:
-            least = condition.input(test, 1).scalar()
-            if least == LEAST_SIZES[test.op] and self._is_size(condition.input(test, 0)):
-                if body.name in node.functions_of(b"then_branch"):
-                    return
-                raise NotUnderstood(node.op, NO_TEXTS)
-        raise NotUnderstood(node.op, "it chooses by what it reads")
+def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
+    """Refuse a branch that is not the one for every batch that has texts in it."""
+    test = condition.node
+    if test is not None and test.op in LEAST_SIZES:
+        least = condition.input(test, 1).scalar()
+        if least == LEAST_SIZES[test.op] and _is_size(condition.input(test, 0)):
+            if body.name in branch.functions_of(b"then_branch"):
+                return
+            raise NotUnderstood(branch.op, NO_TEXTS)
+    raise NotUnderstood(branch.op, "it chooses by what it reads")
 
-    def _is_size(self, number: TracePoint) -> bool:
-        """Whether a number is the size of the texts themselves, as they come in."""
-        for _ in range(MAX_OPS):
-            node = number.node
-            if node is None or node.op not in SIZES:
-                return False
-            number = number.input(node, 0)
-            if node.op in (b"Size", b"Shape"):
-                texts = _Inference().infer(number)
-                return isinstance(texts, TextSteps) and not texts.steps
-        return False
+
+def _is_size(number: TracePoint) -> bool:
+    """Whether a number is the size of the texts themselves, as they come in."""
+    for _ in range(MAX_OPS):
+        node = number.node
+        if node is None or node.op not in SIZES:
+            return False
+        number = number.input(node, 0)
+        if node.op in (b"Size", b"Shape"):
+            texts = infer_steps(number)
+            return isinstance(texts, TextSteps) and not texts.steps
+    return False
 
 
 LookupKind = Literal[
     "table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece", "phrase"
 ]
-SENTENCEPIECE_OPS: Final = frozenset(
-    (b"SentencepieceTokenizeOp", b"SentencepieceTokenizeWithOffsetsOp")
-)
-# Tokenizers that bring their own model as a buffer, and which input the text is.
-TEXT_INPUTS: Final[dict[bytes, tuple[LookupKind, int]]] = {
+# Tokenizers that bring their own model, and which input the text is.
+TOKENIZERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
+    b"SentencepieceTokenizeOp": ("sentencepiece", 1),
+    b"SentencepieceTokenizeWithOffsetsOp": ("sentencepiece", 1),
     b"FastWordpieceTokenizeWithOffsets": ("fast wordpiece", 0),
     b"FastSentencepieceTokenize": ("fast sentencepiece", 1),
     b"PhraseTokenize": ("phrase", 0),
@@ -197,45 +163,31 @@ class LookupSite(NamedTuple):
 def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
     """Yield every op that looks strings up. ``tables``: vocabularies by the table's key."""
     for body in linker.graph.bodies:
-        for node in body.nodes_with(TABLE_OP):
-            if node.op in FINDS and node.integer_of(b"Tin") == DT_STRING:
-                yield from _table_site(linker, tables, body, node, "table", 0)
-        for mark in (PIECE_OP, PHRASE_OP):
+        for mark in (TABLE_OP, PIECE_OP, PHRASE_OP):
             for node in body.nodes_with(mark):
-                yield from _tokenizer_site(linker, tables, body, node)
+                op = node.op.removeprefix(b"TFText>")
+                vocabulary: Vocabulary | None = None
+                kind: LookupKind = "wordpiece" if op in WORDPIECES else "table"
+                text = 0 if op in WORDPIECES else 1
+                if op in WORDPIECES or (op in FINDS and node.integer_of(b"Tin") == DT_STRING):
+                    table = linker.table(body, node.data_input(1 - text))
+                    vocabulary = tables.get(table.key) if table else None
+                elif op in TOKENIZERS:
+                    kind, text = TOKENIZERS[op]
+                    vocabulary = _own_vocabulary(linker, body, node, kind)
+                if vocabulary is not None:
+                    yield LookupSite(body, node, kind, vocabulary, node.data_input(text))
 
 
-def _table_site(
-    linker: Linker,
-    tables: dict[bytes, Vocabulary],
-    body: Body,
-    node: Node,
-    kind: LookupKind,
-    handle: int,
-) -> Iterator[LookupSite]:
-    table = linker.table(body, node.data_input(handle))
-    vocabulary = tables.get(table.key) if table else None
-    if vocabulary is not None:
-        yield LookupSite(body, node, kind, vocabulary, node.data_input(1 - handle))
-
-
-def _tokenizer_site(
-    linker: Linker, tables: dict[bytes, Vocabulary], body: Body, node: Node
-) -> Iterator[LookupSite]:
-    op = node.op.removeprefix(b"TFText>")
-    if op in WORDPIECES:
-        yield from _table_site(linker, tables, body, node, "wordpiece", 1)
-    elif op in SENTENCEPIECE_OPS:
+def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) -> Vocabulary | None:
+    """A tokenizer's own; one that cannot be read is ``inspect``'s to tell of."""
+    maker: tuple[Body, Node] | None = (body, node)
+    if kind == "sentencepiece":
         maker = maker_of(linker, body, node.data_input(0))
-        if maker is not None:
-            found = _tokenizer(linker, *maker)
-            if found is not None:
-                yield LookupSite(body, node, "sentencepiece", found, node.data_input(1))
-    elif op in TEXT_INPUTS:
-        kind, text = TEXT_INPUTS[op]
-        found = _tokenizer(linker, body, node)
-        if found is not None:
-            yield LookupSite(body, node, kind, found, node.data_input(text))
+    try:
+        return tokenizers.read_tokenizer(linker, *maker, {}) if maker is not None else None
+    except (VocabtoolError, KeyError):
+        return None
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
@@ -246,14 +198,6 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
         made = creator.returns[0] if creator is not None and creator.returns else None
         origin = linker.origin(creator, made) if creator is not None and made else None
     return (origin.body, origin.node) if origin is not None and origin.node else None
-
-
-def _tokenizer(linker: Linker, body: Body, node: Node) -> Vocabulary | None:
-    """A tokenizer's own vocabulary; one that cannot be read is ``inspect``'s to tell of."""
-    try:
-        return tokenizers.read_tokenizer(linker, body, node, {})
-    except (VocabtoolError, KeyError):
-        return None
 
 
 # A lookup of what these ops give looks up pieces of words: the op itself is the site.
@@ -291,30 +235,31 @@ class LookupPath(NamedTuple):
 
         Raises :class:`VocabtoolError` where its rule, or the tokenizer, is not understood.
         """
-        rule, site, vocabulary = self._known_rule(), self.sites[0], self.vocabulary
+        site, vocabulary = self.sites[0], self.vocabulary
+        if isinstance(self.rule, Unclear):
+            op = f"the op {self.rule.op}: " if self.rule.op else ""
+            raise VocabtoolError(
+                f"{vocabulary.name}: how the model cuts texts is not understood: {op}"
+                f"{self.rule.why}. {RUN_IT}"
+            )
         match site.kind:
             case "table":
-                return RuleTokenizer(rule, TableLexicon(vocabulary))
+                return RuleTokenizer(self.rule, vocabulary)
             case "wordpiece":
-                return RuleTokenizer(rule, WordPieceLexicon(vocabulary, self._wordpiece()))
+                return WordPieceTokenizer(self.rule, vocabulary, self._wordpiece())
             case "fast wordpiece":
-                return self._fast_wordpiece(rule)
+                with reading(vocabulary.name):
+                    buffer = tokenizers.buffer_of(self.linker, site.body, site.node)
+                    wordpiece, end_to_end = read_fast_wordpiece(buffer)
+                steps = (*self.rule.steps, BertSplit()) if end_to_end else self.rule.steps
+                return WordPieceTokenizer(Rule(steps), vocabulary, wordpiece)
             case "sentencepiece":
-                return SentencePieceTokenizer(rule, self.sentencepieces(), vocabulary)
+                return SentencePieceTokenizer(self.rule, self.sentencepieces(), vocabulary)
             case _:
                 raise VocabtoolError(
                     f"{vocabulary.name}: what the op {printable(site.node.op)} does is not "
                     f"understood. {RUN_IT}"
                 )
-
-    def _known_rule(self) -> Rule:
-        if isinstance(self.rule, Rule):
-            return self.rule
-        op = f"the op {self.rule.op}: " if self.rule.op else ""
-        raise VocabtoolError(
-            f"{self.vocabulary.name}: how the model cuts texts is not understood: {op}"
-            f"{self.rule.why}. {RUN_IT}"
-        )
 
     def _wordpiece(self) -> WordPiece:
         """As the attributes of WordpieceTokenizeWithOffsets say."""
@@ -330,17 +275,6 @@ class LookupPath(NamedTuple):
             split_unknown_characters=bool(node.integer_of(b"split_unknown_characters")),
             unknown_id=vocabulary.unknown.id if vocabulary.unknown is not None else -1,
         )
-
-    def _fast_wordpiece(self, rule: Rule) -> Tokenizer:
-        """As the flatbuffer of FastWordpieceTokenizeWithOffsets says, which may cut texts, too."""
-        site = self.sites[0]
-        with reading(self.vocabulary.name):
-            buffer = tokenizers.buffer_of(self.linker, site.body, site.node)
-            wordpiece, end_to_end = read_fast_wordpiece(buffer)
-        if wordpiece.max_bytes_per_word < 1:
-            raise InvalidFile(f"words of at most {wordpiece.max_bytes_per_word} bytes")
-        steps = (*rule.steps, BertSplit()) if end_to_end else rule.steps
-        return RuleTokenizer(Rule(steps), WordPieceLexicon(self.vocabulary, wordpiece))
 
     def sentencepieces(self) -> SentencePieces:
         """The tokenizer of a SentencepieceTokenizeOp.
@@ -378,30 +312,24 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
     found = read_model(opened).model(opened.path, small=True)
     linker = Linker(opened.graphs[pick_serving([graph.tags for graph in opened.graphs])])
     tables = read_tables(linker, opened)
-    paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
-    for path in _find(linker, tables, found):
-        key = (path.vocabulary.name, path.rule, path.sites[0].kind)
-        known = paths.get(key)
-        sites = (known.sites if known else ()) + path.sites
-        paths[key] = path._replace(sites=sites)
-    return found, tuple(sorted(paths.values(), key=_order))
-
-
-def _find(linker: Linker, tables: dict[bytes, Vocabulary], found: Model) -> Iterator[LookupPath]:
     named = {vocabulary.sha256: vocabulary for vocabulary in reversed(found.vocabularies)}
+    paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
     for site in find_lookup_sites(linker, tables):
-        way = infer_steps(linker, site.body, site.text)
+        way = infer_steps(TracePoint(linker, site.body, site.text))
         # A lookup that texts never reach is there for a batch without any.
         if isinstance(way, Unclear) and (way.op in PIECES_OF or way.why == NO_TEXTS):
             continue
         vocabulary = named.get(site.vocabulary.sha256, site.vocabulary)
         rule, text = (way, "") if isinstance(way, Unclear) else (Rule(way.steps), way.text)
-        yield LookupPath(vocabulary, rule, text, (site,), linker)
+        key = (vocabulary.name, rule, site.kind)
+        sites = paths[key].sites if key in paths else ()
+        paths[key] = LookupPath(vocabulary, rule, text, (*sites, site), linker)
 
+    def order(path: LookupPath) -> tuple[bool, bool, int]:
+        ngrams = isinstance(path.rule, Rule) and path.rule.ngrams
+        return (ngrams, isinstance(path.rule, Unclear), -len(path.vocabulary))
 
-def _order(path: LookupPath) -> tuple[bool, bool, int]:
-    ngrams = isinstance(path.rule, Rule) and path.rule.ngrams
-    return (ngrams, isinstance(path.rule, Unclear), -len(path.vocabulary))
+    return found, tuple(sorted(paths.values(), key=order))
 
 
 def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[str, ...]:

@@ -42,12 +42,13 @@ class OpSignature(NamedTuple):
     outputs: tuple[Output, ...]
 
 
-class OpReport(NamedTuple):
-    """What one op sends through its queue: its strings and its outputs.
+class TracedOp(NamedTuple):
+    """An op that sends its strings and its outputs through a queue.
 
     ``function``: where it stands, ``b""`` for the main graph. ``queue``: the name of the node.
     ``types``: of what is sent, as the enum has them. ``split``: whether that ends with the indices
-    of a split which made the strings, and with all that was split.
+    of a split which made the strings, and with all that was split. ``live``: whether the function
+    that is called reaches it.
     """
 
     function: bytes
@@ -57,6 +58,7 @@ class OpReport(NamedTuple):
     queue: str
     types: tuple[int, ...]
     split: bool
+    live: bool = True
 
 
 _LOOKUP: Final = OpSignature(1, (Output("values", "ids", INT64, "Tout"),))
@@ -136,52 +138,57 @@ class _Body(NamedTuple):
         return f"{node}:{number}" if number else node
 
 
-def instrument(meta_graph: Proto, shared_name: str) -> tuple[OpReport, ...]:
-    """Change a MetaGraphDef in place; return what it reports, one per op that takes strings.
+def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
+    """Change a MetaGraphDef in place; return the ops that report, all that take strings.
 
     ``shared_name``: what the names of the queues begin with, unlike any other in this process.
     Loops run one iteration at a time from now on, so that reports come in order.
     """
-    reports: list[OpReport] = []
+    traced: list[TracedOp] = []
     main = _Body("", meta_graph.graph_def.node)
-    moved = _instrument_body(main, reports, shared_name)
+    moved = _instrument_body(main, traced, shared_name)
     for signature in meta_graph.signature_def.values():
         for output in signature.outputs.values():
             output.name = moved.get(output.name, output.name)
     for function in meta_graph.graph_def.library.function:
         body = _Body(function.signature.name, function.node_def)
-        moved = _instrument_body(body, reports, shared_name)
+        moved = _instrument_body(body, traced, shared_name)
         for name, reference in function.ret.items():
             function.ret[name] = moved.get(reference, reference)
-    _keep_calls(meta_graph, {report.function.decode() for report in reports})
-    return tuple(reports)
+    _keep_calls(meta_graph, {op.function.decode() for op in traced})
+    return tuple(traced)
 
 
-def _instrument_body(body: _Body, reports: list[OpReport], shared_name: str) -> dict[str, str]:
+def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> dict[str, str]:
     """Let the ops of a body report; return what replaces each reference to an output of theirs."""
     moved: dict[str, str] = {}
     old = list(body.nodes)
-    for node in old:
-        if node.op in LOOPS:  # loops run in order
-            node.attr[ITERATIONS].i = 1
     by_name = {node.name: node for node in old}
-    for node in filter(_is_traced, old):
+    for node in old:
+        if node.op in LOOPS:
+            node.attr[ITERATIONS].i = 1
+        is_lookup = node.op.startswith("LookupTable")
+        if node.op not in SIGNATURES or (is_lookup and node.attr["Tin"].type != STRING):
+            continue
+        signature = SIGNATURES[node.op]
+        types = [
+            # An attribute with the value that it has by default may be absent.
+            int(node.attr[output.attribute].type) if output.attribute in node.attr else output.type
+            for output in signature.outputs
+        ]
         split = _split_of(body, node, by_name)
-        report = _report(body, node, f"{OWN}{len(reports)}", bool(split))
-        moved |= _add_queue(body, node, report, split, f"{shared_name}_{len(reports)}")
-        reports.append(report)
+        sent = (STRING, *types, *((INT64, STRING) if split else ()))
+        name, own = body.name.encode(), node.name.encode()
+        queue = f"{OWN}{len(traced)}"
+        op = TracedOp(name, own, node.op, signature, queue, sent, bool(split))
+        moved |= _add_queue(body, node, op, split, f"{shared_name}_{len(traced)}")
+        traced.append(op)
     if moved:
         for node in old:
             for position, reference in enumerate(node.input):
                 if reference in moved:
                     node.input[position] = moved[reference]
     return moved
-
-
-def _is_traced(node: Proto) -> bool:
-    if node.op not in SIGNATURES:
-        return False
-    return not node.op.startswith("LookupTable") or node.attr["Tin"].type == STRING
 
 
 def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
@@ -207,42 +214,27 @@ def _inputs(node: Proto) -> list[str]:
     return [reference for reference in node.input if not reference.startswith("^")]
 
 
-def _report(body: _Body, node: Proto, queue: str, split: bool) -> OpReport:
-    signature = SIGNATURES[node.op]
-    types = [_type(node, output) for output in signature.outputs]
-    name, own = body.name.encode(), node.name.encode()
-    sent = (STRING, *types, *((INT64, STRING) if split else ()))
-    return OpReport(name, own, node.op, signature, queue, sent, split)
-
-
-def _type(node: Proto, output: Output) -> int:
-    """The type of an output; attributes with the value that they have by default may be absent."""
-    if output.attribute in node.attr:
-        return int(node.attr[output.attribute].type)
-    return output.type
-
-
 def _add_queue(
-    body: _Body, node: Proto, report: OpReport, split: Sequence[str], shared_name: str
+    body: _Body, node: Proto, op: TracedOp, split: Sequence[str], shared_name: str
 ) -> dict[str, str]:
     """Add the queue beside a node; return the new reference for each old one to its outputs."""
-    signature = report.signature
+    signature = op.signature
     outputs = [body.reference(node.name, i, o.name) for i, o in enumerate(signature.outputs)]
     sent = [_inputs(node)[signature.strings], *outputs, *split]
     # The control input keeps the queue in the frame and the branch of the op.
-    queue = body.nodes.add(name=report.queue, op="FIFOQueueV2", input=[f"^{node.name}"])
-    queue.attr["component_types"].list.type.extend(report.types)
+    queue = body.nodes.add(name=op.queue, op="FIFOQueueV2", input=[f"^{node.name}"])
+    queue.attr["component_types"].list.type.extend(op.types)
     queue.attr["shapes"].list.SetInParent()
     queue.attr["capacity"].i = -1
     queue.attr["container"].s = b""
     queue.attr["shared_name"].s = shared_name.encode()
-    handle = body.reference(report.queue, 0, "handle")
-    send = body.nodes.add(name=f"{report.queue}_send", op="QueueEnqueueV2", input=[handle, *sent])
-    send.attr["Tcomponents"].list.type.extend(report.types)
+    handle = body.reference(op.queue, 0, "handle")
+    send = body.nodes.add(name=f"{op.queue}_send", op="QueueEnqueueV2", input=[handle, *sent])
+    send.attr["Tcomponents"].list.type.extend(op.types)
     send.attr["timeout_ms"].i = -1
     moved = {}
-    for number, (reference, type_) in enumerate(zip(outputs, report.types[1:], strict=False)):
-        name = f"{report.queue}_output_{number}"
+    for number, (reference, type_) in enumerate(zip(outputs, op.types[1:], strict=False)):
+        name = f"{op.queue}_output_{number}"
         waiting = body.nodes.add(name=name, op="Identity", input=[reference, f"^{send.name}"])
         waiting.attr["T"].type = type_
         moved[reference] = body.reference(name, 0, "output")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -18,20 +19,17 @@ from numpy.typing import NDArray
 from vocabtool.errors import UnsupportedFormat, reading
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
-from vocabtool.tokenization.instrumented_graph import OWN, OpReport, instrument, shared_names
+from vocabtool.tokenization.instrumented_graph import OWN, TracedOp, instrument, shared_names
 from vocabtool.tokenization.model_functions import Entry, choose_entry
 from vocabtool.tokenization.op_traces import (
     OpTrace,
     RawTrace,
     Tensor,
-    TracedOp,
     all_bounds,
     join_traces,
-    queue_size,
     raw_trace,
-    read_queue,
 )
-from vocabtool.tokenization.text_arrays import Integers, string_array
+from vocabtool.tokenization.text_arrays import Integers, Tokens, string_array
 
 T = TypeVar("T")
 Rows: TypeAlias = NDArray[Any]
@@ -70,18 +68,27 @@ class InstrumentedModel:
     ``entry``: the function that texts are given to.
     """
 
-    def __init__(self, loaded: Any, entry: Entry, reports: Sequence[OpReport]) -> None:
+    def __init__(self, loaded: Any, entry: Entry, ops: Sequence[TracedOp]) -> None:
+        tensorflow = import_tensorflow()
         self.entry = entry
         self._loaded = loaded  # must live as long as its functions are called
         names = shared_names(entry.graph.as_graph_def())
-        queues = [_open_queue(report, names.get(report.queue)) for report in reports]
-        self.ops = tuple(
-            TracedOp(report.function, report.node, report.op, queue is not None)
-            for report, queue in zip(reports, queues, strict=True)
-        )
+        self.ops = tuple(op._replace(live=op.queue in names) for op in ops)
         self._live_ops = [op for op in self.ops if op.live]
-        pairs = zip(reports, queues, strict=True)
-        self._queues = [(report, queue) for report, queue in pairs if queue is not None]
+        # The queues, by the name that each is shared under: tf.queue.FIFOQueue would make one of
+        # its own.
+        self._types = [list(map(tensorflow.dtypes.as_dtype, op.types)) for op in self._live_ops]
+        with tensorflow.device("CPU"):
+            self._queues = [
+                tensorflow.raw_ops.FIFOQueueV2(
+                    component_types=types,
+                    shapes=[],
+                    capacity=-1,
+                    container="",
+                    shared_name=names[op.queue],
+                )
+                for op, types in zip(self._live_ops, self._types, strict=True)
+            ]
         self._lock = RLock()  # the queues of reports are filled and emptied by one call at a time
         self._runs_together: bool | None = None
         self._uncut = [False] * len(self._queues)  # whether an op gets each text whole
@@ -105,14 +112,14 @@ class InstrumentedModel:
         """
         import_tensorflow()
         opened = graph_files.open_graphs(model)
-        reports: list[OpReport] = []
+        ops: list[TracedOp] = []
         name = f"{OWN}{next(_loads)}"
         loaded = load_checked(
-            opened, trust=trust, change=lambda graph: reports.extend(instrument(graph, name))
+            opened, trust=trust, change=lambda graph: ops.extend(instrument(graph, name))
         )
         with reading(str(opened.path)):
             entry = choose(loaded)
-        return cls(loaded, entry, reports)
+        return cls(loaded, entry, ops)
 
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
         """What each live op sees of the texts, in the order of ``ops``.
@@ -132,8 +139,15 @@ class InstrumentedModel:
         :attr:`runs_together` and the answer adds up; else once for each text.
         """
         with self._lock:
-            together = self.runs_together
-            return _join_runs([self._run_batch(batch, read, together) for batch in batches])
+            runs = []
+            for batch in batches:
+                found = None
+                if self.runs_together and len(batch) > 1:
+                    # One text may be the cause of a failure, or that they are several.
+                    with suppress(UnsupportedFormat):
+                        found = self._run_together(batch, read)
+                runs.append(found or self._run_one_by_one(batch, read))
+            return _join_runs(runs)
 
     @property
     def runs_together(self) -> bool:
@@ -164,9 +178,24 @@ class InstrumentedModel:
             whom = f"the text {texts[0][:80]!r}" if len(texts) == 1 else f"{len(texts)} texts"
             raise UnsupportedFormat(f"the model fails at {whom}: {reason_of(error)}") from error
 
+    def _queue_sizes(self) -> list[int]:
+        """How many runs of each live op wait to be read."""
+        size = import_tensorflow().raw_ops.QueueSizeV2
+        return [int(size(handle=queue)) for queue in self._queues]
+
     def _drain(self) -> list[list[list[Tensor]]]:
         """What each live op reported since the last time: its runs, each of several tensors."""
-        return [read_queue(report, queue) for report, queue in self._queues]
+        tensorflow = import_tensorflow()
+        dequeue = tensorflow.raw_ops.QueueDequeueV2
+        each = zip(self._queues, self._types, self._queue_sizes(), strict=True)
+        with tensorflow.device("CPU"):
+            return [
+                [
+                    dequeue(handle=queue, component_types=types, timeout_ms=-1)
+                    for _ in range(waiting)
+                ]
+                for queue, types, waiting in each
+            ]
 
     def _learn(self) -> bool:
         texts, runs = [], []
@@ -186,28 +215,15 @@ class InstrumentedModel:
         ]
         if self.entry.one_by_one or len(texts) < 2:
             return False
-        return self._agrees(texts) and self._agrees(texts[::-1])
-
-    def _agrees(self, texts: Sequence[bytes]) -> bool:
-        """Whether several texts run at once give what they give one by one."""
-        try:
-            together = self._run_together(texts, _read_nothing)
-        except UnsupportedFormat:
-            return False
-        alone = self._run_one_by_one(texts, _read_nothing)
-        return together is not None and all(
-            one.equals(other) for one, other in zip(together.traces, alone.traces, strict=True)
-        )
-
-    def _run_batch(self, texts: Sequence[bytes], read: Read, together: bool) -> TracedRun:
-        if together and len(texts) > 1:
+        for order in (texts, texts[::-1]):
             try:
-                found = self._run_together(texts, read)
-            except UnsupportedFormat:  # one of them may be the cause, or that they are several
-                found = None
-            if found is not None:
-                return found
-        return self._run_one_by_one(texts, read)
+                together = self._run_together(order, _read_nothing)
+            except UnsupportedFormat:
+                return False
+            alone = self._run_one_by_one(order, _read_nothing)
+            if together is None or not all(map(OpTrace.equals, together.traces, alone.traces)):
+                return False
+        return True
 
     def _run_one_by_one(self, texts: Sequence[bytes], read: Read) -> TracedRun:
         runs = []
@@ -223,7 +239,7 @@ class InstrumentedModel:
         rows, ends = [], [[0] * len(self._queues)]
         for text in texts:
             rows.append(read(self._feed([text]), 1))
-            ends.append([queue_size(queue) for _, queue in self._queues])
+            ends.append(self._queue_sizes())
         raw = self._read_traces()
         counts = zip(*ends, strict=True)
         bounds = [trace.bounds_of_runs(own) for trace, own in zip(raw, counts, strict=True)]
@@ -256,8 +272,7 @@ class InstrumentedModel:
         return TracedRun(read(answer, len(texts)), self._traces_of_texts(raw, bounds))
 
     def _read_traces(self) -> list[RawTrace]:
-        pairs = zip(self._queues, self._drain(), strict=True)
-        return [raw_trace(report, runs) for (report, _), runs in pairs]
+        return list(map(raw_trace, self._live_ops, self._drain()))
 
     def _traces_of_texts(
         self, raw: Sequence[RawTrace], bounds: Sequence[Integers]
@@ -267,9 +282,8 @@ class InstrumentedModel:
 
     def _traces_of_nothing(self, texts: int) -> tuple[OpTrace, ...]:
         """The traces of texts without words."""
-        bounds = np.zeros(texts + 1, np.int64)
-        nothing = RawTrace(string_array([]), ())
-        return tuple(nothing.of_texts(op, bounds, uncut=True) for op in self._live_ops)
+        nothing = Tokens(string_array([]), np.zeros(texts + 1, np.int64))
+        return tuple(OpTrace(op, nothing) for op in self._live_ops)
 
 
 def _read_nothing(answer: Any, texts: int) -> Rows:
@@ -279,22 +293,6 @@ def _read_nothing(answer: Any, texts: int) -> Rows:
 def _join_runs(runs: Sequence[TracedRun]) -> TracedRun:
     rows = np.concatenate([run.rows for run in runs]) if len(runs) > 1 else runs[0].rows
     return TracedRun(rows, join_traces([run.traces for run in runs]))
-
-
-def _open_queue(report: OpReport, shared_name: str | None) -> Tensor | None:
-    """The handle of a queue, by the name that it is shared under; ``None``: nothing calls it."""
-    tensorflow = import_tensorflow()
-    if shared_name is None:
-        return None
-    with tensorflow.device("CPU"):
-        # tf.queue.FIFOQueue would make a queue of its own: it ignores the name.
-        return tensorflow.raw_ops.FIFOQueueV2(
-            component_types=[tensorflow.dtypes.as_dtype(type_) for type_ in report.types],
-            shapes=[],
-            capacity=-1,
-            container="",
-            shared_name=shared_name,
-        )
 
 
 def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:

@@ -1,29 +1,20 @@
 """Which words of some texts a model knows: the lookup that reports and masks are made of.
 
-A tokenizer makes it of texts: a rule with a lexicon, or another class with the same methods. A
-lexicon is a table of whole words, or the pieces that words fall into. A word is unknown where the
-model gives it the unknown id *and* the vocabulary does not hold it: a word that is called ``<UNK>``
-may be an entry itself.
+A tokenizer makes it of texts: a rule, with a table of whole words or the pieces that words fall
+into, or another class with the same methods. A word is unknown where the model gives it the unknown
+id *and* the vocabulary does not hold it: a word that is called ``<UNK>`` may be an entry itself.
 
-WordPiece: a word as the longest entries that make it up, from left to right.
-
-As WordpieceTokenizeWithOffsets does it (tensorflow_text/core/kernels/wordpiece_tokenizer.cc), and
-FastWordpieceTokenizeWithOffsets with the words and settings of its flatbuffer. How texts become
-words is left out: ``text_steps.py``.
-
-Words as ``Tokenizer`` of Keras makes them, by the settings that ``to_json()`` writes.
-
-``texts_to_sequences`` lower-cases a text first, in every script, then puts ``split`` in the place
-of each character of ``filters``, cuts there, and drops what is empty. With ``char_level`` every
-character is a word, blanks too.
+WordPiece is that of WordpieceTokenizeWithOffsets (tensorflow_text/core/kernels/
+wordpiece_tokenizer.cc), and of FastWordpieceTokenizeWithOffsets with the settings of its
+flatbuffer. How texts become words is left out there: ``text_steps.py``.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, repeat
 from pathlib import Path
@@ -34,9 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.errors import reading
-from vocabtool.formats import flatbuffer, json_file, keras_json
-from vocabtool.formats.keras_json import Settings
+from vocabtool.errors import InvalidFile, reading
+from vocabtool.formats import json_file, keras, wire
 from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
 from vocabtool.tokenization.rule import LowerEveryScript, Rule
@@ -67,7 +57,7 @@ CHARACTER: Final = re.compile(
 Piece = tuple[bytes, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class WordPiece:
     """A tokenizer of words.
 
@@ -85,54 +75,42 @@ class WordPiece:
     unknown_token: bytes | None = b"[UNK]"
     split_unknown_characters: bool = False
     unknown_id: int = -1
-    _longest: int = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_longest", max(map(len, self.ids), default=0))
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.ids), default=0)
 
-    def pieces(self, word: bytes) -> tuple[Piece, ...]:
-        """The pieces of a word with their ids; the empty word has none."""
-        return tuple((piece, self.ids.get(piece, self.unknown_id)) for piece in self._pieces(word))
+    def cut(self, word: bytes) -> tuple[tuple[Piece, ...], bool]:
+        """The pieces of a word with their ids; whether entries make it up.
 
-    def knows(self, word: bytes) -> bool:
-        """Whether entries make up a word; one that is itself ``[UNK]`` may be an entry."""
-        return len(word) <= self.max_bytes_per_word and all(
-            held for _, held in self._cut_pieces(word)
-        )
-
-    def _pieces(self, word: bytes) -> list[bytes]:
+        The empty word has no pieces. A word that is itself ``[UNK]`` may be an entry.
+        """
+        ids, token = self.ids, self.unknown_token
+        instead = word if token is None else token
+        unknown = (((instead, ids.get(instead, self.unknown_id)),), False)
         if len(word) > self.max_bytes_per_word:
-            return [self._unknown(word)]
-        pieces = []
-        for piece, held in self._cut_pieces(word):
-            if not held and not self.split_unknown_characters:
-                return [self._unknown(word)]
-            pieces.append(piece)
-        return pieces
-
-    def _unknown(self, text: bytes) -> bytes:
-        return text if self.unknown_token is None else self.unknown_token
-
-    def _cut_pieces(self, word: bytes) -> Iterator[tuple[bytes, bool]]:
-        """The longest entry each time, or a character that none begins with."""
+            return unknown
         ends = list(accumulate(map(len, CHARACTER.findall(word))))
+        pieces: list[Piece] = []
+        known = True
         at = start = 0
-        while at < len(ends):
+        while at < len(ends):  # the longest entry each time, or a character that none begins with
             head = self.suffix_indicator if start else b""
-            last = self._last(ends, at, start, head)
-            while last > at and head + word[start : ends[last]] not in self.ids:
+            last = bisect_right(ends, start + self._longest - len(head)) - 1
+            if self.max_chars_per_token:
+                last = min(last, at + self.max_chars_per_token - 1)
+            last = max(last, at)
+            while last > at and head + word[start : ends[last]] not in ids:
                 last -= 1
-            piece = word[start : ends[last]]
-            held = head + piece in self.ids
-            yield head + (piece if held else self._unknown(piece)), held
+            piece = head + word[start : ends[last]]
+            if piece not in ids:
+                if not self.split_unknown_characters:
+                    return unknown
+                known = False
+                piece = piece if token is None else head + token
+            pieces.append((piece, ids.get(piece, self.unknown_id)))
             at, start = last + 1, ends[last]
-
-    def _last(self, ends: list[int], at: int, start: int, head: bytes) -> int:
-        """The last character that a piece from ``start`` on can hold, given the longest entry."""
-        fitting = bisect_right(ends, start + self._longest - len(head)) - 1
-        if self.max_chars_per_token:
-            fitting = min(fitting, at + self.max_chars_per_token - 1)
-        return max(fitting, at)
+        return tuple(pieces), known
 
 
 def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
@@ -142,11 +120,14 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
     """
     found = read_wordpiece(buffer)
     ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
-    model = flatbuffer.root(buffer)
+    model = wire.flatbuffer_root(buffer)
+    longest = model.integer(MAX_BYTES)
+    if longest < 1:
+        raise InvalidFile(f"words of at most {longest} bytes")
     wordpiece = WordPiece(
         dict(zip(found.entries, ids, strict=True)),
         suffix_indicator=model.string(INDICATOR),
-        max_bytes_per_word=model.integer(MAX_BYTES),
+        max_bytes_per_word=longest,
         unknown_token=model.string(UNKNOWN_TOKEN),
         unknown_id=model.integer(UNKNOWN_ID),
     )
@@ -256,73 +237,6 @@ def spelled_lookup(
     )
 
 
-class TableLexicon:
-    """Whole words in a table: known is what the table holds, or the token of Keras' mask."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._ids = vocabulary.id_array()
-        unknown = vocabulary.unknown
-        # Of several buckets for unknown words nothing tells which.
-        self._unknown = unknown.id if unknown is not None and unknown.count == 1 else -1
-        masks = (special for special in vocabulary.specials if special.role == "mask")
-        self._masks = {encode(mask.entry): mask.id for mask in masks}
-
-    def look_up(self, tokens: TokenCodes) -> WordLookup:
-        """Look each distinct word up."""
-        words = tokens.distinct
-        positions = self._positions(words)
-        known = positions >= 0
-        ids = np.full(len(positions), self._unknown, np.int64)
-        ids[known] = self._ids[positions[known]]
-        for mask, number in self._masks.items():
-            equal = pc.equal(words.view(pa.binary()), pa.scalar(mask, pa.binary()))
-            masked = equal.to_numpy(zero_copy_only=False) & ~known
-            ids[masked], known[masked] = number, True
-        return WordLookup(*tokens, known, ids, positions, unique=True)
-
-    def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """Nothing: words are looked up whole."""
-        return ()
-
-    def _positions(self, words: pa.StringArray) -> Integers:
-        """Where each word stands first, -1 for none."""
-        if len(words) < PYTHON_LOOKUPS:
-            held = map(self._vocabulary.positions.get, as_bytes(words), repeat(-1))
-            return np.fromiter(held, np.int64, len(words))
-        found = pc.index_in(words.view(pa.binary()).cast(pa.large_binary()), self._entries)
-        positions: Integers = found.fill_null(-1).to_numpy().astype(np.int64)
-        return positions
-
-    @cached_property
-    def _entries(self) -> pa.LargeBinaryArray:
-        return self._vocabulary.to_arrow().column("token").combine_chunks()
-
-
-class WordPieceLexicon:
-    """Words that fall into pieces: unknown is a word that no pieces make up."""
-
-    def __init__(self, vocabulary: Vocabulary, wordpiece: WordPiece) -> None:
-        self._wordpiece = wordpiece
-        self._vocabulary = vocabulary
-        self._unknown = vocabulary.unknown.id if vocabulary.unknown is not None else -1
-
-    def look_up(self, tokens: TokenCodes) -> WordLookup:
-        """Cut each distinct word; ``positions`` and ``ids`` are those of words of one piece."""
-        words = [self._spell(word) for word in as_bytes(tokens.distinct)]
-        lookup = spelled_lookup(tokens, words, self._vocabulary, self._unknown)
-        return lookup._replace(unique=True)
-
-    def _spell(self, word: bytes) -> SpelledWord:
-        pieces = self._wordpiece.pieces(word)
-        known = self._wordpiece.knows(word) and all(i != self._unknown for _, i in pieces)
-        return SpelledWord(word, pieces, known)
-
-    def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """As the tokenizer cuts it."""
-        return tuple(piece for piece, _ in self._wordpiece.pieces(word))
-
-
 class Tokenizer(Protocol):
     """Cuts texts as a model does and says which of the words it knows."""
 
@@ -340,28 +254,78 @@ class Tokenizer(Protocol):
         """Hexadecimal sha256 of what decides where words begin and end."""
 
 
-class RuleTokenizer(NamedTuple):
-    """A rule makes the words, a lexicon says which are known."""
+class RuleTokenizer:
+    """A rule makes the words; known is what a vocabulary holds, or the token of Keras' mask."""
 
-    rule: Rule
-    lexicon: TableLexicon | WordPieceLexicon
+    def __init__(self, rule: Rule, vocabulary: Vocabulary) -> None:
+        self._rule, self._vocabulary = rule, vocabulary
+        self._ids = vocabulary.id_array()
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
         """Cut and look up, each distinct word once."""
-        return self.lexicon.look_up(self.rule.token_codes(texts))
+        return self.look_up_words(self._rule.token_codes(texts))
+
+    def look_up_words(self, tokens: TokenCodes) -> WordLookup:
+        """Look each distinct word up."""
+        words, vocabulary = tokens.distinct, self._vocabulary
+        if len(words) < PYTHON_LOOKUPS:
+            held = map(vocabulary.positions.get, as_bytes(words), repeat(-1))
+            positions = np.fromiter(held, np.int64, len(words))
+        else:
+            found = pc.index_in(words.view(pa.binary()).cast(pa.large_binary()), self._entries)
+            positions = found.fill_null(-1).to_numpy().astype(np.int64)
+        known = positions >= 0
+        unknown = vocabulary.unknown
+        # Of several buckets for unknown words nothing tells which.
+        missing = unknown.id if unknown is not None and unknown.count == 1 else -1
+        ids = np.full(len(positions), missing, np.int64)
+        ids[known] = self._ids[positions[known]]
+        for special in vocabulary.specials:
+            if special.role == "mask":
+                mask = pa.scalar(encode(special.entry), pa.binary())
+                equal = pc.equal(words.view(pa.binary()), mask)
+                masked = equal.to_numpy(zero_copy_only=False) & (positions < 0)
+                ids[masked], known[masked] = special.id, True
+        return WordLookup(*tokens, known, ids, positions, unique=True)
+
+    @cached_property
+    def _entries(self) -> pa.LargeBinaryArray:
+        return self._vocabulary.to_arrow().column("token").combine_chunks()
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """The lexicon's."""
-        return self.lexicon.pieces(word)
+        """Nothing: words are looked up whole."""
+        return ()
 
     def describe(self) -> tuple[str, ...]:
         """The rule's steps."""
-        return self.rule.describe()
+        return self._rule.describe()
 
     @property
     def fingerprint(self) -> str:
         """The rule's."""
-        return self.rule.fingerprint
+        return self._rule.fingerprint
+
+
+class WordPieceTokenizer(RuleTokenizer):
+    """A rule makes the words, which fall into pieces; unknown is one that no pieces make up."""
+
+    def __init__(self, rule: Rule, vocabulary: Vocabulary, wordpiece: WordPiece) -> None:
+        super().__init__(rule, vocabulary)
+        self._wordpiece = wordpiece
+
+    def look_up_words(self, tokens: TokenCodes) -> WordLookup:
+        """Cut each distinct word; ``positions`` and ``ids`` are those of words of one piece."""
+        unknown = self._vocabulary.unknown.id if self._vocabulary.unknown is not None else -1
+        words = []
+        for word in as_bytes(tokens.distinct):
+            pieces, known = self._wordpiece.cut(word)
+            known = known and all(number != unknown for _, number in pieces)
+            words.append(SpelledWord(word, pieces, known))
+        return spelled_lookup(tokens, words, self._vocabulary, unknown)._replace(unique=True)
+
+    def pieces(self, word: bytes) -> tuple[bytes, ...]:
+        """As the tokenizer cuts it."""
+        return tuple(piece for piece, _ in self._wordpiece.cut(word)[0])
 
 
 class PieceTokenizer(NamedTuple):
@@ -410,29 +374,27 @@ class PieceTokenizer(NamedTuple):
 
 
 def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
-    """The judge of a tokenizer, whose words are ``vocabulary``; ``None`` for another file.
+    """The words of a ``Tokenizer`` of Keras, which are ``vocabulary``; ``None``: of another file.
 
+    ``texts_to_sequences`` lower-cases a text first, in every script, then puts ``split`` in the
+    place of each character of ``filters``, cuts there, and drops what is empty. With ``char_level``
+    every character is a word, blanks too.
     Raises :class:`InvalidFile` for settings that cut no text, or not as is read here.
     """
     with reading(str(file)):
         if json_file.recognise(Source.open(file)) is not None:
             return None
         document = json_file.read(file)
-        if keras_json.recognise(document) is not None:
+        if keras.why_no_tokenizer(document) is not None:
             return None
-        settings = keras_json.settings_of(document)
+        settings = keras.settings_of(document)
     if settings is None:
         return None
-    return RuleTokenizer(Rule(steps_of(settings)), TableLexicon(vocabulary))
-
-
-def steps_of(settings: Settings) -> tuple[Step, ...]:
-    """The rule of a tokenizer."""
     steps: list[Step] = [LowerEveryScript()] if settings.lower else []
     if settings.char_level:
-        return (*steps, Characters())
+        return RuleTokenizer(Rule((*steps, Characters())), vocabulary)
     split = settings.split.encode("utf-8", "ignore")
     if filtered := settings.filters.encode("utf-8", "ignore").decode():
         one_of = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
         steps.append(RegexReplace(f"[{one_of}]", split.decode().replace("\\", "\\\\")))
-    return (*steps, SplitOn(split), DropEmpty())
+    return RuleTokenizer(Rule((*steps, SplitOn(split), DropEmpty())), vocabulary)

@@ -1,23 +1,63 @@
 """Lines with the known words, or the unknown ones, masked: what a model does not know of a text.
 
-Which words those are, and where they stand, comes from ``alignment.py``; here they are
-printed. Lines are ``str`` as ``vocabulary.decode`` makes them: bytes that are not UTF-8 are lone
-surrogates, and ``vocabulary.encode`` makes the same bytes of them again.
+A line is cut into surface words, the stretches of it that are printed or masked as one. The model's
+own rule says what its words are; no rule of ours decides what is known. As the rule may make one
+word of what looks like several (``quick-brown``), it is applied to the line whole and to each
+stretch alone:
+
+1. Each chunk (what stands between ASCII whitespace) is cut as finely as the rule allows: so that
+   the words of its parts, joined, are the words of the chunk.
+2. Where the words of all chunks, joined, are those of the line, the alignment is *exact*. Words
+   that the rule makes of an empty text (``[START]``, ``[END]``) stand around a line once.
+3. Where they are not, chunks are matched from both ends as far as they agree, and each word of the
+   line between is looked for from left to right: as it is spelled, else by its letters and digits
+   alone, in Unicode's compatibility form, without case and accents (NFKD, full case folding):
+   ``Café`` holds ``cafe``, ``it's`` holds ``its``.
+4. What is not found is *stray*: it takes the place of the surface words that stand where it
+   should, and of which no other word was found.
+
+Surface words are what stands between the word boundaries of Unicode (UAX #29, default rules, as the
+``regex`` package finds them: ``re`` and Arrow have none, PyICU needs a compiler and ICU itself).
+These boundaries keep ``didn't``, ``3.14``, ``foo_bar.baz`` and ``0x80070005`` whole. Codes that
+they would cut stay whole by one predicate, :func:`is_code`.
+
+Lines are ``str`` as ``vocabulary.decode`` makes them: bytes that are not UTF-8 are lone surrogates,
+and ``vocabulary.encode`` makes the same bytes of them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, assert_never
+from functools import cache
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vocabtool.choices import MaskMode
-from vocabtool.tokenization.alignment import Aligner, Alignment, LookUp, SurfaceWord
+from vocabtool.tokenization.lookup import WordLookup, without_blanks
+from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import decode
+
+if TYPE_CHECKING:
+    import regex
+
+LookUp = Callable[[Sequence[str]], WordLookup]
 
 UNKNOWN: Final = "[UNK]"
 BATCH_LINES: Final = 4096
 BATCH_CHARACTERS: Final = 1 << 20
+REMEMBERED: Final = 1 << 16  # chunks and words that are kept between batches
+CHUNK_KEPT: Final = 64  # characters of the longest chunk that is kept
+AHEAD: Final = 1000  # letters, or characters, within which a word must begin
+TRIED: Final = 32  # places of one word that are compared
+
+# ASCII whitespace: what it parts are chunks. A split by it gives chunks and white space in turn.
+SPACE: Final = re.compile(r"([ \t-\r]+)")
+WINDOW: Final = 2048  # characters whose boundaries are searched at once
+KEPT_BACK: Final = 3  # boundaries at a window's end that more text may undo
 
 
 class MaskedLine(NamedTuple):
@@ -40,12 +80,6 @@ class Totals:
     exact: int = 0
     unaligned: int = 0
 
-    def add(self, masked: MaskedLine) -> None:
-        """Count a line."""
-        self.lines += 1
-        self.exact += masked.exact
-        self.unaligned += masked.unaligned
-
 
 def mask(
     lines: Iterable[str], judge: LookUp, mode: MaskMode, totals: Totals | None = None
@@ -59,12 +93,15 @@ def mask(
     thousands ahead.
     """
     totals = Totals() if totals is None else totals
-    aligner = Aligner(judge)
+    aligner = _Aligner(judge)
     for batch in batches(lines):
-        for line, aligned in zip(batch, aligner.align(batch), strict=True):
-            masked = _mask_line(line, aligned, mode)
-            totals.add(masked)
-            yield masked
+        for line, (blind, exact) in zip(batch, aligner.align(batch), strict=True):
+            text = _mask_known(line, blind) if mode == "known" else _mask_unknown(line, blind)
+            unaligned = sum(not word.known for part in blind for word in part.stray)
+            totals.lines += 1
+            totals.exact += exact
+            totals.unaligned += unaligned
+            yield MaskedLine(text, exact, unaligned)
 
 
 def batches(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -81,39 +118,410 @@ def batches(lines: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _mask_line(line: str, aligned: Alignment, mode: MaskMode) -> MaskedLine:
-    blind = aligned.blind
-    unaligned = sum(not word.known for part in blind for word in part.stray)
-    match mode:
-        case "known":
-            text = " ".join(shown for part in blind for shown in _unknown(line, part))
-        case "unknown":
-            text = "".join(_pieces(line, blind))
-        case _:
-            assert_never(mode)
-    return MaskedLine(text, aligned.exact, unaligned)
-
-
-def _unknown(line: str, part: SurfaceWord) -> list[str]:
-    """What is printed for a surface word in which the model is blind."""
-    if not part.stray:
-        return [line[part.start : part.end]]
-    return [_one_line(word.key) for word in part.stray if not word.known]
-
-
-def _pieces(line: str, blind: list[SurfaceWord]) -> Iterator[str]:
-    """The line, cut where the model is blind, and what stands there instead."""
-    done = 0
+def _mask_known(line: str, blind: list[SurfaceWord]) -> str:
+    shown: list[str] = []
     for part in blind:
-        yield line[done : part.start]
+        if part.stray:
+            shown += (word.in_a_line for word in part.stray if not word.known)
+        else:
+            shown.append(line[part.start : part.end])
+    return " ".join(shown)
+
+
+def _mask_unknown(line: str, blind: list[SurfaceWord]) -> str:
+    pieces, done = [], 0
+    for part in blind:
+        pieces.append(line[done : part.start])
         if not part.stray:
-            yield UNKNOWN
+            pieces.append(UNKNOWN)
         elif part.start < part.end:
-            yield " ".join(_one_line(w.key) if w.known else UNKNOWN for w in part.stray)
+            pieces.append(" ".join(w.in_a_line if w.known else UNKNOWN for w in part.stray))
         done = part.end
-    yield line[done:]
+    return "".join([*pieces, line[done:]])
 
 
-def _one_line(key: bytes) -> str:
-    """A word of the model for people; it must not end the line."""
-    return decode(key).replace("\n", " ")
+class Word(NamedTuple):
+    """A word as the model looks it up, and whether it knows it."""
+
+    key: bytes
+    known: bool
+
+    @property
+    def in_a_line(self) -> str:
+        """The word for people, without what would end the line."""
+        return decode(self.key).replace("\n", " ")
+
+
+class SurfaceWord(NamedTuple):
+    """Characters ``start`` to ``end`` of a text.
+
+    ``known``: whether the model knows all words that it makes of them; ``None``: it makes none.
+    ``stray``: model's words that stand here and were not found in the line; else empty. They
+    stand between surface words where ``start`` is ``end``.
+    """
+
+    start: int
+    end: int
+    known: bool | None
+    stray: tuple[Word, ...] = ()
+
+
+class _Chunk(NamedTuple):
+    """A chunk cut as finely as the rule allows; ``words``: of the rule applied to it alone.
+
+    ``blind``: whether a part of it is unknown.
+    """
+
+    words: tuple[Word, ...]
+    parts: tuple[SurfaceWord, ...]
+    blind: bool
+
+
+class _Aligner:
+    """Aligns lines by one rule; words and chunks met before are not judged again."""
+
+    def __init__(self, judge: LookUp) -> None:
+        self._judge = judge
+        self._forget()
+
+    def _forget(self) -> None:
+        self._words: dict[Word, Word] = {}  # one object for each: equal ones are told by identity
+        self._chunks: dict[str, _Chunk] = {"": _Chunk((), (), blind=False)}
+        self._frame = self._words_of([""])[0]
+
+    def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
+        """Of each line the surface words in which the model does not know a word, in order.
+
+        And whether the alignment is exact. The rule is asked about all lines together.
+        """
+        if len(self._words) + len(self._chunks) > REMEMBERED:
+            self._forget()
+        of_lines = self._words_of(lines)
+        pieces = [SPACE.split(line) for line in lines]
+        cut = self._cut_chunks(set(chain.from_iterable(split[::2] for split in pieces)))
+        for line, words, split in zip(lines, of_lines, pieces, strict=True):
+            inner = self._without_frame(words)
+            chunks = [cut[text] for text in split[::2]]
+            exact = inner == tuple(chain.from_iterable([chunk.words for chunk in chunks]))
+            if exact and not any(chunk.blind for chunk in chunks):
+                yield [], True
+                continue
+            placed = list(zip([0, *accumulate(map(len, split))][:-1:2], chunks, strict=True))
+            if exact:
+                found = _place_parts([each for each in placed if each[1].blind])
+            else:
+                found = self._align_roughly(line, inner, placed)
+            yield [part for part in found if part.known is False], exact
+
+    def _words_of(self, texts: Sequence[str]) -> list[tuple[Word, ...]]:
+        """The words of each text."""
+        judged = without_blanks(self._judge(texts))
+        distinct = map(Word, as_bytes(judged.distinct), judged.known.tolist())
+        kept = [self._words.setdefault(word, word) for word in distinct]
+        words = [kept[code] for code in judged.codes.tolist()]
+        return [tuple(words[a:b]) for a, b in pairwise(judged.offsets.tolist())]
+
+    def _cut_chunks(self, texts: set[str]) -> dict[str, _Chunk]:
+        """How each chunk is cut; those not met before are judged, and remembered if short."""
+        new = {text: cuts(text) for text in texts if text not in self._chunks}
+        stretches = {text[a:b] for text, ways in new.items() for way in ways for a, b in way}
+        ordered = sorted(stretches)
+        judged = map(self._without_frame, self._words_of(ordered))
+        alone = dict(zip(ordered, judged, strict=True))
+        found = {text: self._chunks[text] for text in texts if text not in new}
+        for text, ways in new.items():
+            for way in reversed(ways):  # the first is the chunk itself
+                words = [alone[text[a:b]] for a, b in way]
+                if tuple(chain.from_iterable(words)) == alone[text]:
+                    break
+            known = [all(word.known for word in own) if own else None for own in words]
+            parts = tuple(SurfaceWord(*s, k) for s, k in zip(way, known, strict=True))
+            found[text] = _Chunk(alone[text], parts, False in known)
+            if len(text) <= CHUNK_KEPT:
+                self._chunks[text] = found[text]
+        return found
+
+    def _without_frame(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
+        """Words without those that the rule puts around every text."""
+        frame, before = self._frame, 0
+        while before < len(frame) and words[before : before + 1] == (frame[before],):
+            before += 1
+        after = frame[before:]
+        if len(words) < len(frame) or (after and words[-len(after) :] != after):
+            return words
+        return words[before : len(words) - len(after)]
+
+    def _align_roughly(
+        self, line: str, words: tuple[Word, ...], chunks: list[tuple[int, _Chunk]]
+    ) -> list[SurfaceWord]:
+        """The surface words of a line whose chunks, joined, do not make its words."""
+        words = _without_white_space(words)
+        own = [_without_white_space(chunk.words) for _, chunk in chunks]
+        head, used = _count_matches(words, own)
+        backwards = [each[::-1] for each in reversed(own[head:])]
+        tail, left = _count_matches(words[used:][::-1], backwards)
+        end, last = len(chunks) - tail, len(words) - left
+        before = _place_parts(chunks[:head])
+        place = before[-1].end if before else 0
+        middle = _align_words(line, _place_parts(chunks[head:end]), words[used:last], place)
+        return [*before, *middle, *_place_parts(chunks[end:])]
+
+
+def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    return tuple(word for word in words if decode(word.key).strip())
+
+
+def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) -> tuple[int, int]:
+    """How many chunks from the first on make just these words, and how many words that is."""
+    taken = 0
+    for count, own in enumerate(chunks):
+        if words[taken : taken + len(own)] != own:
+            return count, taken
+        taken += len(own)
+    return len(chunks), taken
+
+
+def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
+    """The parts of chunks, counted from the start of the line."""
+    return [
+        SurfaceWord(start + a, start + b, known, stray)
+        for start, chunk in chunks
+        for a, b, known, stray in chunk.parts
+    ]
+
+
+def _align_words(
+    line: str, parts: list[SurfaceWord], words: Sequence[Word], place: int
+) -> list[SurfaceWord]:
+    """Surface words ``parts`` of a line aligned with the model's words from left to right.
+
+    ``place``: where they begin, or would.
+    """
+    surface = [Span(part.start - place, part.end - place) for part in parts]
+    starts, ends = [span.start for span in surface], [span.end for span in surface]
+    text = line[place : parts[-1].end if parts else place]
+    spans = find_in_order(text, surface, [decode(word.key) for word in words])
+    # Words that touch the same surface words, first and last, and the stray ones before them.
+    groups: list[tuple[list[Word], int, int, list[Word]]] = []
+    stray: list[Word] = []
+    for word, span in zip(words, spans, strict=True):
+        if span is None:
+            stray.append(word)
+            continue
+        first, last = bisect_right(ends, span.start), bisect_left(starts, span.end) - 1
+        if groups and first <= groups[-1][2]:  # what is stray inside a group belongs to it
+            before, first, other, own = groups.pop()
+            own += (*stray, word)
+            groups.append((before, first, max(other, last), own))
+        else:
+            groups.append((stray, first, last, [word]))
+        stray = []
+    found: list[SurfaceWord] = []
+    done = 0
+    for before, first, last, own in groups:
+        found += _between(parts[done:first], before, place)
+        done, place = last + 1, parts[last].end
+        found.append(SurfaceWord(parts[first].start, place, all(word.known for word in own)))
+    return found + _between(parts[done:], stray, place)
+
+
+def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
+    """Surface words of which no word was found, and the words that must stand there.
+
+    ``place``: where those words stand if there is nothing else.
+    """
+    silent = [part._replace(known=None) for part in parts]
+    if all(word.known for word in stray):
+        return silent
+    speaking = [i for i, part in enumerate(parts) if part.known is not None]
+    if not speaking:
+        return [SurfaceWord(place, place, False, tuple(stray)), *silent]
+    first, last = speaking[0], speaking[-1]
+    both = SurfaceWord(parts[first].start, parts[last].end, False, tuple(stray))
+    return [*silent[:first], both, *silent[last + 1 :]]
+
+
+def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> list[Span | None]:
+    """Where each word stands in ``text``, each behind the one before; ``None``: not found.
+
+    ``surface``: the surface words of the text, in order; words that begin and end with them are
+    preferred. A word is taken for not found, too, where finding it would leave out letters while
+    the next word stands right there.
+    """
+    search = _Search(text, surface)
+    folded = [letters(word) for word in words]
+    following = [*folded, ""][1:]
+    return [search.next(*triple) for triple in zip(words, folded, following, strict=True)]
+
+
+def letters(text: str) -> str:
+    """The letters and digits of a text, without case, accents and compatibility forms."""
+    return "".join(map(_fold, text))
+
+
+@cache
+def _fold(character: str) -> str:
+    plain = unicodedata.normalize("NFKD", character).casefold()
+    return "".join(c for c in unicodedata.normalize("NFKD", plain) if c.isalnum())
+
+
+class _Search:
+    """A text, and how far words were found in it."""
+
+    def __init__(self, text: str, surface: Sequence[Span]) -> None:
+        self._text = text
+        each = [_fold(c) for c in text]
+        self._letters = "".join(each)
+        self._places = [i for i, folded in enumerate(each) for _ in folded]
+        self._starts = {bisect_left(self._places, span.start) for span in surface}
+        self._ends = {bisect_left(self._places, span.end) for span in surface}
+        self._read = 0  # characters of the text
+        self._at = 0  # letters
+
+    def next(self, word: str, folded: str, following: str) -> Span | None:
+        """Find a word, given its letters and those of the word behind it, and go past it."""
+        span = self._find(word, folded, following)
+        if span is not None:
+            self._read = span.end
+            self._at = bisect_left(self._places, span.end)
+        return span
+
+    def _find(self, word: str, folded: str, following: str) -> Span | None:
+        is_next = bool(following) and self._letters.startswith(following, self._at)
+        if not folded:
+            start = self._text.find(word, self._read, self._read + AHEAD + len(word))
+            skips = bisect_left(self._places, start) > self._at
+            if start < 0 or not word or (skips and is_next):
+                return None
+            return Span(start, start + len(word))
+        here = self._letters.startswith(folded, self._at)
+        well = self._ends_well(self._at + len(folded), following)
+        if is_next and (not here or (following.startswith(folded) and not well)):
+            return None
+        at = self._at if here else self._ahead(folded, following)
+        if at < 0:
+            return None
+        # The letters' place, and around it the signs of the word if the text has the same.
+        start, end = self._places[at], self._places[at + len(folded) - 1] + 1
+        lettered = [i for i, c in enumerate(word) if _fold(c)]
+        before, behind = word[: lettered[0]], word[lettered[-1] + 1 :]
+        if before and self._text.endswith(before, self._read, start):
+            start -= len(before)
+        if behind and self._text.startswith(behind, end):
+            end += len(behind)
+        return Span(start, end)
+
+    def _ends_well(self, end: int, following: str) -> bool:
+        return end in self._ends or (bool(following) and self._letters.startswith(following, end))
+
+    def _ahead(self, folded: str, following: str) -> int:
+        """The first place that is a surface word; else that begins one; else any; else -1."""
+        limit = self._at + AHEAD + len(folded)
+        begins = first = -1
+        at = self._at - 1
+        for _ in range(TRIED):
+            at = self._letters.find(folded, at + 1, limit)
+            if at < 0:
+                break
+            if at in self._starts:
+                if self._ends_well(at + len(folded), following):
+                    return at
+                begins = at if begins < 0 else begins
+            first = at if first < 0 else first
+        return first if begins < 0 else begins
+
+
+class Span(NamedTuple):
+    """A stretch of a text: characters ``start`` to ``end``, the latter not included."""
+
+    start: int
+    end: int
+
+
+def cuts(chunk: str) -> list[tuple[Span, ...]]:
+    """Ways to cut a text without ASCII whitespace, not empty, each once, from coarse to fine.
+
+    Whole; then with the punctuation at both ends taken off, mark by mark; then into words.
+    """
+    whole = (Span(0, len(chunk)),)
+    if chunk.isascii() and chunk.isalnum():
+        return [whole]
+    words = tuple(_words(chunk))
+    ways = [whole, words]
+    # What holds a letter or a digit of any script, or a byte that is not UTF-8.
+    wordy = [
+        i
+        for i, (start, end) in enumerate(words)
+        if any(c.isalnum() or "\ud800" <= c <= "\udfff" for c in chunk[start:end])
+    ]
+    if wordy:
+        first, last = wordy[0], wordy[-1]
+        core = Span(words[first].start, words[last].end)
+        ways.insert(1, (*words[:first], core, *words[last + 1 :]))
+    return list(dict.fromkeys(ways))
+
+
+def is_code(run: str) -> bool:
+    """Whether a run of letters, digits and joiners is a code, and thus one surface word.
+
+    It is where it begins with a dot (``.NET``), ends in ``#`` or ``++`` (``C#``, ``C++``), or
+    holds a digit (``CVE-2024-1234``, ``IL-6``), ``@`` or ``://`` or ``::``. Plain words joined by
+    hyphens, slashes or dots are none: how far they are cut is left to the model's rule.
+    """
+    return (
+        run.startswith(".")
+        or run.endswith(("#", "++"))
+        or any(sign in run for sign in ("@", "://", "::"))
+        or any(c.isdigit() for c in run)
+    )
+
+
+def _words(chunk: str) -> Iterator[Span]:
+    """What stands between word boundaries, less white space, codes not cut."""
+    codes = [Span(*m.span()) for m in _runs().finditer(chunk) if is_code(m[0])]
+    codes.reverse()
+    start, reach = 0, 0
+    for a, b in pairwise(_bounds(chunk)):
+        while codes and codes[-1].end <= a:
+            codes.pop()
+        if a >= reach:
+            start = a
+        reach = max(b, codes[-1].end) if codes and codes[-1].start < b else max(reach, b)
+        if reach <= b and not chunk[start:b].isspace():
+            yield Span(start, b)
+
+
+def _bounds(chunk: str) -> list[int]:
+    """All word boundaries, both ends among them.
+
+    Found window by window, each from a boundary on: the search looks back over a run of flags.
+    """
+    import regex
+
+    find = regex.compile(r"(?w)\b").finditer  # which regex remembers
+    found, width = [0], WINDOW
+    while found[-1] < len(chunk):
+        start = found[-1]
+        bounds = [start + m.start() for m in find(chunk[start : start + width])]
+        if start + width >= len(chunk):
+            return found + bounds[1:]
+        # What follows a window may join its last words, or make one of the last two.
+        width = WINDOW if len(bounds) > KEPT_BACK + 1 else 2 * width
+        found += bounds[1:-KEPT_BACK]
+    return found
+
+
+@cache
+def _runs() -> regex.Pattern[str]:
+    """What may be a code: runs of letters and digits of scripts that put spaces between words.
+
+    Joined by up to three joiners, perhaps with a dot before or with ``#`` or ``++`` behind.
+    """
+    import regex
+
+    letter = r"[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}_]\p{M}*"
+    joiner = r"[\-.:@#+/&=%?~\\]"
+    return regex.compile(
+        rf"(?<![\p{{L}}\p{{N}}\p{{M}}_.])\.(?:{letter})++"
+        rf"|(?:{letter})++(?:{joiner}{{1,3}}(?:{letter})++)*+(?:\#|\+\+)?"
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from vocabtool.errors import UnsupportedFormat
@@ -45,7 +46,12 @@ class ModelFunction:
     @property
     def wants(self) -> str:
         """The same in a message: ``text: string (None, 1)``."""
-        return ", ".join(map(describe_spec, self.inputs)) or "nothing"
+        told = []
+        for spec in self.inputs:
+            dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
+            name = getattr(spec, "name", None) or "a tensor"
+            told.append(f"{name}: {dtype} {getattr(spec, 'shape', '')}")
+        return ", ".join(told) or "nothing"
 
     @property
     def text_shape(self) -> tuple[int, ...] | None:
@@ -137,35 +143,31 @@ def functions_of(loaded: Any) -> Iterator[ModelFunction]:
     signatures = dict(getattr(loaded, "signatures", {}))
     for name in sorted(signatures, key=lambda name: name != SERVING):
         concrete = signatures[name]
-        yield ModelFunction(name, True, _keyword_call(concrete), concrete)
+        keywords = list(concrete.structured_input_signature[1])
+        yield ModelFunction(name, True, partial(_call_signature, concrete, keywords), concrete)
     for name in MODEL_CALLS:
         yield from sorted(methods_of(loaded, name), key=lambda each: each.in_training)
+
+
+def _call_signature(signature: Any, keywords: Sequence[str], texts: Tensor) -> Any:
+    return signature(**dict.fromkeys(keywords, texts))
 
 
 def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
     """The ways to call a method of a model; none where it has no such method."""
     method = getattr(loaded, name, None)
     for concrete in getattr(method, "concrete_functions", ()):
-        yield ModelFunction(name, False, _structured_call(method, concrete), concrete)
+        yield ModelFunction(name, False, partial(_call_method, method, concrete), concrete)
 
 
-def _keyword_call(signature: Any) -> Call:
-    keywords = list(signature.structured_input_signature[1])
-    return lambda texts: signature(**dict.fromkeys(keywords, texts))
-
-
-def _structured_call(function: Any, concrete: Any) -> Call:
-    """A call as it was traced: its other arguments are not tensors (``training=False``)."""
+def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
+    """As it was traced: its other arguments are not tensors (``training=False``)."""
     tensorflow = import_tensorflow()
-
-    def call(texts: Tensor) -> Any:
-        args, keywords = tensorflow.nest.map_structure(
-            lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,
-            concrete.structured_input_signature,
-        )
-        return function(*args, **keywords)
-
-    return call
+    args, keywords = tensorflow.nest.map_structure(
+        lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,
+        concrete.structured_input_signature,
+    )
+    return method(*args, **keywords)
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
@@ -173,10 +175,3 @@ def sizes(shape: Any) -> tuple[int, ...]:
     if shape.rank is None:
         return (-1,)
     return tuple(-1 if size is None else int(size) for size in shape)
-
-
-def describe_spec(spec: Any) -> str:
-    """A tensor in a message: ``text: string (None, 1)``."""
-    shape = getattr(spec, "shape", "")
-    dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
-    return f"{getattr(spec, 'name', None) or 'a tensor'}: {dtype} {shape}"

@@ -1,8 +1,7 @@
 """What each op does to words, as steps: the ops that vocabtool understands, and no others.
 
-Each handler gives the steps of one op and the input that the words come from. What cannot be told
-for sure ends the way. How the op was reached is in ``infer_rule.py``, what stands around it in
-``graph_trace.py``.
+What cannot be told for sure ends the way. How the op was reached is in ``infer_rule.py``, what
+stands around it in ``graph_trace.py``.
 """
 
 from __future__ import annotations
@@ -89,16 +88,6 @@ class OpOnWay(NamedTuple):
         """The way is not understood because of this op."""
         return NotUnderstood(self.node.op, why)
 
-    def from_input(self, position: int, *steps: Step) -> StepsOfOp:
-        """These steps, on an input of the op."""
-        return steps, self.node.data_input(position)
-
-    def only(self, part: bytes, output: int) -> None:
-        """Refuse an op that the way leads over by another output."""
-        reference = self.here.reference
-        if not (reference.part == part if reference.part else reference.output == output):
-            raise self.refuse("another output of it than the words")
-
     def scalar(self, position: int) -> bytes | int | None:
         """An input that is a constant of one string or integer, whoever calls."""
         return self.here.input(self.node, position).scalar()
@@ -115,18 +104,21 @@ class OpOnWay(NamedTuple):
         return found
 
     def text_constant(self, position: int) -> bytes:
+        """An input that must be a constant string."""
         found = self.constant(position)
         if not isinstance(found, bytes):
             raise self.refuse("wanted a constant string")
         return found
 
     def pattern(self, text: bytes) -> str:
+        """A regular expression of the op."""
         try:
             return text.decode()
         except UnicodeDecodeError:
             raise self.refuse("a pattern that is not UTF-8") from None
 
     def flag(self, key: bytes, default: bool) -> bool:
+        """An attribute that is true or false."""
         return bool(self.node.integer_of(key, int(default)))
 
     def read_decoding(self) -> Decoder:
@@ -145,21 +137,17 @@ class OpOnWay(NamedTuple):
         return Decoder(cast(Errors, errors), replacement, controls)
 
     def only_utf8_out(self) -> None:
+        """Refuse an op that writes another encoding."""
         if self.node.bytes_of(b"output_encoding").upper() not in UTF8:
             raise self.refuse("it makes text that is not UTF-8")
 
-    def maker_of(self, reference: Reference) -> Node | None:
-        """The node that makes a tensor, apart from changes of its shape."""
-        node = self.here.body.node(reference.name)
-        for _ in range(MAX_OPS):
-            if node is None or node.op not in SAME:
-                break
-            node = self.here.body.node(node.data_input(0).name)
-        return node
+    def maker_of(self, position: int) -> Node | None:
+        """The node that makes an input, apart from changes of its shape."""
+        return self.here.input(self.node, position).behind_reshapes().node
 
     def has_rows_of(self, node: Node) -> bool:
         """Whether the op's second input, where rows begin, is an output of ``node``."""
-        maker = self.maker_of(self.node.data_input(1))
+        maker = self.maker_of(1)
         return maker is not None and maker.name == node.name
 
     def decoder(self, reference: Reference) -> tuple[OpOnWay, bool]:
@@ -178,120 +166,58 @@ class OpOnWay(NamedTuple):
 
 def steps_of(op: OpOnWay) -> StepsOfOp:
     """The steps of an op. Raises :class:`NotUnderstood` where it is not understood."""
-    node = op.node
+    node, tensor = op.node, op.here.reference
     if node.op in SAME:
-        return op.from_input(op.here.reference.output if node.op == b"IdentityN" else 0)
+        return (), node.data_input(tensor.output if node.op == b"IdentityN" else 0)
     if node.op in BRANCHES | LOOPS:
         raise op.refuse("what it gives depends on what it reads")
-    handler = HANDLERS.get(node.op.removeprefix(b"TFText>"))
-    if handler is None:
-        raise op.refuse("vocabtool does not know what it does to words")
-    return handler(op)
+    name = node.op.removeprefix(b"TFText>")
+    part, output = OUTPUTS.get(name, (tensor.part, tensor.output))
+    if not (tensor.part == part if tensor.part else tensor.output == output):
+        raise op.refuse("another output of it than the words")
+    if name in STEPS:
+        return (STEPS[name](op),), node.data_input(0)
+    if name in SOURCES:
+        return SOURCES[name](op)
+    raise op.refuse("vocabtool does not know what it does to words")
 
 
-def _case(make: Callable[[bool], Step]) -> Callable[[OpOnWay], StepsOfOp]:
-    def handle(op: OpOnWay) -> StepsOfOp:
-        encoding = op.node.bytes_of(b"encoding").lower()
-        if encoding not in (b"", b"utf-8"):
-            raise op.refuse(f"encoding {printable(encoding)}")
-        return op.from_input(0, make(encoding == b"utf-8"))
-
-    return handle
+def _is_utf8(op: OpOnWay) -> bool:
+    encoding = op.node.bytes_of(b"encoding").lower()
+    if encoding not in (b"", b"utf-8"):
+        raise op.refuse(f"encoding {printable(encoding)}")
+    return encoding == b"utf-8"
 
 
-def _static_regex_replace(op: OpOnWay) -> StepsOfOp:
-    pattern, rewrite = op.node.bytes_of(b"pattern"), op.node.bytes_of(b"rewrite")
-    return _replacement(op, pattern, rewrite)
-
-
-def _regex_replace(op: OpOnWay) -> StepsOfOp:
-    return _replacement(op, op.text_constant(1), op.text_constant(2))
-
-
-def _replacement(op: OpOnWay, pattern: bytes, rewrite: bytes) -> StepsOfOp:
+def _replace(op: OpOnWay, pattern: bytes, rewrite: bytes) -> Step:
     every = op.flag(b"replace_global", True)
     step = RegexReplace(op.pattern(pattern), op.pattern(rewrite), every)
     if fault := regex_fault(step.pattern, step.rewrite):
         raise op.refuse(fault)
-    return op.from_input(0, step)
+    return step
 
 
-def _split_v2(op: OpOnWay) -> StepsOfOp:
-    op.only(b"values", 1)
+def _split(op: OpOnWay) -> Step:
     separator, most = op.text_constant(1), op.node.integer_of(b"maxsplit", -1)
-    step = SplitOn(separator, most) if separator else SplitWhitespace(most)
-    return op.from_input(0, step)
+    return SplitOn(separator, most) if separator else SplitWhitespace(most)
 
 
-def _split_v1(op: OpOnWay) -> StepsOfOp:
-    op.only(b"values", 1)
-    step = SplitAtAny(op.text_constant(1), op.flag(b"skip_empty", True))
-    return op.from_input(0, step)
-
-
-def _join(op: OpOnWay) -> StepsOfOp:
-    """Constants around one tensor; two tensors side by side are not understood."""
-    separator = op.node.bytes_of(b"separator")
-    if len(op.node.data_inputs) > MAX_JOINED:
-        raise op.refuse(f"it joins more than {MAX_JOINED} strings")
-    parts: list[bytes | None] = []
-    text: Reference | None = None
-    for position, reference in enumerate(op.node.data_inputs):
-        found = op.scalar(position)
-        if found is None and text is not None:
-            raise op.refuse("it joins two texts")
-        text = reference if found is None else text
-        parts.append(op.text_constant(position) if found is not None else None)
-    if text is None:
-        raise op.refuse("its words are constants, not from a text")
-    at = parts.index(None)
-    before = b"".join(part + separator for part in parts[:at] if part is not None)
-    after = b"".join(separator + part for part in parts[at + 1 :] if part is not None)
-    return (Join(before, after),), text
-
-
-def _substr(op: OpOnWay) -> StepsOfOp:
+def _substr(op: OpOnWay) -> Step:
     unit = op.node.bytes_of(b"unit").decode("ascii", "replace") or "BYTE"
     start, length = op.constant(1), op.constant(2)
     if unit not in get_args(Unit) or isinstance(start, bytes) or isinstance(length, bytes):
         raise op.refuse("parts of a string that are not told in numbers")
     if length < 0:
         raise op.refuse("a negative length, of which TensorFlow's versions differ")
-    return op.from_input(0, Substr(start, length, cast(Unit, unit)))
+    return Substr(start, length, cast(Unit, unit))
 
 
-def _transcode(op: OpOnWay) -> StepsOfOp:
+def _transcode(op: OpOnWay) -> Step:
     op.only_utf8_out()
-    return op.from_input(0, Transcode(op.read_decoding()))
+    return Transcode(op.read_decoding())
 
 
-def _encode(op: OpOnWay) -> StepsOfOp:
-    """Code points back to strings: of a character each, of a text each, or of a word each."""
-    op.only_utf8_out()
-    made_by = op.maker_of(op.node.data_input(0))
-    if made_by is not None and made_by.op in CODE_POINT_TOKENIZERS:
-        return _code_point_words(op, made_by)
-    decoder, apart = op.decoder(op.node.data_input(0))
-    decoding = decoder.read_decoding()
-    step: Step = Characters(decoding) if apart else Transcode(decoding)
-    if not apart and not op.has_rows_of(decoder.node):
-        raise op.refuse("rows of code points that are not those of the texts")
-    return (step,), decoder.node.data_input(0)
-
-
-def _code_point_words(op: OpOnWay, tokenizer: Node) -> StepsOfOp:
-    """Words as code points, which UnicodeEncode makes strings of."""
-    decoder, apart = op.decoder(tokenizer.data_input(0))
-    if apart or not op.has_rows_of(tokenizer):
-        raise NotUnderstood(tokenizer.op, "rows of code points that are not those of its words")
-    step: Step = WhitespaceSplit()
-    if tokenizer.op == SCRIPT_TOKENIZER:
-        step = ScriptSplit(bool(tokenizer.integer_of(b"keep_whitespace")))
-    return (Transcode(decoder.read_decoding()), step), decoder.node.data_input(0)
-
-
-def _ngrams(op: OpOnWay) -> StepsOfOp:
-    op.only(b"ngrams", 0)
+def _ngrams(op: OpOnWay) -> Step:
     node = op.node
     step = NGrams(
         separator=node.bytes_of(b"separator"),
@@ -303,54 +229,92 @@ def _ngrams(op: OpOnWay) -> StepsOfOp:
     )
     if len(step.widths) > MAX_NGRAM_WIDTHS or any(not 0 < w <= MAX_NGRAM for w in step.widths):
         raise op.refuse(f"n-grams of more than {MAX_NGRAM:,} words, or {MAX_NGRAM_WIDTHS} widths")
-    return op.from_input(0, step)
+    return step
 
 
-def _normalize(op: OpOnWay) -> StepsOfOp:
-    op.only(b"output", 0)
+def _ngrams_join(op: OpOnWay) -> Step:
+    """tensorflow-text's n-grams of one width, joined along the last axis."""
+    if op.node.integer_of(b"axis", -1) != -1:
+        raise op.refuse("it joins words of different texts")
+    width = op.node.integer_of(b"width")
+    if not 0 < width <= MAX_NGRAM:
+        raise op.refuse(f"n-grams of more than {MAX_NGRAM:,} words")
+    return NGrams(op.node.bytes_of(b"string_separator"), (width,))
+
+
+def _normalize(op: OpOnWay) -> Step:
     form = op.node.bytes_of(b"normalization_form").decode("ascii", "replace").upper() or "NFKC"
     if form not in get_args(Form):
         raise op.refuse(f"normalization form {form!r}")
-    return op.from_input(0, NormalizeUtf8(cast(Form, form)))
+    return NormalizeUtf8(cast(Form, form))
 
 
-def _bert_normalize(op: OpOnWay) -> StepsOfOp:
-    op.only(b"output_values", 0)
+def _bert_normalize(op: OpOnWay) -> Step:
     tensor = op.tensor(1)
     if tensor is None or tensor.dtype not in (DT_UINT8, DT_INT8):
         raise op.refuse("its model is not a constant")
     try:
-        step = BertNormalize.read(tensors.raw_bytes(tensor))
+        return BertNormalize.read(tensors.raw_bytes(tensor))
     except InvalidFile as error:
         raise op.refuse(f"its model is damaged: {error}") from error
-    return op.from_input(0, step)
 
 
-def _regex_split(op: OpOnWay) -> StepsOfOp:
-    op.only(b"tokens", 0)
-    delimiter, keep = op.pattern(op.text_constant(1)), op.pattern(op.text_constant(2))
-    return op.from_input(0, RegexSplit(delimiter, keep))
+def _join(op: OpOnWay) -> StepsOfOp:
+    """Constants around one tensor; two tensors side by side are not understood."""
+    separator = op.node.bytes_of(b"separator")
+    if len(op.node.data_inputs) > MAX_JOINED:
+        raise op.refuse(f"it joins more than {MAX_JOINED} strings")
+    text: Reference | None = None
+    before = after = b""
+    for position, reference in enumerate(op.node.data_inputs):
+        if op.scalar(position) is not None:
+            part = op.text_constant(position)
+            if text is None:
+                before += part + separator
+            else:
+                after += separator + part
+        elif text is None:
+            text = reference
+        else:
+            raise op.refuse("it joins two texts")
+    if text is None:
+        raise op.refuse("its words are constants, not from a text")
+    return (Join(before, after),), text
 
 
-def _whitespace_split(op: OpOnWay) -> StepsOfOp:
-    op.only(b"output_tokens", 0)
-    return op.from_input(0, WhitespaceSplit(version=2))
+def _encode(op: OpOnWay) -> StepsOfOp:
+    """Code points back to strings: of a character each, of a text each, or of a word each."""
+    op.only_utf8_out()
+    made_by = op.maker_of(0)
+    if made_by is None or made_by.op not in CODE_POINT_TOKENIZERS:
+        decoder, apart = op.decoder(op.node.data_input(0))
+        decoding = decoder.read_decoding()
+        if not apart and not op.has_rows_of(decoder.node):
+            raise op.refuse("rows of code points that are not those of the texts")
+        step: Step = Characters(decoding) if apart else Transcode(decoding)
+        return (step,), decoder.node.data_input(0)
+    decoder, apart = op.decoder(made_by.data_input(0))
+    if apart or not op.has_rows_of(made_by):
+        raise NotUnderstood(made_by.op, "rows of code points that are not those of its words")
+    step = WhitespaceSplit()
+    if made_by.op == SCRIPT_TOKENIZER:
+        step = ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
+    return (Transcode(decoder.read_decoding()), step), decoder.node.data_input(0)
 
 
-def _remove_padding(op: OpOnWay) -> StepsOfOp:
-    """Rows of words filled up with empty strings; a fixed length would cut words off."""
+def _drop_padding(op: OpOnWay, padding: int, words: int) -> StepsOfOp:
+    """Rows of words filled up with empty strings."""
+    if op.constant(padding) != b"":
+        raise op.refuse("padding that is not empty")
+    return (DropEmpty(),), op.node.data_input(words)
+
+
+def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
+    """A fixed length would cut words off."""
     shape = op.tensor(0)
     if shape is None or bool((tensors.integers(shape) >= 0).any()):
         raise op.refuse("it may cut off words")
-    if op.constant(2) != b"":
-        raise op.refuse("padding that is not empty")
-    return op.from_input(1, DropEmpty())
-
-
-def _sparse_to_dense(op: OpOnWay) -> StepsOfOp:
-    if op.constant(3) != b"":
-        raise op.refuse("padding that is not empty")
-    return op.from_input(2, DropEmpty())
+    return _drop_padding(op, 2, 1)
 
 
 def _gather_nd(op: OpOnWay) -> StepsOfOp:
@@ -367,35 +331,22 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
     """A slice that takes all: one that adds an axis, or the one row of a text cut by itself."""
-    if _takes_all(op) or _takes_the_row(op):
-        return op.from_input(0)
+    node, steps = op.node, op.tensor(3)
+    begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
+    drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
+    if steps is not None and not drops:
+        each = enumerate(tensors.integers(steps).tolist())
+        if all(axes >> i & 1 or (begins >> i & ends >> i & 1 and by == 1) for i, by in each):
+            return (), node.data_input(0)
+    # ``tf.strings.split(text)`` of one text: row 0 of ragged words of which there is one row.
+    split = op.maker_of(0)
+    if split is not None and split.op in SPLITS:
+        text = op.here.body.node(split.data_input(0).name)
+        single = text is not None and text.op == b"Pack" and len(text.data_inputs) == 1
+        bounds = (node.data_input(1), node.data_input(2))
+        if single and all(_is_row_bound(op.here.body, bound, split.name) for bound in bounds):
+            return (), node.data_input(0)
     raise op.refuse("it may take a part of the words only")
-
-
-def _takes_all(op: OpOnWay) -> bool:
-    tensor = op.tensor(3)
-    if tensor is None:
-        return False
-    masks = [op.node.integer_of(key) for key in (b"begin_mask", b"end_mask", b"new_axis_mask")]
-    begins, ends, axes = masks
-    if op.node.integer_of(b"shrink_axis_mask") or op.node.integer_of(b"ellipsis_mask"):
-        return False
-    return all(
-        axes >> i & 1 or (begins >> i & 1 and ends >> i & 1 and stride == 1)
-        for i, stride in enumerate(tensors.integers(tensor).tolist())
-    )
-
-
-def _takes_the_row(op: OpOnWay) -> bool:
-    """``tf.strings.split(text)`` of one text: row 0 of ragged words of which there is one row."""
-    split = op.maker_of(op.node.data_input(0))
-    if split is None or split.op not in SPLITS:
-        return False
-    text = op.here.body.node(split.data_input(0).name)
-    if text is None or text.op != b"Pack" or len(text.data_inputs) != 1:
-        return False
-    bounds = [op.node.data_input(1), op.node.data_input(2)]
-    return all(_is_row_bound(op.here.body, bound, split.name) for bound in bounds)
 
 
 def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
@@ -423,25 +374,13 @@ def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
 def _pack(op: OpOnWay) -> StepsOfOp:
     if len(op.node.data_inputs) != 1:
         raise op.refuse("it puts several texts side by side")
-    return op.from_input(0)
-
-
-def _ngrams_join(op: OpOnWay) -> StepsOfOp:
-    """tensorflow-text's n-grams of one width, joined along the last axis."""
-    node = op.node
-    if node.integer_of(b"axis", -1) != -1:
-        raise op.refuse("it joins words of different texts")
-    width = node.integer_of(b"width")
-    if not 0 < width <= MAX_NGRAM:
-        raise op.refuse(f"n-grams of more than {MAX_NGRAM:,} words")
-    step = NGrams(node.bytes_of(b"string_separator"), (width,))
-    return op.from_input(0, step)
+    return (), op.node.data_input(0)
 
 
 def _list_item(op: OpOnWay) -> StepsOfOp:
     if not takes_every_item(op.here.linker, op.here.body, op.node):
         raise op.refuse("it may take some of the texts only")
-    return op.from_input(0)
+    return (), op.node.data_input(0)
 
 
 def _refuse_constant(op: OpOnWay) -> StepsOfOp:
@@ -450,31 +389,49 @@ def _refuse_constant(op: OpOnWay) -> StepsOfOp:
     raise op.refuse(f"its {what} are constants, not from a text")
 
 
-HANDLERS: Final[dict[bytes, Callable[[OpOnWay], StepsOfOp]]] = {
-    b"StringLower": _case(Lower),
-    b"StringUpper": _case(Upper),
-    b"StaticRegexReplace": _static_regex_replace,
-    b"RegexReplace": _regex_replace,
-    b"StringStrip": lambda op: op.from_input(0, Strip()),
-    b"StringSplitV2": _split_v2,
-    b"StringSplit": _split_v1,
-    b"StringJoin": _join,
+# Of an op with several outputs the one that holds the words: its name, and its number.
+OUTPUTS: Final = {
+    b"StringSplitV2": (b"values", 1),
+    b"StringSplit": (b"values", 1),
+    b"StringNGrams": (b"ngrams", 0),
+    b"NormalizeUTF8": (b"output", 0),
+    b"FastBertNormalize": (b"output_values", 0),
+    b"RegexSplitWithOffsets": (b"tokens", 0),
+    b"WhitespaceTokenizeWithOffsetsV2": (b"output_tokens", 0),
+}
+# Ops that are one step, of the words in their first input.
+STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
+    b"StringLower": lambda op: Lower(_is_utf8(op)),
+    b"StringUpper": lambda op: Upper(_is_utf8(op)),
+    b"StaticRegexReplace": lambda op: _replace(
+        op, op.node.bytes_of(b"pattern"), op.node.bytes_of(b"rewrite")
+    ),
+    b"RegexReplace": lambda op: _replace(op, op.text_constant(1), op.text_constant(2)),
+    b"StringStrip": lambda op: Strip(),
+    b"StringSplitV2": _split,
+    b"StringSplit": lambda op: SplitAtAny(op.text_constant(1), op.flag(b"skip_empty", True)),
     b"Substr": _substr,
     b"UnicodeTranscode": _transcode,
-    b"UnicodeEncode": _encode,
     b"StringNGrams": _ngrams,
+    b"NgramsStringJoin": _ngrams_join,
     b"NormalizeUTF8": _normalize,
-    b"CaseFoldUTF8": lambda op: op.from_input(0, CaseFold()),
+    b"CaseFoldUTF8": lambda op: CaseFold(),
     b"FastBertNormalize": _bert_normalize,
-    b"RegexSplitWithOffsets": _regex_split,
-    b"WhitespaceTokenizeWithOffsetsV2": _whitespace_split,
-    b"RaggedTensorToTensor": _remove_padding,
-    b"SparseToDense": _sparse_to_dense,
+    b"RegexSplitWithOffsets": lambda op: RegexSplit(
+        op.pattern(op.text_constant(1)), op.pattern(op.text_constant(2))
+    ),
+    b"WhitespaceTokenizeWithOffsetsV2": lambda op: WhitespaceSplit(version=2),
+}
+# Ops of several steps or none, or whose words come from another input.
+SOURCES: Final[dict[bytes, Callable[[OpOnWay], StepsOfOp]]] = {
+    b"StringJoin": _join,
+    b"UnicodeEncode": _encode,
+    b"RaggedTensorToTensor": _ragged_to_tensor,
+    b"SparseToDense": lambda op: _drop_padding(op, 3, 2),
     b"GatherNd": _gather_nd,
     b"StridedSlice": _strided_slice,
     b"Pack": _pack,
     b"TensorListGetItem": _list_item,
-    b"TensorListFromTensor": lambda op: op.from_input(0),
-    b"NgramsStringJoin": _ngrams_join,
+    b"TensorListFromTensor": lambda op: ((), op.node.data_input(0)),
     b"Const": _refuse_constant,
 }

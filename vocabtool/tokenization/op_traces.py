@@ -8,7 +8,7 @@ no answer: the texts are then run one by one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.instrumented_graph import OpReport, Role
+from vocabtool.tokenization.instrumented_graph import Role, TracedOp
 from vocabtool.tokenization.text_arrays import (
     EMPTY,
     Integers,
@@ -27,18 +27,6 @@ from vocabtool.tokenization.text_arrays import (
 )
 
 Tensor: TypeAlias = Any  # TensorFlow carries no types
-
-
-class TracedOp(NamedTuple):
-    """An op that reports. ``function``: where it stands, ``b""`` for the main graph.
-
-    ``live``: whether the function that is called reaches it.
-    """
-
-    function: bytes
-    node: bytes
-    op: str
-    live: bool
 
 
 class Pieces(NamedTuple):
@@ -55,16 +43,25 @@ class Pieces(NamedTuple):
     starts: Integers | None = None
     ends: Integers | None = None
 
+    @classmethod
+    def join(cls, parts: Sequence[Pieces]) -> Pieces:
+        """The pieces of the strings of all parts, of one op: what one tells, all do."""
+        offsets, values, *numbers = zip(*parts, strict=True)
+        return cls(
+            _join_offsets(offsets),
+            None if values[0] is None else pa.concat_arrays(values),
+            *(None if part[0] is None else np.concatenate(part) for part in numbers),
+        )
+
     def filter(self, strings: NDArray[np.bool_]) -> Pieces:
         """The pieces of some of the strings."""
         lengths = np.diff(self.offsets)
         kept = np.repeat(strings, lengths)
+        _, values, *numbers = self
         return Pieces(
             starts_of(lengths[strings]),
-            None if self.values is None else self.values.filter(pa.array(kept)),
-            None if self.ids is None else self.ids[kept],
-            None if self.starts is None else self.starts[kept],
-            None if self.ends is None else self.ends[kept],
+            None if values is None else values.filter(pa.array(kept)),
+            *(None if part is None else part[kept] for part in numbers),
         )
 
 
@@ -83,39 +80,28 @@ class OpTrace(NamedTuple):
         """Whether an op saw the same strings of the same texts, and made the same of them."""
         nothing = Pieces(EMPTY)
         ours = (*self.tokens, *(self.pieces or nothing))
-        return all(map(_equal, ours, (*other.tokens, *(other.pieces or nothing))))
-
-
-def _equal(one: object, other: object) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return one is other or (isinstance(one, pa.Array) and one.equals(other))
-
-
-class Split(NamedTuple):
-    """A split that made strings: ``rows``, shape (m,), ascending, are the places in ``inputs``."""
-
-    rows: Integers
-    inputs: pa.StringArray
-
-    def bounds(self, texts: Sequence[bytes]) -> Integers | None:
-        """As :meth:`RawTrace.bounds`: it tells them where its inputs are the texts."""
-        if not self.inputs.equals(string_array(texts)):
-            return None
-        return np.searchsorted(self.rows, np.arange(len(texts) + 1)).astype(np.int64)
+        pairs = zip(ours, (*other.tokens, *(other.pieces or nothing)), strict=True)
+        return all(
+            one is two
+            or (isinstance(one, pa.Array) and one.equals(two))
+            or (isinstance(one, np.ndarray) and np.array_equal(one, two))
+            for one, two in pairs
+        )
 
 
 class RawTrace(NamedTuple):
     """What an op saw in one call of the model, all its runs one after the other.
 
     ``strings``: Arrow ``string`` array of length m. ``shapes``: that of the strings of each run.
-    ``pieces``: as in :class:`OpTrace`. ``split``: of the only run.
+    ``pieces``: as in :class:`OpTrace`. ``rows``, ``inputs``: of the split that made the strings of
+    the only run, for each string the place of its input among ``inputs``, ascending: shape (m,).
     """
 
     strings: pa.StringArray
     shapes: tuple[tuple[int, ...], ...]
     pieces: Pieces | None = None
-    split: Split | None = None
+    rows: Integers | None = None
+    inputs: pa.StringArray | None = None
 
     def drop_empty(self) -> pa.StringArray:
         """The strings that are not empty: no padding is among them."""
@@ -129,8 +115,10 @@ class RawTrace(NamedTuple):
             return np.zeros(texts + 1, np.int64)
         if texts == 1:
             return np.array([0, total], np.int64)
-        if self.split is not None:
-            return self.split.bounds(given)
+        if self.rows is not None:  # they tell it where the texts were split
+            if self.inputs is None or not self.inputs.equals(string_array(given)):
+                return None
+            return np.searchsorted(self.rows, np.arange(texts + 1)).astype(np.int64)
         if len(sizes) == texts:
             return starts_of(sizes)
         if len(sizes) == 1 and self.shapes[0] and self.shapes[0][0] == texts:
@@ -147,23 +135,17 @@ class RawTrace(NamedTuple):
         ``uncut``: the op gets each text whole, so that an empty string is an empty text.
         """
         strings, pieces = self.strings, self.pieces
-        kept = self._is_no_padding(bounds, uncut=uncut)
-        if not kept.all():
-            bounds, strings = starts_of(kept)[bounds], strings.filter(pa.array(kept))
-            pieces = None if pieces is None else pieces.filter(kept)
-        return OpTrace(op, Tokens(strings, bounds), pieces)
-
-    def _is_no_padding(self, bounds: Integers, *, uncut: bool) -> NDArray[np.bool_]:
-        """For each string, whether it is more than padding: empty, and last in a row of several."""
         if uncut or all(len(shape) < 2 for shape in self.shapes):
-            return np.ones(len(self.strings), np.bool_)
-        # The last filled string at or behind each one, within its text.
+            return OpTrace(op, Tokens(strings, bounds), pieces)
+        # Padding is empty, and last in a row of several: behind the last filled string of a text.
         last = np.full(len(bounds) - 1, -1, np.int64)
-        places = np.flatnonzero(is_filled(self.strings))
+        places = np.flatnonzero(is_filled(strings))
         text_of = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
         np.maximum.at(last, text_of[places], places)
-        kept: NDArray[np.bool_] = np.arange(len(self.strings)) <= last[text_of]
-        return kept
+        kept = np.arange(len(strings)) <= last[text_of]
+        if pieces is not None:
+            pieces = pieces.filter(kept)
+        return OpTrace(op, Tokens(strings, bounds).filter(kept), pieces)
 
 
 def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integers] | None:
@@ -189,93 +171,53 @@ def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integ
 
 def join_traces(parts: Sequence[tuple[OpTrace, ...]]) -> tuple[OpTrace, ...]:
     """The answers for several batches as if they were one, op by op. There is at least one."""
-    return tuple(map(_join, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
-
-
-def _join(parts: Sequence[OpTrace]) -> OpTrace:
-    tokens = Tokens(
-        pa.concat_arrays([part.tokens.values for part in parts]),
-        _join_offsets([part.tokens.offsets for part in parts]),
-    )
-    pieces = [part.pieces for part in parts if part.pieces is not None]
-    return OpTrace(parts[0].op, tokens, _join_pieces(pieces) if pieces else None)
-
-
-def _join_pieces(parts: Sequence[Pieces]) -> Pieces:
-    values = [part.values for part in parts if part.values is not None]
-    return Pieces(
-        _join_offsets([part.offsets for part in parts]),
-        pa.concat_arrays(values) if values else None,
-        _concatenate([part.ids for part in parts]),
-        _concatenate([part.starts for part in parts]),
-        _concatenate([part.ends for part in parts]),
-    )
+    if len(parts) == 1:
+        return parts[0]
+    joined = []
+    for same in zip(*parts, strict=True):
+        values = pa.concat_arrays([trace.tokens.values for trace in same])
+        tokens = Tokens(values, _join_offsets([trace.tokens.offsets for trace in same]))
+        pieces = [trace.pieces for trace in same if trace.pieces is not None]
+        joined.append(OpTrace(same[0].op, tokens, Pieces.join(pieces) if pieces else None))
+    return tuple(joined)
 
 
 def _join_offsets(offsets: Sequence[Integers]) -> Integers:
     return starts_of(np.concatenate([np.diff(part) for part in offsets]))
 
 
-def _concatenate(parts: Sequence[Integers | None]) -> Integers | None:
-    told = [part for part in parts if part is not None]
-    return np.concatenate(told) if told else None
-
-
-# TensorFlow's tensors end here.
-
-
-def read_queue(report: OpReport, queue: Tensor) -> list[list[Tensor]]:
-    """What an op reported since the last time: the tensors of each run."""
-    tensorflow = import_tensorflow()
-    operations = tensorflow.raw_ops
-    types = [tensorflow.dtypes.as_dtype(type_) for type_ in report.types]
-    with tensorflow.device("CPU"):
-        return [
-            operations.QueueDequeueV2(handle=queue, component_types=types, timeout_ms=-1)
-            for _ in range(queue_size(queue))
-        ]
-
-
-def queue_size(queue: Tensor) -> int:
-    """How many runs of an op wait to be read."""
-    return int(import_tensorflow().raw_ops.QueueSizeV2(handle=queue))
-
-
-def raw_trace(report: OpReport, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
-    """The runs of an op, as one."""
+def raw_trace(op: TracedOp, runs: Sequence[Sequence[Tensor]]) -> RawTrace:
+    """The runs of an op, as one. ``runs``: the tensors that it sent, of TensorFlow."""
     if not runs:
         return RawTrace(string_array([]), ())
     shapes = tuple(tuple(run[0].shape.as_list()) for run in runs)
     columns = list(zip(*runs, strict=True))
     strings = _strings(columns[0])
-    split = None
-    if report.split:
+    rows = split = None
+    if op.split:
         *columns, indices, inputs = columns
         if len(runs) == 1 and len(indices[0]) == len(strings):
-            split = Split(indices[0].numpy()[:, 0], _strings(inputs))
+            rows, split = indices[0].numpy()[:, 0], _strings(inputs)
     roles: Mapping[Role, Sequence[Tensor]] = {
         output.role: column
-        for output, column in zip(report.signature.outputs, columns[1:], strict=True)
+        for output, column in zip(op.signature.outputs, columns[1:], strict=True)
     }
     if "splits" not in roles:  # a lookup
-        return RawTrace(strings, shapes, split=split)
+        return RawTrace(strings, shapes, None, rows, split)
     values = roles["values"]
     is_text = values[0].dtype == import_tensorflow().string
+    lengths = [tensor.numpy().astype(np.int64).ravel() for tensor in roles["splits"]]
+    for at, shape in enumerate(shapes):  # an op may tell row splits instead
+        if len(lengths[at]) == math.prod(shape) + 1:
+            lengths[at] = np.diff(lengths[at])
     pieces = Pieces(
-        starts_of(np.concatenate(list(_lengths(roles["splits"], shapes)))),
+        starts_of(np.concatenate(lengths)),
         _strings(values) if is_text else None,
         _integers(roles.get("ids", ()) if is_text else values),
         _integers(roles.get("starts", ())),
         _integers(roles.get("ends", ())),
     )
-    return RawTrace(strings, shapes, pieces, split)
-
-
-def _lengths(splits: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> Iterator[Integers]:
-    """Row lengths, of row splits or of themselves: an op may tell either."""
-    for tensor, shape in zip(splits, shapes, strict=True):
-        array: Integers = tensor.numpy().astype(np.int64).ravel()
-        yield np.diff(array) if len(array) == math.prod(shape) + 1 else array
+    return RawTrace(strings, shapes, pieces, rows, split)
 
 
 def _strings(tensors: Sequence[Tensor]) -> pa.StringArray:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats import flatbuffer
+from vocabtool.formats import wire
 from vocabtool.tokenization.text_arrays import (
     WHITESPACE,
     ChangeStep,
@@ -131,7 +131,7 @@ class BertNormalize(ChangeStep):
     @classmethod
     def read(cls, model: bytes) -> BertNormalize:
         """The step of a normalizer's model. Raises :class:`InvalidFile` where it is damaged."""
-        return cls(bool(flatbuffer.root(model).byte(LOWER_CASE_FIELD)))
+        return cls(bool(wire.flatbuffer_root(model).byte(LOWER_CASE_FIELD)))
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
         return map_unless_ascii(values, self._change_ascii, self.change)

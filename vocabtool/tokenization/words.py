@@ -28,7 +28,6 @@ from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
     RuleTokenizer,
-    TableLexicon,
     Tokenizer,
     WordLookup,
     keras_tokenizer_for,
@@ -251,7 +250,7 @@ def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
             f"{vocabulary.name}: its entries are pieces of words ({how}), among which a rule of "
             f"whole words would find few. {NAME_TOKENIZER}"
         )
-    return Words(vocabulary, "named", RuleTokenizer(rule, TableLexicon(vocabulary)))
+    return Words(vocabulary, "named", RuleTokenizer(rule, vocabulary))
 
 
 def tokenizer_of(file: Path) -> Words:

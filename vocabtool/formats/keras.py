@@ -1,0 +1,483 @@
+"""Keras: lookup layers as JSON describes them, ``.keras`` archives, ``Tokenizer.to_json()``.
+
+A layer's description is ``{"class_name": ..., "config": {...}}``, as ``get_config`` of the layers
+in keras/src/layers/preprocessing and tf_keras/src/layers/preprocessing gives it.
+
+An archive (keras/src/saving/saving_lib.py, and tf_keras' of the same name) is a zip of
+``config.json``, which describes every layer, ``metadata.json``, ``model.weights.h5``, and for each
+layer that was adapted ``assets/<path of the layer>/vocabulary.txt``, mask and unknown entries
+included. Which layer a path means is worked out as ``_save_state`` there names them. The weights
+are never read: no words are in them. Keras 2 keeps of a vocabulary *file* only its path.
+
+What ``Tokenizer.to_json()`` writes (keras-team/tf-keras, tf_keras/src/preprocessing/text.py): the
+object ``config`` holds the settings, and ``word_index`` as JSON in a text. People also write the
+settings alone, or nothing but ``{"word_index": {...}}``: then nothing says how a text is cut. Ids
+begin at 1; words whose id is ``num_words`` or more are there and never looked up, so they are left
+out here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from vocabtool.errors import InvalidFile, reading
+from vocabtool.formats import json_file, word_list
+from vocabtool.formats.files import MAGIC, ZipArchive
+from vocabtool.formats.reader import (
+    Findings,
+    JsonReader,
+    PassedOver,
+    Reader,
+    ReadResult,
+    Source,
+)
+from vocabtool.formats.saved_model import table_contents
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.vocabulary import EntryType, Place, Special, Unknown, Vocabulary, printable
+
+Token = str | int | None
+
+MASK_AND_OOV: Final[dict[str, tuple[Token, Token]]] = {  # the constructors' defaults
+    "TextVectorization": ("", "[UNK]"),
+    "StringLookup": (None, "[UNK]"),
+    "IntegerLookup": (None, -1),
+}
+TOKEN: Final = (str, int, type(None))
+OLD_MODES: Final = {None: "int", "binary": "multi_hot", "tf-idf": "tf_idf"}
+
+# Python needs up to 240 bytes for each of these, but a file only two or three.
+MAX_CONTAINERS: Final = 1 << 17
+MAX_KEYS: Final = 1 << 19
+MAX_ITEMS: Final = 1 << 20  # a model's vocabulary stands in it twice: 500,000 words
+
+
+@dataclass(frozen=True, slots=True)
+class LookupLayer:
+    """A layer that looks words or numbers up.
+
+    ``path``: in the object graph, as ``root.layer-0``; the parent's if the layer has none.
+    ``vocabulary``: without mask and unknown entries, numbers as decimal text; ``None`` when the
+    file does not hold it.
+    ``mask_token``: the entry with id 0, ``None`` without one: only the mode ``int`` has it.
+    ``inverse``: words come out, and ids go in.
+    """
+
+    path: str
+    name: str
+    class_name: str
+    vocabulary: tuple[bytes, ...] | None
+    entry_type: EntryType
+    mask_token: Token
+    oov_token: Token
+    num_oov_indices: int
+    output_mode: str
+    inverse: bool = False
+
+    @property
+    def first_id(self) -> int:
+        """The id of the first entry of the vocabulary: mask and unknown entries come before."""
+        return self.first_oov_id + self.num_oov_indices
+
+    @property
+    def first_oov_id(self) -> int:
+        """The id of the first of ``num_oov_indices`` unknown entries."""
+        return int(self.mask_token is not None)
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What the same layer has in common wherever it is described."""
+        return self.class_name, self.name
+
+
+def parse(path: str, metadata: bytes) -> dict[str, Any]:
+    """The JSON object of a configuration; ``path``: what messages call it.
+
+    Raises :class:`InvalidFile` where it is none, or would need far more memory than bytes.
+    """
+    what = f"the configuration of {path!r}"
+    containers = metadata.count(b"{") + metadata.count(b"[")
+    keys, items = metadata.count(b":"), metadata.count(b",")
+    if containers > MAX_CONTAINERS or keys > MAX_KEYS or items > MAX_ITEMS:
+        raise InvalidFile(
+            f"{what} has {containers:,} lists and objects, {keys:,} keys and {items:,} items, "
+            f"wanted at most {MAX_CONTAINERS:,}, {MAX_KEYS:,} and {MAX_ITEMS:,}"
+        )
+    try:
+        parsed = json.loads(metadata.decode())
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"{what} is not JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise InvalidFile(f"{what} is a {type(parsed).__name__}, wanted an object")
+    return parsed
+
+
+def is_object(value: dict[str, Any]) -> bool:
+    """Whether a JSON object describes an object of Keras: a layer, a model, an initializer."""
+    return isinstance(value.get("class_name"), str) and isinstance(value.get("config"), dict)
+
+
+def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
+    """The layer that is described at ``path``; its class is one of ``MASK_AND_OOV``.
+
+    Raises :class:`InvalidFile` where a setting is not as Keras writes it.
+    """
+    class_name, config = description["class_name"], description["config"]
+
+    def setting(key: str, default: Token, *kinds: type) -> Any:
+        value = config.get(key, default)
+        if type(value) not in kinds:
+            got, wanted = type(value).__name__, kinds[0].__name__
+            raise InvalidFile(f"{key} of {path!r} is a {got}, wanted {wanted}")
+        if isinstance(value, str) and _utf8(value) is None:
+            raise InvalidFile(f"{key} of {path!r} holds half a surrogate pair, wanted text")
+        return value
+
+    mask, oov = MASK_AND_OOV[class_name]
+    mode = setting("output_mode", "int", str, type(None))
+    mode = OLD_MODES.get(mode, mode)
+    mask = setting("mask_token", config.get("mask_value", mask), *TOKEN)
+    num_oov_indices = setting("num_oov_indices", 1, int)
+    if num_oov_indices < 0:
+        raise InvalidFile(f"num_oov_indices of {path!r} is {num_oov_indices}, wanted 0 or more")
+    layer = LookupLayer(
+        path=path,
+        name=printable(setting("name", "", str).encode()),
+        class_name=class_name,
+        vocabulary=None,
+        entry_type="integer" if class_name == "IntegerLookup" else "text",
+        mask_token=mask if mode == "int" else None,
+        oov_token=setting("oov_token", config.get("oov_value", oov), *TOKEN),
+        num_oov_indices=num_oov_indices,
+        output_mode=mode,
+        inverse=setting("invert", False, bool),
+    )
+    values = config.get("vocabulary")
+    if isinstance(values, dict) and values.get("class_name") == "__tuple__":
+        values = values.get("items")
+    if values is None or isinstance(values, str):
+        return layer  # a text is the path of a file on the training machine: nobody else's business
+    if not isinstance(values, list):
+        raise InvalidFile(f"vocabulary of {path!r} is a {type(values).__name__}, wanted a list")
+    for position, value in enumerate(values):  # written over, so that each text is freed as it goes
+        if isinstance(value, dict) and value.get("class_name") == "__bytes__":
+            value = value.get("value")  # noqa: PLW2901 - the same entry, unwrapped
+        values[position] = _entry(layer, value)
+        if values[position] is None:
+            raise InvalidFile(
+                f"entry {position:,} of the vocabulary of {path!r} is a "
+                f"{type(value).__name__}, wanted {layer.entry_type}"
+            )
+    return replace(layer, vocabulary=tuple(values[_leading_specials(layer, values) :]))
+
+
+def _entry(layer: LookupLayer, value: object) -> bytes | None:
+    if layer.entry_type == "integer":
+        return b"%d" % value if type(value) is int else None
+    return _utf8(value) if isinstance(value, str) else None
+
+
+def _utf8(text: str) -> bytes | None:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can spell
+        return None
+
+
+def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
+    """How many entries at the front are the layer's own, mask and unknown: all of them, or 0.
+
+    Keras drops these where a vocabulary begins with them.
+    """
+    if layer.first_id > len(entries):
+        return 0
+    mask, oov = _entry(layer, layer.mask_token), _entry(layer, layer.oov_token)
+    alike = all(
+        entry == (mask if position < layer.first_oov_id else oov)
+        for position, entry in enumerate(islice(entries, layer.first_id))
+    )
+    return layer.first_id if alike else 0
+
+
+# Archives.
+
+CONFIG: Final = "config.json"
+PARTS: Final = (b"config.json", b"metadata.json", b"model.weights.h5", b"assets/layers/")
+MEMBER_NAME: Final = 30  # bytes of a member's header before its name
+
+ASSETS: Final = "assets/"
+VOCABULARY: Final = "/vocabulary.txt"
+INNER: Final = "/_lookup_layer"  # the lookup inside a TextVectorization: it saves the same file
+OLD_LAYERS: Final = "_layer_checkpoint_dependencies"  # what Keras 2.12 calls "layers"
+
+MAX_PATH: Final = 4096
+MAX_SPECIALS: Final = 1_000
+MAX_UNKNOWN: Final = 1 << 32  # so that ids stay far below 64 bits
+# Where Python's splitlines breaks a line too; Keras reads its own files with it.
+MORE_BREAKS: Final = re.compile(rb"[\r\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
+BROKEN: Final = (
+    "some entries hold characters at which Keras, when it loads the archive, breaks lines too: it "
+    "then knows other entries than were saved"
+)
+UNDESCRIBED: Final = (
+    "no layer of config.json is described for this file: mask and unknown entries may be among the "
+    "first"
+)
+
+
+def _recognise_archive(source: Source) -> str | None:
+    """A zip archive that begins with one of the parts of a Keras model."""
+    if not source.head.startswith(MAGIC):
+        return "does not begin as a zip archive"
+    for found in re.finditer(re.escape(MAGIC), source.head):
+        if source.head.startswith(PARTS, found.start() + MEMBER_NAME):
+            return None
+    return "a zip archive that does not begin with a Keras model's config.json"
+
+
+def _read_archive(source: Source) -> ReadResult:
+    """The vocabularies of all lookup layers, with the ids that they give.
+
+    Raises :class:`InvalidFile` where the archive or its ``config.json`` is damaged, and
+    :class:`UnsupportedFormat` where it is encrypted; what is wrong with one asset is a warning.
+    """
+    findings = Findings()
+    with ZipArchive(source.file) as archive:
+        if CONFIG not in archive.names:
+            raise InvalidFile("a zip archive without config.json: not a Keras model, or cut off")
+        described = list(_descriptions(parse(CONFIG, archive.read(CONFIG))))
+        layers = {layer.path: layer for layer, _ in described}
+        adapted = _read_assets(archive, source.name, layers, findings)
+    given = {layer.identity for layer, _ in described if layer.vocabulary is not None}
+    for layer, elsewhere in described:
+        path = printable(layer.path.encode("utf-8", "replace"))
+        place = Place(source.name, f"{CONFIG}: {path}")
+        if layer.vocabulary is not None:
+            findings.add(_vocabulary(layer, ByteStrings.of(layer.vocabulary), place))
+        elif elsewhere:
+            findings.warnings.append(
+                f"layer {layer.name} ({layer.class_name}): its words are not in the archive, "
+                "which holds only the path of a vocabulary file; read that file instead"
+            )
+        elif layer.identity not in given | adapted:  # else one that two models share
+            why = f"a {layer.class_name} without words: nothing was adapted or given to it"
+            findings.add(PassedOver(layer.name, 0, place, why))
+    return ReadResult(tuple(findings.found), tuple(findings.warnings))
+
+
+ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)
+
+
+def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
+    """The lookup layers, and whether their words were in a file of the training machine.
+
+    Their paths are where their assets lie: by attribute, or by class where several are. A path too
+    long to be of a member is cut, and fits none.
+    """
+    if not is_object(config):
+        raise InvalidFile(f"{CONFIG} describes no model: wanted class_name and config in it")
+    waiting: list[tuple[str, Any]] = [("", config)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict) and is_object(value):
+            if value["class_name"] in MASK_AND_OOV:
+                elsewhere = isinstance(value["config"].get("vocabulary"), str)
+                yield lookup_layer(path, value), elsewhere
+                continue
+            value = value["config"]  # what the object is made of
+        children, counts = [], dict[str, int]()
+        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+            if not isinstance(child, dict | list):
+                continue
+            name = key
+            if isinstance(value, list):
+                name = "container"
+                if isinstance(child, dict) and is_object(child):
+                    name = _snake_case(child["class_name"])
+                number = counts[name] = counts.get(name, -1) + 1
+                name = f"{name}_{number}" if number else name
+            children.append((f"{path}/{name}"[:MAX_PATH].removeprefix("/"), child))
+        waiting += reversed(children)
+
+
+def _snake_case(class_name: str) -> str:
+    """``TextVectorization`` as Keras spells it in a path: ``text_vectorization``."""
+    name = re.sub(r"\W+", "", class_name[:MAX_PATH])
+    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def _read_assets(
+    archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
+) -> set[tuple[str, str]]:
+    """Read each asset; return which layers have their words in one."""
+    adapted: set[tuple[str, str]] = set()
+    for name in archive.names:
+        if not name.startswith(ASSETS):
+            continue
+        shown = printable(name.encode("utf-8", "surrogateescape"))
+        place = Place(file, shown)
+        with findings.warning():
+            data = archive.read(name)
+            with reading(shown):
+                if data.count(b"\n") > len(data) // 2 + 1:  # each line costs eight bytes
+                    raise InvalidFile("most of its lines are empty: no vocabulary looks like that")
+                path = name.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
+                parts = ("layers" if part == OLD_LAYERS else part for part in path.split("/"))
+                layer = layers.get("/".join(parts))
+                if not name.endswith(VOCABULARY):
+                    asset = PurePosixPath(shown).name
+                    findings.add(table_contents.classify_asset(asset, place, data))
+                elif layer is None or layer.vocabulary is not None:
+                    own = PurePosixPath(shown.removesuffix(VOCABULARY).removesuffix(INNER)).name
+                    stored, notes = word_list.read_lines(data), (UNDESCRIBED,)
+                    findings.add(Vocabulary(own, "asset", stored, places=(place,), notes=notes))
+                else:
+                    adapted.add(layer.identity)
+                    odd = MORE_BREAKS.search(data.replace(b"\r\n", b"\n")) is not None
+                    stored = _own_lines(layer, data)
+                    findings.add(_vocabulary(layer, stored, place, (BROKEN,) * odd))
+    return adapted
+
+
+def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
+    """The entries of a ``vocabulary.txt`` without the layer's own, as Keras takes them."""
+    lines = word_list.read_lines(data)
+    count = len(lines)
+    while count and lines.starts[count - 1] == lines.ends[count - 1]:
+        count -= 1  # Keras drops empty lines at the end
+    stored = ByteStrings(data, lines.starts[:count], lines.ends[:count])
+    if layer.entry_type == "integer":
+        stored = ByteStrings.of(b"%d" % number for number in word_list.integers(stored).tolist())
+    own = _leading_specials(layer, stored)
+    return ByteStrings(stored.data, stored.starts[own:], stored.ends[own:])
+
+
+def _vocabulary(
+    layer: LookupLayer, stored: ByteStrings, place: Place, notes: tuple[str, ...] = ()
+) -> Vocabulary:
+    if layer.num_oov_indices > MAX_UNKNOWN:
+        raise InvalidFile(
+            f"layer {layer.name} has {layer.num_oov_indices:,} ids for unknown words, wanted "
+            f"{MAX_UNKNOWN:,} at most"
+        )
+    specials = []
+    if layer.mask_token is not None:
+        specials.append(Special(0, str(layer.mask_token), "mask"))
+    if layer.oov_token is not None:
+        for position in range(min(layer.num_oov_indices, MAX_SPECIALS)):
+            unknown_id = layer.first_oov_id + position
+            specials.append(Special(unknown_id, str(layer.oov_token), "unknown"))
+    has_unknown = layer.num_oov_indices and not layer.inverse
+    return Vocabulary(
+        name=layer.name,
+        kind="table",
+        stored=stored,
+        first_id=layer.first_id,
+        unknown=Unknown(layer.first_oov_id, layer.num_oov_indices) if has_unknown else None,
+        specials=tuple(specials),
+        places=(place,),
+        entry_type=layer.entry_type,
+        notes=(f"Keras' {layer.class_name}", *notes),
+    )
+
+
+# Tokenizer.to_json().
+
+WORDS: Final = "word_index"
+FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # unless settings say otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a text is cut: ``filters`` are characters, each of which ``split`` is put in place of.
+
+    With ``char_level`` every character is a word, and neither is looked at.
+    """
+
+    filters: str
+    lower: bool
+    split: str
+    char_level: bool
+
+
+def why_no_tokenizer(document: object) -> str | None:
+    """Whether there is a ``word_index``, in a ``config`` or by itself."""
+    if not isinstance(document, dict):
+        return f"{json_file.kind(document)}, wanted an object"
+    return None if isinstance(_config(document).get(WORDS), str | dict) else f"no {WORDS} in it"
+
+
+def _read_tokenizer(document: Any, source: Source) -> ReadResult:
+    """The words that are looked up. Raises :class:`InvalidFile`."""
+    config = _config(document)
+    ids = config[WORDS]
+    if isinstance(ids, str):
+        ids = json_file.parse_text(ids)
+    ids = json_file.expect(ids, dict, WORDS)
+    json_file.parse_ids(ids, f"{WORDS}: the id")
+    oov, end = config.get("oov_token"), config.get("num_words")
+    if oov is not None:
+        json_file.expect(oov, str, "oov_token")
+    if end is not None and not json_file.is_id(end):
+        got = json_file.kind(end)
+        raise InvalidFile(f"num_words is {got}, wanted a whole number from 0 on, or null")
+    kept = {word: id_ for word, id_ in ids.items() if not end or id_ < end or word == oov}
+    notes = ["no word has id 0, which pads"] if 0 not in kept.values() else []
+    if end and len(kept) < len(ids):
+        notes.append(
+            f"num_words is {end:,}: {len(ids) - len(kept):,} words with higher ids are left out"
+        )
+    if oov is not None and oov not in kept:
+        notes.append(f"{WORDS} does not hold the oov_token {json_file.show(oov)!r}")
+    elif oov is None and "oov_token" in config:
+        notes.append("there is no oov_token: unknown words are dropped from a text")
+    vocabulary = Vocabulary.from_ids(
+        source.name,
+        "table",
+        json_file.strings(kept, "word"),
+        json_file.parse_ids(kept, WORDS),
+        unknown=Unknown(kept[oov]) if oov in kept else None,
+        places=(Place(source.name, WORDS),),
+        notes=tuple(notes),
+    )
+    return ReadResult((vocabulary,))
+
+
+TOKENIZER: Final = JsonReader("Keras Tokenizer (to_json)", why_no_tokenizer, _read_tokenizer)
+
+
+def settings_of(document: Any) -> Settings | None:
+    """How the tokenizer cuts a text; ``None`` where the document does not say.
+
+    What is missing is as Keras has it by default. Raises :class:`InvalidFile` for settings with
+    which Keras fails, and for ``split: null``, which cuts at the white space of Unicode.
+    """
+    config = _config(document)
+    told = document.get("class_name") == "Tokenizer"
+    if not told and not config.keys() & {"filters", "lower", "split", "char_level"}:
+        return None
+    lower = bool(config.get("lower", True))
+    if config.get("char_level"):
+        return Settings("", lower, "", char_level=True)
+    filters, split = config.get("filters", FILTERS), config.get("split", " ")
+    if isinstance(filters, list) and all(isinstance(c, str) and len(c) == 1 for c in filters):
+        filters = "".join(filters)
+    if not isinstance(filters, str):
+        raise InvalidFile(f"filters is {json_file.kind(filters)}, wanted a text of characters")
+    if not isinstance(split, str) or not split:
+        got = "empty" if split == "" else json_file.kind(split)
+        raise InvalidFile(f"split is {got}, wanted a text to cut at")
+    if split.encode("utf-8", "ignore").decode() != split:
+        raise InvalidFile("split has half a character (a lone surrogate), which no text holds")
+    return Settings(filters, lower, split, char_level=False)
+
+
+def _config(document: dict[str, Any]) -> dict[str, Any]:
+    config = document.get("config")
+    return config if WORDS not in document and isinstance(config, dict) else document
