@@ -31,7 +31,6 @@ from vocabtool.cli.output import (
     tell_notes,
     usage_errors,
 )
-from vocabtool.reports.model import safe
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -214,6 +213,8 @@ def index_command(
             index = index.put_in_place()
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
+        from vocabtool.reports.model import safe
+
         for name in read.keep:
             if index.manifest.fields.get(name, "null") == "null":
                 tell(f"no document has a value in the field '{safe(name)}'")
@@ -311,6 +312,7 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequence[str]) -> None:
     """Documents are put in the place of others whole; what ``embed`` wrote brings its fields."""
     from vocabtool.index.sources import shards_in
+    from vocabtool.reports.model import safe
 
     lost = [name for name in held if name not in keep]
     if lost and shards_in(files) is None:
@@ -412,6 +414,7 @@ def delete_command(folder: str, ids: tuple[str, ...]) -> int:
     One comes back where a FILE that holds it is indexed after that FILE changed.
     """
     from vocabtool.index.index import Index
+    from vocabtool.reports.model import safe
 
     index = Index.open(folder)
     missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
