@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from threading import Condition, Lock
@@ -63,12 +63,14 @@ class Slab:
 
     ``shard``: its number. ``table``: columns ``id``, ``text`` and the kept fields, ``string``,
     perhaps not UTF-8, each of one chunk. ``full``: whether the shard ends with it, so that nobody
-    waits for the next document; the last shard may end otherwise.
+    waits for the next document; the last shard may end otherwise. ``unknown``: its unknown words,
+    which are looked up while it waits to be encoded.
     """
 
     shard: int
     table: pa.Table
     full: bool
+    unknown: Future[Unknown] | None = None
 
     @property
     def texts(self) -> pa.StringArray:
@@ -158,14 +160,6 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedSlab:
-    """A slab, and its unknown words, which are looked up while it waits to be encoded."""
-
-    slab: Slab
-    unknown: Future[Unknown] | None
-
-
-@dataclass(frozen=True, slots=True)
 class ShardResult:
     """A shard that was made, and how many of its vectors the cache held."""
 
@@ -196,15 +190,16 @@ class ShardMaker:
         if self._cache is not None:
             self._cache.close()
 
-    def prepare(self, slab: Slab) -> PreparedSlab:
+    def prepare(self, slab: Slab) -> Slab:
         """Begin to look the words up; any thread may call it."""
         if self._words is None:
-            return PreparedSlab(slab, None)
+            return slab
         look_up = self._words.look_up
-        return PreparedSlab(slab, self._lookups.submit(lambda: unknown_words(look_up(slab.texts))))
+        unknown = self._lookups.submit(lambda: unknown_words(look_up(slab.texts)))
+        return replace(slab, unknown=unknown)
 
     def make(
-        self, number: int, slabs: Iterable[PreparedSlab], on_slab: OnSlab | None = None
+        self, number: int, slabs: Iterable[Slab], on_slab: OnSlab | None = None
     ) -> ShardResult:
         """Encode and write the slabs of one shard: some are encoded while others are written."""
         hits = 0
@@ -226,9 +221,9 @@ class ShardMaker:
             )
         return ShardResult(shard, hits)
 
-    def _encode(self, prepared: PreparedSlab) -> Rows:
+    def _encode(self, slab: Slab) -> Rows:
         """The rows of a slab. Raises :class:`VocabtoolError` where the encoder fails."""
-        slab, texts, hits = prepared.slab, prepared.slab.texts, 0
+        texts, hits = slab.texts, 0
         unknown: Unknown | None = None
         try:
             if self._plan.exact:
@@ -247,8 +242,8 @@ class ShardMaker:
             first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
             what = f"the model raised {type(error).__name__}: {error}"
             raise OperatorFailed(f"{first} to {last}", what) from error
-        if prepared.unknown is not None:
-            unknown = prepared.unknown.result()
+        if slab.unknown is not None:
+            unknown = slab.unknown.result()
         table, replaced = self._table(slab.table, vectors, unknown)
         lengths = pc.binary_length(pc.ascii_trim(texts, BLANKS)).to_numpy()
         counts = Counts(
