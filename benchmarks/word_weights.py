@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vocabtool.choices import WEIGHTINGS
-from vocabtool.encoders.options import EncoderOptions
+from vocabtool.encoders.encoder import EncoderOptions
 from vocabtool.encoders.static import StaticEncoder
 
 DEPTH: Final = 10

@@ -112,10 +112,13 @@ def embed_command(
     A FILE holds one document a line, or is .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord,
     perhaps .gz or .zst; a folder or a glob in quotes is a FILE too, and - is standard input.
     """
+    import pyarrow as pa
+
     from vocabtool.embedding.embed import embed
     from vocabtool.encoders.open_encoder import open_encoder
     from vocabtool.reports.index import embed_lines
 
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a third more memory here
     if run["ray_address"] is not None and run["runner"] != "ray":
         raise click.UsageError("--ray-address is for --runner ray")
     opened = open_encoder(model, exact_words=exact_words, **encoder)

@@ -182,7 +182,7 @@ def index_command(
     a folder that embed wrote, whose vectors are taken. DIR remembers FILE and options: update
     reads them again.
     """
-    from vocabtool.encoders.options import EncoderOptions
+    from vocabtool.encoders.encoder import EncoderOptions
     from vocabtool.index.folder import removed_if_empty
 
     _refuse_an_index(files)

@@ -1,10 +1,6 @@
-"""From names to open files: globs, formats told by a file's suffix, compression undone.
+"""From what a caller gives to open files: sources told apart, globs, formats told by suffixes.
 
-What is in the files is read elsewhere.
-
-What a caller gives as sources, told apart: names of files, and what holds documents itself.
-
-A list or tuple may mix them. How either is read is in the other files here.
+Compression is undone here. What is in the files is read elsewhere.
 """
 
 from __future__ import annotations
@@ -29,6 +25,11 @@ from vocabtool.documents.objects import Indexable, Item, Queue, is_indexable, is
 from vocabtool.documents.options import Format
 from vocabtool.errors import GIT_LFS, InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
 
+Name = str | PathLike[str]
+Source = Name | Iterable[Item] | Indexable | Queue
+Sources = Source | Iterable[Name] | Sequence[Source]
+
+ITERABLE: Final = "texts"  # what sources without a name are called in ids and messages
 STDIN: Final = "-"
 SUFFIXES: Final[dict[str, Format]] = {
     ".txt": "lines",
@@ -115,57 +116,62 @@ def find(name: str) -> list[str]:
     whose suffix is that of a format.
     """
     if name != STDIN and Path(name).is_dir():
-        return _below(name)
+        found = [str(Path(where) / file) for where, file in _walk(name) if _is_known(file)]
+        if not found:
+            known, others = " ".join(SUFFIXES), left_out([name])
+            raise NotFound(
+                f"{name}: a folder without a file of documents. Their names end in {known}"
+                + "".join(f"\n{note}" for note in others)
+            )
+        return sorted(found)
     if name == STDIN or not has_magic(name) or Path(name).exists():
         return [name]
-    found = sorted(file for file in glob(name, recursive=True) if not Path(file).is_dir())  # noqa: PTH207 - keeps ./ as it was given
+    found = [file for file in glob(name, recursive=True) if not Path(file).is_dir()]  # noqa: PTH207 - keeps ./ as it was given
     if not found:
         raise NotFound(f"{name}: no file matches")
-    return found
-
-
-def left_out_of_folder(folder: str, own: Path | None = None) -> str | None:
-    """Which files of a folder :func:`find` leaves out, counted by their endings; ``None``: none.
-
-    ``own``: a folder of which nothing counts, as we write there.
-    """
-    endings = Counter(
-        "".join(_suffixes(file)[-2 if file.endswith((*CODECS,)) else -1 :]) or "without an ending"
-        for where, file in _walk(folder)
-        if not _is_known(file) and not (own and Path(where).resolve().is_relative_to(own))
-    )
-    if not endings:
-        return None
-    shown = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(MAX_ENDINGS))
-    more = f" and {len(endings) - MAX_ENDINGS} other endings" if len(endings) > MAX_ENDINGS else ""
-    files = "file is" if endings.total() == 1 else "files are"
-    return (
-        f"{folder}: {endings.total():,} {files} not read: {shown}{more}. A glob in quotes, as "
-        f"'{folder.rstrip('/')}/**/*.md', reads such files as lines"
-    )
-
-
-def _below(folder: str) -> list[str]:
-    found = [str(Path(where) / name) for where, name in _walk(folder) if _is_known(name)]
-    if not found:
-        known, others = " ".join(SUFFIXES), left_out_of_folder(folder)
-        raise NotFound(
-            f"{folder}: a folder without a file of documents. Their names end in {known}"
-            + (f"\n{others}" if others else "")
-        )
     return sorted(found)
+
+
+def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
+    """A sentence for each folder among ``sources`` of which some files are not read.
+
+    These are counted by their endings. ``own``: a folder that what is read is written to, of which
+    nothing counts.
+    """
+    own = None if own is None else own.resolve()
+    notes = []
+    for folder in dict.fromkeys(names_of(sources) or []):
+        if not Path(folder).is_dir():
+            continue
+        endings = Counter(
+            "".join(_suffixes(file)[-2 if file.endswith((*CODECS,)) else -1 :])
+            or "without an ending"
+            for where, file in _walk(folder)
+            if not _is_known(file) and not (own and Path(where).resolve().is_relative_to(own))
+        )
+        if endings:
+            most = endings.most_common(MAX_ENDINGS)
+            shown = ", ".join(f"{count:,} {ending}" for ending, count in most)
+            others = len(endings) - len(most)
+            more = f" and {others} other endings" if others else ""
+            files = "file is" if endings.total() == 1 else "files are"
+            notes.append(
+                f"{folder}: {endings.total():,} {files} not read: {shown}{more}. A glob in quotes, "
+                f"as '{folder.rstrip('/')}/**/*.md', reads such files as lines"
+            )
+    return tuple(notes)
 
 
 def _walk(folder: str) -> Iterator[tuple[str, str]]:
     """The files that are not hidden: the folder of each, and its name."""
-    for where, folders, files in os.walk(folder, onerror=_fail):
+
+    def fail(error: OSError) -> None:
+        """What is in a folder that cannot be read must not be missing unsaid."""
+        raise error
+
+    for where, folders, files in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from ((where, name) for name in files if not name.startswith("."))
-
-
-def _fail(error: OSError) -> None:
-    """What is in a folder that cannot be read must not be missing unsaid."""
-    raise error
 
 
 def _is_known(name: str) -> bool:
@@ -257,13 +263,6 @@ def arrow_errors(what: str) -> Iterator[None]:
         raise InvalidFile(f"{what}: {error}") from error
 
 
-Name = str | PathLike[str]
-Source = Name | Iterable[Item] | Indexable | Queue
-Sources = Source | Iterable[Name] | Sequence[Source]
-
-ITERABLE: Final = "texts"  # what sources without a name are called in ids and messages
-
-
 class Files(NamedTuple):
     """The name of a file, a folder or several files."""
 
@@ -300,16 +299,6 @@ def names_of(sources: Sources) -> list[str] | None:
     return None
 
 
-def left_out(sources: Sources, own: Path | None = None) -> tuple[str, ...]:
-    """A sentence for each folder among ``sources`` of which some files are not read.
-
-    ``own``: a folder that what is read is written to, of which nothing counts.
-    """
-    folders = [name for name in dict.fromkeys(names_of(sources) or []) if Path(name).is_dir()]
-    own = None if own is None else own.resolve()
-    return tuple(note for name in folders if (note := left_out_of_folder(name, own)) is not None)
-
-
 def can_be_read_again(source: Files | Container) -> bool:
     """Whether a second reading gives the same: not of a pipe, an iterator or a queue."""
     if isinstance(source, Container):
@@ -319,28 +308,28 @@ def can_be_read_again(source: Files | Container) -> bool:
 
 
 def _flat(sources: object) -> Iterator[object]:
-    if not isinstance(sources, list | tuple) or not _are_sources(sources):
+    """The sources in a list, in lists in it too.
+
+    A list is one of sources, not of documents, where it is one of names only, or begins with a
+    source that is no name, or with a name and has such a source behind it.
+    """
+    names, documents = str | PathLike, bytes | Document | Mapping
+    if (
+        not isinstance(sources, list | tuple)
+        or not sources
+        or isinstance(sources[0], documents)
+        or not (all(isinstance(s, names) for s in sources) or any(map(_is_container, sources)))
+    ):
         yield sources
         return
     for source in sources:
-        if isinstance(source, bytes | Document | Mapping):
+        if isinstance(source, documents):
             wanted = "wanted sources only, or documents only, in one list"
             raise ValueError(f"{wanted}; got {type(source).__name__} among sources")
         yield from _flat(source)
 
 
-def _are_sources(given: Sequence[object]) -> bool:
-    """Whether a list is one of sources, not of documents.
-
-    That is one of names only, or one that begins with a source that is no name, or with a name and
-    has such a source behind it.
-    """
-    if not given or isinstance(given[0], bytes | Document | Mapping):
-        return False
-    return all(isinstance(one, str | PathLike) for one in given) or any(map(_is_source, given))
-
-
-def _is_source(one: object) -> bool:
+def _is_container(one: object) -> bool:
     if isinstance(one, str | bytes | Document | Mapping):
         return False
     return is_queue(one) or is_indexable(one) or isinstance(one, Iterable)

@@ -125,7 +125,14 @@ def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
     """What a source holds, without bad rows, and what each row was made of."""
     for number, item in _number_items(source, request):
         try:
-            row = _row(item, number, request)
+            if isinstance(item, Document):
+                kept = kept_of(item.fields, request.options.keep)
+                row = Row(number, as_bytes(item.text), as_bytes(item.id), kept, {})
+            elif isinstance(item, str | bytes | Mapping):
+                row = row_of(item, number, request)
+            else:
+                wanted = "wanted a string, bytes, a Document or a mapping"
+                raise BadRow(f"{wanted}, got {type(item).__name__}")
         except BadRow as bad:
             request.refuse(number, str(bad))
         else:
@@ -138,20 +145,17 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
         return enumerate(_take(source), 1)
     if is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # pandas has labels behind its index
-        first = _rows_left_out(rows, len(source), request)
-        return ((place + 1, rows[place]) for place in range(first, len(source)))
+        out = min(request.ahead.left, len(source))
+        at_end = min(out, len(source) - 1)
+        if out and request.options.on_duplicate and isinstance(rows[at_end], Document):
+            out = 0  # the ids that documents bring are to be compared with others
+        if not request.ahead.pass_over(out):
+            out = 0
+        return ((place + 1, rows[place]) for place in range(out, len(source)))
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return enumerate(source, 1)
     wanted = "wanted a name, an iterable, an indexable or a queue of documents"
     raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}")
-
-
-def _rows_left_out(rows: Indexable, count: int, request: Request) -> int:
-    """How many rows are left out unread: none where their ids are to be compared with others."""
-    out = min(request.ahead.left, count)
-    if out and request.options.on_duplicate and isinstance(rows[min(out, count - 1)], Document):
-        return 0
-    return out if request.ahead.pass_over(out) else 0
 
 
 def _take(queue: Queue) -> Iterator[Item]:
@@ -168,17 +172,6 @@ def _take(queue: Queue) -> Iterator[Item]:
         yield item
 
 
-def _row(item: Item, number: int, request: Request) -> Row:
-    if isinstance(item, Document):
-        kept = kept_of(item.fields, request.options.keep)
-        return Row(number, as_bytes(item.text), as_bytes(item.id), kept, {})
-    if isinstance(item, str | bytes) and request.options.id_field is None:
-        return Row(number, as_bytes(item), None, (None,) * len(request.options.keep), {})
-    if isinstance(item, str | bytes | Mapping):
-        return row_of(item, number, request)
-    raise BadRow(f"wanted a string, bytes, a Document or a mapping, got {type(item).__name__}")
-
-
 def as_bytes(text: str | bytes) -> bytes:
     """A text as bytes: surrogates that stand for bytes become those, others three bytes each."""
     if isinstance(text, bytes):
@@ -192,40 +185,32 @@ def as_bytes(text: str | bytes) -> bytes:
 def row_of(value: object, number: int, request: Request, spell: Spelling = as_bytes) -> Row:
     """The document in an object, or in a string that is the text. Raises :class:`BadRow`."""
     options = request.options
-    field = options.field or TEXT
+    field, id_field = options.field or TEXT, options.id_field
     if isinstance(value, str | bytes):
-        if options.id_field is None and not options.keep:
+        if id_field is None and not options.keep:
             return Row(number, spell(value), None, (), {})
         value = {field: value}
     elif not isinstance(value, Mapping):
         raise BadRow(f"wanted an object or a string, got {_kind_name(value)}")
-    text = spell(_text(value, field))
-    id_ = None if options.id_field is None else spell(_id_value(value, options.id_field))
-    kept = kept_of(value, options.keep, spell)
-    fields = {name: value[name] for name in value if name != field} if request.whole else {}
-    return Row(number, text, id_, kept, fields)
-
-
-def _text(values: Mapping[str, object], field: str) -> str | bytes:
-    if field not in values:
-        raise BadRow(
-            f"no field {field!r}; the fields are {names_of(values)}: --field (field=) names one"
-        )
-    text = values[field]
+    if field not in value:
+        there = f"the fields are {names_of(value)}: --field (field=) names one"
+        raise BadRow(f"no field {field!r}; {there}")
+    text = value[field]
     if not isinstance(text, str | bytes):
         raise BadRow(f"field {field!r}: wanted a string, got {_kind_name(text)}")
-    return text
-
-
-def _id_value(values: Mapping[str, object], field: str) -> str | bytes:
-    if field not in values:
-        there = f"the fields are {names_of(values)}: --id-field (id_field=) names one"
-        raise BadRow(f"no field {field!r} for the id; {there}")
-    value = values[field]
-    if isinstance(value, bool) or not isinstance(value, str | bytes | Integral):
-        wanted = "wanted a string or a whole number for the id"
-        raise BadRow(f"field {field!r}: {wanted}, got {type(value).__name__}")
-    return value if isinstance(value, str | bytes) else str(value)
+    id_ = None
+    if id_field is not None:
+        if id_field not in value:
+            there = f"the fields are {names_of(value)}: --id-field (id_field=) names one"
+            raise BadRow(f"no field {id_field!r} for the id; {there}")
+        given = value[id_field]
+        if isinstance(given, bool) or not isinstance(given, str | bytes | Integral):
+            wanted = "wanted a string or a whole number for the id"
+            raise BadRow(f"field {id_field!r}: {wanted}, got {_kind_name(given)}")
+        id_ = spell(given if isinstance(given, str | bytes) else str(given))
+    kept = kept_of(value, options.keep, spell)
+    fields = {name: value[name] for name in value if name != field} if request.whole else {}
+    return Row(number, spell(text), id_, kept, fields)
 
 
 def kept_of(

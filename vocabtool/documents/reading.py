@@ -6,14 +6,6 @@
 
 How they are read is said by :class:`ReadOptions`; what happened on the way is in :class:`ReadLog`.
 A format is a function in a file of its own, and a line in ``READERS``.
-
-Documents whose ids repeat: an error, or only the first or the last of them passes.
-
-The ids are in a table of SQLite in a temporary file, so that memory does not grow with them.
-
-How much there is to read, as far as that is known without reading it: rows and bytes.
-
-Exact where a footer or a length says so.
 """
 
 from __future__ import annotations
@@ -21,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -63,6 +55,199 @@ from vocabtool.documents.objects import END, is_indexable
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.vocabulary import decode
+
+__all__ = [
+    "BATCH_BYTES",
+    "END",
+    "Batch",
+    "Document",
+    "DuplicateCounter",
+    "Extent",
+    "Format",
+    "OnDuplicate",
+    "OnError",
+    "ReadLog",
+    "ReadOptions",
+    "Repeat",
+    "Skip",
+    "SkipCounter",
+    "Sources",
+    "batches",
+    "documents",
+    "extent",
+    "left_out",
+    "names_of",
+]
+
+READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
+    "lines": lines.read_lines,
+    "jsonl": lines.read_jsonl,
+    "csv": partial(csv_file.read, delimiter=","),
+    "tsv": partial(csv_file.read, delimiter="\t"),
+    "parquet": tables.read_parquet,
+    "arrow": tables.read_arrow,
+    "tfrecord": tfrecord.read,
+}
+DEFAULTS: Final = ReadOptions()
+SKIP_IT: Final = "mend or cut it, or leave it out with --on-error skip"
+
+
+def batches(
+    sources: Sources,
+    options: ReadOptions = DEFAULTS,
+    *,
+    log: ReadLog | None = None,
+    size: int = BATCH_BYTES,
+    rows: int = MAX_ROWS,
+    start: int = 0,
+) -> Iterator[Batch]:
+    """The texts of ``sources`` in order, in batches that never mix two of them.
+
+    ``sources``: a path, a folder, a glob (``**`` too) or ``-`` for standard input; an iterable,
+    also an endless one; what has ``len`` and an index; a queue that another thread fills and ends
+    with :data:`END`, or with an exception, which is raised here. These hold texts, ``bytes``,
+    objects or documents. Or a list or tuple of several such, or of names (texts in a list:
+    ``iter(texts)``). A file is looked for and opened when it is reached, not before.
+    ``log``: counts bad rows, repeated ids and bytes on the way; needed where rows may be left out.
+    ``size``: about how many bytes of text a batch holds; a longer text is a batch of its own.
+    ``rows``: how many documents of an iterable or a queue are gathered at most.
+    ``start``: how many documents at the beginning are left out. They are not read where bad rows
+    raise and no ``id_field`` is compared: rows behind an index, row groups of Parquet, record
+    batches of Arrow IPC; of lines and records only the ends are sought.
+
+    Raises :class:`InvalidFile` for damaged files and, with file and line, for bad rows and for ids
+    that repeat; :class:`NotFound`; :class:`UnsupportedFormat`; :class:`VocabtoolError` where
+    ``on_duplicate="last"`` is asked of what cannot be read again.
+    """
+    if options.on_duplicate in ("first", "last") and log is None:
+        wanted = "needs log=ReadLog(), to count what is left out"
+        raise ValueError(f"on_duplicate={options.on_duplicate!r} {wanted}")
+    run = _Reading(sources, options, log, size, rows, start)
+    found = again = run.batches()
+    if options.on_duplicate == "last":
+        for source in each_source(sources):
+            if not can_be_read_again(source):
+                wanted = "on_duplicate='last' reads twice, and this can be read once only"
+                what_next = "Keep the first, or put it into a file."
+                raise VocabtoolError(f"{source.name}: {wanted}. {what_next}")
+        # Bad rows are counted once.
+        found = _Reading(sources, options, ReadLog(), size, rows, 0).batches()
+    if options.on_duplicate is not None:
+        counted = DuplicateCounter() if options.on_duplicate == "error" else run.log.repeated
+        found = one_of_repeated(options.on_duplicate, found, again, counted)
+    yield from run.drop_start(found)
+
+
+def documents(
+    sources: Sources,
+    options: ReadOptions = DEFAULTS,
+    *,
+    log: ReadLog | None = None,
+    size: int = BATCH_BYTES,
+    start: int = 0,
+) -> Iterator[Document]:
+    """The documents of ``sources`` in order; arguments and errors as those of :func:`batches`.
+
+    A document that comes as one is passed on as it is. Of others the id is the value of
+    ``id_field`` or the place: ``corpus.jsonl:17``, and all other fields are kept. Ids are not
+    compared with each other.
+    """
+    options = replace(options, keep=(), on_duplicate=None)
+    run = _Reading(sources, options, log, size, MAX_ROWS, start, whole=True)
+    for source in each_source(sources):
+        if isinstance(source, Container):
+            for document in objects.documents(source.source, run.request(source.name)):
+                if run.ahead.left:
+                    run.ahead.left -= 1
+                else:
+                    yield document
+        else:
+            for batch in run.drop_start(run.files(source.name)):
+                texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
+                ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
+                fields = batch.fields or [{}] * len(batch)
+                yield from map(Document, ids, texts, fields)
+
+
+class _Reading:
+    """One reading of all sources: what is asked of each of them, and what happens on the way."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        options: ReadOptions,
+        log: ReadLog | None,
+        size: int,
+        rows: int,
+        start: int,
+        whole: bool = False,
+    ) -> None:
+        if not 1 <= size <= lines.MAX_LINE_BYTES:
+            most = lines.MAX_LINE_BYTES
+            raise ValueError(f"size: wanted 1 to {most:,} bytes, got {size:,}")
+        if start < 0:
+            raise ValueError(f"start: wanted 0 or more documents, got {start:,}")
+        raises = options.on_error == "raise"
+        if log is None and not raises:
+            raise ValueError("on_error='skip' needs log=ReadLog(), to count what is left out")
+        self.sources, self.options = sources, options
+        self.size, self.rows, self.whole = size, rows, whole
+        self.log = log or ReadLog()
+        compared = options.on_duplicate is not None and options.id_field is not None
+        self.ahead = Ahead(start, raises and not compared)
+
+    def batches(self) -> Iterator[Batch]:
+        """All of them; a reader may have left out some at the start unread."""
+        for source in each_source(self.sources):
+            if isinstance(source, Container):
+                yield from objects.batches(source.source, self.request(source.name))
+            else:
+                yield from self.files(source.name)
+
+    def drop_start(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The batches without the documents that are still to be left out."""
+        for batch in batches:
+            out = min(self.ahead.left, len(batch))
+            self.ahead.left -= out
+            if out < len(batch):
+                yield batch.part(out, len(batch)) if out else batch
+
+    def files(self, name: str) -> Iterator[Batch]:
+        """What the files hold that are meant, each looked for when the one before it is done."""
+        with reading(name):
+            files = find(name)
+        for file in files:
+            before = self.log.bytes
+            tells = Path(file).is_file()  # a pipe does not say how far it is read
+            with reading(file):
+                kind = kind_of(file, self.options.format)
+                with open_file(file, kind.codec) as readable:
+                    for batch in READERS[kind.format](readable, self.request(file)):
+                        if tells:
+                            self.log.bytes = before + readable.tell()
+                        yield batch
+
+    def request(self, source: str) -> Request:
+        """What is asked of one source."""
+
+        def refuse(number: int, reason: str) -> None:
+            place = f"{source}:{number}"
+            if self.options.on_error == "raise":
+                raise InvalidFile(f"{reason} ({SKIP_IT})", file=place)
+            self.log.skipped.add(place, reason)
+
+        return Request(
+            source=source,
+            options=self.options,
+            size=self.size,
+            rows=self.rows,
+            whole=self.whole,
+            refuse=refuse,
+            ahead=self.ahead,
+        )
+
+
+# ---- ids that repeat: in a table of SQLite in a temporary file, so memory does not grow with them
 
 WHAT_NEXT: Final = "mend it, or keep one of them with --on-duplicate first or last"
 CACHE_KIB: Final = 16 << 10
@@ -135,37 +320,33 @@ def _errors() -> Iterator[None]:
         ) from error
 
 
-def refuse_repeated(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches as they are. Raises :class:`InvalidFile` where an id was there before."""
-    with closing(SeenIds()) as seen:
-        for batch in batches:
-            if rows := _repeated_rows(seen, batch):
-                repeat_ = _repeat(seen, batch, rows[0])
-                what = f"the id {repeat_.id!r} is also that of {repeat_.earlier} ({WHAT_NEXT})"
-                raise InvalidFile(what, file=repeat_.place)
-            yield batch
-
-
-def first_of_repeated(batches: Iterable[Batch], repeated: DuplicateCounter) -> Iterator[Batch]:
-    """The documents without those whose ids were there before."""
-    with closing(SeenIds()) as seen:
-        for batch in batches:
-            rows = _count_repeated(seen, batch, repeated)
-            chosen = np.ones(len(batch), np.bool_)
-            chosen[rows] = False
-            if chosen.any():
-                yield batch.only(chosen) if rows else batch
-
-
-def last_of_repeated(
-    batches: Iterable[Batch], again: Iterable[Batch], repeated: DuplicateCounter
+def one_of_repeated(
+    which: OnDuplicate, batches: Iterable[Batch], again: Iterable[Batch], repeated: DuplicateCounter
 ) -> Iterator[Batch]:
-    """The documents without those whose ids come again; ``again``: the same as ``batches``."""
-    with closing(SeenIds(last=True)) as seen:
+    """The documents without those whose ids were there before, or come again; these are counted.
+
+    ``again``: the same as ``batches``, for the last ones. Places that stand for ids are never there
+    twice. Raises :class:`InvalidFile` for the first that repeats where that is an error.
+    """
+    with closing(SeenIds(last=which == "last")) as seen:
         for batch in batches:
-            _count_repeated(seen, batch, repeated)
+            ids, rows = batch.ids, []
+            if ids is not None:
+                rows = seen.add(ids, batch.source, batch.numbers)
+                for row in rows[: MAX_EXAMPLES - len(repeated.first)]:
+                    earlier = seen.first_place(bytes(ids[row].as_buffer()))
+                    repeated.first.append(Repeat(batch.id_of(row), batch.place(row), earlier))
+            repeated.count += len(rows)
+            if rows and which == "error":
+                id_, place, earlier = repeated.first[0]
+                what = f"the id {id_!r} is also that of {earlier} ({WHAT_NEXT})"
+                raise InvalidFile(what, file=place)
+            if which != "last" and len(rows) < len(batch):
+                chosen = np.ones(len(batch), np.bool_)
+                chosen[rows] = False
+                yield batch.only(chosen) if rows else batch
         row = 0
-        for batch in again:
+        for batch in again if which == "last" else ():
             if batch.ids is None:
                 yield batch
                 continue
@@ -175,24 +356,7 @@ def last_of_repeated(
                 yield batch if chosen.all() else batch.only(chosen)
 
 
-def _repeated_rows(seen: SeenIds, batch: Batch) -> list[int]:
-    """Places that stand for ids are never there twice."""
-    return [] if batch.ids is None else seen.add(batch.ids, batch.source, batch.numbers)
-
-
-def _count_repeated(seen: SeenIds, batch: Batch, repeated: DuplicateCounter) -> list[int]:
-    """The rows whose ids were there before, counted; the first few of all are remembered."""
-    rows = _repeated_rows(seen, batch)
-    repeated.count += len(rows)
-    room = MAX_EXAMPLES - len(repeated.first)
-    repeated.first += [_repeat(seen, batch, row) for row in rows[:room]]
-    return rows
-
-
-def _repeat(seen: SeenIds, batch: Batch, row: int) -> Repeat:
-    assert batch.ids is not None  # noqa: S101 - else it cannot be there twice
-    earlier = seen.first_place(bytes(batch.ids[row].as_buffer()))
-    return Repeat(batch.id_of(row), batch.place(row), earlier)
+# ---- how much there is to read, as far as that is known without reading it
 
 
 class Extent(NamedTuple):
@@ -243,195 +407,3 @@ def _of_file(name: str, wanted: Format | None) -> Extent:
         return Extent()
     counts = row_counts(name, wanted)
     return Extent(None if counts is None else sum(counts), Path(name).stat().st_size)
-
-
-__all__ = [
-    "BATCH_BYTES",
-    "END",
-    "Batch",
-    "Document",
-    "DuplicateCounter",
-    "Extent",
-    "Format",
-    "OnDuplicate",
-    "OnError",
-    "ReadLog",
-    "ReadOptions",
-    "Repeat",
-    "Skip",
-    "SkipCounter",
-    "Sources",
-    "batches",
-    "documents",
-    "extent",
-    "left_out",
-    "names_of",
-]
-
-READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
-    "lines": lines.read_lines,
-    "jsonl": lines.read_jsonl,
-    "csv": partial(csv_file.read, delimiter=","),
-    "tsv": partial(csv_file.read, delimiter="\t"),
-    "parquet": tables.read_parquet,
-    "arrow": tables.read_arrow,
-    "tfrecord": tfrecord.read,
-}
-DEFAULTS: Final = ReadOptions()
-SKIP_IT: Final = "mend or cut it, or leave it out with --on-error skip"
-
-
-def batches(
-    sources: Sources,
-    options: ReadOptions = DEFAULTS,
-    *,
-    log: ReadLog | None = None,
-    size: int = BATCH_BYTES,
-    rows: int = MAX_ROWS,
-    start: int = 0,
-) -> Iterator[Batch]:
-    """The texts of ``sources`` in order, in batches that never mix two of them.
-
-    ``sources``: a path, a folder, a glob (``**`` too) or ``-`` for standard input; an iterable,
-    also an endless one; what has ``len`` and an index; a queue that another thread fills and ends
-    with :data:`END`, or with an exception, which is raised here. These hold texts, ``bytes``,
-    objects or documents. Or a list or tuple of several such, or of names (texts in a list:
-    ``iter(texts)``). A file is looked for and opened when it is reached, not before.
-    ``log``: counts bad rows, repeated ids and bytes on the way; needed where rows may be left out.
-    ``size``: about how many bytes of text a batch holds; a longer text is a batch of its own.
-    ``rows``: how many documents of an iterable or a queue are gathered at most.
-    ``start``: how many documents at the beginning are left out. They are not read where bad rows
-    raise and no ``id_field`` is compared: rows behind an index, row groups of Parquet, record
-    batches of Arrow IPC; of lines and records only the ends are sought.
-
-    Raises :class:`InvalidFile` for damaged files and, with file and line, for bad rows and for ids
-    that repeat; :class:`NotFound`; :class:`UnsupportedFormat`; :class:`VocabtoolError` where
-    ``on_duplicate="last"`` is asked of what cannot be read again.
-    """
-    if options.on_duplicate in ("first", "last") and log is None:
-        wanted = "needs log=ReadLog(), to count what is left out"
-        raise ValueError(f"on_duplicate={options.on_duplicate!r} {wanted}")
-    run = _Reading(sources, options, log, size, rows, start)
-    repeated = run.log.repeated
-    if options.on_duplicate is None:
-        yield from run.drop_start(run.batches())
-    elif options.on_duplicate == "error":
-        yield from run.drop_start(refuse_repeated(run.batches()))
-    elif options.on_duplicate == "first":
-        yield from run.drop_start(first_of_repeated(run.batches(), repeated))
-    else:
-        for source in each_source(sources):
-            if not can_be_read_again(source):
-                wanted = "on_duplicate='last' reads twice, and this can be read once only"
-                what_next = "Keep the first, or put it into a file."
-                raise VocabtoolError(f"{source.name}: {wanted}. {what_next}")
-        uncounted = ReadLog()  # bad rows are counted once
-        before = _Reading(sources, options, uncounted, size, rows, 0)
-        yield from run.drop_start(last_of_repeated(before.batches(), run.batches(), repeated))
-
-
-def documents(
-    sources: Sources,
-    options: ReadOptions = DEFAULTS,
-    *,
-    log: ReadLog | None = None,
-    size: int = BATCH_BYTES,
-    start: int = 0,
-) -> Iterator[Document]:
-    """The documents of ``sources`` in order; arguments and errors as those of :func:`batches`.
-
-    A document that comes as one is passed on as it is. Of others the id is the value of
-    ``id_field`` or the place: ``corpus.jsonl:17``, and all other fields are kept. Ids are not
-    compared with each other.
-    """
-    options = replace(options, keep=(), on_duplicate=None)
-    run = _Reading(sources, options, log, size, MAX_ROWS, start, whole=True)
-    for source in each_source(sources):
-        if isinstance(source, Container):
-            for document in objects.documents(source.source, run.request(source.name)):
-                if run.ahead.left:
-                    run.ahead.left -= 1
-                else:
-                    yield document
-        else:
-            for batch in run.drop_start(run.files(source.name)):
-                texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
-                ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
-                fields = batch.fields or [{}] * len(batch)
-                yield from map(Document, ids, texts, fields)
-
-
-@dataclass
-class _Reading:
-    """One reading of all sources: what is asked of each of them, and what happens on the way."""
-
-    sources: Sources
-    options: ReadOptions
-    given_log: ReadLog | None
-    size: int
-    rows: int
-    start: int
-    whole: bool = False
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.size <= lines.MAX_LINE_BYTES:
-            most = lines.MAX_LINE_BYTES
-            raise ValueError(f"size: wanted 1 to {most:,} bytes, got {self.size:,}")
-        if self.start < 0:
-            raise ValueError(f"start: wanted 0 or more documents, got {self.start:,}")
-        raises = self.options.on_error == "raise"
-        if self.given_log is None and not raises:
-            raise ValueError("on_error='skip' needs log=ReadLog(), to count what is left out")
-        self.log = self.given_log or ReadLog()
-        compared = self.options.on_duplicate is not None and self.options.id_field is not None
-        self.ahead = Ahead(self.start, raises and not compared)
-
-    def batches(self) -> Iterator[Batch]:
-        """All of them; a reader may have left out some at the start unread."""
-        for source in each_source(self.sources):
-            if isinstance(source, Container):
-                yield from objects.batches(source.source, self.request(source.name))
-            else:
-                yield from self.files(source.name)
-
-    def drop_start(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The batches without the documents that are still to be left out."""
-        for batch in batches:
-            out = min(self.ahead.left, len(batch))
-            self.ahead.left -= out
-            if out < len(batch):
-                yield batch.part(out, len(batch)) if out else batch
-
-    def files(self, name: str) -> Iterator[Batch]:
-        """What the files hold that are meant, each looked for when the one before it is done."""
-        with reading(name):
-            files = find(name)
-        for file in files:
-            before = self.log.bytes
-            tells = Path(file).is_file()  # a pipe does not say how far it is read
-            with reading(file):
-                kind = kind_of(file, self.options.format)
-                with open_file(file, kind.codec) as readable:
-                    for batch in READERS[kind.format](readable, self.request(file)):
-                        if tells:
-                            self.log.bytes = before + readable.tell()
-                        yield batch
-
-    def request(self, source: str) -> Request:
-        """What is asked of one source."""
-
-        def refuse(number: int, reason: str) -> None:
-            place = f"{source}:{number}"
-            if self.options.on_error == "raise":
-                raise InvalidFile(f"{reason} ({SKIP_IT})", file=place)
-            self.log.skipped.add(place, reason)
-
-        return Request(
-            source=source,
-            options=self.options,
-            size=self.size,
-            rows=self.rows,
-            whole=self.whole,
-            refuse=refuse,
-            ahead=self.ahead,
-        )

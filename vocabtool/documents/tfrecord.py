@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import unpack, unpack_from
-from typing import Final, NamedTuple
+from typing import Final
 
 import google_crc32c
 
@@ -37,16 +37,6 @@ KEY_TAG: Final = KEY << 3 | wire.LEN
 VALUE_TAG: Final = VALUE << 3 | wire.LEN
 BYTES_TAG: Final = BYTES << 3 | wire.LEN  # also of the values in the list
 
-Value = bytes | float | int
-
-
-class Record(NamedTuple):
-    """A record as it lies in a file; ``number`` from 1, ``offset`` where its length stands."""
-
-    number: int
-    offset: int
-    length: int
-
 
 def read(file: Readable, request: Request) -> Iterator[Batch]:
     """Each record as a document; bad rows: a wrong checksum, too long, no Example, no such field.
@@ -60,55 +50,36 @@ def read(file: Readable, request: Request) -> Iterator[Batch]:
 def _rows(file: Readable, request: Request) -> Iterator[Row]:
     names = (request.options.field or TEXT, request.options.id_field or TEXT, *request.options.keep)
     wanted = None if request.whole else frozenset(names)
-    for record in _records(file):
-        if request.ahead.left and request.ahead.pass_over(1):
-            _pass_over(file, record)
-            continue
-        if record.length > MAX_RECORD_BYTES:
-            _pass_over(file, record)
-            request.refuse(record.number, f"a record of more than {MAX_RECORD_BYTES:,} bytes")
-            continue
-        data = _exactly(file, record.length + CHECKSUM, record)
-        try:
-            yield _row(data, record, wanted, request)
-        except BadRow as bad:
-            request.refuse(record.number, str(bad))
-
-
-def _records(file: Readable) -> Iterator[Record]:
-    """The records, each when the one before it was read."""
-    number, offset = 1, 0
+    number, offset = 0, 0
     while header := _up_to(file, HEADER):
-        record = Record(number, offset, _length(header, number, offset))
-        yield record
-        offset += HEADER + record.length + CHECKSUM
         number += 1
-
-
-def _length(header: bytes, number: int, offset: int) -> int:
-    if header.startswith(GZIP) and number == 1:
-        raise InvalidFile("compressed with gzip: give it a name that ends in .gz", offset=0)
-    if len(header) < HEADER:
-        raise InvalidFile(f"record {number:,} is cut off in its length", offset=offset)
-    length, stored = unpack("<QI", header)
-    if checksum(header[:8]) != stored:
-        what = "the checksum of its length does not match: damaged, or not TFRecord"
-        raise InvalidFile(f"record {number:,}: {what}", offset=offset)
-    return int(length)
-
-
-def _pass_over(file: Readable, record: Record) -> None:
-    left = record.length + CHECKSUM
-    while left:
-        left -= len(_exactly(file, min(left, PIECE), record))
-
-
-def _exactly(file: Readable, size: int, record: Record) -> bytes:
-    data = _up_to(file, size)
-    if len(data) < size:
-        what = f"record {record.number:,} of {record.length:,} bytes is cut off"
-        raise InvalidFile(what, offset=record.offset)
-    return data
+        if header.startswith(GZIP) and number == 1:
+            raise InvalidFile("compressed with gzip: give it a name that ends in .gz", offset=0)
+        if len(header) < HEADER:
+            raise InvalidFile(f"record {number:,} is cut off in its length", offset=offset)
+        length, stored = unpack("<QI", header)
+        if checksum(header[:8]) != stored:
+            what = "the checksum of its length does not match: damaged, or not TFRecord"
+            raise InvalidFile(f"record {number:,}: {what}", offset=offset)
+        left_out = bool(request.ahead.left) and request.ahead.pass_over(1)
+        kept, left = b"", length + CHECKSUM
+        is_read = not left_out and length <= MAX_RECORD_BYTES
+        while left:
+            most = left if is_read else min(left, PIECE)
+            piece = _up_to(file, most)
+            if len(piece) < most:
+                what = f"record {number:,} of {length:,} bytes is cut off"
+                raise InvalidFile(what, offset=offset)
+            left -= len(piece)
+            kept = piece
+        if is_read:
+            try:
+                yield _row(kept, number, offset, wanted, request)
+            except BadRow as bad:
+                request.refuse(number, str(bad))
+        elif not left_out:
+            request.refuse(number, f"a record of more than {MAX_RECORD_BYTES:,} bytes")
+        offset += HEADER + length + CHECKSUM
 
 
 def _up_to(file: Readable, size: int) -> bytes:
@@ -125,18 +96,23 @@ def checksum(data: bytes | memoryview) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
 
 
-def _row(data: bytes, record: Record, wanted: frozenset[str] | None, request: Request) -> Row:
+def _row(
+    data: bytes, number: int, offset: int, wanted: frozenset[str] | None, request: Request
+) -> Row:
     content, stored = data[:-CHECKSUM], int.from_bytes(data[-CHECKSUM:], "little")
     if checksum(content) != stored:
-        raise BadRow(f"the record's checksum does not match (at byte {record.offset:,})")
+        raise BadRow(f"the record's checksum does not match (at byte {offset:,})")
     try:
         values = features(content, wanted)
     except InvalidFile as error:
         raise BadRow(f"not a tf.Example: {error}") from error
-    row = row_of(values, record.number, request)
-    if not row.fields:
-        return row
-    return row._replace(fields={name: _as_text(value) for name, value in row.fields.items()})
+    row = row_of(values, number, request)
+    for name, value in row.fields.items():
+        if isinstance(value, list):
+            row.fields[name] = [decode(v) if isinstance(v, bytes) else v for v in value]
+        elif isinstance(value, bytes):
+            row.fields[name] = decode(value)
+    return row
 
 
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
@@ -183,45 +159,26 @@ def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
     return at if at + length == end else 0
 
 
-def _values(example: bytes, entry: wire.Span) -> list[Value]:
+def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
     """What one feature holds; of lists of several kinds the last counts."""
-    values: list[Value] = []
+    values: list[bytes | float | int] = []
     kind = None
     for feature in wire.messages(example, entry, VALUE):
-        for number, wire_type, start, end in wire.fields(example, *feature):
-            if number not in (BYTES, FLOATS, INTEGERS) or wire_type != wire.LEN:
+        for number, listed, first, last in wire.fields(example, *feature):
+            if number not in (BYTES, FLOATS, INTEGERS) or listed != wire.LEN:
                 continue
             if number != kind:
                 kind, values = number, []
-            values += _list_values(example, (start, end), number)
+            for field, wire_type, start, end in wire.fields(example, first, last):
+                if field != VALUES:
+                    continue
+                if kind == INTEGERS:
+                    values += wire.integers(example, (start, end), wire_type)
+                elif kind == FLOATS:
+                    if wire_type not in (wire.FIXED32, wire.LEN) or (end - start) % 4:
+                        what = f"{end - start:,} bytes of wire type {wire_type} hold no floats"
+                        raise InvalidFile(what)
+                    values += unpack_from(f"<{(end - start) // 4}f", example, start)
+                elif wire_type == wire.LEN:
+                    values.append(example[start:end])
     return values
-
-
-def _list_values(example: bytes, span: wire.Span, kind: int) -> Iterator[Value]:
-    for number, wire_type, start, end in wire.fields(example, *span):
-        if number != VALUES:
-            continue
-        if kind == BYTES:
-            if wire_type == wire.LEN:
-                yield example[start:end]
-        elif kind == FLOATS:
-            yield from _floats(example, (start, end), wire_type)
-        else:
-            yield from wire.integers(example, (start, end), wire_type)
-
-
-def _floats(example: bytes, span: wire.Span, wire_type: int) -> Iterator[float]:
-    """The values of one occurrence of a repeated float, packed or not."""
-    start, end = span
-    if wire_type not in (wire.FIXED32, wire.LEN) or (end - start) % 4:
-        raise InvalidFile(f"{end - start:,} bytes of wire type {wire_type} hold no floats")
-    yield from unpack_from(f"<{(end - start) // 4}f", example, start)
-
-
-def _as_text(value: object) -> object:
-    """A value as fields show it: ``str`` for bytes."""
-    if isinstance(value, bytes):
-        return decode(value)
-    if isinstance(value, list):
-        return [_as_text(one) for one in value]
-    return value

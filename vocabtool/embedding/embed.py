@@ -1,14 +1,11 @@
-"""Documents through an encoder into a folder of vectors: the public :func:`embed`.
-
-What a run reports: on its way, and when it is done.
-"""
+"""Documents through an encoder into a folder of vectors: the public :func:`embed`."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Unpack
 
@@ -18,25 +15,22 @@ from vocabtool.documents.files import STDIN
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, left_out
 from vocabtool.embedding.plan import (
-    Input,
     Plan,
     can_be_read_again,
     changes,
     facts_of,
-    files_of,
     files_outside,
     sample,
 )
 from vocabtool.embedding.runners import Reading, run_processes, run_ray, run_threads
-from vocabtool.embedding.shard_files import RESERVED, Counts, Shard, without_a_value
+from vocabtool.embedding.shard_files import RESERVED, Counts, without_a_value
 from vocabtool.embedding.shard_maker import ShardResult, Work
-from vocabtool.embedding.shards import Folder, Manifest, open_folder
+from vocabtool.embedding.shards import Folder, open_folder, read_manifest, read_plan
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
-from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import encode, printable
 
 
@@ -161,15 +155,29 @@ def embed(
     """
     options = ReadOptions(**read)
     numbers = {"shard_rows": shard_rows, "batch_size": batch_size}
-    _check(numbers | {"workers": workers, "threads": threads}, options.keep)
+    for name, number in (numbers | {"workers": workers, "threads": threads}).items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name}: wanted at least 1, got {number}")
+    for name in options.keep:
+        if name in RESERVED:
+            raise ValueError(
+                f"keep: {name!r} is a column of every shard ({', '.join(RESERVED)}): leave it out "
+                "of --keep"
+            )
+    if len({*options.keep}) < len(options.keep):
+        raise ValueError(f"keep: a field twice among {', '.join(options.keep)}")
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path)
         watched = facts_of(files or (), "stat")
         weights = None if force else folder.weights()
         encoder = fit_encoder(open_encoder(model), weights, files, options)
+        words = None
+        if encoder.words is not None:  # what decides which words of a text are unknown
+            parts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
+            words = hashlib.sha256(parts.encode()).hexdigest()
         plan = Plan(
             encoder=encoder.fingerprint,
-            words=_fingerprint_of(encoder.words),
+            words=words,
             dim=encoder.dim,
             inputs=watched if check == "stat" else facts_of(files or (), check),
             source=source,
@@ -194,22 +202,53 @@ def embed(
             raise VocabtoolError("the runner ray reads files by their names, wherever it runs")
         if force or not _goes_on(folder, plan, files, batch_size):
             folder.begin(plan, encoder.fitted if isinstance(encoder, StaticEncoder) else None)
-        run = _Run(
-            folder=folder,
-            encoder=encoder,
+        redone, shards = folder.remove_unfinished(), folder.shards(plan)
+        there = {number: shard.counts.documents for number, shard in shards.items()}
+        reading = Reading(sources if files is None else files, options, plan, there)
+        work = Work(
+            folder=folder.path.absolute(),  # a worker may be elsewhere
             plan=plan,
-            sources=sources if files is None else files,
-            options=options,
-            watched=watched,
+            encoder=encoder,
             cache=Path(cache) if cache is not None else None,
-            runner=runner,
-            workers=workers,
             threads=threads or THREADS[encoder.kind],
-            ray_address=ray_address,
-            progress=progress,
         )
-        report = run.finish()
-        return replace(report, notes=report.notes + left_out(sources, folder.path))
+        to_do = None  # bytes, where anything tells
+        if can_be_read_again(files):
+            passes = 2 if options.on_duplicate == "last" else 1
+            to_do = passes * sum(each.size for each in watched) or None
+        run = _Run(reading, work, to_do, progress)
+        manifest, notes = read_manifest(folder.path), encoder.notes
+        # All of its shards, as they were.
+        whole = tuple(shards[number] for number in sorted(shards))
+        if manifest is None or manifest.run != plan.fingerprint or manifest.shards != whole:
+            for result in run.results(runner, workers, ray_address):
+                shards[result.shard.number] = result.shard
+            if changed := changes(watched, facts_of((each.name for each in watched), "stat")):
+                raise VocabtoolError(
+                    f"{folder.path}: not finished, an input changed while it was read: "
+                    f"{changed[0]}. Start over with --force"
+                )
+            redone += folder.remove_unfinished()  # of workers that were killed
+            if not shards:
+                raise NotFound(f"{', '.join(files or ['the documents'])}: no document in it")
+            manifest = folder.finish(plan, shards, there, run.log)
+            paths = (folder.path / shard.file for shard in manifest.shards)
+            for name in without_a_value(paths, plan.keep):  # a mistake, most likely
+                notes += (f"no document has a value in the field '{printable(encode(name))}'",)
+        return EmbedReport(
+            folder=str(folder.path),
+            shards=len(manifest.shards),
+            counts=manifest.counts,
+            encoded=run.counts.documents,
+            resumed=len(there),
+            redone=redone,
+            hits=run.hits,
+            skipped=manifest.skipped,
+            first_skipped=manifest.first_skipped,
+            dropped=manifest.dropped,
+            seconds=time.monotonic() - run.start,
+            notes=notes + left_out(sources, folder.path),
+        )
 
 
 def fit_encoder(
@@ -231,138 +270,51 @@ def fit_encoder(
     return encoder.fit(sample(files, options))
 
 
-@dataclass(kw_only=True)
 class _Run:
-    """One run on its way. ``watched``: the facts of the files as it began."""
+    """One run on its way: what was left out, what was done, and since when."""
 
-    folder: Folder
-    encoder: Encoder
-    plan: Plan
-    sources: Sources
-    options: ReadOptions
-    watched: tuple[Input, ...]
-    cache: Path | None
-    runner: Runner
-    workers: int
-    threads: int
-    ray_address: str | None
-    progress: Callable[[Progress], None] | None
+    def __init__(
+        self,
+        reading: Reading,
+        work: Work,
+        to_do: int | None,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.log = ReadLog()
+        self.counts = Counts()
+        self.hits = 0
+        self.start = time.monotonic()
+        self._reading, self._work, self._to_do, self._progress = reading, work, to_do, progress
+        self._first: tuple[float, int] | None = None  # seconds gone and bytes read
 
-    log: ReadLog = field(default_factory=ReadLog)
-    counts: Counts = field(default_factory=Counts)
-    hits: int = 0
-    first_slab: tuple[float, int] | None = None  # seconds gone and bytes read
-    start: float = field(default_factory=time.monotonic)
+    def results(
+        self, runner: Runner, workers: int, ray_address: str | None
+    ) -> Iterator[ShardResult]:
+        """Make what is missing."""
+        reading, work, log = self._reading, self._work, self.log
+        if runner == "ray":
+            return run_ray(reading, work, log, self._on_slab, workers, ray_address)
+        if workers > 1:
+            return run_processes(reading, work, log, self._on_slab, workers)
+        return run_threads(reading, work, log, self._on_slab)
 
-    def finish(self) -> EmbedReport:
-        """Make what is missing; report it."""
-        folder, plan = self.folder, self.plan
-        redone = folder.remove_unfinished()
-        shards = folder.shards(plan)
-        resumed, manifest = len(shards), folder.manifest()
-        notes = self.encoder.notes
-        if manifest is None or manifest.run != plan.fingerprint or not _holds(manifest, shards):
-            there = {number: shard.counts.documents for number, shard in shards.items()}
-            for result in self._results(there):
-                shards[result.shard.number] = result.shard
-            self._check_inputs()
-            redone += folder.remove_unfinished()  # of workers that were killed
-            if not shards:
-                files = files_of(self.sources) or ["the documents"]
-                raise NotFound(f"{', '.join(files)}: no document in it")
-            manifest = folder.finish(plan, shards, there, self.log)
-            paths = (folder.path / shard.file for shard in manifest.shards)
-            for name in without_a_value(paths, plan.keep):  # a mistake, most likely
-                notes += (f"no document has a value in the field '{printable(encode(name))}'",)
-        return EmbedReport(
-            folder=str(folder.path),
-            shards=len(manifest.shards),
-            counts=manifest.counts,
-            encoded=self.counts.documents,
-            resumed=resumed,
-            redone=redone,
+    def _on_slab(self, counts: Counts, hits: int) -> None:
+        self.counts += counts
+        self.hits += hits
+        if self._progress is None:
+            return
+        seconds, read = time.monotonic() - self.start, self.log.bytes
+        self._first = self._first or (seconds, read)
+        progress = Progress(
+            counts=self.counts,
             hits=self.hits,
-            skipped=manifest.skipped,
-            first_skipped=manifest.first_skipped,
-            dropped=manifest.dropped,
-            seconds=time.monotonic() - self.start,
-            notes=notes,
+            seconds=seconds,
+            read=read,
+            to_do=self._to_do,
+            passed=self._first[0],
+            passed_read=self._first[1],
         )
-
-    def _results(self, done: Mapping[int, int]) -> Iterator[ShardResult]:
-        folder = self.folder.path.absolute()  # a worker may be elsewhere
-        work = Work(folder, self.plan, self.encoder, self.cache, self.threads)
-        reading = Reading(self.sources, self.options, self.plan, done)
-        to_do = self._bytes_to_read()
-
-        def on_slab(counts: Counts, hits: int) -> None:
-            self.counts += counts
-            self.hits += hits
-            if self.progress is not None:
-                seconds, read = time.monotonic() - self.start, self.log.bytes
-                self.first_slab = self.first_slab or (seconds, read)
-                passed, passed_read = self.first_slab
-                self.progress(
-                    Progress(
-                        counts=self.counts,
-                        hits=self.hits,
-                        seconds=seconds,
-                        read=read,
-                        to_do=to_do,
-                        passed=passed,
-                        passed_read=passed_read,
-                    )
-                )
-
-        if self.runner == "ray":
-            return run_ray(reading, work, self.log, on_slab, self.workers, self.ray_address)
-        if self.workers > 1:
-            return run_processes(reading, work, self.log, on_slab, self.workers)
-        return run_threads(reading, work, self.log, on_slab)
-
-    def _bytes_to_read(self) -> int | None:
-        """``None`` where nothing tells."""
-        if not can_be_read_again(files_of(self.sources)):
-            return None
-        passes = 2 if self.options.on_duplicate == "last" else 1
-        return passes * sum(each.size for each in self.watched) or None
-
-    def _check_inputs(self) -> None:
-        """Raise :class:`VocabtoolError` where a file was written to while it was read."""
-        now = facts_of((each.name for each in self.watched), "stat")
-        if changed := changes(self.watched, now):
-            raise VocabtoolError(
-                f"{self.folder.path}: not finished, an input changed while it was read: "
-                f"{changed[0]}. Start over with --force"
-            )
-
-
-def _holds(manifest: Manifest, shards: Mapping[int, Shard]) -> bool:
-    """Whether these are all of its shards, as they were."""
-    return tuple(shards[number] for number in sorted(shards)) == manifest.shards
-
-
-def _check(numbers: Mapping[str, int | None], keep: Sequence[str]) -> None:
-    """Raise ``ValueError`` for a number below one and for a field that cannot be kept."""
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise ValueError(f"{name}: wanted at least 1, got {number}")
-    for name in keep:
-        if name in RESERVED:
-            raise ValueError(
-                f"keep: {name!r} is a column of every shard ({', '.join(RESERVED)}): leave it out "
-                "of --keep"
-            )
-    if len({*keep}) < len(keep):
-        raise ValueError(f"keep: a field twice among {', '.join(keep)}")
-
-
-def _fingerprint_of(words: Words | None) -> str | None:
-    """What decides which words of a text are unknown; ``None``: nothing tells them."""
-    if words is None:
-        return None
-    fingerprints = f"{words.fingerprint}\n{words.vocabulary.fingerprint}"
-    return hashlib.sha256(fingerprints.encode()).hexdigest()
+        self._progress(progress)
 
 
 def _goes_on(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
@@ -371,7 +323,7 @@ def _goes_on(folder: Folder, plan: Plan, files: list[str] | None, batch_size: in
     One without a shard (it failed at once) has nothing to lose, so any is begun in its place; the
     same one, too: beside its description may be weights of another that was killed as it began.
     """
-    before = folder.plan()
+    before = read_plan(folder.path)
     if before is None or not folder.has_shards():
         return False
     different = before.differences(plan, batch_size_given=batch_size is not None)

@@ -1,9 +1,7 @@
 """What a run is: everything that decides the bytes of its shards, and what differs from another.
 
 Kept as ``_run.json`` in the folder before the first shard is there. How a run is done (threads,
-processes, Ray, a cache) is no part of it.
-
-What a run reads: the files, facts that tell whether they are still the same, and a sample.
+processes, Ray, a cache) is no part of it. What it reads is told apart by facts of the files.
 """
 
 from __future__ import annotations
@@ -83,20 +81,23 @@ def can_be_read_again(files: Iterable[str] | None) -> bool:
 
 def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
     """The facts of files in their order; standard input and pipes have none, and are left out."""
-    return tuple(_facts(name, check) for name in files if not _is_stream(name))
+    facts = []
+    for name in files:
+        if _is_stream(name):
+            continue
+        with reading(name):
+            stat = Path(name).stat()
+            if check == "stat":
+                facts.append(Input(name, stat.st_size, stat.st_mtime_ns))
+                continue
+            with Path(name).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            facts.append(Input(name, stat.st_size, None, digest))
+    return tuple(facts)
 
 
 def _is_stream(name: str) -> bool:
     return name == STDIN or (Path(name).exists() and not Path(name).is_file())
-
-
-def _facts(name: str, check: Check) -> Input:
-    with reading(name):
-        stat = Path(name).stat()
-        if check == "stat":
-            return Input(name, stat.st_size, stat.st_mtime_ns)
-        with Path(name).open("rb") as file:
-            return Input(name, stat.st_size, None, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def changes(
@@ -108,22 +109,18 @@ def changes(
         f"{name}: was read, and is not among the inputs now" for name in old if name not in new
     ]
     lines += [f"{name}: is new among the inputs" for name in new if name not in old]
-    lines += [
-        f"{name}: {_difference(old[name], new[name], of_time)}"
-        for name in new
-        if name in old and old[name] != new[name]
-    ]
+    for name in filter(old.__contains__, new):
+        was, is_now = old[name], new[name]
+        if was != is_now:
+            what = f"it was written to since: its time changed{of_time}"
+            if was.size != is_now.size:
+                what = f"had {was.size:,} bytes, has {is_now.size:,}"
+            elif was.sha256 != is_now.sha256:
+                what = "its content changed"
+            lines.append(f"{name}: {what}")
     if not lines and [each.name for each in before] != [each.name for each in now]:
         lines.append("the order of the inputs")
     return tuple(lines)
-
-
-def _difference(old: Input, new: Input, of_time: str) -> str:
-    if old.size != new.size:
-        return f"had {old.size:,} bytes, has {new.size:,}"
-    if old.sha256 != new.sha256:
-        return "its content changed"
-    return f"it was written to since: its time changed{of_time}"
 
 
 def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
@@ -221,21 +218,18 @@ class Plan:
         passed_over = set()
         if self.encoder != now.encoder:
             passed_over = {"words", "dim"} if batch_size_given else {"words", "dim", "batch_size"}
-        lines = [
-            self._difference(name, now)
-            for name in OPTIONS
-            if name not in passed_over and getattr(self, name) != getattr(now, name)
-        ]
+        lines = []
+        for name, option in OPTIONS.items():
+            was, is_now = getattr(self, name), getattr(now, name)
+            if name in passed_over or was == is_now:
+                continue
+            if name == "text":  # the opposite of its option
+                was, is_now = not was, not is_now
+            why = NO_CHECKSUMS if name == "check" and now.check == "content" else ""
+            lines.append(f"{option}: was {_show_value(was)}, is {_show_value(is_now)}{why}")
         if self.check == now.check:
             lines += changes(self.inputs, now.inputs, TIME_ALONE)
         return tuple(lines)
-
-    def _difference(self, name: str, now: Plan) -> str:
-        why = NO_CHECKSUMS if name == "check" and now.check == "content" else ""
-        before, after = getattr(self, name), getattr(now, name)
-        if name == "text":  # the opposite of its option
-            before, after = not before, not after
-        return f"{OPTIONS[name]}: was {_show_value(before)}, is {_show_value(after)}{why}"
 
 
 def _show_value(value: Any) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +25,6 @@ from vocabtool.embedding.shard_files import Counts, Shard
 from vocabtool.embedding.shard_maker import (
     SLAB_ROWS,
     OnSlab,
-    PreparedSlab,
     ShardMaker,
     ShardResult,
     Slab,
@@ -87,15 +85,17 @@ def run_threads(
         prepared = prefetch(map(maker.prepare, reading.slabs(log)), AHEAD)
         with closed_after(prepared) as slabs:
             for first in slabs:
-                yield maker.make(first.slab.shard, _one_shard(first, slabs), on_slab)
+                yield maker.make(first.shard, _of_one_shard(first, slabs), on_slab)
 
 
-def _one_shard(first: PreparedSlab, others: Iterator[PreparedSlab]) -> Iterator[PreparedSlab]:
-    """The slabs of the first one's shard, up to the one that fills it."""
-    part: PreparedSlab | None = first
-    while part is not None:
-        yield part
-        part = None if part.slab.full else next(others, None)
+def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
+    """The first slab of a shard, and those behind it up to the one that fills it."""
+    yield first
+    if not first.full:
+        for slab in others:
+            yield slab
+            if slab.full:
+                return
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,9 @@ def tasks(reading: Reading, log: ReadLog) -> Iterator[Task]:
     for first in slabs:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, first.table.schema) as writer:
-            for slab in chain([first], () if first.full else slabs):
+            for slab in _of_one_shard(first, slabs):
                 (rows,) = slab.table.to_batches()
                 writer.write_batch(rows)
-                if slab.full:
-                    break
         yield Task(first.shard, sink.getvalue().to_pybytes())
 
 
@@ -130,7 +128,7 @@ class TaskMaker:
         self._work = work
 
     def __call__(self, task: Task) -> ShardResult:
-        def slabs() -> Iterator[PreparedSlab]:
+        def slabs() -> Iterator[Slab]:
             with pa.ipc.open_stream(task.slabs) as reader:
                 for rows in reader:
                     table = pa.Table.from_batches([rows])
@@ -177,7 +175,7 @@ def run_ray(
     Raises :class:`UnsupportedFormat` where Ray is not installed, :class:`VocabtoolError` where it
     fails, and what failed in a worker as it was raised there.
     """
-    with _ray_cluster(address, workers) as ray, _ray_failures(ray), _ray_settings(ray):
+    with _ray(address, workers) as ray:
         shards = (
             ray.data.from_items([0])
             .map_batches(partial(_read, reading), batch_size=None, num_cpus=RAY_READING_CPUS)
@@ -227,8 +225,8 @@ def _row(number: int, slabs: bytes, record: bytes) -> Columns:
 
 
 @contextmanager
-def _ray_cluster(address: str | None, workers: int) -> Iterator[Any]:
-    """Ray, connected; what was started here is stopped again."""
+def _ray(address: str | None, workers: int) -> Iterator[Any]:
+    """Ray, connected, and what it raises as our errors; what was started here is stopped again."""
     try:
         import ray
         import ray.data
@@ -236,37 +234,23 @@ def _ray_cluster(address: str | None, workers: int) -> Iterator[Any]:
         raise UnsupportedFormat(
             f"the runner ray needs Ray, which cannot be imported ({error}): pip install '.[ray]'"
         ) from error
-    if ray.is_initialized():
-        yield ray
-        return
-    arguments: dict[str, Any] = {"address": address} if address else {"num_cpus": workers + 1}
-    ray.init(**arguments, include_dashboard=False, log_to_driver=False)
+    was_there = ray.is_initialized()
+    if not was_there:
+        arguments: dict[str, Any] = {"address": address} if address else {"num_cpus": workers + 1}
+        ray.init(**arguments, include_dashboard=False, log_to_driver=False)
+    context = ray.data.DataContext.get_current()
+    before = context.target_max_block_size, context.enable_progress_bars
+    # Each shard is passed on as soon as it is read, to whichever actor is free.
+    context.target_max_block_size, context.enable_progress_bars = 1, False
     try:
         yield ray
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _ray_failures(ray: Any) -> Iterator[None]:
-    """What Ray raises, without the traceback that it puts into the message."""
-    try:
-        yield
-    except ray.exceptions.RayTaskError as error:
+    except ray.exceptions.RayTaskError as error:  # without the traceback that Ray puts into it
         if isinstance(error.cause, VocabtoolError | OSError | MemoryError):
             raise error.cause from None
         raise VocabtoolError(f"a worker of Ray failed: {error.cause!r}") from error
     except ray.exceptions.RayError as error:
         raise VocabtoolError(f"Ray failed: {error}") from error
-
-
-@contextmanager
-def _ray_settings(ray: Any) -> Iterator[None]:
-    """Pass on each shard as soon as it is read, to whichever actor is free."""
-    context = ray.data.DataContext.get_current()
-    before = context.target_max_block_size, context.enable_progress_bars
-    context.target_max_block_size, context.enable_progress_bars = 1, False
-    try:
-        yield
     finally:
         context.target_max_block_size, context.enable_progress_bars = before
+        if not was_there:
+            ray.shutdown()

@@ -1,9 +1,7 @@
-"""One shard as a Parquet file: written beside, flushed to the disk, renamed; and checked again.
+"""One shard as a Parquet file: its columns; written beside, flushed, renamed; and checked again.
 
 What a shard says of itself stands in the file's footer under ``vocabtool``: of which run it is,
 its number, and what it holds. Pages carry checksums.
-
-The columns of a shard: their names, types, and how they are filled.
 """
 
 from __future__ import annotations
@@ -81,24 +79,20 @@ def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]
 
     Nulls stay. Returns an array of length n and bool, shape (n,).
     """
-    if _all_utf8(strings):
-        return strings, np.zeros(len(strings), np.bool_)
+    nothing = np.zeros(len(strings), np.bool_)
+    if not len(strings):
+        return strings, nothing
+    # The bytes may be UTF-8 as a whole, and no string begin inside a character.
+    ends = bounds(strings)
+    data = memoryview(strings.buffers()[2] or b"")[int(ends[0]) : int(ends[-1])]
+    starts = ends[:-1][ends[:-1] < ends[-1]] - ends[0]
+    inside = (np.frombuffer(data, np.uint8)[starts] & HEAD_BITS) == CONTINUES
+    if not inside.any() and is_utf8(bytes(data)):
+        return strings, nothing
     binary = strings.view(pa.binary()).to_pylist()
     replaced = np.array([text is not None and not is_utf8(text) for text in binary], np.bool_)
     texts = [None if text is None else text.decode("utf-8", REPLACE) for text in binary]
     return pa.array(texts, pa.string()), replaced
-
-
-def _all_utf8(strings: pa.StringArray) -> bool:
-    """Whether the bytes are UTF-8 as a whole, and no string begins inside a character."""
-    if not len(strings):
-        return True
-    ends = bounds(strings)
-    data = memoryview(strings.buffers()[2] or b"")[int(ends[0]) : int(ends[-1])]
-    letters = np.frombuffer(data, np.uint8)
-    starts = ends[:-1][ends[:-1] < ends[-1]] - ends[0]
-    inside = (letters[starts] & HEAD_BITS) == CONTINUES
-    return not inside.any() and is_utf8(bytes(data))
 
 
 NAME: Final = "shard-{:06}.parquet"
@@ -216,27 +210,22 @@ def _write(
         write_statistics=False,
         write_page_checksum=True,
     ) as writer:
-        for table, part in _row_groups(rows):
+        waiting: list[Rows] = []
+        for slab in chain(rows, (None,)):
+            if slab is not None:
+                waiting.append(slab)
+            if not waiting or (slab and sum(len(each.table) for each in waiting) < GROUP_ROWS):
+                continue
+            table = pa.concat_tables([each.table for each in waiting])
             writer.write_table(table, row_group_size=table.num_rows)
-            counts += part
+            counts += sum((each.counts for each in waiting), Counts())
+            waiting = []
             if sink.tell() - flushed > SYNC_BYTES:
                 flush(file)
                 flushed = sink.tell()
         facts = {"run": run, "shard": number, **asdict(counts)}
         writer.add_key_value_metadata({KEY: json.dumps(facts).encode()})
     return counts
-
-
-def _row_groups(rows: Iterable[Rows]) -> Iterator[tuple[pa.Table, Counts]]:
-    """The rows of some slabs together, as a row group is made of them."""
-    waiting: list[Rows] = []
-    for part in chain(rows, (None,)):
-        if part is not None:
-            waiting.append(part)
-        if waiting and (part is None or sum(len(each.table) for each in waiting) >= GROUP_ROWS):
-            counts = sum((each.counts for each in waiting), Counts())
-            yield pa.concat_tables([each.table for each in waiting]), counts
-            waiting = []
 
 
 def read_shard(path: Path) -> Shard:

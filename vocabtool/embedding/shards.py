@@ -1,11 +1,9 @@
-"""A finished folder of shards, read: the public ``Shards``. Opening it verifies it.
+"""A folder of shards: written by one run, and read when that is finished, the public ``Shards``.
 
 _run.json          what the run is (``plan.py``), there before the first shard
 _weights.json      weights of word vectors, where they were fitted for the run
 shard-….parquet    the rows
 _manifest.json     all shards with their checksums: written last, the run is finished
-
-The folder that one run is written into: begun, gone on with, finished.
 """
 
 from __future__ import annotations
@@ -241,17 +239,9 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def plan(self) -> Plan | None:
-        """The run that was begun here; ``None``: none."""
-        return read_plan(self.path)
-
-    def manifest(self) -> Manifest | None:
-        """What was finished here; ``None``: nothing."""
-        return read_manifest(self.path)
-
     def has_shards(self) -> bool:
         """Whether a run made something here, be it elsewhere now, that would be lost with it."""
-        manifest = self.manifest()
+        manifest = read_manifest(self.path)
         return bool(self._shard_names()) or (manifest is not None and bool(manifest.shards))
 
     def weights(self) -> FittedWeights | None:

@@ -1,21 +1,38 @@
 """``open_encoder``: an encoder of a path, a name with a prefix, or a Python object.
 
-Without ``kind`` or a prefix, the content of a path decides what it is.
+Without ``kind`` or a prefix, the content of a path decides what it is. Any callable is an encoder:
+texts in, an array with a row for each out. ``python:package.module:attribute`` names one; importing
+a module runs it: who names one trusts it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, Unpack, cast
 
+import numpy as np
+
 from vocabtool.choices import KINDS, EncoderKind
-from vocabtool.encoders.encoder import Encoder
-from vocabtool.encoders.options import EncoderArguments, EncoderOptions
-from vocabtool.encoders.python_callable import PythonEncoder, import_named
-from vocabtool.errors import NotFound, UnknownFormat, VocabtoolError, reading
+from vocabtool.encoders.encoder import (
+    REPLACES_BYTES,
+    Encoder,
+    EncoderArguments,
+    EncoderOptions,
+    Texts,
+    Vectors,
+    check_vectors,
+    decode_texts,
+)
+from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolError, reading
 from vocabtool.formats import files
+from vocabtool.tokenization.words import Words
 
 Model = str | Path | Encoder | Callable[[list[str]], Any]
 
@@ -53,28 +70,45 @@ def open_encoder(
     """
     options = replace(options or EncoderOptions(), **arguments)
     given = options.given_options()
-    given.pop("kind", None)
-    if not isinstance(model, str | Path):
-        return _open_object(model, options.kind, given)
-    kind, path = _kind_and_path(model, options.kind)
-    _check_options(kind, given)
+    kind = given.pop("kind", None)
+    if is_encoder(model):
+        return _open_already(model, kind, given)
+    if isinstance(model, str | Path):
+        prefix, _, rest = str(model).partition(":")
+        if prefix in KINDS and rest and kind in (None, prefix) and not Path(model).exists():
+            kind, model = prefix, rest
+        elif kind is None:
+            kind = _recognise(model)
+    elif kind not in (None, "python"):
+        raise VocabtoolError(f"kind {kind!r} wants a path or a name, got {type(model).__name__}")
+    kind = cast(EncoderKind, kind or "python")
+    for option in given:  # what would be ignored
+        if option not in OPTIONS[kind]:
+            owners = " and ".join(PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k])
+            raise VocabtoolError(
+                f"{_flags([option])} is for {owners}; this is of kind {kind!r}: leave it out"
+            )
     options = replace(options, kind=kind)
     if kind == "tensorflow":
         from vocabtool.encoders.saved_model import TensorFlowEncoder
 
-        return TensorFlowEncoder(path, options)
+        return TensorFlowEncoder(cast(str | Path, model), options)
     if kind == "static":
         from vocabtool.encoders.static import StaticEncoder
 
-        return StaticEncoder.open(path, options)
+        return StaticEncoder.open(cast(str | Path, model), options)
     if kind == "sentence-transformers":
         from vocabtool.encoders.sentence_transformers import SentenceTransformersEncoder
 
-        return SentenceTransformersEncoder(path, options)
-    value, maker = import_named(str(path))
+        return SentenceTransformersEncoder(cast(str | Path, model), options)
+    value, maker = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
     if is_encoder(value):
-        return _open_object(value, None, given)
-    return _open_callable(value, maker, given)
+        return _open_already(value, None, given)
+    if not callable(value):
+        raise VocabtoolError(
+            f"{type(value).__name__} is no encoder and cannot be called with texts; {FORMS}"
+        )
+    return PythonEncoder(value, made_by=maker, **given)
 
 
 def is_encoder(value: object) -> bool:
@@ -83,71 +117,36 @@ def is_encoder(value: object) -> bool:
     return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
 
-def _open_object(value: Any, kind: EncoderKind | None, given: Mapping[str, Any]) -> Encoder:
-    if is_encoder(value):
-        if given:
-            raise VocabtoolError(f"{_flags(given)}: for models to open, this is an open encoder")
-        if kind not in (None, value.kind):
-            raise VocabtoolError(f"an encoder of kind {kind!r} is wanted, got {value.kind!r}")
-        return cast(Encoder, value)
-    if kind not in (None, "python"):
-        raise VocabtoolError(f"kind {kind!r} wants a path or a name, got {type(value).__name__}")
-    _check_options("python", given)
-    return _open_callable(value, None, given)
-
-
-def _open_callable(
-    value: Any, maker: Callable[[], Any] | None, given: Mapping[str, Any]
-) -> Encoder:
-    if not callable(value):
-        raise VocabtoolError(
-            f"{type(value).__name__} is no encoder and cannot be called with texts; {FORMS}"
-        )
-    return PythonEncoder(value, made_by=maker, **given)
-
-
-def _check_options(kind: EncoderKind, given: Iterable[str]) -> None:
-    """Refuse what would be ignored."""
-    for option in given:
-        if option not in OPTIONS[kind]:
-            owners = " and ".join(PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k])
-            raise VocabtoolError(
-                f"{_flags([option])} is for {owners}; this is of kind {kind!r}: leave it out"
-            )
+def _open_already(value: Any, kind: EncoderKind | None, given: Iterable[str]) -> Encoder:
+    if given:
+        raise VocabtoolError(f"{_flags(given)}: for models to open, this is an open encoder")
+    if kind not in (None, value.kind):
+        raise VocabtoolError(f"an encoder of kind {kind!r} is wanted, got {value.kind!r}")
+    return cast(Encoder, value)
 
 
 def _flags(options: Iterable[str]) -> str:
     return ", ".join(f"--{option.replace('_', '-')}" for option in options)
 
 
-def _kind_and_path(model: str | Path, kind: EncoderKind | None) -> tuple[EncoderKind, str | Path]:
-    """What a model is, and its name without the prefix that says so."""
-    prefix, _, rest = str(model).partition(":")
-    for known in KINDS:
-        if prefix == known and rest and kind in (None, known) and not Path(model).exists():
-            return known, rest
-    if kind is not None:
-        return kind, model
+def _recognise(model: str | Path) -> EncoderKind:
+    """What kind of model lies there."""
     if isinstance(model, str) and files.is_handle(model):
-        return "tensorflow", model
+        return "tensorflow"
     path = Path(model)
-    if path.is_dir():
-        return _recognise_folder(path), path
     if path.is_file():
-        return _recognise_file(path), path
-    raise NotFound(f"{model}: no such file or folder. If it is a name, {FORMS}")
-
-
-def _recognise_folder(folder: Path) -> EncoderKind:
+        return _recognise_file(path)
+    if not path.is_dir():
+        raise NotFound(f"{model}: no such file or folder. If it is a name, {FORMS}")
     from vocabtool.encoders.sentence_transformers import MODEL_FILES
     from vocabtool.formats.saved_model import graph_files
 
-    if graph_files.graphs_file_in(folder) is not None:
+    if graph_files.graphs_file_in(path) is not None:
         return "tensorflow"
-    if any((folder / name).is_file() for name in MODEL_FILES):
+    if any((path / name).is_file() for name in MODEL_FILES):
         return "sentence-transformers"
     raise UnknownFormat(
-        f"{folder}: not the folder of a model that makes vectors. {FORMS[0].upper()}{FORMS[1:]}",
+        f"{path}: not the folder of a model that makes vectors. {FORMS[0].upper()}{FORMS[1:]}",
         (
             f"tensorflow: none of {', '.join(graph_files.SAVED_MODELS)} in it",
             f"sentence-transformers: neither {' nor '.join(MODEL_FILES)} in it",
@@ -160,7 +159,6 @@ def _recognise_file(file: Path) -> EncoderKind:
     from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
     from vocabtool.formats.reader import Source
     from vocabtool.formats.saved_model import graph_files
-    from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, OTHER_GRAPH
 
     vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
     with reading(str(file)):
@@ -170,10 +168,10 @@ def _recognise_file(file: Path) -> EncoderKind:
         reader = registry.find(source)
         if reader in vector_readers:
             return "static"
-        if reader is GRAPH_FILE:
+        if reader is graph_files.GRAPH_FILE:
             return "tensorflow"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
-    if reader is not OTHER_GRAPH:
+    if reader is not graph_files.OTHER_GRAPH:
         what = f"it is read as {reader.format}, which makes no vectors"
         raise UnknownFormat(f"{file}: not a file of word vectors, and no graph; {what}", tried)
     try:
@@ -181,3 +179,144 @@ def _recognise_file(file: Path) -> EncoderKind:
     except UnknownFormat as error:
         raise UnknownFormat(error.what, (*error.tried, *tried)) from error
     return "tensorflow"
+
+
+MAX_BATCH: Final = 256
+PROBE: Final = "How long is a vector?"
+WANTED: Final = "wanted python:package.module:attribute"
+SOURCE_ONLY: Final = (
+    "the fingerprint covers the source code of {name}, not what it calls or reads: give "
+    "fingerprint= (or the callable an attribute of that name) to tell versions apart"
+)
+
+
+class PythonEncoder(Encoder):
+    """Calls ``fn(texts)`` for an array of shape (n, dim), any kind of numbers.
+
+    It may be called by several threads at once, so ``fn`` must bear that. It can be pickled where
+    ``fn`` can. Texts come as ``str``; what is no UTF-8 in them as U+FFFD.
+    """
+
+    kind = "python"
+
+    def __init__(
+        self,
+        fn: Callable[[list[str]], Any],
+        dim: int | None = None,
+        fingerprint: str | None = None,
+        max_batch: int = MAX_BATCH,
+        words: Words | None = None,
+        made_by: Callable[[], Any] | None = None,
+    ) -> None:
+        """``dim``: without, ``fn`` is asked for one vector. ``max_batch``: texts for it at once.
+
+        ``fingerprint``: any text that is another when the vectors are. Without, it is made of
+        ``fn``'s attribute ``fingerprint``, or of its source code. ``made_by``: what made ``fn``,
+        where its source code tells more.
+        Raises :class:`VocabtoolError` where nothing tells ``fn`` apart from another, and where it
+        gives no vectors or fails (:class:`OperatorFailed`); ``ValueError`` for wrong arguments.
+        """
+        if not callable(fn):
+            raise ValueError(f"wanted something to call, got {fn!r}")
+        if max_batch < 1 or (dim is not None and dim < 1):
+            raise ValueError(f"wanted max_batch and dim of at least 1, got {max_batch}, {dim}")
+        self._fn = fn
+        self._name = _name_of(fn)
+        self.max_batch = max_batch
+        self.words = words
+        source = made_by or fn
+        given = fingerprint if fingerprint is not None else getattr(fn, "fingerprint", None)
+        self._notes = (REPLACES_BYTES,)
+        if not given:
+            self._notes += (SOURCE_ONLY.format(name=_name_of(source)),)
+        version = str(given) if given else _source_fingerprint(source)
+        self.fingerprint = hashlib.sha256(f"vocabtool python 1\n{version}".encode()).hexdigest()
+        self.options = EncoderOptions(
+            kind=self.kind, fingerprint=fingerprint, max_batch=self.max_batch
+        )
+        if dim is None:
+            try:
+                dim = int(self._call([PROBE], None, 0).shape[1])
+            except (VocabtoolError, OSError, MemoryError):
+                raise
+            except Exception as error:  # a callable may raise anything: its user wants to know
+                what = f"called with one text it raised {type(error).__name__}: {error}"
+                raise OperatorFailed(self._name, what) from error
+        self.dim = dim
+
+    def encode(self, texts: Texts) -> Vectors:
+        """The vector of each text: float32, shape (n, dim).
+
+        What the callable raises comes through. Raises :class:`VocabtoolError` for a result that is
+        no matrix of finite numbers with a row for each text.
+        """
+        decoded = decode_texts(texts)
+        parts = [
+            self._call(decoded[start : start + self.max_batch], self.dim, start)
+            for start in range(0, len(decoded), self.max_batch)
+        ]
+        return np.concatenate([np.zeros((0, self.dim), np.float32), *parts])
+
+    def _call(self, texts: list[str], dim: int | None, start: int) -> Vectors:
+        source = f"{self._name}, called with texts {start:,} to {start + len(texts) - 1:,}"
+        return check_vectors(self._fn(texts), len(texts), dim, source)
+
+
+def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
+    """Import ``package.module:attribute``, from the current folder, too.
+
+    A class, or a function that can only be called without arguments, is called. Returns the value
+    and what made it, if anything did. The current folder stays at the end of ``sys.path``, where
+    what is imported later is looked for.
+    Raises :class:`NotFound` where nothing is called so; what the module itself raises.
+    """
+    module_name, colon, path = name.partition(":")
+    if not (module_name and colon and path):
+        raise VocabtoolError(f"python:{name}: {WANTED}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        module: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # something that the module itself wants
+        raise NotFound(f"python:{module_name}: no module {error.name!r}; {WANTED}") from error
+    try:
+        value: Any = reduce(getattr, path.split("."), module)
+    except AttributeError as error:
+        public = ", ".join(sorted(each for each in vars(module) if not each.startswith("_")))
+        raise NotFound(
+            f"python:{module_name}:{path}: no such attribute; the module has {public}"
+        ) from error
+    takes_nothing = inspect.isfunction(value) and not inspect.signature(value).parameters
+    if inspect.isclass(value) or takes_nothing:
+        return value(), value
+    return value, None
+
+
+def _source_fingerprint(source: Callable[..., Any]) -> str:
+    """Hexadecimal sha256 of module, qualified name and source code of a function or a class.
+
+    Raises :class:`VocabtoolError` where these do not decide what it does: for what is made of other
+    values (closures, methods, objects), and for what has no name or no source.
+    """
+    plain = inspect.isclass(source) or (
+        inspect.isfunction(source) and source.__closure__ is None and "<" not in source.__qualname__
+    )
+    try:
+        if not plain:
+            raise TypeError("it has no name of its own, or holds values that no source shows")
+        code = inspect.getsource(source)
+    except (OSError, TypeError) as error:
+        raise VocabtoolError(
+            f"nothing tells {_name_of(source)} apart from another callable ({error}): "
+            "give --fingerprint (fingerprint=), a text that changes when its vectors do"
+        ) from error
+    named = f"{source.__module__}\n{source.__qualname__}\n{code}"
+    return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    named = fn if hasattr(fn, "__qualname__") else type(fn)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -1,7 +1,7 @@
 """Vectors from a TensorFlow SavedModel or a module of TensorFlow Hub, of TF1 or TF2.
 
 What it gives is what TensorFlow gives for the same batch, bit for bit. Which function and output
-that is: ``saved_model_functions.py``; what it is fed: ``saved_model_functions.py``.
+that is, and what it is fed: ``saved_model_functions.py``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from vocabtool.choices import RULE_NAMES
-from vocabtool.encoders.encoder import Encoder, Texts, Vectors, VectorsAndWords
-from vocabtool.encoders.options import EncoderOptions
+from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors, VectorsAndWords
 from vocabtool.encoders.saved_model_functions import (
     Call,
     IdInput,
@@ -40,7 +39,6 @@ from vocabtool.system.native_import import import_library
 from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
 from vocabtool.tokenization.exact_words import ExactTokenizer
 from vocabtool.tokenization.instrumented_model import InstrumentedModel
-from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.model_functions import Entry, sizes
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.words import Words, exact_words
@@ -107,7 +105,10 @@ class TensorFlowEncoder(Encoder):
         if self._source.output.dtype != "float32":
             notes.append(f"its numbers are {self._source.output.dtype} and become float32")
         if self._tap is not None:
-            notes.append(_cost_of_exact_words(self._tap))
+            cost = "n texts are run one by one, for this model allows nothing else"
+            if self._tap.runs_together:
+                cost = "read from the run that makes the vectors, n texts are run for n"
+            notes.append(f"exact words: {cost}")
         words, note = self._words_and_note
         notes += [note] if note is not None else []
         return (*notes, *(words.notes if words is not None else ()))
@@ -135,10 +136,7 @@ class TensorFlowEncoder(Encoder):
         if not self.exact:
             raise VocabtoolError("opened without exact words: give exact_words=True")
         if isinstance(self._input, IdInput):
-            array = texts_array(texts)
-            judged = self._input.words.look_up(array)
-            batches = [self._run_judged(self._input, part) for part in self._parts(judged)]
-            return VectorsAndWords(self._check(self._concatenate(batches), as_bytes(array)), judged)
+            return self._encode_ids(self._input, texts)
         if self._tap is None or self._exact_words is None:
             raise TypeError("a model that takes texts is loaded with its tap")
         judge = cast(ExactTokenizer, self._exact_words.tokenizer)
@@ -232,22 +230,21 @@ class TensorFlowEncoder(Encoder):
         vocabulary = ids.words.vocabulary
         last = max(vocabulary.last_id, 0)
         word = max(vocabulary.first_id, 0) if last == ids.pad else last
-        try:
-            short = self._run_row(ids, [word] * 2)
-            long = self._run_row(ids, [word] * 2 + [ids.pad] * 2)
-        except import_tensorflow().errors.OpError as error:
-            raise UnsupportedFormat(
-                f"the model fails at the id {word} of {vocabulary.name}, {vocabulary.id_range}: "
-                f"{reason_of(error)}. --name takes another vocabulary"
-            ) from error
-        return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
-
-    def _run_row(self, ids: IdInput, row: list[int]) -> Vectors:
-        """The vector of a row of ids, in as many rows of that length as the model takes."""
         rows, length = ids.shape
-        length = length if length > 0 else len(row)
-        filled = [(row + [ids.pad] * length)[:length]] * max(rows, 1)
-        return self._source.output.read(self._call(ids.tensor(filled)), len(filled))
+        vectors = []
+        for row in ([word] * 2, [word] * 2 + [ids.pad] * 2):
+            size = length if length > 0 else len(row)
+            filled = [(row + [ids.pad] * size)[:size]] * max(rows, 1)
+            try:
+                answer = self._call(ids.tensor(filled))
+            except import_tensorflow().errors.OpError as error:
+                raise UnsupportedFormat(
+                    f"the model fails at the id {word} of {vocabulary.name}, "
+                    f"{vocabulary.id_range}: {reason_of(error)}. --name takes another vocabulary"
+                ) from error
+            vectors.append(self._source.output.read(answer, len(filled)))
+        short, long = vectors
+        return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
 
     def _digest(self, graph: Path) -> str:
         """Hexadecimal sha256 of graph, variables and assets, and of what else decides vectors.
@@ -280,13 +277,22 @@ class TensorFlowEncoder(Encoder):
         size = self.max_batch
         return [texts[start : start + size] for start in range(0, len(texts), size)]
 
-    def _parts(self, judged: WordLookup) -> Iterable[WordLookup]:
-        """The words of ``max_batch`` texts at a time."""
-        texts = len(judged.offsets) - 1
-        for start in range(0, texts, self.max_batch):
-            offsets = judged.offsets[start : min(start + self.max_batch, texts) + 1]
+    def _encode_ids(self, ids: IdInput, texts: Texts) -> VectorsAndWords:
+        """Look the words up, and run their ids ``max_batch`` texts at a time."""
+        array = texts_array(texts)
+        judged = ids.words.look_up(array)
+        batches = []
+        for start in range(0, len(array), self.max_batch):
+            offsets = judged.offsets[start : start + self.max_batch + 1]
             codes = judged.codes[offsets[0] : offsets[-1]]
-            yield judged._replace(codes=codes, offsets=offsets - offsets[0])
+            part = judged._replace(codes=codes, offsets=offsets - offsets[0])
+            count = len(offsets) - 1
+            try:
+                batches.append(self._collect(ids.calls_of_judged(part), count))
+            except import_tensorflow().errors.OpError as error:
+                what = f"the model fails at {count} texts: {reason_of(error)}"
+                raise UnsupportedFormat(what) from error
+        return VectorsAndWords(self._check(self._concatenate(batches), as_bytes(array)), judged)
 
     def _call(self, tensor: Any) -> Any:
         """Call the function; what a tap reports of it is thrown away."""
@@ -307,15 +313,6 @@ class TensorFlowEncoder(Encoder):
                 self._run(texts[middle:])
             whom = f"the text {texts[0][:80]!r}" if len(texts) == 1 else f"{len(texts)} texts"
             raise UnsupportedFormat(f"the model fails at {whom}: {reason_of(error)}") from error
-
-    def _run_judged(self, ids: IdInput, judged: WordLookup) -> Vectors:
-        texts = len(judged.offsets) - 1
-        try:
-            return self._collect(ids.calls_of_judged(judged), texts)
-        except import_tensorflow().errors.OpError as error:
-            raise UnsupportedFormat(
-                f"the model fails at {texts} texts: {reason_of(error)}"
-            ) from error
 
     def _collect(self, calls: Iterable[Call], texts: int) -> Vectors:
         """The answers to calls that hold each of the texts once."""
@@ -351,12 +348,6 @@ class TensorFlowEncoder(Encoder):
         return vectors
 
 
-def _cost_of_exact_words(tap: InstrumentedModel) -> str:
-    if tap.runs_together:
-        return "exact words: read from the run that makes the vectors, n texts are run for n"
-    return "exact words: n texts are run one by one, for this model allows nothing else"
-
-
 def _as_byte_list(texts: Texts) -> Sequence[bytes]:
     if isinstance(texts, list | tuple):
         if set(map(type, texts)) <= {bytes}:  # in a tenth of the time
@@ -376,31 +367,27 @@ def _open_again(model: str | Path, options: EncoderOptions, fingerprint: str) ->
 
 
 def _find_model(model: str | Path) -> Path:
-    """The folder or file of a model; a hub handle that is not in the cache yet is fetched.
+    """The folder or file of a model; TensorFlow Hub fetches a module that is not in its cache yet.
 
     Raises :class:`NotFound` where it is nowhere, and cannot be fetched.
     """
-    if isinstance(model, str) and files.is_handle(model):
-        try:
-            return files.find(model)
-        except NotFound as missing:
-            return _fetch(model, missing)
-    path = graph_files.path_of(model)
-    if path.suffix == ".keras" and path.is_file():
-        raise UnsupportedFormat(
-            f"{path}: a Keras archive; export it as a SavedModel with `model.export(FOLDER)`"
-        )
-    return path.absolute()
-
-
-def _fetch(handle: str, missing: NotFound) -> Path:
-    """Let TensorFlow Hub fetch a module, as it does it itself."""
+    if not isinstance(model, str) or not files.is_handle(model):
+        path = graph_files.path_of(model)
+        if path.suffix == ".keras" and path.is_file():
+            raise UnsupportedFormat(
+                f"{path}: a Keras archive; export it as a SavedModel with `model.export(FOLDER)`"
+            )
+        return path.absolute()
+    try:
+        return files.find(model)
+    except NotFound as error:
+        missing = error
     try:
         hub = import_library("tensorflow_hub")
     except ImportError as error:
         what = f"{missing}\ntensorflow_hub, which fetches it, cannot be imported ({error})"
         raise NotFound(f"{what}: pip install '.[tensorflow]'") from error
     try:
-        return Path(hub.resolve(handle))
+        return Path(hub.resolve(model))
     except Exception as error:  # of the network, of archives, of TensorFlow's own files: any kind
         raise NotFound(f"{missing}\nIt could not be fetched now: {error}") from error

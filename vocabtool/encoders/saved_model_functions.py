@@ -1,9 +1,7 @@
-"""Texts as the tensors that a function of a SavedModel wants: as they are, or as rows of ids.
+"""Which function of a loaded SavedModel gives a vector for each text, and what it is fed.
 
-Which function of a loaded SavedModel, and which of its outputs, gives a vector for each text.
-
-It is found by types and shapes alone, or named by the caller; what is no vector is listed with the
-reason. How texts become the function's input is in ``saved_model_inputs.py``.
+Function and output are found by types and shapes alone, or named by the caller; what is no vector
+is listed with the reason. The input is texts as they are, or rows of ids.
 """
 
 from __future__ import annotations
@@ -136,38 +134,32 @@ class IdInput:
 
     def _ids(self, judged: WordLookup) -> tuple[Integers, Integers]:
         """The ids of all texts, and where each text's begin and end."""
-        flat, starts = self._ids_of_words(judged)
-        lengths = np.diff(starts)[judged.codes]
-        ends = np.cumsum(lengths)
-        first = starts[judged.codes] - (ends - lengths)
-        ids = flat[np.repeat(first, lengths) + np.arange(int(lengths.sum()))]
-        return ids, np.concatenate([[0], ends]).astype(np.int64)[judged.offsets]
-
-    def _ids_of_words(self, judged: WordLookup) -> tuple[Integers, Integers]:
-        """The ids of the distinct words, and where each word's begin and end."""
+        # First of the distinct words: their ids, and where each word's begin and end.
         if judged.pieces is None:
             unknown = -1 if self.unknown is None else self.unknown
-            ids = np.where(judged.ids >= 0, judged.ids, unknown)
-            kept = ids >= 0
-            return ids[kept], np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
-        spelled = judged.spelled
-        of_word = [
-            self._ids_of_pieces(
-                self.words.tokenizer.pieces(word)
-                if spelled is None
-                else [piece for piece, _ in spelled.of_word(at)]
-            )
-            for at, word in enumerate(as_bytes(judged.distinct))
-        ]
-        starts = np.cumsum([0, *map(len, of_word)], dtype=np.int64)
-        return np.array([i for ids in of_word for i in ids], np.int64), starts
-
-    def _ids_of_pieces(self, pieces: Sequence[bytes]) -> list[int]:
-        vocabulary = self.words.vocabulary
-        ids = vocabulary.id_array()
-        positions = map(vocabulary.positions.get, pieces)
-        found = (self.unknown if at is None else int(ids[at]) for at in positions)
-        return [i for i in found if i is not None]
+            found = np.where(judged.ids >= 0, judged.ids, unknown)
+            flat, starts = found[found >= 0], np.concatenate([[0], np.cumsum(found >= 0)])
+        else:
+            positions, all_ids = self.words.vocabulary.positions, self.words.vocabulary.id_array()
+            of_words: list[int] = []
+            ends = [0]
+            for at, word in enumerate(as_bytes(judged.distinct)):
+                if judged.spelled is None:
+                    pieces = [*self.words.tokenizer.pieces(word)]
+                else:
+                    pieces = [piece for piece, _ in judged.spelled.of_word(at)]
+                for piece in pieces:
+                    position = positions.get(piece)
+                    id_ = self.unknown if position is None else int(all_ids[position])
+                    if id_ is not None:
+                        of_words.append(id_)
+                ends.append(len(of_words))
+            flat, starts = np.array(of_words, np.int64), np.array(ends)
+        lengths = np.diff(starts)[judged.codes]
+        behind = np.cumsum(lengths)
+        first = starts[judged.codes] - (behind - lengths)
+        ids = flat[np.repeat(first, lengths) + np.arange(int(lengths.sum()))]
+        return ids, np.concatenate([[0], behind]).astype(np.int64)[judged.offsets]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -299,11 +291,18 @@ def choose_source(loaded: Any, signature: str | None, output: str | None) -> Sou
     """
     functions = list(functions_of(loaded))
     if signature is not None:
-        functions = _find_function(loaded, functions, signature)
-    for takes in (_takes_texts, takes_ids):
+        named = [function for function in functions if function.name == signature]
+        if not named and signature.isidentifier():  # a method of the model
+            named = sorted(methods_of(loaded, signature), key=lambda each: each.in_training)
+        if not named:
+            listed = _list_functions(functions)
+            raise UnsupportedFormat(f"no signature {signature!r}. There are:{listed}")
+        functions = named
+    takes_texts = [function for function in functions if function.text_shape is not None]
+    for candidates in (takes_texts, [*filter(takes_ids, functions)]):
         sources = [
             Source(function, each)
-            for function in filter(takes, functions)
+            for function in candidates
             for each in outputs_of(function)
             if each.why_not is None and output in (None, each.name)
         ]
@@ -354,28 +353,12 @@ def is_dense(spec: Any) -> bool:
     return isinstance(spec, tensorflow.TensorSpec | tensorflow.Tensor)
 
 
-def _takes_texts(function: ModelFunction) -> bool:
-    return function.text_shape is not None
-
-
 def _takes_one(function: ModelFunction) -> bool:
     """Whether a call is for a single text."""
     shape = function.text_shape
     if shape is None:
         shape = sizes(function.inputs[0].shape) if takes_ids(function) else (-1,)
     return shape[:1] in ((), (1,))
-
-
-def _find_function(
-    loaded: Any, functions: Sequence[ModelFunction], name: str
-) -> list[ModelFunction]:
-    """The functions that a caller means: a signature, or a method of the model."""
-    found = [function for function in functions if function.name == name]
-    if not found and name.isidentifier():
-        found = sorted(methods_of(loaded, name), key=lambda each: each.in_training)
-    if not found:
-        raise UnsupportedFormat(f"no signature {name!r}. There are:{_list_functions(functions)}")
-    return found
 
 
 def _of_one_function(sources: Sequence[Source]) -> list[Source]:
@@ -397,12 +380,10 @@ def _of_one_function(sources: Sequence[Source]) -> list[Source]:
 
 def _list_functions(functions: Sequence[ModelFunction]) -> str:
     """Every function with what it wants and gives, a line each."""
-    lines = (f"\n  - {line}" for function in functions for line in _describe(function))
-    return "".join(dict.fromkeys(lines)) or " no function"
-
-
-def _describe(function: ModelFunction) -> Iterator[str]:
-    yield f"{function} wants {function.wants}"
-    for output in outputs_of(function):
-        why = f": {output.why_not}" if output.why_not else ""
-        yield f"{function} gives {output}, {output.dtype}{why}"
+    lines: dict[str, None] = {}
+    for function in functions:
+        lines[f"\n  - {function} wants {function.wants}"] = None
+        for output in outputs_of(function):
+            why = f": {output.why_not}" if output.why_not else ""
+            lines[f"\n  - {function} gives {output}, {output.dtype}{why}"] = None
+    return "".join(lines) or " no function"

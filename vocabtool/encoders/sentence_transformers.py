@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -18,12 +17,12 @@ import numpy as np
 from vocabtool.encoders.encoder import (
     REPLACES_BYTES,
     Encoder,
+    EncoderOptions,
     Texts,
     Vectors,
     check_vectors,
     decode_texts,
 )
-from vocabtool.encoders.options import EncoderOptions
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.system.native_import import load_triton
@@ -115,33 +114,25 @@ def _load(folder: Path, *, trust: bool) -> Any:
     load_triton()
     try:
         from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging as transformers_logging
     except ModuleNotFoundError as error:
         raise UnsupportedFormat(f"sentence-transformers {INSTALL}") from error
+    logging: Any = transformers_logging  # without types
+    shows_progress = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     try:
-        with _no_progress_bar():
-            return SentenceTransformer(
-                str(folder),
-                local_files_only=True,
-                trust_remote_code=trust,
-                model_kwargs=None if trust else {"use_safetensors": True},
-            )
+        return SentenceTransformer(
+            str(folder),
+            local_files_only=True,
+            trust_remote_code=trust,
+            model_kwargs=None if trust else {"use_safetensors": True},
+        )
     except Exception as error:  # a damaged folder makes four libraries raise what they like
         raise VocabtoolError(
             f"{folder}: sentence-transformers cannot load it: {type(error).__name__}: {error}"
         ) from error
-
-
-@contextmanager
-def _no_progress_bar() -> Iterator[None]:
-    from transformers.utils import logging as transformers_logging
-
-    logging: Any = transformers_logging  # without types
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
     finally:
-        if enabled:
+        if shows_progress:
             logging.enable_progress_bar()
 
 
@@ -176,11 +167,18 @@ def _check_files(folder: Path) -> None:
     That is one with modules that are not the library's own, and with weights that are pickled
     where no safetensors are beside them: unpickling runs what the file says.
     """
-    for module in _modules(folder):
+    file = folder / MODULES
+    modules: Any = []
+    if file.is_file():
+        with reading(str(file)), file.open("rb") as opened:
+            modules = json_file.parse(opened.read(MAX_MODULES_BYTES))
+            if not isinstance(modules, list) or not all(isinstance(each, dict) for each in modules):
+                raise InvalidFile("wanted a list of objects")
+    for module in (str(each.get("type")) for each in modules):
         if not module.startswith(LIBRARY_MODULES) or ".." in module:
             raise UnsupportedFormat(
                 f"it brings a module of its own, {module!r}, whose code would be run: {TRUST}",
-                file=str(folder / MODULES),
+                file=str(file),
             )
     for file in _visible_files(folder):
         safe = (file.parent / name for name in SAFE_WEIGHTS)
@@ -190,18 +188,6 @@ def _check_files(folder: Path) -> None:
                 f"Save the model with safe_serialization=True, or trust it: {TRUST}",
                 file=str(file),
             )
-
-
-def _modules(folder: Path) -> list[str]:
-    """The classes of its modules. Raises :class:`InvalidFile`."""
-    file = folder / MODULES
-    if not file.is_file():
-        return []
-    with reading(str(file)), file.open("rb") as opened:
-        modules: Any = json_file.parse(opened.read(MAX_MODULES_BYTES))
-        if not isinstance(modules, list) or not all(isinstance(each, dict) for each in modules):
-            raise InvalidFile("wanted a list of objects")
-        return [str(each.get("type")) for each in modules]
 
 
 def _visible_files(folder: Path) -> Iterator[Path]:

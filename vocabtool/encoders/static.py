@@ -1,14 +1,13 @@
 """Static encoders: the weighted mean of the vectors of a text's words, from a file of such vectors.
 
-Reading the formats of those files is in ``formats/word_vectors.py``, weights and means are in
-``word_weights.py``.
+Reading the formats of those files is in ``formats/word_vectors.py``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vocabtool.choices import Weighting
-from vocabtool.encoders.encoder import Encoder, Texts, Vectors
-from vocabtool.encoders.options import EncoderOptions
+from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors
 from vocabtool.encoders.word_weights import MAX_TEXTS, FittedWeights, KnownRows, Means, fit_weights
 from vocabtool.errors import NotFound, VocabtoolError, reading
 from vocabtool.formats.word_vectors import WordVectors
@@ -65,15 +63,34 @@ class StaticEncoder(Encoder):
         words: Words | None = None,
     ) -> None:
         """Use :meth:`open`. ``words``: of the file by the rule, where they are known already."""
-        self._fitted = fitted
         self._vectors = vectors
         self._chosen = notes
         self._notes = (*notes, *vectors.notes)
+        self.fitted = fitted
         self.options = replace(options, fitted=fitted)
         self.dim = int(vectors.matrix.shape[1])
         self.max_batch = options.max_batch or MAX_BATCH
         self.words = words or Words.of(vectors.words, rule=options.rule)
-        self._means = self._weighted_means()
+        self._means = Means(vectors.matrix)
+        if fitted is None:
+            return
+        weights, component = options.weights, options.remove_component
+        if weights != fitted.weights:
+            raise VocabtoolError(f"weights {weights!r} are wanted, {fitted.weights!r} were fitted")
+        if component != (fitted.component is not None):
+            part = "without" if fitted.component is None else "with"
+            raise VocabtoolError(f"remove_component={component}, but the fit is {part} one")
+        if fitted.vectors != vectors.fingerprint:
+            raise VocabtoolError(
+                f"{vectors.file}: the weights were fitted with other word vectors "
+                f"({fitted.vectors[:12]}, these are {vectors.fingerprint[:12]}): fit anew"
+            )
+        if fitted.rule != self.words.fingerprint:
+            raise VocabtoolError(
+                f"the weights were fitted with another rule than {options.rule!r}: name the "
+                "rule that was used then, or fit anew"
+            )
+        self._means = fitted.means(vectors.matrix)
 
     @classmethod
     def open(cls, path: str | Path, options: EncoderOptions) -> StaticEncoder:
@@ -88,10 +105,11 @@ class StaticEncoder(Encoder):
         fitted = options.fitted
         if isinstance(fitted, str | Path):
             fitted = FittedWeights.read(fitted)
-        weights, remove_component = options.weights, options.remove_component
-        if fitted is not None:
-            _check_wanted(fitted, weights, remove_component)
-            weights, remove_component = fitted.weights, fitted.component is not None
+        weights, component = options.weights, options.remove_component
+        if weights is None:
+            weights = fitted.weights if fitted is not None else DEFAULT_WEIGHTS
+        if component is None:
+            component = fitted is not None and fitted.component is not None
         vectors, rule = VectorFile(path), options.rule
         notes: tuple[str, ...] = ()
         if rule is None:
@@ -100,32 +118,28 @@ class StaticEncoder(Encoder):
         chosen = replace(
             options,
             rule=rule,
-            weights=weights or DEFAULT_WEIGHTS,
-            remove_component=bool(remove_component),
+            weights=weights,
+            remove_component=component,
             max_batch=options.max_batch or MAX_BATCH,
         )
         return cls(vectors, chosen, fitted, notes)
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether weights or a component are asked for that were not fitted yet."""
+        is_weighted = self.options.weights != "none" or bool(self.options.remove_component)
+        return self.fitted is None and is_weighted
 
     @property
     def vectors_fingerprint(self) -> str:
         """Of the word vectors alone, however they are weighted."""
         return self._vectors.fingerprint
 
-    @property
-    def fitted(self) -> FittedWeights | None:
-        """The weights and the component, where there are any."""
-        return self._fitted
-
-    @property
-    def needs_fit(self) -> bool:
-        """Whether weights or a component are asked for that were not fitted yet."""
-        return self._fitted is None and self._is_weighted
-
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal sha256 of words, matrix, rule, weights and component; reads the matrix."""
         options = self.options
-        fitted = self._fitted.fingerprint if self._fitted is not None else "not fitted"
+        fitted = self.fitted.fingerprint if self.fitted is not None else "not fitted"
         parts = (
             "vocabtool static 1",
             self._vectors.fingerprint,
@@ -160,14 +174,15 @@ class StaticEncoder(Encoder):
         nothing is to be fitted it is the encoder itself.
         Raises :class:`VocabtoolError` where none of them holds a known word.
         """
-        if not self._is_weighted:
+        weights, component = self.options.weights, bool(self.options.remove_component)
+        if weights is None or (weights == "none" and not component):
             return self
         fitted = fit_weights(
             texts,
             self._known_rows,
             self._vectors.matrix,
-            weights=self.options.weights or DEFAULT_WEIGHTS,
-            remove_component=bool(self.options.remove_component),
+            weights=weights,
+            remove_component=component,
             vectors=self._vectors.fingerprint,
             rule=self.words.fingerprint,
             most=most,
@@ -180,16 +195,11 @@ class StaticEncoder(Encoder):
         Raises :class:`VocabtoolError` where other ones are asked for here, and where they were
         fitted with other vectors or another rule.
         """
-        _check_wanted(fitted, self.options.weights, self.options.remove_component)
         return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The file and the options."""
-        return StaticEncoder, (self._vectors, self.options, self._fitted, self._chosen)
-
-    @property
-    def _is_weighted(self) -> bool:
-        return self.options.weights != "none" or bool(self.options.remove_component)
+        return StaticEncoder, (self._vectors, self.options, self.fitted, self._chosen)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
         """The rows of the known words of each text; of a tokenizer's words, those of the pieces."""
@@ -209,33 +219,6 @@ class StaticEncoder(Encoder):
         kept = rows >= 0
         before = np.append(0, np.cumsum(kept)).astype(np.int64)
         return KnownRows(rows[kept].astype(np.int32), before[offsets])
-
-    def _weighted_means(self) -> Means:
-        fitted = self._fitted
-        if fitted is None:
-            return Means(self._vectors.matrix)
-        if fitted.vectors != self._vectors.fingerprint:
-            raise VocabtoolError(
-                f"{self._vectors.file}: the weights were fitted with other word vectors "
-                f"({fitted.vectors[:12]}, these are {self._vectors.fingerprint[:12]}): fit anew"
-            )
-        if fitted.rule != self.words.fingerprint:
-            raise VocabtoolError(
-                f"the weights were fitted with another rule than {self.options.rule!r}: name the "
-                "rule that was used then, or fit anew"
-            )
-        return fitted.means(self._vectors.matrix)
-
-
-def _check_wanted(
-    fitted: FittedWeights, weights: Weighting | None, remove_component: bool | None
-) -> None:
-    """Refuse options that contradict what was fitted."""
-    if weights not in (None, fitted.weights):
-        raise VocabtoolError(f"weights {weights!r} are wanted, {fitted.weights!r} were fitted")
-    if remove_component is not None and remove_component != (fitted.component is not None):
-        part = "without" if fitted.component is None else "with"
-        raise VocabtoolError(f"remove_component={remove_component}, but the fit is {part} one")
 
 
 def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
@@ -277,7 +260,10 @@ class VectorFile:
         self.words = vectors.words
         # What a fingerprint that was computed before is good for.
         self._state = (facts.st_size, facts.st_mtime_ns, self.words.fingerprint)
-        folder = _folder_for(vectors, self.file)
+        # Beside the file, where a converted matrix is already.
+        folder, beside = None, vectors.matrix_file()
+        if beside is not None and not beside.exists():
+            folder = _cache_folder(self.file, facts)
         converted = vectors.matrix_file(folder)
         is_new = converted is not None and not converted.exists()
         self.matrix: Vectors = np.asarray(vectors.matrix(folder))
@@ -294,7 +280,7 @@ class VectorFile:
             digest.update(self.matrix[start : start + step].astype("<f4", copy=False).data)
         return digest.hexdigest()
 
-    def __reduce__(self) -> tuple[Callable[..., VectorFile], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """The path, and the fingerprint, if it is known: it holds while the file is the same."""
         return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
 
@@ -311,30 +297,24 @@ def _open_again(file: Path, state: tuple[int, int, str], fingerprint: str | None
     return vectors
 
 
-def _folder_for(vectors: WordVectors, file: Path) -> Path | None:
-    """Where a converted matrix lies, or will; ``None``: beside the file, where one is already."""
-    beside = vectors.matrix_file()
-    if beside is None or beside.exists():
-        return None
+def _cache_folder(file: Path, facts: os.stat_result) -> Path:
+    """Where the converted matrix of a file lies, or will."""
+    home = os.environ.get(CACHE_HOME, "")
+    if named := os.environ.get(CACHE):
+        cache = Path(named).absolute()
+    elif Path(home).is_absolute():  # others are to be ignored
+        cache = Path(home) / "vocabtool"
+    else:
+        try:
+            cache = Path.home() / ".cache" / "vocabtool"
+        except RuntimeError as error:
+            raise NotFound(f"there is no home folder, and {NEEDED}: {NAME_ONE}") from error
     # Files of other folders may have the same name, size and time; so may a file put in its place.
-    facts = file.stat()
     key = f"{os.fspath(file.resolve())} {facts.st_ino} {facts.st_ctime_ns}"
-    folder = _cache() / "vectors" / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
+    folder = cache / "vectors" / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         what = error.strerror or error
         raise NotFound(f"{folder}: cannot be made ({what}), and {NEEDED}: {NAME_ONE}") from error
     return folder
-
-
-def _cache() -> Path:
-    if named := os.environ.get(CACHE):
-        return Path(named).absolute()
-    home = os.environ.get(CACHE_HOME, "")
-    if Path(home).is_absolute():  # others are to be ignored
-        return Path(home) / "vocabtool"
-    try:
-        return Path.home() / ".cache" / "vocabtool"
-    except RuntimeError as error:
-        raise NotFound(f"there is no home folder, and {NEEDED}: {NAME_ONE}") from error

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +48,7 @@ SEGMENT_WORDS: Final = 64  # summed in float32: longer texts are sums of such su
 NOTHING_LEFT: Final = 1e-5  # of a mean without its component: what remains is rounding
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRows:
+class KnownRows(NamedTuple):
     """The known words of n texts, k altogether, as rows of a matrix of word vectors.
 
     ``rows``: int32, shape (k,); ``offsets``: int64, shape (n + 1,); those of text ``i`` are
@@ -91,34 +90,25 @@ class Means:
         scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > least)
         return (sums * scale[:, None]).astype(np.float32, copy=False)
 
-    def means(self, known: KnownRows) -> NDArray[np.float64]:
-        """Weighted means as they are, shape (n, dim); zero where nothing is known."""
-        counts = np.maximum(np.diff(known.offsets), 1)
-        means: NDArray[np.float64] = self.sums(known) / counts[:, None].astype(np.float64)
-        return means
-
     def sums(self, known: KnownRows) -> NDArray[np.floating]:
         """Weighted sums, shape (n, dim); of float64 where a text is longer than a segment."""
-        parts = -(-np.diff(known.offsets) // SEGMENT_WORDS)
-        if parts.max(initial=0) <= 1:
-            return self._product(known.rows, known.offsets)
-        parts = np.maximum(parts, 1)
-        first = np.cumsum(parts) - parts
-        within = np.arange(int(parts.sum())) - np.repeat(first, parts)
-        starts = np.repeat(known.offsets[:-1], parts) + SEGMENT_WORDS * within
-        sums = self._product(known.rows, np.append(starts, known.offsets[-1]))
-        total: NDArray[np.float64] = np.add.reduceat(sums, first, axis=0, dtype=np.float64)
-        return total
-
-    def _product(self, rows: NDArray[np.int32], offsets: NDArray[np.int64]) -> Vectors:
-        """One row of a sparse matrix for each text, times the matrix."""
         from scipy.sparse import csr_array
 
+        rows, offsets = known
+        starts = offsets
+        parts = -(-np.diff(offsets) // SEGMENT_WORDS)
+        is_long = parts.max(initial=0) > 1
+        if is_long:
+            parts = np.maximum(parts, 1)
+            first = np.cumsum(parts) - parts
+            within = np.arange(int(parts.sum())) - np.repeat(first, parts)
+            starts = np.append(np.repeat(offsets[:-1], parts) + SEGMENT_WORDS * within, offsets[-1])
+        # One row of a sparse matrix for each segment, times the matrix.
         weights = np.ones(len(rows), np.float32) if self.weights is None else self.weights[rows]
-        shape = (len(offsets) - 1, len(self.matrix))
-        sparse = csr_array((weights, rows, offsets.astype(np.int32)), shape=shape)
-        product: Vectors = sparse @ self.matrix
-        return product
+        shape = (len(starts) - 1, len(self.matrix))
+        sparse = csr_array((weights, rows, starts.astype(np.int32)), shape=shape)
+        sums: NDArray[np.floating] = sparse @ self.matrix
+        return np.add.reduceat(sums, first, axis=0, dtype=np.float64) if is_long else sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,55 +167,54 @@ class FittedWeights:
     def read(cls, path: str | Path) -> FittedWeights:
         """Read what :meth:`write` wrote. Raises :class:`NotFound` or :class:`InvalidFile`."""
         with reading(str(path)):
-            return _decode(json_file.parse(Path(path).read_bytes()))
+            record: Any = json_file.parse(Path(path).read_bytes())
+            if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
+                raise InvalidFile(
+                    f"not a file of fitted weights: wanted an object of format {FORMAT!r}"
+                )
+            component = record.get("component")
+            try:
+                record["positions"] = np.array(record["positions"], np.int64)
+                record["counts"] = np.array(record["counts"], np.int64)
+                if component is not None:
+                    record["component"] = np.array(component, np.float32)
+                fitted = cls(**record)
+            except (TypeError, ValueError, KeyError, OverflowError) as error:
+                raise InvalidFile(f"fitted weights: {error}") from error
+            fitted._check()
+            return fitted
+
+    def _check(self) -> None:
+        """Refuse what :meth:`write` cannot have written."""
+        positions, counts, component = self.positions, self.counts, self.component
+        if self.weights not in WEIGHTINGS:
+            raise InvalidFile(f"weights {self.weights!r}, wanted one of {', '.join(WEIGHTINGS)}")
+        sizes = (self.documents, self.words)
+        if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
+            raise InvalidFile("documents and words are no whole numbers from 1 on")
+        if not all(type(text) is str for text in (self.vectors, self.rule)):
+            raise InvalidFile("vectors and rule are no fingerprints")
+        if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
+            raise InvalidFile(f"{positions.size:,} positions and {counts.size:,} counts")
+        if positions[0] < 0 or (np.diff(positions) <= 0).any():
+            raise InvalidFile("positions are not ascending from 0 on")
+        most = self.documents if self.weights == "idf" else self.words
+        if counts.min() < 1 or counts.max() > most:
+            raise InvalidFile(
+                f"counts from {counts.min():,} to {counts.max():,}, wanted 1 to {most:,}"
+            )
+        if component is not None and (
+            component.ndim != 1 or not abs(float(component @ component) - 1) <= UNIT_TOLERANCE
+        ):
+            raise InvalidFile("component is not a vector of unit length")
 
     def _to_json(self) -> bytes:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         record = {
-            "format": FORMAT,
-            "weights": self.weights,
-            "documents": self.documents,
-            "words": self.words,
-            "positions": self.positions.tolist(),
-            "counts": self.counts.tolist(),
-            "component": None if self.component is None else self.component.tolist(),
-            "vectors": self.vectors,
-            "rule": self.rule,
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in {"format": FORMAT, **values}.items()
         }
         return json.dumps(record, indent=None, separators=(",", ":")).encode() + b"\n"
-
-
-def _decode(record: Any) -> FittedWeights:
-    if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
-        raise InvalidFile(f"not a file of fitted weights: wanted an object of format {FORMAT!r}")
-    component = record.get("component")
-    try:
-        record["positions"] = np.array(record["positions"], np.int64)
-        record["counts"] = np.array(record["counts"], np.int64)
-        if component is not None:
-            record["component"] = np.array(component, np.float32)
-        fitted = FittedWeights(**record)
-    except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise InvalidFile(f"fitted weights: {error}") from error
-    positions, counts, component = fitted.positions, fitted.counts, fitted.component
-    if fitted.weights not in WEIGHTINGS:
-        raise InvalidFile(f"weights {fitted.weights!r}, wanted one of {', '.join(WEIGHTINGS)}")
-    sizes = (fitted.documents, fitted.words)
-    if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
-        raise InvalidFile("documents and words are no whole numbers from 1 on")
-    if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
-        raise InvalidFile("vectors and rule are no fingerprints")
-    if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
-        raise InvalidFile(f"{positions.size:,} positions and {counts.size:,} counts")
-    if positions[0] < 0 or (np.diff(positions) <= 0).any():
-        raise InvalidFile("positions are not ascending from 0 on")
-    most = fitted.documents if fitted.weights == "idf" else fitted.words
-    if counts.min() < 1 or counts.max() > most:
-        raise InvalidFile(f"counts from {counts.min():,} to {counts.max():,}, wanted 1 to {most:,}")
-    if component is not None and (
-        component.ndim != 1 or not abs(float(component @ component) - 1) <= UNIT_TOLERANCE
-    ):
-        raise InvalidFile("component is not a vector of unit length")
-    return fitted
 
 
 def fit_weights(
@@ -244,7 +233,12 @@ def fit_weights(
     ``look_up``: gives the known words of texts; ``vectors``, ``rule``: fingerprints.
     Raises :class:`VocabtoolError` where no text holds a known word.
     """
-    sample = list(_sample(islice(texts, most), look_up))
+    chosen = islice(texts, most)
+    sample: list[KnownRows] = []
+    words = 0
+    while words < MAX_WORDS and (batch := list(islice(chosen, BATCH_ROWS))):
+        sample.append(look_up(texts_array(batch)))
+        words += len(sample[-1].rows)
     rows = np.concatenate([np.zeros(0, np.int32), *(part.rows for part in sample)])
     if not len(rows):
         raise VocabtoolError(
@@ -267,20 +261,14 @@ def fit_weights(
     if not remove_component:
         return fitted
     means = fitted.means(matrix)
-    return replace(fitted, component=first_component(map(means.means, sample)))
+    blocks = (
+        means.sums(part) / np.maximum(np.diff(part.offsets), 1)[:, None].astype(np.float64)
+        for part in sample
+    )
+    return replace(fitted, component=_first_component(blocks))
 
 
-def _sample(
-    texts: Iterator[str | bytes], look_up: Callable[[pa.StringArray], KnownRows]
-) -> Iterator[KnownRows]:
-    words = 0
-    while words < MAX_WORDS and (batch := list(islice(texts, BATCH_ROWS))):
-        known = look_up(texts_array(batch))
-        words += len(known.rows)
-        yield known
-
-
-def first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
+def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
     """The first right singular vector of all rows, not centred: float32, shape (dim,).
 
     Of its two signs the one whose entry of largest size, the first where several are, is positive.

@@ -165,7 +165,7 @@ def _is_unknown(word: WeighedWord, snapshot: Snapshot) -> bool:
 
 
 def _frequency(word: WeighedWord, snapshot: Snapshot) -> int:
-    return min(map(snapshot.keywords.document_frequency, word.telling_terms))
+    return min(snapshot.keywords.document_frequencies(word.telling).values())
 
 
 def _rates(

@@ -1,17 +1,13 @@
-"""Documents as datasets of frameworks: ``tf.data.Dataset`` and ``ray.data.Dataset``.
+"""Documents handed on: as Arrow record batches, in a cache, to TensorFlow and to Ray.
 
 To TensorFlow whole batches cross from Python, not one row at a time. To Ray the stream itself
-travels, and is read there.
-
-Documents as Arrow record batches: ids, texts and the fields of their rows in columns.
-
-Also a stream that is kept in an Arrow file, or in memory: ``Stream.cache``.
+travels, and is read there. A cache keeps only a pass that came to its end.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.documents.batch import Document
+from vocabtool.documents.batch import Document, strings
 from vocabtool.documents.files import arrow_errors
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.streams.operators import Start, rest
+from vocabtool.streams.operators import Start, items, rest
 from vocabtool.system.native_import import import_library
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import closed_after, in_batches
@@ -41,92 +37,78 @@ Fields: TypeAlias = Mapping[str, pa.DataType] | Sequence[str] | None
 
 ALL_FIELDS: Final = "fields"
 TAKEN: Final = frozenset({"id", "text"})
+VECTOR: Final = "vector"
+ROWS: Final = 1024  # that cross together, to TensorFlow and into a cache; more would take memory
 NO_JSON: Final = "JSON cannot hold it: change it with .map() first, or say its Arrow type"
 CACHE_FILE: Final = "documents.arrow"
-CACHE_ROWS: Final = 1024
 CACHE_KEY: Final = b"vocabtool.key"
+NOT_SENT: Final = (
+    "the stream cannot be sent to Ray ({}): wanted one that reads files or a list, with functions "
+    "that can be pickled; put .cache(FOLDER) behind an iterator, read it once, and stream that"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns ``id``, ``text`` and those of fields; ``column``: how one of these is filled."""
+    """The columns ``id``, ``text`` and those of ``fields``, as :meth:`Stream.to_arrow` has them."""
 
     schema: pa.Schema
-    column: Callable[[Sequence[Document], pa.Field], pa.Array]
+    fields: Fields = None
 
     @classmethod
     def of(cls, fields: Fields = None) -> Layout:
         """Names with Arrow types; names alone; or ``None``: all in one column ``fields``."""
         if isinstance(fields, str):
             raise ValueError(f"fields: wanted several names, got {fields!r}: put it in a list")
-        if fields is None:
-            return cls(_schema({ALL_FIELDS: pa.string()}), _all_column)
         if isinstance(fields, Mapping):
-            return cls(_schema(fields), _typed_column)
-        return cls(_schema(dict.fromkeys(fields, pa.string())), _json_column)
+            kinds = dict(fields)
+        else:
+            kinds = dict.fromkeys([ALL_FIELDS] if fields is None else fields, pa.string())
+        if TAKEN & kinds.keys():
+            raise ValueError(f"fields: the names {sorted(TAKEN)} are taken, got {list(kinds)}")
+        return cls(pa.schema({"id": pa.string(), "text": pa.string(), **kinds}), fields)
 
     def batch(self, documents: Sequence[Document]) -> pa.RecordBatch:
         """Documents as rows. Raises :class:`VocabtoolError` naming the one that is none."""
         need_documents(documents, "Arrow")
         ids = string_array(document.id for document in documents)
         texts = string_array(document.text for document in documents)
-        others = [self.column(documents, field) for field in list(self.schema)[2:]]
+        others = [self._column(documents, field) for field in list(self.schema)[2:]]
         return pa.record_batch([ids, texts, *others], self.schema)
 
-
-def record_batches(start: Start[Document], rows: int, layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Documents in record batches of ``rows``, read as the batches are asked for."""
-    with closed_after(in_batches(start(0), rows)) as batches:
-        for documents in batches:
-            yield layout.batch(documents)
-
-
-def need_documents(items: Sequence[object], what: str) -> None:
-    """Raise :class:`VocabtoolError` where one of the elements is no document."""
-    for item in items:
-        if not isinstance(item, Document):
-            kind = type(item).__name__
-            raise VocabtoolError(f"{what} wants documents, got {kind}: .map() it to a Document")
-
-
-def _schema(kinds: Mapping[str, pa.DataType]) -> pa.Schema:
-    if TAKEN & kinds.keys():
-        raise ValueError(f"fields: the names {sorted(TAKEN)} are taken, got {list(kinds)}")
-    return pa.schema({"id": pa.string(), "text": pa.string(), **kinds})
+    def _column(self, documents: Sequence[Document], field: pa.Field) -> pa.Array:
+        if self.fields is None:
+            every = (_json(document, dict(document.fields), "fields") for document in documents)
+            return string_array(every)
+        values: list[Any] = [document.fields.get(field.name) for document in documents]
+        what = f"field {field.name!r}"
+        if isinstance(self.fields, Mapping):
+            return _typed(documents, values, field.type, what)
+        return strings(
+            [
+                None
+                if value is None
+                else text_bytes(value if isinstance(value, str) else _json(document, value, what))
+                for document, value in zip(documents, values, strict=True)
+            ]
+        )
 
 
-def _typed_column(documents: Sequence[Document], field: pa.Field) -> pa.Array:
-    values = [document.fields.get(field.name) for document in documents]
+def _typed(
+    documents: Sequence[Document], values: list[Any], kind: pa.DataType, what: str
+) -> pa.Array:
+    """Values of one type. Raises :class:`VocabtoolError` with the document of one that is not."""
     wrong = (pa.ArrowException, TypeError, ValueError, OverflowError)
     try:
-        return pa.array(values, field.type)
+        return pa.array(values, kind)
     except wrong:
         for document, value in zip(documents, values, strict=True):
             try:
-                pa.array([value], field.type)
+                pa.array([value], kind)
             except wrong as error:
-                what = f"field {field.name!r}: wanted {field.type}, got {value!r:.80}"
-                raise VocabtoolError(f"{document.id}: {what}") from error
+                found = f"{what}: wanted {kind}, got {value!r:.80}"
+                raise VocabtoolError(f"{document.id}: {found}") from error
         raise
-
-
-def _json_column(documents: Sequence[Document], field: pa.Field) -> pa.Array:
-    def as_text(document: Document) -> str | None:
-        value = document.fields.get(field.name)
-        if value is None or isinstance(value, str):
-            return value
-        return _json(document, value, f"field {field.name!r}")
-
-    return _texts(map(as_text, documents))
-
-
-def _all_column(documents: Sequence[Document], _: pa.Field) -> pa.Array:
-    return _texts(_json(document, dict(document.fields), "fields") for document in documents)
-
-
-def _texts(texts: Iterable[str | None]) -> pa.StringArray:
-    encoded = [None if text is None else text_bytes(text) for text in texts]
-    return pa.array(encoded, pa.binary()).view(pa.string())
 
 
 def _json(document: Document, value: object, what: str) -> str:
@@ -141,7 +123,19 @@ def _json(document: Document, value: object, what: str) -> str:
     return text
 
 
-# ---- kept streams: only a pass that came to its end is kept
+def record_batches(start: Start[Document], rows: int, layout: Layout) -> Iterator[pa.RecordBatch]:
+    """Documents in record batches of ``rows``, read as the batches are asked for."""
+    with closed_after(in_batches(start(0), rows)) as batches:
+        for documents in batches:
+            yield layout.batch(documents)
+
+
+def need_documents(elements: Sequence[object], what: str) -> None:
+    """Raise :class:`VocabtoolError` where one of the elements is no document."""
+    for element in elements:
+        if not isinstance(element, Document):
+            kind = type(element).__name__
+            raise VocabtoolError(f"{what} wants documents, got {kind}: .map() it to a Document")
 
 
 @dataclass(slots=True)
@@ -152,18 +146,15 @@ class InMemory(Generic[T]):
     held: list[T] | None = None
 
     def __call__(self, first: int) -> Iterator[T]:
-        if self.held is None:
-            yield from rest(self._fill(), first)
-        else:
-            held = self.held
-            yield from (held[index] for index in range(first, len(held)))
-
-    def _fill(self) -> Iterator[T]:
+        if self.held is not None:
+            yield from items(self.held, first)
+            return
         held = []
         with closed_after(self.source(0)) as remaining:
             for item in remaining:
                 held.append(item)
-                yield item
+                if len(held) > first:
+                    yield item
         self.held = held
 
 
@@ -197,7 +188,7 @@ class InFolder:
             for document in documents:
                 held.append(document)
                 yield document
-                if len(held) == CACHE_ROWS:
+                if len(held) == ROWS:
                     writer.write_batch(layout.batch(held))
                     held = []
             writer.write_batch(layout.batch(held))
@@ -210,22 +201,20 @@ class InFolder:
             pa.memory_map(path) as file,
             pa.ipc.open_file(file) as reader,
         ):
-            self._check(reader.schema)
+            names, metadata = reader.schema.names, reader.schema.metadata or {}
+            if names != ["id", "text", ALL_FIELDS]:
+                raise InvalidFile(f"wanted the columns id, text, fields, got {names}")
+            found = metadata.get(CACHE_KEY, b"").decode("utf-8", "replace")
+            if found != self.key:
+                raise VocabtoolError(
+                    f"{self.folder}: cached under the key {found!r}, wanted {self.key!r}: it may "
+                    "hold other documents. Take another folder, or delete this one"
+                )
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
                 if first < batch.num_rows:
                     yield from _documents_of(batch.slice(first))
                 first = max(first - batch.num_rows, 0)
-
-    def _check(self, schema: pa.Schema) -> None:
-        if schema.names != ["id", "text", ALL_FIELDS]:
-            raise InvalidFile(f"wanted the columns id, text, fields, got {schema.names}")
-        found = (schema.metadata or {}).get(CACHE_KEY, b"").decode("utf-8", "replace")
-        if found != self.key:
-            raise VocabtoolError(
-                f"{self.folder}: cached under the key {found!r}, wanted {self.key!r}: it may hold "
-                "other documents. Take another folder, or delete this one"
-            )
 
 
 def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
@@ -242,14 +231,6 @@ def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
         if not isinstance(fields, dict):
             raise InvalidFile(f"wanted fields as a JSON object, got {type(fields).__name__}")
         yield Document(decode(name), decode(text), fields)
-
-
-ROWS: Final = 1024  # that cross together to TensorFlow; more would only take memory
-VECTOR: Final = "vector"
-NOT_SENT: Final = (
-    "the stream cannot be sent to Ray ({}): wanted one that reads files or a list, with functions "
-    "that can be pickled; put .cache(FOLDER) behind an iterator, read it once, and stream that"
-)
 
 
 class Encodes(Protocol):

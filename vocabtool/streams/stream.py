@@ -5,7 +5,7 @@
 >>> list(stream)
 [['a', 'b'], ['d', 'e', 'f']]
 
-What each operator does is in ``operators.py``; where documents come from is in ``files.py``.
+What each operator does is in ``operators.py``, also where documents come from.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, cast, get_ar
 from vocabtool.documents.batch import Document, ReadLog, SkipCounter
 from vocabtool.documents.objects import Indexable, is_indexable
 from vocabtool.documents.options import ReadOptions
-from vocabtool.streams import operators, sources
+from vocabtool.streams import operators
 from vocabtool.streams.frameworks import (
     Encodes,
     Fields,
@@ -32,14 +32,15 @@ from vocabtool.streams.frameworks import (
 )
 from vocabtool.streams.operators import (
     NEARLY_NONE,
+    DocumentSource,
     FromStart,
     Once,
-    Share,
-    Shuffle,
+    Passes,
+    Size,
+    Sized,
     Start,
 )
-from vocabtool.streams.sources import DocumentSource, Size, Sized
-from vocabtool.system.parallel import Workers, prefetch
+from vocabtool.system.parallel import Workers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +78,7 @@ class Stream(Generic[T]):
     """
 
     start: Start[T]
-    size: Sized = sources.unknown
+    size: Sized = Size
     documents: DocumentSource | None = None
 
     @overload
@@ -98,8 +99,7 @@ class Stream(Generic[T]):
         if isinstance(items, str | bytes):
             raise TypeError("wanted several texts, got one: put it in a list")
         if is_indexable(items):
-            size = partial(sources.of_items, items.__len__)
-            return cls(partial(operators.items, items), size)
+            return cls(partial(operators.items, items), partial(operators.size_of, items))
         if not isinstance(items, Iterable):
             raise TypeError(f"wanted what can be iterated or indexed, got {type(items).__name__}")
         start: Start[T] = partial(operators.items, items)
@@ -144,7 +144,7 @@ class Stream(Generic[T]):
         """The first ``most`` elements; none after them is read."""
         _check("take", most, 0)
         start = partial(operators.take, self.start, most)
-        return Stream(start, partial(sources.part, self.size, 0, most))
+        return Stream(start, partial(operators.part, self.size, 0, most))
 
     def skip(self, left_out: int) -> Stream[T]:
         """The elements after the first ``left_out``.
@@ -156,17 +156,17 @@ class Stream(Generic[T]):
         """
         _check("skip", left_out, 0)
         start = partial(operators.skip, self.start, left_out)
-        return Stream(start, partial(sources.part, self.size, left_out, None))
+        return Stream(start, partial(operators.part, self.size, left_out, None))
 
     def repeat(self, times: int | None = None) -> Stream[T]:
         """One pass after the other: ``times``, or for ever (until a pass finds nothing)."""
         if times is not None:
             _check("repeat", times, 0)
-        rows = partial(sources.exact_rows, self.size)
+        rows = partial(operators.exact_rows, self.size)
         start = partial(operators.repeat, self.start, times, rows)
         if times is None:
             return Stream(start)
-        return Stream(start, partial(sources.times, self.size, times))
+        return Stream(start, partial(operators.times, self.size, times))
 
     def shuffle(self, buffer: int, *, seed: int, reshuffle: bool = False) -> Stream[T]:
         """In random order, by a buffer of so many elements.
@@ -178,7 +178,9 @@ class Stream(Generic[T]):
         another one, the first pass always the same.
         """
         _check("shuffle: buffer", buffer, 1)
-        return Stream(FromStart(Shuffle(self.start, buffer, seed, reshuffle)), self.size)
+        passes = Passes() if reshuffle else None
+        shuffled = partial(operators.shuffle, self.start, buffer, seed, passes)
+        return Stream(FromStart(shuffled), self.size)
 
     def shuffle_shards(
         self: Stream[Document], *, seed: int, buffer: int = 10_000, at_once: int = 4
@@ -204,7 +206,7 @@ class Stream(Generic[T]):
     def prefetch(self, count: int) -> Stream[T]:
         """The same, read ahead by a thread: at most ``count`` elements beyond those given out."""
         _check("prefetch", count, 1)
-        return Stream(partial(_prefetch, self.start, count), self.size)
+        return Stream(partial(operators.prefetch, self.start, count), self.size)
 
     def cache(self, folder: str | Path | None = None, *, key: str = "") -> Stream[T]:
         """The same, read once: after the first whole pass out of memory, or out of a folder.
@@ -225,7 +227,7 @@ class Stream(Generic[T]):
         """Lists of ``size`` elements in their order; only the last may be shorter."""
         _check("batch", size, 1)
         return Stream(
-            partial(operators.lists, self.start, size), partial(sources.in_lists, self.size, size)
+            partial(operators.lists, self.start, size), partial(operators.in_lists, self.size, size)
         )
 
     def batch_by_length(
@@ -290,7 +292,7 @@ class Stream(Generic[T]):
         goes wrong while it is read (a missing field names its document) is a TensorFlow error that
         holds the message.
         """
-        count = sources.exact_rows(self.size)
+        count = operators.exact_rows(self.size)
         return tf_dataset(self.start, batch_size, fields or {}, encoder, drop_remainder, count)
 
     def to_ray(
@@ -361,49 +363,39 @@ def mix(
     Raises ``ValueError`` for weights that are no positive numbers, one for each stream, and for
     ``"size"`` where a stream does not know its size; that is looked at when iterated.
     """
-    if isinstance(weights, str) and weights not in get_args(Weights):
-        raise ValueError(f"weights: wanted one of {get_args(Weights)} or numbers, got {weights!r}")
     mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
+    numbers: tuple[float, ...] | None = None
     if weights == "size":
         for number, each in enumerate(mixed, 1):
-            if each.size is sources.unknown:
+            if each.size is Size:
                 raise ValueError(NO_SIZE.format(number))
+    elif weights == "equal":
+        numbers = (1.0,) * len(mixed)
+    elif isinstance(weights, str):
+        wanted = f"wanted one of {get_args(Weights)} or numbers"
+        raise ValueError(f"weights: {wanted}, got {weights!r}")
+    else:
+        numbers = tuple(weights)
+        if len(numbers) != len(mixed) or not all(0 < each < float("inf") for each in numbers):
+            raise ValueError(f"weights: wanted {len(mixed)} positive numbers, got {numbers}")
     sized = tuple(each.size for each in mixed)
-    shares = partial(_shares, sized, _numbers(weights, len(mixed)))
     starts = tuple(each.start for each in mixed)
-    start = FromStart(partial(operators.draw, starts, shares, seed))
-    return Stream(start, partial(sources.all_of, sized))
+    drawn = partial(operators.draw, starts, partial(_shares, sized, numbers), seed)
+    return Stream(FromStart(drawn), partial(operators.all_of, sized))
 
 
-def _prefetch(source: Start[T], count: int, first: int) -> Iterator[T]:
-    return prefetch(source(first), count)
-
-
-def _numbers(weights: Weights | Sequence[float], streams: int) -> tuple[float, ...] | None:
-    """A weight for each stream; ``None``: their sizes."""
-    if weights == "size":
-        return None
-    numbers = (1.0,) * streams if isinstance(weights, str) else tuple(weights)
-    if len(numbers) != streams or not all(0 < number < float("inf") for number in numbers):
-        raise ValueError(f"weights: wanted {streams} positive numbers, got {numbers}")
-    return numbers
-
-
-def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[Share]:
+def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
+    """What :func:`operators.draw` asks; an estimate may be too small: see :data:`LEAST`."""
     if weights is not None:
-        return [Share(weight, least=weight) for weight in weights]
+        return [(weight, weight) for weight in weights]
     found = [size() for size in sized]
     if all(size.rows is not None for size in found):
-        return [Share(size.rows or 0, _least(size)) for size in found]
+        rows = [(size.rows or 0, 0 if size.exact else LEAST) for size in found]
+        return [(count, max(count * least, NEARLY_NONE)) for count, least in rows]
     for number, size in enumerate(found, 1):
         if size.bytes is None:
             raise ValueError(NO_SIZE.format(number))
-    return [Share(size.bytes or 0, size.bytes or NEARLY_NONE) for size in found]
-
-
-def _least(size: Size) -> float:
-    """An estimate may be too small: then streams go on in proportion to what they had."""
-    return NEARLY_NONE if size.exact else max((size.rows or 0) * LEAST, NEARLY_NONE)
+    return [(size.bytes or 0, size.bytes or NEARLY_NONE) for size in found]
 
 
 def _check(what: str, number: int, least: int) -> None:

@@ -1,18 +1,21 @@
 """TensorFlow checkpoints ("tensor bundles"): the tensors they name, and the values of a few.
 
-``PREFIX.index`` is a sorted table from tensor name to a ``BundleEntryProto``, which points at a
-slice of ``PREFIX.data-SSSSS-of-NNNNN``. Only that slice is ever read. What a tensor is for, and
-joining the slices of partitioned variables, are left out; so are weights: strings and integers
-are all that a vocabulary is made of.
+``PREFIX.index`` is a sorted table of LevelDB from tensor name to a ``BundleEntryProto``, which
+points at a slice of ``PREFIX.data-SSSSS-of-NNNNN``. The table is read once, from its first key to
+its last, and blocks compressed with Snappy are unpacked one at a time; of the data, only the slices
+that are asked for. What a tensor is for, and joining the slices of partitioned variables, are left
+out; so are weights: strings and integers are all that a vocabulary is made of.
 
-Layouts: tensorflow/core/util/tensor_bundle/tensor_bundle.cc (``WriteStringTensor``) and
-tensorflow/core/protobuf/tensor_bundle.proto; the table is LevelDB's, see ``leveldb_table.py``.
+Layouts: tensorflow/core/util/tensor_bundle/tensor_bundle.cc (``WriteStringTensor``),
+tensorflow/core/protobuf/tensor_bundle.proto, xla/tsl/lib/io/format.cc and block_builder.cc,
+xla/tsl/lib/hash/crc32c.h, and format_description.txt in Snappy's source tree.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,20 +32,11 @@ from vocabtool.errors import (
     refuse_pointer,
 )
 from vocabtool.formats.files import refuse_link
-from vocabtool.formats.saved_model.leveldb_table import (
-    MAX_TABLE,
-    Pair,
-    check_crc,
-    crc32c,
-    in_part,
-    pairs,
-    quote_key,
-    uint32,
-)
 from vocabtool.formats.wire import (
     FIXED32,
     LEN,
     VARINT,
+    Span,
     fields,
     last_integer,
     messages,
@@ -51,9 +45,6 @@ from vocabtool.formats.wire import (
     varint_run,
 )
 from vocabtool.system.byte_strings import ByteStrings
-
-LENGTHS: Final = 1 << 16  # lengths of strings that are decoded at a time
-MAX_VARINT: Final = 11  # bytes, one more than is valid
 
 # By number in tensorflow/core/framework/types.proto.
 STRING_TYPES: Final[Mapping[int, str]] = {7: "string"}
@@ -64,8 +55,25 @@ MAX_RANK: Final = 254  # TensorShape::MaxDimensions
 MAX_ELEMENTS: Final = (1 << 63) - 1
 MAX_TENSOR: Final = 256 << 20  # bytes, so that positions fit in int32
 
+LENGTHS: Final = 1 << 16  # lengths of strings that are decoded at a time
+MAX_VARINT: Final = 11  # bytes, one more than is valid
 CHECKSUM: Final = 4
 BUNDLE_VERSION: Final = 1
+
+MAX_BLOCK: Final = 16 << 20  # bytes of a block, unpacked; TensorFlow's writer ends one at 256 KB
+MAX_TABLE: Final = 32 << 20  # bytes of all entries, unpacked; a thousand variables need 50,000
+MAX_KEYS: Final = 32 << 20  # bytes of all keys together: each may repeat the one before for free
+CRC_BYTES: Final = 1 << 18  # whose checksum is made at a time, so that copies stay small
+
+MAGIC: Final = (0xDB4775248B80FB57).to_bytes(8, "little")
+FOOTER: Final = 48  # two block handles, padding, magic
+TRAILER: Final = 5  # behind each block: compression, checksum
+NOT_COMPRESSED: Final = 0
+SNAPPY: Final = 1
+ZSTD: Final = 2
+
+Pair = tuple[bytes, bytes]  # a key and its value
+Block = tuple[int, bytes]  # where a block begins, and its entries, unpacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +124,26 @@ class Checkpoint:
             size = _file_size(path)
             if size > MAX_TABLE:
                 raise UnsupportedFormat(f"{size:,} bytes; an index is read up to {MAX_TABLE:,}")
-            values = pairs(_read(path, 0, size))
-            return cls(prefix, _num_shards(values), _entries(values))
+            values = _pairs(_data_blocks(_read(path, 0, size)))
+            num_shards = _num_shards(values)
+            entries: dict[bytes, TensorEntry] = {}
+            for key, value in values:
+                if len(entries) == MAX_TENSORS:
+                    raise InvalidFile(f"more than {MAX_TENSORS:,} tensors")
+                with _in_part(f"tensor {_quote(key)}", None):
+                    entries[key] = _tensor_entry(value)
+            # No two tensors share bytes, so that reading every tensor reads no byte twice.
+            shard = behind = 0
+            for entry in sorted(entries.values(), key=lambda e: (e.shard, e.offset, e.size)):
+                if entry.shard != shard:
+                    shard, behind = entry.shard, 0
+                if entry.offset < behind or entry.size < 0:
+                    raise InvalidFile(
+                        f"a tensor of {entry.size:,} bytes at {entry.offset:,} of data file "
+                        f"{shard}, where the one before ends at {behind:,}"
+                    )
+                behind = entry.offset + entry.size
+            return cls(prefix, num_shards, entries)
 
     def strings(self, key: bytes) -> ByteStrings:
         """The elements of a string tensor, row by row.
@@ -126,8 +152,7 @@ class Checkpoint:
         bytes do not agree with the index or their checksum, ``UnsupportedFormat`` when the tensor
         is partitioned or larger than ``MAX_TENSOR``.
         """
-        entry = self._entry(key, STRING_TYPES)
-        path = self._data_path(entry)
+        entry, path = self._find(key, STRING_TYPES)
         with reading(str(path)):
             return _strings(_read(path, entry.offset, entry.size), entry)
 
@@ -136,13 +161,22 @@ class Checkpoint:
 
         Reads each of ``INTEGER_TYPES``; raises as :meth:`strings` does.
         """
-        entry = self._entry(key, INTEGER_TYPES)
-        path = self._data_path(entry)
+        entry, path = self._find(key, INTEGER_TYPES)
         with reading(str(path)):
-            return _integers(_read(path, entry.offset, entry.size), entry)
+            data = _read(path, entry.offset, entry.size)
+            dtype = np.dtype(INTEGER_TYPES[entry.dtype]).newbyteorder("<")
+            if entry.elements * dtype.itemsize != len(data):
+                raise InvalidFile(
+                    f"{entry.elements:,} integers of {dtype.itemsize} bytes "
+                    f"in a tensor of {len(data):,}",
+                    offset=entry.offset,
+                )
+            _check_crc("the tensor", _crc32c(data, 0, len(data)), entry.checksum, entry.offset)
+            return np.frombuffer(data, dtype).astype(np.int64)
 
-    def _entry(self, key: bytes, types: Mapping[int, str]) -> TensorEntry:
-        index, name = f"{self.prefix}.index", quote_key(key)
+    def _find(self, key: bytes, types: Mapping[int, str]) -> tuple[TensorEntry, Path]:
+        """A tensor of one of these types, and the data file that holds it."""
+        index, name = f"{self.prefix}.index", _quote(key)
         entry = self.entries.get(key)
         if entry is None:
             raise NotFound(f"{index}: no tensor {name} among its {len(self.entries):,}")
@@ -163,15 +197,12 @@ class Checkpoint:
                 f"vocabularies are read up to {MAX_TENSOR:,}",
                 file=index,
             )
-        return entry
-
-    def _data_path(self, entry: TensorEntry) -> Path:
         if not 0 <= entry.shard < self.num_shards:
             raise InvalidFile(
                 f"data file number {entry.shard} does not exist: there are {self.num_shards}",
-                file=f"{self.prefix}.index",
+                file=index,
             )
-        return Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.num_shards:05d}")
+        return entry, Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.num_shards:05d}")
 
 
 def _file_size(path: Path) -> int:
@@ -202,7 +233,7 @@ def _num_shards(values: Iterator[Pair]) -> int:
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
-    with in_part("the header", None):
+    with _in_part("the header", None):
         message = (0, len(value))
         if last_integer(value, message, 2) != 0:  # the endianness
             raise UnsupportedFormat(
@@ -217,19 +248,6 @@ def _num_shards(values: Iterator[Pair]) -> int:
                     f"vocabtool reads version {BUNDLE_VERSION}"
                 )
         return last_integer(value, message, 1)
-
-
-def _entries(values: Iterable[Pair]) -> dict[bytes, TensorEntry]:
-    entries: dict[bytes, TensorEntry] = {}
-    for key, value in values:
-        if len(entries) == MAX_TENSORS:
-            raise InvalidFile(f"more than {MAX_TENSORS:,} tensors")
-        try:
-            entries[key] = _tensor_entry(value)
-        except InvalidFile as error:
-            raise InvalidFile(f"tensor {quote_key(key)}: {error.what}") from error
-    _check_apart(entries.values())
-    return entries
 
 
 def _tensor_entry(value: bytes) -> TensorEntry:
@@ -248,38 +266,13 @@ def _tensor_entry(value: bytes) -> TensorEntry:
                     raise InvalidFile(f"{place} is {size}; wanted 0 or more, in {most}")
                 shape.append(size)
         elif wire_type == FIXED32 and number == 6:
-            checksum = uint32(value, start)
+            checksum = _uint32(value, start)
         elif wire_type == LEN and number == 7:
             partitioned = True
     if math.prod(shape) > MAX_ELEMENTS:
         raise InvalidFile("a shape of more than 2**63 - 1 elements")
     dtype, shard, offset, size = numbers.values()
     return TensorEntry(dtype, tuple(shape), shard, offset, size, checksum, partitioned)
-
-
-def _check_apart(entries: Iterable[TensorEntry]) -> None:
-    """No two tensors share bytes, so that reading every tensor reads no byte twice."""
-    shard = behind = 0
-    for entry in sorted(entries, key=lambda entry: (entry.shard, entry.offset, entry.size)):
-        if entry.shard != shard:
-            shard, behind = entry.shard, 0
-        if entry.offset < behind or entry.size < 0:
-            raise InvalidFile(
-                f"a tensor of {entry.size:,} bytes at {entry.offset:,} of data file {shard}, "
-                f"where the one before ends at {behind:,}"
-            )
-        behind = entry.offset + entry.size
-
-
-def _integers(data: bytes, entry: TensorEntry) -> NDArray[np.int64]:
-    dtype = np.dtype(INTEGER_TYPES[entry.dtype]).newbyteorder("<")
-    if entry.elements * dtype.itemsize != len(data):
-        raise InvalidFile(
-            f"{entry.elements:,} integers of {dtype.itemsize} bytes in a tensor of {len(data):,}",
-            offset=entry.offset,
-        )
-    check_crc("the tensor", crc32c(data, 0, len(data)), entry.checksum, entry.offset)
-    return np.frombuffer(data, dtype).astype(np.int64)
 
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
@@ -295,7 +288,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
     end = total = crc = 0
     for first in range(0, entry.elements, LENGTHS):
         last = min(first + LENGTHS, entry.elements)
-        with in_part("the string lengths", entry.offset + end):
+        with _in_part("the string lengths", entry.offset + end):
             window = data[end : end + MAX_VARINT * (last - first)]
             lengths, size = varint_run(window, last - first)
             if not 0 <= lengths.min() <= lengths.max() <= len(data):
@@ -304,7 +297,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
         if total > len(data):
             raise InvalidFile("the strings are larger than their tensor", offset=entry.offset)
         words = lengths.astype("<u4").tobytes()
-        crc = crc32c(words, 0, len(words), crc)
+        crc = _crc32c(words, 0, len(words), crc)
         offsets[first + 1 : last + 1] = offsets[first] + np.cumsum(lengths)
         end += size
     offsets += end + CHECKSUM
@@ -313,6 +306,131 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
             f"the strings end at byte {offsets[-1]:,} of a tensor of {len(data):,}",
             offset=entry.offset,
         )
-    check_crc("the string lengths", crc, uint32(data, end), entry.offset + end)
-    check_crc("the tensor", crc32c(data, end, len(data), crc), entry.checksum, entry.offset)
+    _check_crc("the string lengths", crc, _uint32(data, end), entry.offset + end)
+    _check_crc("the tensor", _crc32c(data, end, len(data), crc), entry.checksum, entry.offset)
     return ByteStrings(data, offsets[:-1], offsets[1:])
+
+
+# LevelDB's sorted table.
+
+
+def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
+    """Each key, ascending, with its value; a key is told by how it differs from the one before."""
+    last, spelled = None, 0
+    for offset, entries in blocks:
+        key, pos, end = b"", 0, len(entries)
+        with _in_part("a block", offset):
+            while pos < end:
+                shared, at = varint(entries, pos, end)
+                unshared, at = varint(entries, at, end)
+                size, at = varint(entries, at, end)
+                if shared > len(key):
+                    raise InvalidFile(f"a key shares {shared:,} bytes with one of {len(key):,}")
+                if unshared + size > end - at:
+                    raise InvalidFile("an entry runs past its end")
+                key = key[:shared] + entries[at : at + unshared]
+                pos = at + unshared + size
+                spelled += len(key)
+                if last is not None and key <= last:
+                    raise InvalidFile(f"key {_quote(key)} is not behind {_quote(last)}")
+                if spelled > MAX_KEYS:
+                    raise InvalidFile(f"the keys have more than {MAX_KEYS:,} bytes")
+                yield key, entries[at + unshared : pos]
+                last = key
+
+
+def _data_blocks(table: bytes) -> Iterator[Block]:
+    """The blocks that the index block lists, which the footer's second handle names."""
+    start = len(table) - FOOTER
+    if start < 0 or not table.endswith(MAGIC):
+        raise InvalidFile(f"not a checkpoint's index: wanted {MAGIC.hex()} as its last 8 bytes")
+    with _in_part("the footer", start):
+        footer = table[start : -len(MAGIC)]
+        _, pos = varint(footer, 0, len(footer))
+        _, pos = varint(footer, pos, len(footer))
+        index = _handle(table, footer, pos)
+    behind = total = 0
+    for _, value in _pairs([_block(table, *index)]):
+        with _in_part("the place of a block", index[0]):
+            start, end = _handle(table, value, 0)
+            if start < behind:
+                raise InvalidFile("a block begins inside the one before")
+        block = _block(table, start, end)
+        behind, total = end + TRAILER, total + len(block[1])
+        if total > MAX_TABLE:
+            raise InvalidFile(f"the blocks have more than {MAX_TABLE:,} bytes", offset=start)
+        yield block
+
+
+def _handle(table: bytes, data: bytes, pos: int) -> Span:
+    """Read offset and size of a block from ``data`` and check them against the table."""
+    start, pos = varint(data, pos, len(data))
+    size, _ = varint(data, pos, len(data))
+    if start + size + TRAILER > len(table) - FOOTER:
+        raise InvalidFile(f"a block of {size:,} bytes at {start:,} lies outside the file")
+    return start, start + size
+
+
+def _block(table: bytes, start: int, end: int) -> Block:
+    """Check and unpack a block; leave out its restart points, which only serve binary search."""
+    _check_crc("a block", _crc32c(table, start, end + 1), _uint32(table, end + 1), start)
+    content, compression = table[start:end], table[end]
+    if compression == SNAPPY:
+        import pyarrow
+
+        with _in_part("a compressed block", start):
+            size, _ = varint(content, 0, len(content))  # unpacked
+            if size > MAX_BLOCK:
+                raise InvalidFile(f"{size:,} bytes unpacked; a block has up to {MAX_BLOCK:,}")
+            try:
+                content = pyarrow.Codec("snappy").decompress(content, size, asbytes=True)
+            except (OSError, ValueError) as error:
+                raise InvalidFile(f"not {size:,} bytes packed by Snappy ({error})") from error
+    elif compression != NOT_COMPRESSED:
+        name = "zstd" if compression == ZSTD else f"type {compression}"
+        raise UnsupportedFormat(
+            f"the checkpoint's index is compressed ({name}), which is not read; "
+            "save the model again with TensorFlow, which does not compress it"
+        )
+    size = len(content) - 4
+    size -= 4 * _uint32(content, size) if size >= 0 else 0
+    if size < 0:
+        raise InvalidFile("a block is too small for its restart points", offset=start)
+    return start, content[:size]
+
+
+@contextmanager
+def _in_part(what: str, offset: int | None) -> Iterator[None]:
+    """Name the part of a file that is wrong, and where it begins instead of an offset inside it."""
+    try:
+        yield
+    except InvalidFile as error:
+        raise InvalidFile(f"{what}: {error.what}", offset=offset) from error
+
+
+def _quote(key: bytes) -> str:
+    """A key in a message: safe on a terminal, cut to 80 bytes."""
+    return repr(key[:80])[1:]
+
+
+def _uint32(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+def _crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
+    """Extend a CRC-32C by ``data[start:end]``."""
+    import google_crc32c
+
+    for at in range(start, end, CRC_BYTES):
+        crc = google_crc32c.extend(crc, data[at : min(at + CRC_BYTES, end)])
+    return crc
+
+
+def _check_crc(what: str, crc: int, stored: int, offset: int) -> None:
+    """Compare a checksum with a stored one, which LevelDB masks; raise ``InvalidFile``."""
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
+    if masked != stored:
+        raise InvalidFile(
+            f"the checksum of {what} does not match: wanted {stored:08x}, got {masked:08x}",
+            offset=offset,
+        )

@@ -7,7 +7,6 @@ that only saves, restores, asserts, parses examples or starts a variable is not 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from vocabtool.formats import wire
 from vocabtool.formats.reader import TOO_FEW, Findings, PassedOver
 from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.graph import STRING_TYPE, Body, Node
+from vocabtool.formats.saved_model.graph import STRING_TYPE, Body
 from vocabtool.formats.saved_model.linker import COPIES, Linker
 from vocabtool.formats.saved_model.table_contents import CHECKPOINT_INDEX, KEYS, VALUES
 from vocabtool.formats.saved_model.tensors import DT_STRING
@@ -74,7 +73,7 @@ def read_constants(
                 continue  # a scalar is no list
             if (body.name, node.name) in filling:
                 continue
-            place = linker.graph.place(body, node.name)
+            name, place = printable(node.name), linker.graph.place(body, node.name)
             with findings.warning(f"constant {place.place}"):
                 size = tensor.elements
                 use, why_not = _use(linker, body, node.name, variables_read)
@@ -82,10 +81,16 @@ def read_constants(
                     why_not = IN_ROWS
                 if why_not is None and size < MIN_STRINGS:
                     why_not = TOO_FEW
-                if why_not is None:
-                    findings.add(_constant(node, tensors.strings(tensor), place, use))
-                else:
-                    findings.add(PassedOver(printable(node.name), size, place, why_not))
+                if why_not is not None:
+                    findings.add(PassedOver(name, size, place, why_not))
+                    continue
+                entries = tensors.strings(tensor)
+                stored = unwrap(entries)
+                notes = [f"used by {printable(use)}" if use else "nothing in the graph uses it"]
+                if stored is not entries:
+                    notes.append("each entry was wrapped in a small message")
+                found = Vocabulary(name, "constant", stored, places=(place,), notes=tuple(notes))
+                findings.add(found)
 
 
 def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
@@ -102,9 +107,7 @@ def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
             findings.add(PassedOver(name, entry.elements, place, IN_ROWS))
         else:
             with findings.warning(f"variable {name}"):
-                entries = checkpoint.strings(key)
-                unwrapped = unwrap(entries)
-                stored = entries if unwrapped is None else unwrapped
+                stored = unwrap(checkpoint.strings(key))
                 findings.add(Vocabulary(name, "variable", stored, places=(place,)))
 
 
@@ -112,34 +115,14 @@ def _in_rows(shape: tuple[int, ...]) -> bool:
     return sum(length > 1 for length in shape) > 1
 
 
-def _constant(node: Node, entries: ByteStrings, place: Place, use: bytes | None) -> Vocabulary:
-    notes = [f"used by {printable(use)}" if use else "nothing in the graph uses it"]
-    unwrapped = unwrap(entries)
-    if unwrapped is not None:
-        notes.append("each entry was wrapped in a small message")
-    return Vocabulary(
-        name=printable(node.name),
-        kind="constant",
-        stored=entries if unwrapped is None else unwrapped,
-        places=(place,),
-        notes=tuple(notes),
-    )
-
-
 def _use(
     linker: Linker, body: Body, name: bytes, variables_read: bool
 ) -> tuple[bytes | None, str | None]:
-    """An op that may use a constant as a vocabulary, or else why it is none; or neither."""
+    """An op that may use a constant as a vocabulary, or else why it is none; or neither.
+
+    It is looked for behind copies, calls, captures and returns.
+    """
     why_not = None
-    for op in _using_ops(linker, body, name):
-        if op not in NOT_VOCABULARY or (op in ASSIGNMENTS and not variables_read):
-            return op, None
-        why_not = NOT_VOCABULARY[op]
-    return None, why_not
-
-
-def _using_ops(linker: Linker, body: Body, name: bytes) -> Iterator[bytes]:
-    """The ops that take a constant, behind copies, calls, captures and returns."""
     waiting = deque([(body, name)])
     if body is linker.graph.main:
         waiting.extend(linker.captors.get(name, ()))
@@ -154,36 +137,35 @@ def _using_ops(linker: Linker, body: Body, name: bytes) -> Iterator[bytes]:
         for node, position in here.consumers(output):
             if node.op in COPIES:
                 waiting.append((here, node.name))
-            elif called := list(_passed_to(linker, node, position)):
-                waiting.extend(called)
+                continue
+            from_end = len(node.data_inputs) - position  # as arguments match inputs
+            names = sorted(node.called_functions() & linker.graph.functions.keys())
+            called = [linker.graph.functions[each] for each in names]
+            called = [function for function in called if from_end <= len(function.arguments)]
+            if called:
+                waiting.extend((function, function.arguments[-from_end]) for function in called)
+            elif node.op not in NOT_VOCABULARY or (node.op in ASSIGNMENTS and not variables_read):
+                return node.op, None
             else:
-                yield node.op
+                why_not = NOT_VOCABULARY[node.op]
+    return None, why_not
 
 
-def _passed_to(linker: Linker, node: Node, position: int) -> Iterator[tuple[Body, bytes]]:
-    """The arguments that an input of a call becomes; inputs and arguments match from the end."""
-    from_end = len(node.data_inputs) - position
-    for name in sorted(node.called_functions()):
-        function = linker.graph.functions.get(name)
-        if function is not None and from_end <= len(function.arguments):
-            yield function, function.arguments[-from_end]
-
-
-def unwrap(entries: ByteStrings) -> ByteStrings | None:
-    """The strings inside entries that are each a message {1: string}; ``None`` if one is not.
+def unwrap(entries: ByteStrings) -> ByteStrings:
+    """The strings inside entries that are each a message {1: string}; else the entries themselves.
 
     As in USE-lite, whose constant holds serialised SentencePiece pieces; a score (field 2, five
     bytes with its tag) and a type (field 3, two bytes) may follow.
     """
     if len(entries) < 2 or int(entries.lengths.min()) < 2:
-        return None
+        return entries
     array = np.frombuffer(entries.data, np.uint8)
     heads = entries.starts.astype(np.int64)
     if bool((np.diff(heads) <= 0).any()) or bool((array[heads] != 0x0A).any()):
-        return None
+        return entries
     lengths, starts = wire.lengths_at(array, heads + 1)
     ends = starts + lengths
     rest = entries.ends - ends
     rest -= 5 * ((rest >= 5) & (array.take(ends, mode="clip") == 0x15))
     rest -= 2 * ((rest == 2) & (array.take(entries.ends - 2, mode="clip") == 0x18))
-    return None if bool(rest.any()) else ByteStrings(entries.data, starts, ends)
+    return entries if bool(rest.any()) else ByteStrings(entries.data, starts, ends)

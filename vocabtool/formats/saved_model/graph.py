@@ -193,9 +193,6 @@ class Body:
             self._runs.append((run, buffer[run:pos]))
         return pos
 
-    def __len__(self) -> int:
-        return len(self._starts)
-
     def __iter__(self) -> Iterator[Node]:
         """Every node, none of them kept."""
         for span in zip(self._starts, self._ends, strict=True):
@@ -203,7 +200,7 @@ class Body:
 
     def has_ops(self) -> bool:
         """Whether its first node has an op; records of other protobufs have none."""
-        return len(self) > 0 and self._node(0).op != b""
+        return len(self._starts) > 0 and self._node(0).op != b""
 
     def search(self, needle: bytes) -> Iterator[Node]:
         """Yield the small nodes whose bytes hold ``needle``, then every large node.
@@ -277,19 +274,12 @@ def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
     """Open a GraphDef: its main body and its functions by name."""
     main = Body(buffer, GRAPH_NODE)
     functions: dict[bytes, Body] = {}
-    pos, end = span
-    while pos < end:
-        behind = main.add_nodes(pos, end)
-        if behind == pos:
-            number, wire_type, start, behind = next(wire.fields(buffer, pos, end))
-            if number == 2 and wire_type == LEN:
-                for function in wire.messages(buffer, (start, behind), 1):
-                    body = _read_function(buffer, function)
-                    functions[body.name] = body
-                    if len(functions) > MAX_FUNCTIONS:
-                        what = f"a graph of more than {MAX_FUNCTIONS:,} functions"
-                        raise UnsupportedFormat(what)
-        pos = behind
+    for number, library in _other_fields(main, span):
+        for function in wire.messages(buffer, library, 1) if number == 2 else ():
+            body = _read_function(buffer, function)
+            functions[body.name] = body
+            if len(functions) > MAX_FUNCTIONS:
+                raise UnsupportedFormat(f"a graph of more than {MAX_FUNCTIONS:,} functions")
     return main, functions
 
 
@@ -297,25 +287,30 @@ def _read_function(buffer: Buffer, span: Span) -> Body:
     body = Body(buffer, FUNCTION_NODE)
     outputs: tuple[bytes, ...] = ()
     returned: dict[bytes, Reference] = {}
+    for number, part in _other_fields(body, span):
+        if number == 1:  # the signature
+            body.name = bytes(wire.last_bytes(buffer, part, 1))
+            body.arguments, outputs = (
+                tuple(
+                    bytes(wire.last_bytes(buffer, argument, 1))
+                    for argument in wire.messages(buffer, part, field)
+                )
+                for field in (2, 3)
+            )
+        elif number == 4:
+            key = bytes(wire.last_bytes(buffer, part, 1))
+            returned[key] = Reference.parse(bytes(wire.last_bytes(buffer, part, 2)))
+    body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
+    return body
+
+
+def _other_fields(body: Body, span: Span) -> Iterator[tuple[int, Span]]:
+    """Take in the nodes of a message; yield number and content of its other messages."""
     pos, end = span
     while pos < end:
         behind = body.add_nodes(pos, end)
         if behind == pos:
-            number, wire_type, start, behind = next(wire.fields(buffer, pos, end))
-            if number == 1 and wire_type == LEN:
-                signature = (start, behind)
-                body.name = bytes(wire.last_bytes(buffer, signature, 1))
-                body.arguments, outputs = (
-                    tuple(
-                        bytes(wire.last_bytes(buffer, argument, 1))
-                        for argument in wire.messages(buffer, signature, field)
-                    )
-                    for field in (2, 3)
-                )
-            elif number == 4 and wire_type == LEN:
-                key = bytes(wire.last_bytes(buffer, (start, behind), 1))
-                value = bytes(wire.last_bytes(buffer, (start, behind), 2))
-                returned[key] = Reference.parse(value)
+            number, wire_type, start, behind = next(wire.fields(body.buffer, pos, end))
+            if wire_type == LEN:
+                yield number, (start, behind)
         pos = behind
-    body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
-    return body

@@ -1,12 +1,9 @@
 """The file that holds a model's graphs: a SavedModel's, or a frozen graph's.
 
-It is found for a folder or a hub handle, told by content and opened; what is in the graphs is for
-``model.py``. What is no such file is said to be what it is: an archive, a pointer of Git LFS.
-
-A SavedModel or a frozen graph, read as a whole: graphs, checkpoint, assets, Keras' metadata.
-
-Each part is read by a file of its own; here they meet. What cannot be read becomes a warning, so
-that one damaged part does not hide the rest; only a broken ``saved_model.pb`` itself is an error.
+It is found for a folder or a hub handle and told by content; what is no such file is said to be
+what it is: an archive, a pointer of Git LFS. Then the parts of the model meet here: graphs,
+checkpoint, assets, Keras' metadata. What cannot be read becomes a warning, so that one damaged part
+does not hide the rest; only a broken ``saved_model.pb`` itself is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,24 +21,22 @@ from vocabtool.errors import (
     NotFound,
     UnknownFormat,
     UnsupportedFormat,
-    VocabtoolError,
     reading,
 )
 from vocabtool.formats import wire
 from vocabtool.formats.reader import Findings, Reader, ReadResult, Source
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
-from vocabtool.formats.saved_model.linker import Linker, Table
+from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
 from vocabtool.formats.saved_model.table_contents import (
     AssetFolder,
-    TableContents,
     needs_checkpoint,
     read_asset,
     read_contents,
     read_file,
     read_saved_contents,
 )
-from vocabtool.formats.saved_model.tables import TableDescriber
+from vocabtool.formats.saved_model.tables import TableDescriber, read_keras_metadata
 from vocabtool.formats.saved_model.tokenizers import read_tokenizers
 from vocabtool.formats.wire import LEN, Buffer
 from vocabtool.system.byte_strings import ByteStrings
@@ -179,11 +173,23 @@ def read_graphs(path: Path, file: Path) -> GraphFile:
             raise NotFound(f"{path}: wanted a model's folder or file, found neither")
         with file.open("rb") as opened:
             head = opened.read(HEAD)
-            refusal = _refusal(file, head)
-            if refusal is not None:
-                raise refusal
+            _refuse_other(file, head)
             buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-            return GraphFile(path, file, *_read_binary(file, buffer, head))
+        try:
+            return GraphFile(path, file, read_saved_model(buffer, file.name), "SavedModel")
+        except InvalidFile as error:
+            if head.startswith((SCHEMA_VERSION, META_GRAPH)):
+                raise _perhaps_converted(buffer, error) from error
+            not_saved_model = f"SavedModel: {error}"
+        try:
+            return GraphFile(path, file, read_frozen_graph(buffer, file.name), FROZEN)
+        except InvalidFile as error:
+            if _begins_with_node(head):
+                raise _perhaps_converted(buffer, error) from error
+            raise UnknownFormat(
+                f"{file}: not a model that vocabtool reads; it begins {head[:12].hex(' ')}",
+                (not_saved_model, f"frozen GraphDef: {error}"),
+            ) from error
 
 
 def why_no_graphs(source: Source) -> str | None:
@@ -206,23 +212,23 @@ def _is_text(head: bytes) -> bool:
     return not CONTROLS.search(head) and is_utf8(head, cut=len(head) == HEAD)
 
 
-def _refusal(file: Path, head: bytes) -> VocabtoolError | None:
-    """What is wrong with a file that is empty, a text, or something that people pass by mistake."""
+def _refuse_other(file: Path, head: bytes) -> None:
+    """Say what is wrong with a file that is empty, a text, or what people pass by mistake."""
     if file.suffix == CHUNKED:  # by its name too: TensorFlow looks no further
         head = RIEGELI
     if not head:
-        return InvalidFile("an empty file; wanted a model or a vocabulary")
+        raise InvalidFile("an empty file; wanted a model or a vocabulary")
     magic, what, instead = GIT_LFS
     if head.startswith(magic):
-        return UnknownFormat(f"{file}: {what}. {instead}")
+        raise UnknownFormat(f"{file}: {what}. {instead}")
     for magic, what in REFUSED.items():
         if head.startswith(magic):
-            return UnsupportedFormat(what)
+            raise UnsupportedFormat(what)
     if not _is_text(head):
-        return None
+        return
     proto = TEXT_PROTO.match(head)
     if proto is None:
-        return UnknownFormat(
+        raise UnknownFormat(
             f"{file}: a text file, not a model; it begins '{printable(head[:40])}'. "
             "Wanted a SavedModel, a frozen graph or a file of a vocabulary"
         )
@@ -230,25 +236,7 @@ def _refusal(file: Path, head: bytes) -> VocabtoolError | None:
     if proto[1] is None:
         message, module = "GraphDef", "tensorflow.core.framework.graph_pb2"
     paths = {"target": str(file.with_suffix(".pb")), "source": str(file)}
-    return UnsupportedFormat(TEXT_REFUSED.format(message=message, module=module, **paths))
-
-
-def _read_binary(file: Path, buffer: Buffer, head: bytes) -> tuple[tuple[MetaGraph, ...], str]:
-    try:
-        return read_saved_model(buffer, file.name), "SavedModel"
-    except InvalidFile as error:
-        if head.startswith((SCHEMA_VERSION, META_GRAPH)):
-            raise _perhaps_converted(buffer, error) from error
-        not_saved_model = f"SavedModel: {error}"
-    try:
-        return read_frozen_graph(buffer, file.name), FROZEN
-    except InvalidFile as error:
-        if _begins_with_node(head):
-            raise _perhaps_converted(buffer, error) from error
-        raise UnknownFormat(
-            f"{file}: not a model that vocabtool reads; it begins {head[:12].hex(' ')}",
-            (not_saved_model, f"frozen GraphDef: {error}"),
-        ) from error
+    raise UnsupportedFormat(TEXT_REFUSED.format(message=message, module=module, **paths))
 
 
 def _begins_with_node(head: bytes) -> bool:
@@ -301,10 +289,11 @@ def read_model(opened: GraphFile) -> ReadResult:
         linker = Linker(graph)
         checkpoint = _checkpoint(linker, opened, findings)
         describer = TableDescriber(linker, layers, findings)
-        contents = _table_contents(linker, checkpoint, assets, findings)
+        contents = list(read_contents(linker, assets, findings))
         if checkpoint is not None:
+            contents += read_saved_contents(checkpoint, linker, findings)
             read_variables(checkpoint, findings)
-        for _, vocabulary in _tables(describer, contents, findings):
+        for _, vocabulary in describer.vocabularies(contents, findings):
             findings.add(vocabulary)
         read_tokenizers(linker, findings)
         filling = {constant for content in contents for constant in content.constants}
@@ -335,26 +324,10 @@ def read_tables(linker: Linker, opened: GraphFile) -> dict[bytes, Vocabulary]:
     unsaid = Findings()
     checkpoint = _checkpoint(linker, opened, unsaid)
     describer = TableDescriber(linker, _keras_layers(opened, unsaid), unsaid)
-    contents = _table_contents(linker, checkpoint, AssetFolder(opened.folder), unsaid)
-    return {table.key: vocabulary for table, vocabulary in _tables(describer, contents, unsaid)}
-
-
-def _table_contents(
-    linker: Linker, checkpoint: Checkpoint | None, assets: AssetFolder, findings: Findings
-) -> list[TableContents]:
-    """What fills the tables of one graph, from constants, files and the checkpoint."""
-    contents = list(read_contents(linker, assets, findings))
+    contents = list(read_contents(linker, AssetFolder(opened.folder), unsaid))
     if checkpoint is not None:
-        contents += read_saved_contents(checkpoint, linker, findings)
-    return contents
-
-
-def _tables(
-    describer: TableDescriber, contents: list[TableContents], findings: Findings
-) -> Iterator[tuple[Table, Vocabulary]]:
-    for content in contents:
-        with findings.warning(f"table {describer.label(content.table)}"):
-            yield content.table, describer.vocabulary(content)
+        contents += read_saved_contents(checkpoint, linker, unsaid)
+    return {table.key: found for table, found in describer.vocabularies(contents, unsaid)}
 
 
 def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:
@@ -374,16 +347,9 @@ def _keras_layers(opened: GraphFile, findings: Findings) -> tuple[LookupLayer, .
     path = opened.folder / KERAS
     if opened.frozen or not os.path.lexists(path):
         return ()
-    from vocabtool.formats.saved_model import tables
-
     with findings.warning(), reading(KERAS):
-        return tables.read(read_file(path, KERAS))
+        return read_keras_metadata(read_file(path, KERAS))
     return ()
-
-
-def _why_no_folder(source: Source) -> str | None:
-    folder = source.file.is_dir() and graphs_file_in(source.file) is not None
-    return None if folder else "no folder with a saved_model.pb"
 
 
 def _read(source: Source) -> ReadResult:
@@ -394,6 +360,11 @@ def _read(source: Source) -> ReadResult:
     opened = read_graphs(source.file, file)
     with reading(str(opened.file)):
         return read_model(opened)
+
+
+def _why_no_folder(source: Source) -> str | None:
+    folder = source.file.is_dir() and graphs_file_in(source.file) is not None
+    return None if folder else "no folder with a saved_model.pb"
 
 
 GRAPH_FOLDER: Final = Reader("SavedModel", _why_no_folder, _read)

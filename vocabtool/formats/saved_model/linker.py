@@ -7,7 +7,7 @@ handles of tables are followed the same way, so that a lookup finds its table in
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -55,14 +55,7 @@ class Table(NamedTuple):
 
 
 Call = tuple[Body, Node]
-
-
-class _Step(NamedTuple):
-    """A reference to follow, and the calls that led into its body, the outermost first."""
-
-    body: Body
-    reference: Reference
-    calls: tuple[Call, ...] = ()
+Step = tuple[Body, Reference, tuple[Call, ...]]
 
 
 class Linker:
@@ -83,62 +76,51 @@ class Linker:
         model together have no end.
         """
         key = (body.name, reference)
-        if key not in self._origins:
-            self._origins[key] = self._trace(_Step(body, reference))
-        return self._origins[key]
-
-    def _trace(self, first: _Step) -> Origin | None:
-        """Go back, the nearest steps first, until one ends at an origin."""
-        waiting = deque([first])
+        if key in self._origins:
+            return self._origins[key]
+        found: Origin | None = None
+        # A step is a reference, and the calls that led into its body, the outermost first.
+        waiting: deque[Step] = deque([(body, reference, ())])
         seen: set[tuple[bytes, Reference]] = set()
-        while waiting and len(seen) < MAX_STEPS:
-            step = waiting.popleft()
-            if (step.body.name, step.reference) in seen:
+        while found is None and waiting and len(seen) < MAX_STEPS:  # the nearest steps first
+            here, at, calls = waiting.popleft()
+            if (here.name, at) in seen:
                 continue
-            seen.add((step.body.name, step.reference))
+            seen.add((here.name, at))
             self._steps += 1
             if self._steps > MAX_ALL_STEPS:
                 raise InvalidFile(f"references lead on for more than {MAX_ALL_STEPS:,} steps")
-            behind = self._behind(step)
-            if isinstance(behind, Origin):
-                return behind
-            waiting.extend(behind)
-        return None
+            node = here.node(at.name)
+            if node is None:
+                captured = None if calls else self._capture(here, at.name)
+                if captured is None:
+                    waiting.extend(self._passed_in(here, at.name, calls))
+                elif self.graph.objects.kind(captured) == "constant":
+                    constant = Reference(self.graph.objects.text(captured), b"", 0)
+                    waiting.append((self.graph.main, constant, ()))
+                else:
+                    found = Origin(here, object_id=captured)
+                continue
+            if node.op in COPIES and node.data_inputs:
+                waiting.append((here, node.data_inputs[0], calls))
+                continue
+            # Of what a call runs its output is known; of a branch or a loop, nothing is assumed.
+            is_call = node.op.endswith(b"PartitionedCall")
+            called = self.graph.functions.get(node.function() if is_call else node.op)
+            if called is not None and at.output < len(called.returns):
+                waiting.append((called, called.returns[at.output], (*calls, (here, node))))
+            else:
+                found = Origin(here, node, at)
+        self._origins[key] = found
+        return found
 
-    def _behind(self, step: _Step) -> Origin | Iterable[_Step]:
-        """The origin that a step has reached, or the steps that go on from it."""
-        body, reference, calls = step
-        node = body.node(reference.name)
-        if node is None:
-            return self._behind_argument(step) if reference.name else ()
-        if node.op in COPIES and node.data_inputs:
-            return (_Step(body, node.data_inputs[0], calls),)
-        # Of what a call runs its output is known; of a branch or a loop, nothing is assumed.
-        is_call = node.op.endswith(b"PartitionedCall")
-        called = self.graph.functions.get(node.function() if is_call else node.op)
-        if called is not None and reference.output < len(called.returns):
-            return (_Step(called, called.returns[reference.output], (*calls, (body, node))),)
-        return Origin(body, node, reference)
-
-    def _behind_argument(self, step: _Step) -> Origin | Iterable[_Step]:
-        """What a function captured as an argument, or else what is passed in."""
-        captured = None if step.calls else self._capture(step.body, step.reference.name)
-        if captured is None:
-            return self._passed_in(step)
-        objects = self.graph.objects
-        if objects.kind(captured) != "constant":
-            return Origin(step.body, object_id=captured)
-        return (_Step(self.graph.main, Reference(objects.constant(captured), b"", 0)),)
-
-    def _passed_in(self, step: _Step) -> Iterator[_Step]:
+    def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
         """The input of the call that led here, or of every call; both are matched from the end."""
-        body, argument = step.body, step.reference.name
-        if argument not in body.arguments:
-            return
-        from_end = len(body.arguments) - body.arguments.index(argument)
-        for caller, node in step.calls[-1:] or self.callers(body.name):
-            if from_end <= len(node.data_inputs):
-                yield _Step(caller, node.data_inputs[-from_end], step.calls[:-1])
+        if argument in body.arguments:
+            from_end = len(body.arguments) - body.arguments.index(argument)
+            for caller, node in calls[-1:] or self.callers(body.name):
+                if from_end <= len(node.data_inputs):
+                    yield caller, node.data_inputs[-from_end], calls[:-1]
 
     def _capture(self, body: Body, argument: bytes) -> int | None:
         """The id of the object that a function captured as its argument; captures come last."""
@@ -183,7 +165,7 @@ class Linker:
             arguments = body.arguments if body else ()
             for object_id, argument in zip(reversed(captures), reversed(arguments), strict=False):
                 if body is not None and objects.kind(object_id) == "constant":
-                    found.setdefault(objects.constant(object_id), []).append((body, argument))
+                    found.setdefault(objects.text(object_id), []).append((body, argument))
         return found
 
     def table(self, body: Body, handle: Reference) -> Table | None:

@@ -49,12 +49,9 @@ UNTELLING_NAMES: Final = frozenset(
 class SavedObject(NamedTuple):
     """``children``: (object id, local name). ``payload``: the message of its kind."""
 
-    kind: ObjectKind
-    children: tuple[tuple[int, bytes], ...]
-    payload: Span | None
-
-
-NO_OBJECT: Final = SavedObject("other", (), None)
+    kind: ObjectKind = "other"
+    children: tuple[tuple[int, bytes], ...] = ()
+    payload: Span = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -65,44 +62,33 @@ class ObjectGraph:
     objects: tuple[SavedObject, ...] = ()
     captures: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
 
-    def _object(self, object_id: int) -> SavedObject:
-        """An object, or one without content for an id that is not in use."""
-        return self.objects[object_id] if 0 <= object_id < len(self.objects) else NO_OBJECT
-
-    def _first_field(self, object_id: int) -> bytes:
-        payload = self._object(object_id).payload
-        return bytes(wire.last_bytes(self.buffer, payload, 1)) if payload else b""
-
     def kind(self, object_id: int) -> ObjectKind:
         """The kind of an object; an id that is not in use is "other"."""
-        return self._object(object_id).kind
+        return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
-    def constant(self, object_id: int) -> bytes:
-        """The name of the node in the main graph that holds a constant."""
-        return self._first_field(object_id)
-
-    def asset(self, object_id: int) -> int:
-        """The position of an asset in ``asset_file_def``."""
-        payload = self._object(object_id).payload
-        return wire.last_integer(self.buffer, payload, 1) if payload else 0
+    def text(self, object_id: int) -> bytes:
+        """The first field of an object that exists: a constant's node, a function's name, what
+        Keras calls a layer."""
+        return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
     def creator(self, object_id: int) -> bytes:
         """The function that creates a resource, ``b""`` where none is named."""
-        for child, name in self._object(object_id).children:
-            if name == b"_create_resource" and self.kind(child) == "function":
-                return self._first_field(child)
+        if 0 <= object_id < len(self.objects):
+            for child, name in self.objects[object_id].children:
+                if name == b"_create_resource" and self.kind(child) == "function":
+                    return self.text(child)
         return b""
 
     @cached_property
     def keras_tables(self) -> frozenset[int]:
         """The tables of Keras' lookup layers, whose ids below the first entry are specials."""
         exported = self.walk([EXPORTED])
-        tables = {child for child, _ in self._object(exported).children} if exported else set()
+        tables = {child for child, _ in self.objects[exported].children} if exported else set()
         for object_id, saved in enumerate(self.objects):
             names = {name for _, name in saved.children}
             if LOOKUP_TABLE not in names:
                 continue
-            is_layer = saved.kind == "user" and self._first_field(object_id).startswith(KERAS)
+            is_layer = saved.kind == "user" and self.text(object_id).startswith(KERAS)
             if is_layer or names & KERAS_SIBLINGS:
                 tables |= {child for child, name in saved.children if name == LOOKUP_TABLE}
         return frozenset(tables)
@@ -111,19 +97,16 @@ class ObjectGraph:
         """The id of the object that a path of attribute names leads to from the root."""
         here = 0
         for name in path:
-            children = self._object(here).children
-            found = next((child for child, local in children if local == name), None)
-            if found is None:
-                return None
-            here = found
-        return here
+            children = self.objects[here].children if 0 <= here < len(self.objects) else ()
+            here = next((child for child, local in children if local == name), -1)
+        return here if 0 <= here < len(self.objects) else None
 
     @cached_property
     def paths(self) -> dict[int | None, bytes]:
         """The shortest path of attribute names to each object, ``layer.table``; dull ones last."""
         paths: dict[int | None, bytes] = {0: b""} if self.objects else {}
         later: deque[int] = deque()
-        queue = deque([0] * len(paths))
+        queue = deque(0 for _ in paths)
         while queue or later:
             parent = queue.popleft() if queue else later.popleft()
             for child, name in self.objects[parent].children:
@@ -173,6 +156,14 @@ class MetaGraph:
         """The file name of the asset whose path a node of the main graph holds."""
         return next((asset.filename for asset in self.assets if asset.node == node), None)
 
+    def asset_of_object(self, object_id: int) -> bytes | None:
+        """The file name of the asset that a saved object stands for."""
+        if self.objects.kind(object_id) != "asset":
+            return None
+        payload = self.objects.objects[object_id].payload
+        position = wire.last_integer(self.objects.buffer, payload, 1)
+        return self.assets[position].filename if 0 <= position < len(self.assets) else None
+
 
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
     """Which of several graphs is run: the one tagged ``serve`` alone, else with others, else the
@@ -183,17 +174,42 @@ def pick_serving(tags: Sequence[Sequence[str]]) -> int:
 
 def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
     """Open a SavedModel. Raises :class:`InvalidFile` where the framing is broken or empty."""
-    graphs = tuple(
-        _read_meta_graph(buffer, span, file) for span in wire.messages(buffer, (0, len(buffer)), 2)
-    )
+    graphs = []
+    for meta_graph in wire.messages(buffer, (0, len(buffer)), 2):
+        main, functions = Body(buffer, GRAPH_NODE), dict[bytes, Body]()
+        objects = ObjectGraph(buffer)
+        tags: tuple[str, ...] = ()
+        assets: list[Asset] = []
+        collected: list[Span] = []
+        for number, wire_type, start, end in wire.fields(buffer, *meta_graph):
+            span = (start, end)
+            if wire_type != LEN:
+                continue
+            if number == 1:
+                named = wire.messages(buffer, span, 4)
+                tags = tuple(printable(bytes(buffer[slice(*each)])) for each in named)
+            elif number == 2:
+                main, functions = read_graph(buffer, span)
+            elif number == 4 and wire.last_bytes(buffer, span, 1) == ASSET_COLLECTION:
+                # All that TensorFlow 1 writes of assets:
+                # {1: name, 2: CollectionDef {5: AnyList {1: Any {2: AssetFileDef}}}}.
+                spans = [span]
+                for wanted in (2, 5, 1, 2):
+                    spans = [part for each in spans for part in wire.messages(buffer, each, wanted)]
+                collected += spans
+            elif number == 6:
+                assets.append(_read_asset(buffer, span))
+            elif number == 7:
+                objects = _read_object_graph(buffer, span)
+        assets += [_read_asset(buffer, span) for span in collected]
+        graphs.append(MetaGraph(file, main, functions, objects, tuple(assets), tags))
     if not any(graph.main.has_ops() for graph in graphs):
         raise InvalidFile("no graph in it: not a SavedModel, or cut off at its beginning")
-    if len(graphs) == 1:
-        return graphs
-    return tuple(
-        replace(graph, label=f"meta graph {number} [{', '.join(graph.tags)}] ")
-        for number, graph in enumerate(graphs)
-    )
+    if len(graphs) > 1:
+        for number, graph in enumerate(graphs):
+            label = f"meta graph {number} [{', '.join(graph.tags)}] "
+            graphs[number] = replace(graph, label=label)
+    return tuple(graphs)
 
 
 def read_frozen_graph(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
@@ -204,57 +220,15 @@ def read_frozen_graph(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
     return (MetaGraph(file, main, functions, ObjectGraph(buffer)),)
 
 
-def _read_meta_graph(buffer: Buffer, span: Span, file: str) -> MetaGraph:
-    main, functions = Body(buffer, GRAPH_NODE), dict[bytes, Body]()
-    objects = ObjectGraph(buffer)
-    tags: tuple[str, ...] = ()
-    assets: list[Asset] = []
-    collected: list[Asset] = []
-    for number, wire_type, start, end in wire.fields(buffer, *span):
-        part = (start, end)
-        if wire_type != LEN:
-            continue
-        if number == 1:
-            tags = tuple(printable(bytes(buffer[i:j])) for i, j in wire.messages(buffer, part, 4))
-        elif number == 2:
-            main, functions = read_graph(buffer, part)
-        elif number == 4:
-            collected += _collected_assets(buffer, part)
-        elif number == 6:
-            assets.append(_read_asset(buffer, part))
-        elif number == 7:
-            objects = read_object_graph(buffer, part)
-    return MetaGraph(file, main, functions, objects, (*assets, *collected), tags)
-
-
 def _read_asset(buffer: Buffer, span: Span) -> Asset:
     """Read an AssetFileDef {1: TensorInfo {1: name}, 2: filename}."""
-    info = b""
+    node = b""
     for tensor_info in wire.messages(buffer, span, 1):
-        info = bytes(wire.last_bytes(buffer, tensor_info, 1))
-    return Asset(info.partition(b":")[0], bytes(wire.last_bytes(buffer, span, 2)))
+        node = bytes(wire.last_bytes(buffer, tensor_info, 1)).partition(b":")[0]
+    return Asset(node, bytes(wire.last_bytes(buffer, span, 2)))
 
 
-def _collected_assets(buffer: Buffer, entry: Span) -> Iterator[Asset]:
-    """The AssetFileDefs in a collection: all that TensorFlow 1 writes of them.
-
-    Entry {1: name, 2: CollectionDef {5: AnyList {1: Any {2: AssetFileDef}}}}.
-    """
-    if wire.last_bytes(buffer, entry, 1) != ASSET_COLLECTION:
-        return
-    spans: Iterable[Span] = (entry,)
-    for number in (2, 5, 1, 2):
-        spans = _inside(buffer, spans, number)
-    for span in spans:
-        yield _read_asset(buffer, span)
-
-
-def _inside(buffer: Buffer, spans: Iterable[Span], number: int) -> Iterator[Span]:
-    for span in spans:
-        yield from wire.messages(buffer, span, number)
-
-
-def read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
+def _read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
     """Read a SavedObjectGraph. Raises :class:`InvalidFile` where it is damaged."""
     objects: list[SavedObject] = []
     captured = 0
@@ -265,7 +239,13 @@ def read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
         elif number == 2 and wire_type == LEN:
             name = bytes(wire.last_bytes(buffer, (start, end), 1))
             for function in wire.messages(buffer, (start, end), 2):
-                captures[name] = _read_captures(buffer, function)
+                ids = (
+                    object_id
+                    for part, inner, first, behind in wire.fields(buffer, *function)
+                    if part == 2
+                    for object_id in wire.integers(buffer, (first, behind), inner)
+                )
+                captures[name] = tuple(islice(ids, MAX_CAPTURES + 1))
                 captured += len(captures[name])
         if len(objects) > MAX_OBJECTS:
             raise UnsupportedFormat(f"an object graph of more than {MAX_OBJECTS:,} objects")
@@ -276,31 +256,17 @@ def read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
 
 def _read_object(buffer: Buffer, span: Span) -> SavedObject:
     kind: ObjectKind = "other"
-    payload: Span | None = None
+    payload: Span = (0, 0)
     children = []
     for number, wire_type, start, end in wire.fields(buffer, *span):
         if number == 1 and wire_type == LEN:
-            children.append(_read_child(buffer, (start, end)))
+            child, name = 0, b""
+            for part, inner, first, behind in wire.fields(buffer, start, end):
+                if part == 1 and inner == wire.VARINT:
+                    child, _ = wire.varint(buffer, first, behind)
+                elif part == 2 and inner == LEN:
+                    name = bytes(buffer[first:behind])
+            children.append((child, name))
         elif number in OBJECT_FIELDS and wire_type == LEN:
             kind, payload = OBJECT_FIELDS[number], (start, end)
     return SavedObject(kind, tuple(children), payload)
-
-
-def _read_child(buffer: Buffer, span: Span) -> tuple[int, bytes]:
-    object_id, name = 0, b""
-    for number, wire_type, start, end in wire.fields(buffer, *span):
-        if number == 1 and wire_type == wire.VARINT:
-            object_id, _ = wire.varint(buffer, start, end)
-        elif number == 2 and wire_type == LEN:
-            name = bytes(buffer[start:end])
-    return object_id, name
-
-
-def _read_captures(buffer: Buffer, span: Span) -> tuple[int, ...]:
-    captured: list[int] = []
-    for number, wire_type, start, end in wire.fields(buffer, *span):
-        if number == 2:
-            captured += islice(wire.integers(buffer, (start, end), wire_type), MAX_CAPTURES + 1)
-            if len(captured) > MAX_CAPTURES:
-                break
-    return tuple(captured)

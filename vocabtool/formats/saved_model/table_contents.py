@@ -5,9 +5,8 @@ the keys or the values. Tables that grow are saved in the checkpoint, in hash or
 DenseHashTable with every empty bucket; which table a saved tensor belongs to, its key says. Names,
 unknown words and Keras' additions are in ``tables.py``.
 
-The files in ``assets/`` of a SavedModel, opened by a bare name and never through a link.
-
-Assets that no table reads are told apart here: a SentencePiece model, a list of words, or neither.
+Files in ``assets/`` are opened by a bare name and never through a link. Those that no table reads
+are told apart: a SentencePiece model, a list of words, or neither.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +26,7 @@ from vocabtool.formats import sentencepiece, word_list
 from vocabtool.formats.files import named_file, refuse_link
 from vocabtool.formats.reader import Findings, PassedOver
 from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP, Body, Node
+from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP, Node
 from vocabtool.formats.saved_model.linker import TABLES, Linker, Origin, Table
 from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
@@ -135,6 +134,7 @@ IMPORTS: Final = frozenset(
 )
 FROM_FILE: Final = frozenset((b"InitializeTableFromTextFile", b"InitializeTableFromTextFileV2"))
 FROM_DATASET: Final = b"InitializeTableFromDataset"
+FILLS: Final = IMPORTS | FROM_FILE | {FROM_DATASET}
 RESTORE: Final = b"RestoreV2"
 GROWING: Final = b"Mutable"
 DENSE: Final = b"DenseHashTable"
@@ -148,7 +148,11 @@ CHECKPOINT_INDEX: Final = "variables/variables.index"
 KEYS: Final = b"-keys"
 VALUES: Final = b"-values"
 TABLE_ATTRIBUTE: Final = b"/.ATTRIBUTES/table"
-UNNUMBERED: Final = "the table's values are no ids; entries are in byte order"
+
+# What to say of ids that a column does not hold.
+NO_IDS: Final = "the table's values are no ids; positions stand in for them"
+COMPUTED: Final = "the model computes the ids; positions stand in for them"
+UNORDERED: Final = "the table's values are no ids; entries are in byte order"
 
 Numbers = NDArray[np.int64] | range
 
@@ -157,13 +161,13 @@ Numbers = NDArray[np.int64] | range
 class Column:
     """The keys or the values of a table. ``values``: ``None`` for neither strings nor integers.
 
-    ``computed``: they are not known, because the model computes them.
+    ``caveat``: then, what to say of it as ids.
     """
 
     name: str
     place: Place
     values: ByteStrings | Numbers | None = None
-    computed: bool = False
+    caveat: str = NO_IDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +183,9 @@ class TableContents:
     ids: Numbers | None
     name: str
     place: Place
-    entry_type: EntryType = "text"
-    caveats: tuple[str, ...] = ()
-    constants: tuple[tuple[bytes, bytes], ...] = ()
+    entry_type: EntryType
+    caveats: tuple[str, ...]
+    constants: tuple[tuple[bytes, bytes], ...]
 
 
 def scalar(origin: Origin | None) -> int | bytes | None:
@@ -199,59 +203,60 @@ def scalar(origin: Origin | None) -> int | bytes | None:
 def read_contents(
     linker: Linker, assets: AssetFolder, findings: Findings
 ) -> Iterator[TableContents]:
-    """Yield what each op that fills a table fills it with.
+    """Yield what each op that fills a table fills it with, but for what the checkpoint holds.
 
     Ops in functions that nothing calls are passed over where their table is not to be found.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(TABLE_OP):
-            if node.op in IMPORTS or node.op in FROM_FILE or node.op == FROM_DATASET:
-                with findings.warning(f"table filled by {printable(node.name)}"):
-                    contents = _contents_of(linker, assets, body, node)
-                    if contents is not None:
-                        yield contents
+            if node.op not in FILLS:
+                continue
+            with findings.warning(f"table filled by {printable(node.name)}"):
+                table = linker.table(body, node.data_input(0))
+                if table is None and (not body.name or linker.callers(body.name)):
+                    raise InvalidFile("which table it fills is not to be found: words not read")
+                if table is None or GROWING in table.node.op:
+                    continue
+                if node.op == FROM_DATASET:
+                    raise InvalidFile(
+                        "a dataset fills it while the model loads: its words are not read"
+                    )
+                origins = [linker.origin(body, node.data_input(position)) for position in (1, 2)]
+                if origins[0] is None or origins[0].op == RESTORE:
+                    continue
+                if node.op in FROM_FILE:
+                    yield _join(table, *_file_columns(linker, assets, node, table, origins[0]))
+                    continue
+                constants = (
+                    (origin.body.name, origin.node.name)
+                    for origin in origins
+                    if origin is not None and origin.node is not None
+                )
+                keys, values = (_column(linker, origin) for origin in origins)
+                yield _join(table, keys, values, tuple(constants))
 
 
-def _contents_of(
-    linker: Linker, assets: AssetFolder, body: Body, node: Node
-) -> TableContents | None:
-    """What one op fills its table with; ``None`` where that is in the checkpoint."""
-    table = linker.table(body, node.data_input(0))
-    if table is None:
-        if not body.name or linker.callers(body.name):
-            raise InvalidFile("which table it fills is not to be found: words not read")
-        return None
-    if GROWING in table.node.op:
-        return None
-    if node.op == FROM_DATASET:
-        raise InvalidFile("a dataset fills it while the model loads: its words are not read")
-    origins = [linker.origin(body, node.data_input(position)) for position in (1, 2)]
-    if origins[0] is None or origins[0].op == RESTORE:
-        return None
-    if node.op in FROM_FILE:
-        return _joined_columns(table, *_file_columns(linker, assets, node, table, origins[0]))
-    columns = (_column(linker, origin) for origin in origins)
-    constants = (
-        (origin.body.name, origin.node.name)
-        for origin in origins
-        if origin is not None and origin.node is not None
-    )
-    return replace(_joined_columns(table, *columns), constants=tuple(constants))
-
-
-def _joined_columns(table: Table, keys: Column, values: Column) -> TableContents:
+def _join(
+    table: Table, keys: Column, values: Column, constants: tuple[tuple[bytes, bytes], ...] = ()
+) -> TableContents:
     """The strings, whichever column they are, else the integer keys."""
     words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
+    caveats: tuple[str, ...] = ()
     entry_type: EntryType = "text"
     if isinstance(words.values, ByteStrings):
-        entries, caveats = words.values, _caveats(other)
+        entries = words.values
+        if isinstance(other.values, ByteStrings):
+            caveats = ("the table maps these to other strings; ids are positions",)
+        elif other.values is None:
+            caveats = (other.caveat,)
     else:
-        words, other, entry_type, caveats = keys, values, "integer", ()
+        words, other, entry_type = keys, values, "integer"
         if not isinstance(keys.values, np.ndarray):
             raise InvalidFile(f"{keys.name or 'nothing known'} fills it: its words are not read")
         if len(keys.values) > MAX_INTEGERS:
             raise InvalidFile(f"more than {MAX_INTEGERS:,} integers as keys: they are not read")
-        entries = _in_decimal(keys.values)
+        parts = (keys.values[at : at + CHUNK] for at in range(0, len(keys.values), CHUNK))
+        entries = ByteStrings.of(b"%d" % number for part in parts for number in part.tolist())
     ids = None if isinstance(other.values, ByteStrings) else other.values
     if isinstance(ids, range):
         ids = ids[: len(entries)]
@@ -265,23 +270,7 @@ def _joined_columns(table: Table, keys: Column, values: Column) -> TableContents
         place=words.place,
         entry_type=entry_type,
         caveats=caveats,
-    )
-
-
-def _caveats(ids: Column) -> tuple[str, ...]:
-    if isinstance(ids.values, ByteStrings):
-        return ("the table maps these to other strings; ids are positions",)
-    if ids.values is None:
-        what = "the model computes the ids" if ids.computed else "the table's values are no ids"
-        return (f"{what}; positions stand in for them",)
-    return ()
-
-
-def _in_decimal(numbers: NDArray[np.int64]) -> ByteStrings:
-    return ByteStrings.of(
-        b"%d" % number
-        for at in range(0, len(numbers), CHUNK)
-        for number in numbers[at : at + CHUNK].tolist()
+        constants=constants,
     )
 
 
@@ -289,15 +278,15 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
     """The column that begins at an origin: a constant, a range, or what an op computes."""
     node = origin.node if origin else None
     if origin is None or node is None:
-        return Column("", Place("", ""), computed=True)
+        return Column("", Place("", ""), caveat=COMPUTED)
     place, name = linker.graph.place(origin.body, node.name), printable(node.name)
     if node.op == b"Range":
         start, delta = (scalar(linker.origin(origin.body, node.data_input(i))) for i in (0, 2))
         if isinstance(start, int) and isinstance(delta, int) and delta:
             return Column(name, place, range(start, start + MAX_RANGE * delta, delta))
-        return Column(name, place, computed=True)
+        return Column(name, place, caveat=COMPUTED)
     if node.op != b"Const":
-        return Column(f"{printable(node.op)} {name}", place, computed=True)
+        return Column(f"{printable(node.op)} {name}", place, caveat=COMPUTED)
     tensor = node.tensor_of(b"value")
     if tensor is not None and tensor.dtype == DT_STRING:
         return Column(name, place, tensors.strings(tensor))
@@ -309,7 +298,19 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
 def _file_columns(
     linker: Linker, assets: AssetFolder, node: Node, table: Table, origin: Origin
 ) -> tuple[Column, Column]:
-    filename = _asset_name(linker, origin)
+    """The columns of the file that fills a table, as an object or a node of the graph names it."""
+    graph, filename = linker.graph, None
+    if origin.object_id is not None:
+        filename = graph.asset_of_object(origin.object_id)
+    elif origin.node is not None:
+        filename = graph.asset_of(origin.node.name)
+    if filename is None:
+        # Only the base name: the rest is a path of the machine that trained the model.
+        value = scalar(origin)
+        path = value if isinstance(value, bytes) else b""
+        filename = path.replace(b"\\", b"/").rpartition(b"/")[2]
+    if not filename:
+        raise InvalidFile("a file fills it, and the model does not say which")
     data = assets.read(filename)
     indices = node.integer_of(b"key_index"), node.integer_of(b"value_index")
     pair = word_list.read_columns(
@@ -328,24 +329,6 @@ def _file_columns(
         else:
             columns.append(Column(name, place, values))
     return columns[0], columns[1]
-
-
-def _asset_name(linker: Linker, origin: Origin) -> bytes:
-    """The file that fills a table: as an object or a node of the graph names it."""
-    graph = linker.graph
-    if origin.object_id is not None and graph.objects.kind(origin.object_id) == "asset":
-        position = graph.objects.asset(origin.object_id)
-        if 0 <= position < len(graph.assets):
-            return graph.assets[position].filename
-    named = graph.asset_of(origin.node.name) if origin.node else None
-    if named is None:
-        # Only the base name: the rest is a path of the machine that trained the model.
-        value = scalar(origin)
-        named = value if isinstance(value, bytes) else b""
-        named = named.replace(b"\\", b"/").rpartition(b"/")[2]
-    if not named:
-        raise InvalidFile("a file fills it, and the model does not say which")
-    return named
 
 
 def needs_checkpoint(linker: Linker) -> bool:
@@ -387,13 +370,11 @@ def read_saved_contents(
             if DENSE in table.node.op:
                 rows = _used_buckets(linker, table, keys)
                 keys, values = (None if c is None else c.take(rows) for c in (keys, values))
+            caveat = NO_IDS
             if isinstance(keys, ByteStrings) and not isinstance(values, np.ndarray):
-                keys, values = _in_byte_order(keys), None
-            columns = (Column(shown, place, column) for column in (keys, values))
-            contents = _joined_columns(table, *columns)
-            if values is None and contents.caveats:
-                contents = replace(contents, caveats=(UNNUMBERED,))
-            yield contents
+                order = sorted(range(len(keys)), key=keys.__getitem__)
+                keys, values, caveat = keys.take(np.array(order, np.int64)), None, UNORDERED
+            yield _join(table, Column(shown, place, keys), Column(shown, place, values, caveat))
 
 
 def _saved_table(linker: Linker, name: bytes) -> Table | None:
@@ -428,7 +409,3 @@ def _used_buckets(
         else:
             raise InvalidFile("the key of its empty buckets is not a constant: words not read")
     return np.flatnonzero(used)
-
-
-def _in_byte_order(strings: ByteStrings) -> ByteStrings:
-    return strings.take(np.array(sorted(range(len(strings)), key=strings.__getitem__), np.int64))

@@ -4,20 +4,19 @@ The contents say nothing of words that a table does not hold; the ops around its
 default value, a hash beside it (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of Keras), a
 comparison with Keras' mask token, a WordPiece op. How a text becomes words is not asked here.
 
-``keras_metadata.pb``: the lookup layers that Keras 2 describes beside a SavedModel.
-
-Layout: ``SavedMetadata`` in tf_keras/protobuf/saved_metadata.proto, one JSON configuration per
-object (``python_properties`` in tf_keras/src/saving/legacy/saved_model/layer_serialization.py).
-A vocabulary stands there only if it was given to the constructor, and then in the configuration of
-the parent model; ``adapt`` leaves none. The tables of the graph itself are not read here.
+Keras 2 describes its lookup layers in ``keras_metadata.pb`` too. Layout: ``SavedMetadata`` in
+tf_keras/protobuf/saved_metadata.proto, one JSON configuration per object (``python_properties`` in
+tf_keras/src/saving/legacy/saved_model/layer_serialization.py). A vocabulary stands there only if it
+was given to the constructor, and then in the configuration of the parent model; ``adapt`` leaves
+none.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -46,8 +45,7 @@ MAX_SPECIALS: Final = 1_000
 KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
+class Buckets(NamedTuple):
     """Unknown words are hashed to ``first .. first+size-1``; no ``first``: the table's size."""
 
     first: int | None
@@ -55,29 +53,16 @@ class Buckets:
 
 
 @dataclass(frozen=True, slots=True)
-class Mask:
-    """The id of Keras' mask token, which the layer compares with before it looks up."""
-
-    id: int
-    entry: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Lookup:
-    """``default``: what the table answers for a key that it does not hold. ``scope``: the op's."""
+    """``default``: what the table answers for a key that it does not hold. ``scope``: the op's.
+
+    ``mask``: Keras' mask token, with which the layer compares a key before it looks it up.
+    """
 
     default: int | bytes | None
     buckets: Buckets | None
-    mask: Mask | None
+    mask: Special | None
     scope: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Wordpiece:
-    """The table holds WordPiece's pieces. ``unknown``: the piece for unknown words, if any."""
-
-    suffix_indicator: bytes
-    unknown: bytes | None
 
 
 class TableDescriber:
@@ -91,49 +76,74 @@ class TableDescriber:
             for way in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
                 if (table_id := objects.walk(path + way)) is not None:
                     self._layers[table_id] = layer
-        self._lookups = read_lookups(linker, findings)
-        self._wordpieces = read_wordpieces(linker)
+        # By the key of the table: the first lookup that says what an unknown word becomes, the
+        # WordPiece op that takes its handle, and the object that it is saved as.
+        self._lookups: dict[bytes, Lookup] = {}
+        self._wordpieces: dict[bytes, Node] = {}
         self._object_ids: dict[bytes, int] = {}
-        for object_id in range(len(objects.objects)):
-            if objects.kind(object_id) == "resource":
-                table = linker.table_of_object(object_id)
+        for body in linker.graph.bodies:
+            for node in body.nodes_with(TABLE_OP):
+                table = linker.table(body, node.data_input(0)) if node.op in FINDS else None
+                known = self._lookups.get(table.key) if table is not None else None
+                if table is not None and (known is None or known.default is None):
+                    with findings.warning(f"the unknown id of table {printable(table.node.name)}"):
+                        self._lookups[table.key] = _read_lookup(linker, body, node)
+            for node in body.nodes_with(PIECE_OP):
+                table = linker.table(body, node.data_input(1)) if node.op in WORDPIECES else None
                 if table is not None:
-                    self._object_ids.setdefault(table.key, object_id)
+                    self._wordpieces[table.key] = node
+        for object_id, saved in enumerate(objects.objects):
+            table = linker.table_of_object(object_id) if saved.kind == "resource" else None
+            if table is not None:
+                self._object_ids.setdefault(table.key, object_id)
 
-    def vocabulary(self, contents: TableContents) -> Vocabulary:
-        """The entries in id order with all that the model says of them.
+    def vocabularies(
+        self, contents: Iterable[TableContents], findings: Findings
+    ) -> Iterator[tuple[Table, Vocabulary]]:
+        """The vocabulary of each table; what contradicts itself becomes a warning."""
+        for content in contents:
+            path = self._objects.paths.get(self._object_id(content.table))
+            label = printable(path or content.table.node.name)
+            with findings.warning(f"table {label}"):
+                yield content.table, self._vocabulary(content, label)
 
-        Raises :class:`InvalidFile` when there are more or fewer ids than entries.
-        """
+    def _object_id(self, table: Table) -> int | None:
+        return self._object_ids.get(table.key) if table.object_id is None else table.object_id
+
+    def _vocabulary(self, contents: TableContents, label: str) -> Vocabulary:
+        """The entries in id order with all that the model says of them."""
         table, ids = contents.table, contents.ids
         if ids is not None and len(ids) != len(contents.entries):
             raise InvalidFile(f"{len(contents.entries):,} entries but {len(ids):,} ids")
         entries, first_id, sorted_ids = in_id_order(contents.entries, ids)
-        place = f"{contents.place.place}, fills {self.label(table)}"
-        notes = contents.caveats
-        if (wordpiece := self._wordpieces.get(table.key)) is not None:
-            indicator = printable(wordpiece.suffix_indicator)
-            notes += (f"WordPiece: {indicator} marks a continuation",)
-        plain = Vocabulary(
+        vocabulary = Vocabulary(
             name=self._name(contents),
             kind="table",
             stored=entries,
             first_id=first_id,
             ids=sorted_ids,
-            places=(Place(contents.place.file, place),),
+            places=(Place(contents.place.file, f"{contents.place.place}, fills {label}"),),
             entry_type=contents.entry_type,
-            notes=notes,
+            notes=contents.caveats,
         )
-        unknown = self._unknown(table, plain)
-        return replace(plain, unknown=unknown, specials=self._specials(table, plain, unknown))
-
-    def label(self, table: Table) -> str:
-        """What to call a table: its path in the object graph, else its node."""
-        path = self._objects.paths.get(self._object_id(table), b"")
-        return printable(path or table.node.name)
-
-    def _object_id(self, table: Table) -> int | None:
-        return self._object_ids.get(table.key) if table.object_id is None else table.object_id
+        lookup, unknown = self._lookups.get(table.key), None
+        if lookup is not None and lookup.buckets is not None:
+            first, size = lookup.buckets
+            if first is None:  # a table takes an entry twice only with the same id
+                first = len(entries) if sorted_ids is None else entries.distinct
+            unknown = Unknown(first, size)
+        elif lookup is not None and isinstance(lookup.default, int):
+            unknown = Unknown(lookup.default)
+        if (wordpiece := self._wordpieces.get(table.key)) is not None:
+            indicator = printable(wordpiece.bytes_of(b"suffix_indicator"))
+            note = f"WordPiece: {indicator} marks a continuation"
+            vocabulary = replace(vocabulary, notes=(*vocabulary.notes, note))
+            if wordpiece.integer_of(b"use_unknown_token"):
+                at = np.flatnonzero(entries.equal_to(wordpiece.bytes_of(b"unknown_token")))
+                unknown = Unknown(int(vocabulary.id_array()[at[0]])) if len(at) else unknown
+        return replace(
+            vocabulary, unknown=unknown, specials=self._specials(table, vocabulary, unknown)
+        )
 
     def _name(self, contents: TableContents) -> str:
         table, object_id = contents.table, self._object_id(contents.table)
@@ -157,23 +167,6 @@ class TableDescriber:
             scope, _, last = name.rpartition("/")
         return name
 
-    def _unknown(self, table: Table, vocabulary: Vocabulary) -> Unknown | None:
-        wordpiece = self._wordpieces.get(table.key)
-        if wordpiece is not None and wordpiece.unknown is not None:
-            at = np.flatnonzero(vocabulary.stored.equal_to(wordpiece.unknown))
-            if len(at):
-                return Unknown(int(vocabulary.id_array()[at[0]]))
-        lookup = self._lookups.get(table.key)
-        if lookup is None:
-            return None
-        if lookup.buckets is not None:
-            first = lookup.buckets.first
-            if first is None:  # a table takes an entry twice only with the same id
-                is_plain = vocabulary.ids is None
-                first = len(vocabulary) if is_plain else vocabulary.stored.distinct
-            return Unknown(first, lookup.buckets.size)
-        return Unknown(lookup.default) if isinstance(lookup.default, int) else None
-
     def _specials(
         self, table: Table, vocabulary: Vocabulary, unknown: Unknown | None
     ) -> tuple[Special, ...]:
@@ -184,7 +177,7 @@ class TableDescriber:
         mask, first_id = lookup.mask, vocabulary.first_id
         specials = []
         if mask is not None and mask.id < first_id:  # of no use, its id is 2**63 - 1
-            specials.append(Special(mask.id, decode(mask.entry), "mask"))
+            specials.append(mask)
         layer = self._layers.get(object_id)
         token = KERAS_UNKNOWN[vocabulary.entry_type] if layer is None else str(layer.oov_token)
         if isinstance(lookup.default, bytes):  # an inverse table: it answers with the token
@@ -197,40 +190,6 @@ class TableDescriber:
         return tuple(sorted(specials, key=lambda special: special.id))
 
 
-def read_lookups(linker: Linker, findings: Findings) -> dict[bytes, Lookup]:
-    """The first lookup of each table that says what an unknown word becomes, by table key."""
-    lookups: dict[bytes, Lookup] = {}
-    for body, node, table in _users(linker, TABLE_OP, FINDS, 0):
-        known = lookups.get(table.key)
-        if known is None or known.default is None:
-            with findings.warning(f"the unknown id of table {printable(table.node.name)}"):
-                lookups[table.key] = _read_lookup(linker, body, node)
-    return lookups
-
-
-def read_wordpieces(linker: Linker) -> dict[bytes, Wordpiece]:
-    """The tables whose handle goes to a WordPiece op, by table key."""
-    return {
-        table.key: Wordpiece(
-            node.bytes_of(b"suffix_indicator"),
-            node.bytes_of(b"unknown_token") if node.integer_of(b"use_unknown_token") else None,
-        )
-        for _, node, table in _users(linker, PIECE_OP, WORDPIECES, 1)
-    }
-
-
-def _users(
-    linker: Linker, mark: bytes, ops: frozenset[bytes], handle: int
-) -> Iterator[tuple[Body, Node, Table]]:
-    """Each node with one of ``ops``, and the table at its input ``handle``."""
-    for body in linker.graph.bodies:
-        for node in body.nodes_with(mark):
-            if node.op in ops:
-                table = linker.table(body, node.data_input(handle))
-                if table is not None:
-                    yield body, node, table
-
-
 def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
     """Follow the ids that a lookup finds through the choices that other ids may replace them by.
 
@@ -238,31 +197,22 @@ def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
     way round; Keras' mask: ``Select(Equal(key, token), id, found)``.
     """
     buckets: Buckets | None = None
-    mask: Mask | None = None
-    for choice, position in _choices(body, find.name):
-        instead = choice.data_input(3 - position)
-        buckets = buckets or _buckets(linker, body, instead)
-        mask = mask or _mask(linker, body, choice.data_input(0), instead)
+    mask: Special | None = None
+    found = find.name
+    for _ in range(MAX_CHOICES):
+        for node, position in body.consumers(found):
+            if node.op in SELECTIONS and position in (1, 2):
+                instead = node.data_input(3 - position)
+                buckets = buckets or _buckets(linker, body, instead)
+                mask = mask or _mask(linker, body, node.data_input(0), instead)
+                break
+            if node.op in COPIES:
+                break
+        else:
+            break
+        found = node.name
     default = scalar(linker.origin(body, find.data_input(2)))
     return Lookup(default, buckets, mask, find.name)
-
-
-def _choices(body: Body, found: bytes) -> Iterator[tuple[Node, int]]:
-    """The selections that hand on what was found, with its position among their inputs."""
-    for _ in range(MAX_CHOICES):
-        taker = next(
-            (
-                (node, position)
-                for node, position in body.consumers(found)
-                if node.op in COPIES or (node.op in SELECTIONS and position in (1, 2))
-            ),
-            None,
-        )
-        if taker is None:
-            return
-        if taker[0].op in SELECTIONS:
-            yield taker
-        found = taker[0].name
 
 
 def _source(body: Body, reference: Reference) -> Node | None:
@@ -277,31 +227,28 @@ def _source(body: Body, reference: Reference) -> Node | None:
 
 def _buckets(linker: Linker, body: Body, instead: Reference) -> Buckets | None:
     made = _source(body, instead)
-    if made is None:
-        return None
     count = _hash_size(linker, body, made)
-    if count is not None:
-        return Buckets(0, count)
+    if made is None or count is not None:
+        return None if count is None else Buckets(0, count)
     for position in (0, 1) if made.op in ADDITIONS else ():
-        hashing = _source(body, made.data_input(position))
-        count = _hash_size(linker, body, hashing) if hashing else None
+        count = _hash_size(linker, body, _source(body, made.data_input(position)))
         if count is not None:  # Keras adds a constant, TensorFlow the table's size
             first = scalar(linker.origin(body, made.data_input(1 - position)))
             return Buckets(first if isinstance(first, int) else None, count)
     return None
 
 
-def _hash_size(linker: Linker, body: Body, node: Node) -> int | None:
+def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
     """How many different values a hash, or the remainder of a division, can have."""
     count: int | bytes | None = None
-    if node.op in HASHES:
+    if node is not None and node.op in HASHES:
         count = node.integer_of(b"num_buckets")
-    elif node.op in REMAINDERS:
+    elif node is not None and node.op in REMAINDERS:
         count = scalar(linker.origin(body, node.data_input(1)))
     return count if isinstance(count, int) and count > 0 else None
 
 
-def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Mask | None:
+def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Special | None:
     """The token that the condition compares the key with, and the id that it gets."""
     compared = _source(body, condition)
     chosen = scalar(linker.origin(body, instead))
@@ -310,89 +257,59 @@ def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) 
     for position in (1, 0):
         token = scalar(linker.origin(body, compared.data_input(position)))
         if isinstance(chosen, int) and token is not None:
-            return Mask(chosen, token if isinstance(token, bytes) else b"%d" % token)
+            entry = decode(token) if isinstance(token, bytes) else str(token)
+            return Special(chosen, entry, "mask")
         if isinstance(chosen, bytes) and isinstance(token, int):  # an inverse table
-            return Mask(token, chosen)
+            return Special(token, decode(chosen), "mask")
     return None
 
 
-NODES: Final = 1  # of SavedMetadata; the next two of its SavedObject
+# Field numbers of SavedMetadata and of its SavedObject.
+NODES: Final = 1
 NODE_PATH: Final = 3
 METADATA: Final = 5
 
-OWN: Final = -1
 INNER: Final = "._lookup_layer"  # the StringLookup inside each TextVectorization
-
 MAX_PATH: Final = 4096
 
 
-Mention = tuple[str, int, LookupLayer]  # in the configuration of which node, and how deep in it
-
-
-def read(data: bytes) -> tuple[LookupLayer, ...]:
+def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
     """The lookup layers of a ``keras_metadata.pb``, each once, in the order of the file.
 
     Raises :class:`InvalidFile` for broken framing, a file without any object, and a
     configuration of a lookup layer that is not JSON or not as Keras writes it.
     """
     own: dict[str, LookupLayer] = {}
-    mentions: list[Mention] = []
-    for path, metadata in _nodes(data):
-        for depth, description in _descriptions(path, metadata):
-            layer = lookup_layer(path, description)
-            if depth == OWN:
-                own[path] = layer
-            else:
-                mentions.append((path, depth, layer))
-    _add_mentioned(own, mentions)
-    return tuple(own.values())
-
-
-def _nodes(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Path and configuration of each object that may be, or hold, a lookup layer."""
+    mentions: list[tuple[str, bool, LookupLayer]] = []
     span = None
     for span in wire.messages(data, (0, len(data)), NODES):
-        path = wire.last_bytes(data, span, NODE_PATH)
+        name = wire.last_bytes(data, span, NODE_PATH)
         metadata = wire.last_bytes(data, span, METADATA)
-        if len(path) > MAX_PATH:
-            what = f"a path of {len(path):,} bytes, wanted {MAX_PATH:,} at most"
+        if len(name) > MAX_PATH:
+            what = f"a path of {len(name):,} bytes, wanted {MAX_PATH:,} at most"
             raise InvalidFile(what, offset=span[0])
-        if any(name.encode() in metadata for name in MASK_AND_OOV):
-            yield printable(path), metadata
+        if not any(kind.encode() in metadata for kind in MASK_AND_OOV):
+            continue
+        path = printable(name)
+        top = parse(path, metadata)
+        for description, is_child in _descriptions(top):
+            layer = lookup_layer(path, description)
+            if description is top:
+                own[path] = layer
+            else:
+                mentions.append((path, is_child, layer))
     if span is None:
         raise InvalidFile("no object in it: not a keras_metadata.pb, or cut off at its beginning")
 
-
-def _descriptions(path: str, metadata: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each lookup layer described in a node, and its depth: ``OWN`` is the node itself."""
-    top = parse(path, metadata)
-    once_more = top.get("model_config")  # describes the same model
-    waiting: list[tuple[int, Any]] = [(0, top)]
-    while waiting:
-        depth, value = waiting.pop()
-        if isinstance(value, dict) and is_object(value):
-            if value["class_name"] in MASK_AND_OOV:
-                yield OWN if value is top else depth, value
-                continue
-            depth = 0 if value is top or value is once_more else depth + 1
-        children = value.values() if isinstance(value, dict) else value
-        waiting += [
-            (depth, child) for child in reversed(children) if isinstance(child, dict | list)
-        ]
-
-
-def _add_mentioned(own: dict[str, LookupLayer], mentions: list[Mention]) -> None:
-    """Give the layers what only their parents say about them; add those without a node.
-
-    A layer is a direct child of the model that mentions it. What models inside a model hold is
-    mentioned once more by these, so that equal names in two of them do not mix.
-    """
+    # What only parents say about a layer. It is a direct child of the model that mentions it; what
+    # models inside a model hold is mentioned once more by these, so that equal names in two of
+    # them do not mix.
     children = {(path.rpartition(".")[0], *own[path].identity): path for path in own}
     known = {layer.identity for layer in own.values()}
-    for parent, depth, layer in mentions:
-        path = children.get((parent, *layer.identity))
-        if path is not None and depth == 0:
-            own[path] = _with_words_of(own[path], layer)
+    for parent, is_child, layer in mentions:
+        child = children.get((parent, *layer.identity))
+        if child is not None and is_child:
+            own[child] = _with_words_of(own[child], layer)
         elif layer.identity not in known:
             key = repr(layer.identity)
             own[key] = _with_words_of(own.get(key, layer), layer)
@@ -400,6 +317,24 @@ def _add_mentioned(own: dict[str, LookupLayer], mentions: list[Mention]) -> None
         outer = own.get(path.removesuffix(INNER))
         if outer is not None and outer.class_name == "TextVectorization":
             own[outer.path] = _with_words_of(outer, own.pop(path))
+    return tuple(own.values())
+
+
+def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Each lookup layer described in a node, or the node itself; whether as its direct child."""
+    once_more = top.get("model_config")  # describes the same model
+    waiting: list[tuple[int, Any]] = [(0, top)]
+    while waiting:
+        depth, value = waiting.pop()
+        if isinstance(value, dict) and is_object(value):
+            if value["class_name"] in MASK_AND_OOV:
+                yield value, depth == 0
+                continue
+            depth = 0 if value is top or value is once_more else depth + 1
+        children = value.values() if isinstance(value, dict) else value
+        waiting += [
+            (depth, child) for child in reversed(children) if isinstance(child, dict | list)
+        ]
 
 
 def _with_words_of(layer: LookupLayer, other: LookupLayer) -> LookupLayer:

@@ -122,7 +122,14 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
     single = array("q")
     for number, wire_type, start, end in wire.fields(tensor.buffer, *tensor.span):
         if number == 4 and wire_type == LEN and end > start:
-            return _raw_integers(tensor, bytes(tensor.buffer[start:end]))
+            dtype = np.dtype(INTEGERS[tensor.dtype])
+            if end - start != tensor.elements * dtype.itemsize:
+                raise InvalidFile(
+                    f"wanted {tensor.elements:,} integers of {dtype.itemsize} bytes, "
+                    f"got {end - start:,} bytes",
+                    offset=tensor.span[0],
+                )
+            return np.frombuffer(bytes(tensor.buffer[start:end]), dtype).astype(np.int64)
         if number == values_field and wire_type == LEN:
             values = bytes(tensor.buffer[start:end])
             count = int((np.frombuffer(values, np.uint8) < 128).sum())
@@ -138,17 +145,6 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
     if repeated is None:
         return found
     return found[repeated] if len(found) else np.zeros(len(repeated), np.int64)
-
-
-def _raw_integers(tensor: Tensor, content: bytes) -> NDArray[np.int64]:
-    dtype = np.dtype(INTEGERS[tensor.dtype])
-    if len(content) != tensor.elements * dtype.itemsize:
-        raise InvalidFile(
-            f"wanted {tensor.elements:,} integers of {dtype.itemsize} bytes, "
-            f"got {len(content):,} bytes",
-            offset=tensor.span[0],
-        )
-    return np.frombuffer(content, dtype).astype(np.int64)
 
 
 def boolean(tensor: Tensor) -> bool:

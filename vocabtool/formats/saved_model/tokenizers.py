@@ -16,27 +16,23 @@ Layouts, below tensorflow_text/core/kernels, with the fields read here:
 
 A value in the first trie holds an id, a length and a mark: fast_wordpiece_tokenizer_utils.h.
 
-Double-array tries: every key and its value, out of nothing but the array.
-
-Layout: darts-clone (github.com/s-yata/darts-clone, include/darts.h). A unit of 32 bits is
+A trie is a double array of darts-clone (github.com/s-yata/darts-clone, include/darts.h). A unit of
+32 bits is
 
     a node   bits 0-7 its label, the last byte of the key so far; bit 8: a key ends here;
              bit 9 and bits 10-30: the offset, 256 times larger when bit 9 is set
     a value  bit 31 set, the value in bits 0-30
 
 Node ``n`` has base ``n ^ offset``: its child for byte ``c`` is unit ``base ^ c`` if that unit's
-label is ``c``, its value is unit ``base``. A trie only answers "is this a key?"; here the
-question is turned round: a child knows its label, hence its parent's base, so sorting all units
-by that base once puts the children of every node side by side.
-
-Looking one key up, and what the values mean, are left out.
+label is ``c``, its value is unit ``base``. Every key is wanted here: a child knows its label, hence
+its parent's base, so sorting all units by that base once puts the children of every node side by
+side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +65,7 @@ SHARED_KEY_BYTES: Final = 1 << 22
 CHUNK: Final = 1 << 16  # nodes expanded at a time, so that temporary arrays stay small
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Level:
+class Level(NamedTuple):
     """The nodes that lie equally deep: the index of each one's parent, and its label."""
 
     parents: NDArray[np.int32]
@@ -91,15 +86,12 @@ class Leaves:
     levels: tuple[Level, ...]
     max_bytes: int
 
-    def __len__(self) -> int:
-        return len(self.values)
-
     def keys(self, chosen: NDArray[np.bool_] | None = None, prefix: bytes = b"") -> ByteStrings:
         """Spell the keys of the ``chosen`` leaves (a mask of shape (n,)), each behind ``prefix``.
 
         Raises :class:`InvalidFile` when they are longer together than an honest array's.
         """
-        kept = np.flatnonzero(np.ones(len(self), np.bool_) if chosen is None else chosen)
+        kept = np.flatnonzero(np.ones(len(self.values), np.bool_) if chosen is None else chosen)
         lengths = self.lengths[kept]
         total = int(lengths.sum(dtype=np.int64)) + len(prefix) * len(kept)
         if total > self.max_bytes:
@@ -142,15 +134,30 @@ class DoubleArray:
         Raises :class:`InvalidFile` when the array has no such unit, refers outside itself, runs
         in a circle, or joins endings beyond reason.
         """
-        if not 0 <= root < len(self.units):
-            raise InvalidFile(f"a trie of {len(self.units):,} units has no unit {root:,}")
-        room = len(self.units) + SHARED_NODES
+        size = len(self.units)
+        if not 0 <= root < size:
+            raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
+        room = size + SHARED_NODES
         levels: list[Level] = []
-        leaves: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+        ends: list[NDArray[np.int32]] = []  # of each level: the indices of nodes that end a key,
+        values: list[NDArray[np.int32]] = []  # and the values of these keys
         nodes = np.array([root], np.uint32)
         while len(nodes):
-            bases = self._bases_of(nodes)
-            leaves.append(self._leaves(nodes, bases))
+            units = self.units[nodes]
+            far = (units & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
+            bases: NDArray[np.uint32] = nodes ^ ((units >> np.uint32(10)) << far)
+            ending = np.flatnonzero(units & np.uint32(HAS_VALUE))
+            positions = bases[ending]
+            outside = positions >= size
+            found = self.units[np.where(outside, 0, positions)]
+            wrong = np.flatnonzero(outside | (found < VALUE))
+            if len(wrong):
+                raise InvalidFile(
+                    f"unit {nodes[ending[wrong[0]]]:,} of a trie has its value at unit "
+                    f"{positions[wrong[0]]:,}, where there is none"
+                )
+            ends.append(ending.astype(np.int32))
+            values.append((found & np.uint32(VALUE - 1)).astype(np.int32))
             level = self._children(bases, room)
             nodes = bases[level.parents] ^ level.labels
             levels.append(level)
@@ -159,36 +166,13 @@ class DoubleArray:
                 raise InvalidFile(
                     f"a key of a trie is longer than {MAX_KEY:,} bytes: it may run in a circle"
                 )
-        counts = [len(nodes) for nodes, _ in leaves]
         return Leaves(
-            np.concatenate([values for _, values in leaves]),
-            np.repeat(np.arange(len(leaves), dtype=np.int32), counts),
-            np.concatenate([nodes for nodes, _ in leaves]),
+            np.concatenate(values),
+            np.repeat(np.arange(len(ends), dtype=np.int32), [*map(len, ends)]),
+            np.concatenate(ends),
             tuple(levels),
-            KEY_BYTES_PER_UNIT * len(self.units) + SHARED_KEY_BYTES,
+            KEY_BYTES_PER_UNIT * size + SHARED_KEY_BYTES,
         )
-
-    def _bases_of(self, nodes: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        units = self.units[nodes]
-        far = (units & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
-        bases: NDArray[np.uint32] = nodes ^ ((units >> np.uint32(10)) << far)
-        return bases
-
-    def _leaves(
-        self, nodes: NDArray[np.uint32], bases: NDArray[np.uint32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Which of ``nodes`` end a key (indices), and the values of those keys."""
-        ending = np.flatnonzero(self.units[nodes] & np.uint32(HAS_VALUE))
-        positions = bases[ending]
-        outside = positions >= len(self.units)
-        values = self.units[np.where(outside, 0, positions)]
-        wrong = np.flatnonzero(outside | (values < VALUE))
-        if len(wrong):
-            raise InvalidFile(
-                f"unit {nodes[ending[wrong[0]]]:,} of a trie has its value at unit "
-                f"{positions[wrong[0]]:,}, where there is none"
-            )
-        return ending.astype(np.int32), (values & np.uint32(VALUE - 1)).astype(np.int32)
 
     def _children(self, bases: NDArray[np.uint32], room: int) -> Level:
         """All children of the nodes with these bases, at most ``room``."""
@@ -283,7 +267,9 @@ def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary
 def _pieces(op: bytes, data: bytes) -> Pieces:
     if op == SENTENCEPIECE:
         return sentencepiece.read_pieces(data)
-    return READERS[KINDS[op]](data)
+    if KINDS[op] == "sentencepiece":
+        return _read_fast_sentencepiece(data)
+    return read_wordpiece(data) if KINDS[op] == "wordpiece" else _read_phrase(data)
 
 
 def read_wordpiece(buffer: bytes) -> Pieces:
@@ -307,13 +293,36 @@ def read_wordpiece(buffer: bytes) -> Pieces:
     words = model.strings(12)
     if len(words):  # kept for detokenization only
         _check_unknown(unknown_id, len(words))
-        return Pieces(_add_marks(model, words, indicator), None, unknown_id, notes)
-    entries, ids = _wordpieces_of_trie(model, indicator, unknown_id)
-    pieces = Pieces.by_id(entries, ids, unknown_id)
-    return Pieces(pieces.entries, pieces.ids, unknown_id, (*notes, *_note_gaps(model, pieces)))
+        marks = model.vector(13, "u1")
+        if len(marks) != len(words):
+            raise InvalidFile(f"{len(words):,} words, but {len(marks):,} marks for suffixes")
+        size = int(words.lengths.sum(dtype=np.int64)) + len(indicator) * np.count_nonzero(marks)
+        if size > GROWTH * len(words.data):
+            raise InvalidFile(
+                f"the words take {size:,} bytes, wanted at most {GROWTH * len(words.data):,}"
+            )
+        # The buffer leaves the indicator out.
+        pairs = zip(marks.tolist(), words, strict=True)
+        entries = ByteStrings.of(indicator * bool(mark) + word for mark, word in pairs)
+        return Pieces(entries, None, unknown_id, notes)
+    pieces = _wordpieces_of_trie(model, indicator, unknown_id)
+    if pieces.ids is not None:
+        ids: NDArray[np.integer[Any]] = np.concatenate([[-1], pieces.ids])
+        holes = np.diff(ids) - 1
+        first = [
+            hole
+            for at in np.flatnonzero(holes)[:MAX_NAMED].tolist()
+            for hole in range(int(ids[at]) + 1, int(ids[at + 1]))[:MAX_NAMED]
+        ][:MAX_NAMED]
+        total = int(holes.sum())
+        named = ", ".join([*map(str, first), *["..."] * (total > MAX_NAMED)])
+        inside = " with punctuation or Chinese characters inside" if model.byte(END_TO_END) else ""
+        why = f"pieces{inside} that can never be produced"
+        notes += (f"ids not in the buffer: {total:,} ({named}), {why}",)
+    return replace(pieces, notes=notes)
 
 
-def read_phrase(buffer: bytes) -> Pieces:
+def _read_phrase(buffer: bytes) -> Pieces:
     """Read the model of ``PhraseTokenize``.
 
     Raises :class:`InvalidFile` where the buffer contradicts itself or two phrases share an id.
@@ -329,7 +338,7 @@ def read_phrase(buffer: bytes) -> Pieces:
     return Pieces.by_id(leaves.keys(), leaves.values, unknown_id, notes)
 
 
-def read_fast_sentencepiece(buffer: bytes) -> Pieces:
+def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     """Read the model of ``TFText>FastSentencepieceTokenize``.
 
     Ids are those the tokenizer returns: shifted by the model's offset, except for the unknown
@@ -346,12 +355,12 @@ def read_fast_sentencepiece(buffer: bytes) -> Pieces:
     offset = model.integer(5)
     leaves = DoubleArray(model.table(6).vector(0, "<u4")).walk()
     total = len(model.vector(7, "<f4"))
-    if len(leaves) and int(leaves.values.max()) >= total:
+    if len(leaves.values) and int(leaves.values.max()) >= total:
         raise InvalidFile(f"a piece has id {leaves.values.max()}, but there are {total:,} scores")
     ids = leaves.values.astype(np.int64)
     ids[ids != unknown_id] += offset
     notes = ["▁ stands for a space"]
-    if missing := total - len(leaves):
+    if missing := total - len(leaves.values):
         notes.append(
             f"{missing:,} of {total:,} pieces are not stored in this buffer: unknown and control"
         )
@@ -366,24 +375,8 @@ def _check_unknown(unknown_id: int, size: int) -> None:
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 to {size - 1}")
 
 
-def _add_marks(model: Table, words: ByteStrings, indicator: bytes) -> ByteStrings:
-    """Put the indicator, which the buffer leaves out, in front of each suffix."""
-    marks = model.vector(13, "u1")
-    if len(marks) != len(words):
-        raise InvalidFile(f"{len(words):,} words, but {len(marks):,} marks for suffixes")
-    size = int(words.lengths.sum(dtype=np.int64)) + len(indicator) * np.count_nonzero(marks)
-    if size > GROWTH * len(words.data):
-        raise InvalidFile(
-            f"the words take {size:,} bytes, wanted at most {GROWTH * len(words.data):,}"
-        )
-    pairs = zip(marks.tolist(), words, strict=True)
-    return ByteStrings.of(indicator * bool(mark) + word for mark, word in pairs)
-
-
-def _wordpieces_of_trie(
-    model: Table, indicator: bytes, unknown_id: int
-) -> tuple[ByteStrings, NDArray[np.int64]]:
-    """All pieces and their ids, in any order.
+def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Pieces:
+    """All pieces by id.
 
     Suffixes hang below a root of their own. The end-to-end mode adds every punctuation mark
     and Chinese character with the unknown id, so that id is taken from the model's own field.
@@ -394,9 +387,19 @@ def _wordpieces_of_trie(
     words, word_ids = _below(trie.walk(), False, b"", unknown_id)
     suffixes, suffix_ids = _below(trie.walk(model.uint(3)), True, indicator, unknown_id)
     ids = np.concatenate([word_ids, suffix_ids, [unknown_id]])
-    more = {id_: text for id_, text in _spelled_indicator(model, indicator) if id_ not in ids}
+    # The pieces into which the indicator itself is cut: some are nowhere else. The buffer has their
+    # ids and lengths, the text is the indicator's; a single unknown piece has a length of its own.
+    values = model.vector(8, "<i4").astype(np.int64)
+    lengths = (values & LENGTH_MASK) + 1
+    more: dict[int, bytes] = {}
+    if int(lengths.sum()) == len(indicator):
+        parts = ByteStrings.contiguous(indicator, np.cumsum(lengths))
+        for value, part in zip(values.tolist(), parts, strict=True):
+            if (id_ := value >> ID_SHIFT & ID_MASK) not in ids:
+                more[id_] = indicator + part if value & IS_SUFFIX else part
     ids = np.concatenate([ids, np.fromiter(more, np.int64, len(more))])
-    return ByteStrings.of([*words, *suffixes, model.string(6), *more.values()]), ids
+    entries = ByteStrings.of([*words, *suffixes, model.string(6), *more.values()])
+    return Pieces.by_id(entries, ids, unknown_id)
 
 
 def _below(
@@ -408,45 +411,3 @@ def _below(
     chosen &= (leaves.values & LENGTH_MASK) + 1 == leaves.lengths
     chosen &= ids != unknown_id
     return leaves.keys(chosen, indicator), ids[chosen].astype(np.int64)
-
-
-def _spelled_indicator(model: Table, indicator: bytes) -> list[tuple[int, bytes]]:
-    """The pieces into which the indicator itself is cut: the only place that holds some of them.
-
-    The buffer has ids and lengths, the text is the indicator's; a single unknown piece has a
-    length of its own.
-    """
-    values = model.vector(8, "<i4").astype(np.int64)
-    lengths = (values & LENGTH_MASK) + 1
-    if int(lengths.sum()) != len(indicator):
-        return []
-    pieces = ByteStrings.contiguous(indicator, np.cumsum(lengths))
-    return [
-        (value >> ID_SHIFT & ID_MASK, indicator + piece if value & IS_SUFFIX else piece)
-        for value, piece in zip(values.tolist(), pieces, strict=True)
-    ]
-
-
-def _note_gaps(model: Table, pieces: Pieces) -> tuple[str, ...]:
-    """Say which ids below the last are not in the buffer, and why."""
-    if pieces.ids is None:
-        return ()
-    ids: NDArray[np.integer[Any]] = np.concatenate([[-1], pieces.ids])
-    holes = np.diff(ids) - 1
-    first = [
-        hole
-        for at in np.flatnonzero(holes)[:MAX_NAMED].tolist()
-        for hole in range(int(ids[at]) + 1, int(ids[at + 1]))[:MAX_NAMED]
-    ][:MAX_NAMED]
-    total = int(holes.sum())
-    named = ", ".join([*map(str, first), *["..."] * (total > MAX_NAMED)])
-    inside = " with punctuation or Chinese characters inside" if model.byte(END_TO_END) else ""
-    why = f"pieces{inside} that can never be produced"
-    return (f"ids not in the buffer: {total:,} ({named}), {why}",)
-
-
-READERS: Final[dict[Kind, Callable[[bytes], Pieces]]] = {
-    "sentencepiece": read_fast_sentencepiece,
-    "wordpiece": read_wordpiece,
-    "phrase": read_phrase,
-}
