@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import log
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.store import WordStatus
-from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
+from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 K1, B = 1.2, 0.75
 
@@ -51,7 +51,7 @@ class Pieces(NamedTuple):
 
 
 class SmallCorpus:
-    """Rows are places in ``docs``. Similarity is the inner product. ``asked``: calls by name."""
+    """Rows are places in ``docs``. Similarity is the inner product."""
 
     def __init__(
         self,
@@ -66,8 +66,7 @@ class SmallCorpus:
         self.cutter = Cutter(language)
         self.rows = len(docs)
         self.live = np.ones(len(docs), np.bool_)
-        self.keywords, self.vectors, self.documents = self, _Vectors(self), self
-        self.asked: list[str] = []
+        self.keywords = self.vectors = self.documents = self
         terms = self.cutter.terms([doc.text for doc in docs])
         self._terms: dict[Field, list[list[str]]] = {
             "words": [each.words.split() for each in terms],
@@ -79,6 +78,9 @@ class SmallCorpus:
 
     def document_frequency(self, term: Term) -> int:
         return sum(term.text in terms for terms in self._terms[term.field])
+
+    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
+        return {term: self.document_frequency(term) for term in terms}
 
     def bm25(self, term: Term, row: int) -> float:
         """The textbook's; of the field "surfaces" the idf alone."""
@@ -92,7 +94,6 @@ class SmallCorpus:
         return idf * count * (K1 + 1) / (count + norm)
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        self.asked.append("keywords.search")
         clauses = query.must + query.should
         scores = {}
         for row in self._allowed(among):
@@ -107,24 +108,12 @@ class SmallCorpus:
         parts = [each for each in held if each.terms[0] in clause.parts]
         return max(score - sum(self._score(part, held, row) for part in parts), 0.0)
 
-    def matching_rows(self, clauses: Sequence[Clause], among: Mask) -> Rows:
-        self.asked.append("matching")
-        held = [
-            row
-            for row in self._allowed(among)
-            if all(self._holds(clause, row) for clause in clauses)
-        ]
-        return np.array(held, np.int64)
-
-    def nearest(self, vector: Vectors, limit: int, among: Mask | None) -> RankedRows:
-        allowed = [row for row in self._allowed(among) if not self._without[row]]
-        rows = np.array(allowed, np.int64)
-        return RankedRows.of(rows, self.similarities(vector, rows), limit)
-
-    def similarities(self, vector: Vectors, rows: Rows) -> Scores:
-        near = np.array([self._vectors[row] @ vector for row in rows], np.float32)
-        near[self._without[rows]] = np.nan
-        return near
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
+        there = np.array([row for row in self._allowed(among) if not self._without[row]], np.int64)
+        similarities = np.einsum("ij,j->i", self._vectors, vector)
+        nearest = RankedRows.of(there, similarities[there], limit)
+        similarities[self._without] = np.nan
+        return Near(nearest, similarities[rows])
 
     def where(self, condition: str) -> Mask:
         """``name=value``."""
@@ -132,7 +121,6 @@ class SmallCorpus:
         return np.array([str(doc.fields.get(name)) == value for doc in self.docs], np.bool_)
 
     def ids(self, rows: Rows) -> list[str]:
-        self.asked.append("ids")
         return [self.docs[row].id for row in rows]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
@@ -141,7 +129,6 @@ class SmallCorpus:
         ]
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
-        self.asked.append("near_spellings")
         words = sorted({word for words in self._terms["words"] for word in words})
         return difflib.get_close_matches(word.lower(), words, limit)
 
@@ -154,17 +141,3 @@ class SmallCorpus:
         wanted = [term.text for term in clause.terms]
         starts = range(len(held) - len(wanted) + 1)
         return any(held[start : start + len(wanted)] == wanted for start in starts)
-
-
-class _Vectors:
-    def __init__(self, corpus: SmallCorpus) -> None:
-        self._corpus = corpus
-
-    def search(self, vector: Vectors, limit: int, among: Mask) -> RankedRows:
-        self._corpus.asked.append("vectors.search")
-        return self._corpus.nearest(vector, limit, among)
-
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        self._corpus.asked.append("vectors.near")
-        nearest = self._corpus.nearest(vector, limit, among)
-        return Near(nearest, self._corpus.similarities(vector, rows))

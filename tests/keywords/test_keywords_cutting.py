@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from vocabtool.choices import Language
 from vocabtool.keywords import cutter as cutting
-from vocabtool.keywords.bm25 import Term
-from vocabtool.keywords.cutter import Cutter, Terms
+from vocabtool.keywords.cutter import Cutter, Terms, highlights
 from vocabtool.keywords.tokens import MAX_TERM, Span
 
 ENGLISH = Cutter()
@@ -30,16 +29,9 @@ IDENTIFIERS = [
     ("std::vector", "std vector", "std::vector"),
     ("0x80070005", "0x80070005", ""),
     ("v1.2.3", "v1 2 3", "v1.2.3"),
-    (
-        "john.doe@example.com",
-        "john doe example com",
-        "john.doe@example.com john.doe example.com",
-    ),
-    (
-        "/usr/lib/python3.11/os.py",
-        "usr lib python3 11 os py",
-        "/usr/lib/python3.11/os.py usr/lib/python3.11/os.py python3.11 os.py",
-    ),
+    ("john.doe@example.com", "john doe example com", "john.doe@example.com john.doe example.com"),
+    ("/usr/lib/python3.11/os.py", "usr lib python3 11 os py",
+     "/usr/lib/python3.11/os.py usr/lib/python3.11/os.py python3.11 os.py"),
     (r"C:\Windows\system32", "c windows system32", r"c:\windows\system32 windows\system32"),
     ("#hashtag", "hashtag", "#hashtag"),
     ("@name", "name", "@name"),
@@ -59,11 +51,8 @@ IDENTIFIERS = [
     ("p->next_one", "p next one", "p->next_one next_one"),
     ("foo.bar-like", "foo bar like", "foo.bar-like foo.bar bar-like"),
     ("foo.__init__", "foo init", "foo.__init__ foo.__init __init__"),
-    (
-        "https://example.com/a/b#c",
-        "https example com a b c",
-        "https://example.com/a/b#c example.com/a/b example.com",
-    ),
+    ("https://example.com/a/b#c", "https example com a b c",
+     "https://example.com/a/b#c example.com/a/b example.com"),
     ("ＳＫＵ－４８", "sku 48", "sku-48"),  # noqa: RUF001  # full width is what is tested
     ("non\u2011breaking", "non breaking", "non-breaking"),
 ]  # fmt: skip  # a table
@@ -73,20 +62,16 @@ AROUND = ["{}", "({})", '"{}"', "'{}',", "see {}; and", "<{}>", "is {}!", "[{}]?
 
 @pytest.mark.parametrize(("written", "words", "surfaces"), IDENTIFIERS)
 def test_identifiers_are_cut_whole_and_in_parts(written: str, words: str, surfaces: str) -> None:
-    """An identifier gives its runs as words, and itself with its compound segments as surfaces."""
+    """An identifier gives its runs as words, and itself with its compound segments as surfaces.
+
+    Brackets, quotes, commas and the ends of sentences are no part of it.
+    """
     counts = len(words.split()), len(surfaces.split())
     assert UNSTEMMED.terms([written]) == [Terms(words, surfaces, *counts)]
-
-
-@pytest.mark.parametrize("around", AROUND)
-@pytest.mark.parametrize(("written", "words", "surfaces"), IDENTIFIERS)
-def test_punctuation_around_identifiers_comes_off(
-    written: str, words: str, surfaces: str, around: str
-) -> None:
-    """Brackets, quotes, commas and the ends of sentences are no part of an identifier."""
-    found = [word for word in UNSTEMMED.spans(around.format(written)) if word.surface == written]
-    assert [" ".join(word.words) for word in found] == [words]
-    assert [" ".join(word.surfaces) for word in found] == [surfaces]
+    for around in AROUND:
+        spans = UNSTEMMED.spans(around.format(written))
+        found = [(word.words, word.surfaces) for word in spans if word.surface == written]
+        assert found == [(tuple(words.split()), tuple(surfaces.split()))]
 
 
 def test_joiners_that_join_nothing_are_no_identifier() -> None:
@@ -186,18 +171,17 @@ def test_spellings_of_one_word_meet(one: str, other: str) -> None:
     assert UNSTEMMED.terms([one])[0].words == UNSTEMMED.terms([other])[0].words != ""
 
 
-def test_vowel_signs_of_indic_scripts_stay() -> None:
-    """Marks that are letters of their script are kept: two words of Hindi stay two."""
-    family, yesterday = UNSTEMMED.terms(["कुल", "कल"])
-    assert (family.words, yesterday.words) == ("कुल", "कल")
-
-
-def test_scripts_without_blanks_are_cut_into_pairs() -> None:
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("कुल कल", "कुल कल"),  # marks that are letters of their script stay
+        ("東京タワー2020年Tokyo", "東京 京タ タワ ワー 2020 年 tokyo"),
+        ("ไทย", "ไท ทย"),
+    ],
+)
+def test_other_scripts(text: str, words: str) -> None:
     """Of Han, kana and Thai the words are overlapping pairs, beside words of other scripts."""
-    assert (
-        UNSTEMMED.terms(["東京タワー2020年Tokyo"])[0].words == "東京 京タ タワ ワー 2020 年 tokyo"
-    )
-    assert UNSTEMMED.terms(["ไทย"])[0].words == "ไท ทย"
+    assert UNSTEMMED.terms([text])[0].words == words
 
 
 def test_quoted_words_stand_in_phrases() -> None:
@@ -218,14 +202,6 @@ def test_stop_words_are_flagged_and_cut_all_the_same() -> None:
     assert Cutter("german").query("und and")[0].stop
     assert not Cutter("german").query("und and")[1].stop
     assert not Cutter("tamil").query("the")[0].stop  # there is no list for it
-
-
-def test_a_word_is_found_exactly_by_one_term() -> None:
-    """Compounds by their whole surface, others by their one word; digits are never stemmed."""
-    words = ENGLISH.query("CVE-2024-1234 0x80070005 running")
-    assert [word.exact for word in words] == [
-        Term("surfaces", "cve-2024-1234"), Term("words", "0x80070005"), Term("words", "run"),
-    ]  # fmt: skip  # a table
 
 
 def test_spans_are_characters_of_the_text() -> None:
@@ -270,3 +246,29 @@ def test_every_language_cuts() -> None:
     assert re.fullmatch(r"words \d+, Unicode [\d.]+, PyStemmer [\d.]+ english", ENGLISH.fingerprint)
     with pytest.raises(ValueError, match="no such language: 'klingon'; there are arabic, "):
         Cutter("klingon")  # type: ignore[arg-type]  # the mistake under test
+
+
+@pytest.mark.parametrize(
+    ("query", "marked"),
+    [
+        ("running", "He [runs], she [ran]: [Running] RUN-time [run]"),
+        ("sku 48007", "see [SKU]-[48007]-H, or [SKU]-48008"),
+        ("SKU-48007-H", "see [SKU-48007-H], or [SKU]-48008"),
+        ("the cat", "[the] [cat] and [the] [Cats] [The]"),
+        ("café", "[Cafe], [CAFÉ] and [cafés]"),
+        ("京都", "東[京都]と京阪"),
+        ("東京都", "[東京都]庁"),
+        ("std::vector", "[std::vector]<int>, [vector]"),
+        ("nothing", "at all"),
+        ("", "at all"),
+    ],
+)
+def test_marked_words(query: str, marked: str) -> None:
+    """Stems meet, identifiers stand whole where they are whole, every word given is marked."""
+    marked = marked.replace("[ran]", "ran").replace("RUN-time", "[RUN]-time")
+    text = marked.replace("[", "").replace("]", "")
+    pieces, end = [], 0
+    for start, stop in highlights(text, ENGLISH.query(query), ENGLISH):
+        pieces += [text[end:start], "[", text[start:stop], "]"]
+        end = stop
+    assert "".join([*pieces, text[end:]]) == marked

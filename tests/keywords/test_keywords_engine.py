@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from tests.builders.plain_bm25 import PlainBM25
 from vocabtool.errors import FolderInUse
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
+from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter, nearest
 from vocabtool.system.ranking import RankedRows
 
 MEMORY = 15_000_000
@@ -57,13 +56,21 @@ def surface(text: str, boost: float = 1.0) -> Clause:
 
 def written(folder: Path, texts: Sequence[str], segments: int = 1) -> Path:
     """An index of texts, row i for text i, in so many commits."""
-    writer = TantivyWriter(folder, memory=MEMORY)
     for part in np.array_split(np.arange(len(texts)), segments):
-        rows = part.tolist()
-        writer.add(rows, [f"id{row}" for row in rows], CUTTER.terms([texts[row] for row in rows]))
-        writer.commit()
-    writer.close()
+        add(folder, part.tolist(), CUTTER.terms([texts[row] for row in part]))
     return folder
+
+
+def add(folder: Path, rows: Sequence[int], terms: Sequence[Terms]) -> None:
+    writer = TantivyWriter(folder, memory=MEMORY)
+    writer.add(rows, [f"id{row}" for row in rows], terms)
+    writer.commit()
+    writer.close()
+
+
+def holding(reader: TantivyReader, clause: Clause, rows: int = len(TEXTS)) -> list[int]:
+    found = reader.search(KeywordQuery((), (clause,)), rows, everything(rows))
+    return sorted(found.rows.tolist())
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one segment", "three segments"])
@@ -157,10 +164,8 @@ def test_a_mask_leaves_the_best_of_what_it_lets_through(
 
 def test_rows_past_the_mask_are_never_found(reader: TantivyReader) -> None:
     """A reader of an older commit gives a shorter mask."""
-    found = reader.search(QUERIES["one word"], 100, everything(3))
-    assert sorted(found.rows.tolist()) == [0, 1, 2]
-    assert reader.search(QUERIES["one word"], 100, everything(0)).rows.tolist() == []
-    assert reader.matching_rows((word("fox"),), everything(2)).tolist() == [0, 1]
+    assert holding(reader, word("fox"), 3) == [0, 1, 2]
+    assert holding(reader, word("fox"), 0) == []
     assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
 
 
@@ -205,24 +210,15 @@ def test_any_corpus_is_ranked_as_by_the_textbook(
     )
 
 
-def test_matching_rows_hold_every_clause(reader: TantivyReader) -> None:
-    """Words, phrases and surfaces together, ascending; no clause, no row."""
-    assert reader.matching_rows((word("quick"), word("fox")), everything()).tolist() == [0, 1, 2, 9]
-    assert reader.matching_rows((phrase("quick brown"), word("dog")), everything()).tolist() == [
-        0,
-        1,
-    ]
-    assert reader.matching_rows((surface("sku-48007-h"),), everything()).tolist() == [4, 5]
-    assert reader.matching_rows((word("wolf"),), everything()).tolist() == []
-    assert reader.matching_rows((), everything()).tolist() == []
-
-
 def test_documents_are_counted(reader: TantivyReader) -> None:
     """All of them, and those that hold a term."""
     assert reader.documents == len(TEXTS)
-    assert reader.document_frequency(Term("words", "fox")) == 5
-    assert reader.document_frequency(Term("surfaces", "sku-48007-h")) == 2
-    assert reader.document_frequency(Term("surfaces", "fox")) == 0
+    counts = {
+        Term("words", "fox"): 5,
+        Term("surfaces", "sku-48007-h"): 2,
+        Term("surfaces", "fox"): 0,
+    }
+    assert reader.document_frequencies(counts) == counts
     assert sorted(reader.rows_and_ids()) == [(row, f"id{row}") for row in range(len(TEXTS))]
 
 
@@ -250,59 +246,13 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     TantivyWriter(tmp_path, memory=MEMORY).close()
 
 
-def test_a_reader_sees_its_commit_until_it_is_refreshed(tmp_path: Path) -> None:
+def test_a_reader_sees_its_commit(tmp_path: Path) -> None:
     """Also while the writer merges the files away that it reads."""
-    written(tmp_path, ["fox"])
-    reader = TantivyReader(tmp_path)
+    reader = TantivyReader(written(tmp_path, ["fox"]))
     for row in range(1, 20):
-        writer = TantivyWriter(tmp_path, memory=MEMORY)
-        writer.add([row], [f"id{row}"], CUTTER.terms(["fox"]))
-        writer.commit()
-        writer.close()
-        assert reader.search(KeywordQuery((word("fox"),)), 100, everything(99)).rows.tolist() == [0]
-    reader.refresh()
-    assert reader.matching_rows((word("fox"),), everything(99)).tolist() == list(range(20))
-
-
-def test_surfaces_weigh_what_they_are_worth_in_the_commit_that_is_seen(tmp_path: Path) -> None:
-    """A clause asked for before a refresh is not answered with the idf of then."""
-    written(tmp_path, ["A-1 fox", "fox"])
-    reader, query = TantivyReader(tmp_path), KeywordQuery((surface("a-1"),))
-    (before,) = reader.search(query, 9, everything(99)).scores
-    writer = TantivyWriter(tmp_path, memory=MEMORY)
-    writer.add([2], ["id2"], CUTTER.terms(["fox"]))
-    writer.commit()
-    writer.close()
-    reader.refresh()
-    (after,) = reader.search(query, 9, everything(99)).scores
-    (anew,) = TantivyReader(tmp_path).search(query, 9, everything(99)).scores
-    assert before < after == anew
-
-
-def test_readers_refresh_while_a_writer_commits(tmp_path: Path) -> None:
-    """Each refresh sees a whole commit: of ten documents at a time all or none."""
-    written(tmp_path, ["fox"] * 10)
-    stop, seen, reader = threading.Event(), [], TantivyReader(tmp_path)
-
-    def look() -> None:
-        while not stop.is_set():
-            reader.refresh()
-            seen.append(len(reader.matching_rows((word("fox"),), everything(1000))))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        for start in range(10, 210, 10):
-            writer = TantivyWriter(tmp_path, memory=MEMORY)
-            rows = range(start, start + 10)
-            writer.add(rows, [f"id{row}" for row in rows], CUTTER.terms(["fox"] * 10))
-            writer.commit()
-            writer.close()
-    finally:
-        stop.set()
-        thread.join()
-    assert {count % 10 for count in seen} == {0}
-    assert seen == sorted(seen)
+        add(tmp_path, [row], CUTTER.terms(["fox"]))
+        assert holding(reader, word("fox"), 99) == [0]
+    assert holding(TantivyReader(tmp_path), word("fox"), 99) == [*range(20)]
 
 
 # Commits ten documents at a time and says so, until it is killed.
@@ -344,22 +294,33 @@ def test_hostile_terms_are_indexed(tmp_path: Path) -> None:
     texts = ["x" * 1_000_000, "a-" * 500_000, "東" * 100_000, "", "fox"]
     reader = TantivyReader(written(tmp_path, texts))
     assert reader.documents == 5
-    assert reader.matching_rows((word("x" * 1000),), everything(5)).tolist() == [0]
-    assert reader.matching_rows((word("y" * 100_000),), everything(5)).tolist() == []
-    writer = TantivyWriter(tmp_path, memory=MEMORY)
-    writer.add([5], ["long"], [Terms("z" * 70_000 + " fox", "z" * 70_000, 2, 1)])
-    writer.commit()
-    reader.refresh()
-    assert reader.matching_rows((word("fox"),), everything(6)).tolist() == [4, 5]
+    assert holding(reader, word("x" * 1000)) == [0]
+    assert holding(reader, word("y" * 100_000)) == []
+    add(tmp_path, [5], [Terms("z" * 70_000 + " fox", "z" * 70_000, 2, 1)])
+    assert holding(TantivyReader(tmp_path), word("fox")) == [4, 5]
 
 
-def test_spellings_nearly_like_a_word(reader: TantivyReader) -> None:
-    """Nearest first, then the most frequent; letters changed, missing, added or swapped."""
-    assert reader.near_spellings("borwn", 5) == ["brown"]
-    assert reader.near_spellings("fix", 5) == ["fox"]
-    assert reader.near_spellings("qick", 5) == ["quick"]
-    assert reader.near_spellings("fox", 5) == []
-    assert reader.near_spellings("", 5) == []
+@pytest.mark.parametrize(
+    ("word", "spelling"),
+    [("borwn", "brown"), ("fix", "fox"), ("qick", "quick"), ("fox", ""), ("", "")],
+)
+def test_spellings_nearly_like_a_word(reader: TantivyReader, word: str, spelling: str) -> None:
+    """Letters changed, missing, or swapped; the word itself is none."""
+    assert reader.near_spellings(word, 5) == spelling.split()
+
+
+def test_near_words() -> None:
+    """By distance, then by frequency, then by the alphabet; short words need be nearer."""
+    frequencies = {"xapian": 1, "xapians": 9, "xaipan": 5, "xanadu": 9, "apian": 5, "xpian": 5}
+    assert nearest("xapian", frequencies, 9) == ["xapians", "apian", "xaipan", "xpian"]
+    assert nearest("xapian", frequencies, 2) == ["xapians", "apian"]
+    assert nearest("cat", {"cut": 1, "cute": 1, "at": 2, "ca": 1, "act": 3}, 9) == [
+        "act", "at", "ca", "cut",
+    ]  # fmt: skip  # a list
+    assert nearest("at", {"it": 1}, 9) == []
+    assert nearest("colour", {"clour": 1, "color": 2, "cooolur": 3, "colonel": 1}, 9) == [
+        "color", "clour", "cooolur",
+    ]  # fmt: skip  # a list
 
 
 @pytest.mark.parametrize("name", ["cranfield", "cosqa"])
@@ -371,9 +332,7 @@ def test_real_texts_score_as_by_the_textbook(shared: Path, tmp_path: Path, name:
         queries = [json.loads(line)["text"] for line in lines][:20]
     cutter = Cutter()
     terms = cutter.terms(texts)
-    writer = TantivyWriter(tmp_path, memory=MEMORY)
-    writer.add(range(len(texts)), [str(row) for row in range(len(texts))], terms)
-    writer.commit()
+    add(tmp_path, range(len(texts)), terms)
     reader, plain = TantivyReader(tmp_path), PlainBM25(terms)
     for text in queries:
         words = {term for each in cutter.query(text) for term in each.words}

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from vocabtool.search.fusion import (
     Candidates,
     best_places,
-    is_tied,
+    convex_combination,
     reciprocal_ranks,
     shared_ranks,
-    shares_of_best,
-    shares_of_range,
 )
 from vocabtool.system.ranking import Near, RankedRows, are_among
 
@@ -27,34 +25,29 @@ def floats(*values: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     return np.array(values, np.float32)
 
 
-def ranked(**scores: float) -> RankedRows:
-    """Rows by name (``r7``), in the order given."""
-    rows = np.array([int(name[1:]) for name in scores], np.int64)
-    return RankedRows(rows, floats(*scores.values()))
-
-
 def leg_of(scores: dict[int, float]) -> RankedRows:
     rows = np.array(list(scores), np.int64)
     return RankedRows.of(rows, floats(*scores.values()), len(rows))
 
 
 @pytest.mark.parametrize(
-    ("similarities", "shares"),
-    [((), []), ((0.3,), [1]), ((-2, -2), [1, 1]), ((nan, nan), [0, 0]), ((nan, 0.2), [0, 1])],
+    ("similarities", "bm25", "shares"),
+    [
+        ((), (), []),
+        ((0.3,), (3,), [1]),
+        ((-2, -2), (1, 1), [1, 1]),
+        ((nan, nan), (0, 0), [0, 0]),
+        ((nan, 0.2), (0, 5), [0, 1]),
+        ((7, -1, 1), (8, 0, 2), [1, 0, 0.25]),
+    ],
 )
-def test_equal_similarities_divide_nothing_by_zero(
-    similarities: tuple[float, ...], shares: list[float]
+def test_each_leg_alone_counts_from_0_to_1(
+    similarities: tuple[float, ...], bm25: tuple[float, ...], shares: list[float]
 ) -> None:
-    """Where there is no range, every document that has a vector is as good as the best."""
-    assert shares_of_range(floats(*similarities)).tolist() == shares
-
-
-@pytest.mark.parametrize(
-    ("bm25", "shares"), [((), []), ((3,), [1]), ((0, 0), [0, 0]), ((8, 0, 2), [1, 0, 0.25])]
-)
-def test_the_minimum_of_bm25_is_0(bm25: tuple[float, ...], shares: list[float]) -> None:
-    """So a single keyword hit gets 1, not 0."""
-    assert shares_of_best(floats(*bm25)).tolist() == shares
+    """No range is divided by zero; the minimum of BM25 is 0, so a single keyword hit gets 1."""
+    nothing = floats(*(0,) * len(bm25))
+    for near, found, weight in ((floats(*similarities), nothing, 0), (nothing, floats(*bm25), 1)):
+        assert convex_combination(near, found, weight).tolist() == shares
 
 
 def test_reciprocal_ranks_add_up_over_the_legs() -> None:
@@ -63,26 +56,27 @@ def test_reciprocal_ranks_add_up_over_the_legs() -> None:
     assert fused.tolist() == pytest.approx([1 / 61, 1 / 62 + 1 / 61, 1 / 62])
 
 
-def test_equal_scores_share_a_rank() -> None:
+@pytest.mark.parametrize(
+    ("scores", "ranks"),
+    [
+        ((0.9, 0.5, 0.5, 0.1), [1, 2, 2, 4]),
+        ((), []),
+        ((0.5, 0.4999999, 0.4), [1, 1, 3]),  # below 1e-6 it is noise
+        ((-1000.0, -1000.0005, -1001), [1, 1, 3]),  # or below that share of large scores
+    ],
+)
+def test_equal_scores_share_a_rank(scores: tuple[float, ...], ranks: list[int]) -> None:
     """As in sports: 1, 2, 2, 4."""
-    assert shared_ranks(floats(0.9, 0.5, 0.5, 0.1)).tolist() == [1, 2, 2, 4]
-    assert shared_ranks(floats()).tolist() == []
-
-
-def test_float_noise_is_a_tie() -> None:
-    """Below 1e-6, or below that share of large scores."""
-    assert is_tied(np.array([0.5, 0.4999999, 0.4])).tolist() == [True, False]
-    assert is_tied(np.array([-1000.0, -1000.0005, -1001])).tolist() == [True, False]
+    assert shared_ranks(floats(*scores)).tolist() == ranks
 
 
 def test_candidates_are_the_union_of_both_lists() -> None:
     """Dense ones first in their order; those without a keyword score count 0."""
-    near = Near(ranked(r7=0.9, r2=0.8, r5=0.1), floats(0.1, -0.5, 0.9))
-    found = Candidates.union(near, ranked(r5=4, r9=3, r7=1), 3)
+    near = Near(leg_of({7: 0.9, 2: 0.8, 5: 0.1}), floats(0.1, -0.5, 0.9))
+    found = Candidates.union(near, leg_of({5: 4, 9: 3, 7: 1}), 3)
     assert found.rows.tolist() == [7, 2, 5, 9]
     assert found.bm25.tolist() == [1, 0, 4, 3]
-    assert found.dense_ranks().tolist() == [1, 2, 3, 0]
-    assert found.keyword_ranks().tolist() == [3, 0, 1, 2]
+    assert [ranks.tolist() for ranks in found.ranks()] == [[1, 2, 3, 0], [3, 0, 1, 2]]
     assert found.similarities.tolist() == floats(0.9, 0.8, 0.1, -0.5).tolist()
 
 
@@ -106,27 +100,22 @@ def test_rows_are_looked_for_among_others(rows: list[int], others: list[int]) ->
     assert found.tolist() == [row in others for row in rows]
 
 
-def names(rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[str]:
-    return [f"id{9 - row}" for row in rows.tolist()]
-
-
 def test_the_order_is_tier_then_score_then_id() -> None:
     """Row 3 is the only one of tier 1; rows 0 and 2 tie, and row 2 has the smaller id."""
-    scores = np.array([0.5, 0.9, 0.5 + 1e-9, 0.1])
-    tiers = np.array([0, 0, 0, 1], np.int8)
-    found = best_places(np.arange(4), scores, tiers, 4, names)
-    assert found[0].tolist() == [3, 1, 2, 0]
-    assert found[1].tolist() == [0.1, 0.9, 0.5 + 1e-9, 0.5 + 1e-9]
+    asked = []
 
+    def names(rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[str]:
+        asked.extend(rows.tolist())
+        return [f"id{9 - row}" for row in rows.tolist()]
 
-def test_ids_are_asked_for_only_where_they_decide() -> None:
-    """A tie behind the last hit does not matter, so nobody is asked."""
-
-    def refused(rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[str]:
-        raise AssertionError(rows)
-
-    scores = np.array([0.9, 0.8, 0.1, 0.1])
-    assert best_places(np.arange(4), scores, np.zeros(4, np.int8), 2, refused)[0].tolist() == [0, 1]
+    scores, tiers = np.array([0.5, 0.9, 0.5 + 1e-9, 0.1]), np.array([0, 0, 0, 1], np.int8)
+    places, falling = best_places(np.arange(4), scores, tiers, 4, names)
+    assert places.tolist() == [3, 1, 2, 0]
+    assert falling.tolist() == [0.1, 0.9, 0.5 + 1e-9, 0.5 + 1e-9]
+    assert sorted(asked) == [0, 2]
+    asked.clear()  # a tie behind the last hit decides nothing
+    assert best_places(np.arange(4), scores, tiers, 2, names)[0].tolist() == [3, 1]
+    assert asked == []
 
 
 @given(

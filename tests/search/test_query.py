@@ -9,157 +9,135 @@ import numpy as np
 import pytest
 
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
-from vocabtool import Vocabulary, Words
+from vocabtool import ByteStrings, Settings, Vocabulary, Words
 from vocabtool.keywords.bm25 import Clause, Term, idf
-from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.identifiers import is_identifier
 from vocabtool.search import store
-from vocabtool.search.query import (
-    WeighedWord,
-    identifier_clauses,
-    term_clauses,
-    unknown_share,
-    weigh_words,
-)
+from vocabtool.search.query import Query, parse_query
 from vocabtool.search.search import search
 from vocabtool.search.store import KnownWords
 from vocabtool.tokenization.lookup import WordLookup
 
 KNOWN = Whole(["love", "the", "a", "1999"])
-CUTTER = Cutter("english")
 
 
-def weighed(text: str, knowledge: Any = KNOWN) -> list[WeighedWord]:
-    return weigh_words(CUTTER.query(text), knowledge, is_identifier)
+def parsed(text: str, known: Any = KNOWN, *texts: str, **settings: Any) -> Query:
+    """Without ``texts`` there are no documents, so that all terms are equally rare."""
+    docs = [Doc(str(number), each) for number, each in enumerate(texts)]
+    corpus = SmallCorpus(docs, known, language="english")
+    return parse_query(corpus, text, Settings(**settings))
 
 
 def word(text: str) -> Term:
     return Term("words", text)
 
 
+def surface(text: str) -> Term:
+    return Term("surfaces", text)
+
+
 def test_an_unknown_word_is_no_number_and_more_than_a_character() -> None:
     """Nor a stop word. Numbers and letters are not known either, but that says nothing."""
-    told = {each.word.surface: each.unknown for each in weighed("the love xapian 7 1999 x")}
+    told = {each.word.surface: each.unknown for each in parsed("the love xapian 7 1999 x").words}
     assert told == dict.fromkeys(["the", "love", "7", "1999", "x"], False) | {"xapian": True}
 
 
-EMPTY = SmallCorpus([])
+@pytest.mark.parametrize(
+    ("text", "known", "weights"),
+    [
+        # Unknown words count 1.5 times, codes three times, or 1.5 times what all parts do; the
+        # parts of a code count as other unknown words do, a single letter not at all,
+        (
+            "love xapian SKU-48007-H",
+            KNOWN,
+            {
+                word("love"): 1.0,
+                word("xapian"): 1.5,
+                word("sku"): 1.5,
+                word("48007"): 1.5,
+                surface("sku-48007-h"): 1.5 * 3.0,
+            },
+        ),
+        ("0x80070005", KNOWN, {word("0x80070005"): 3.0}),
+        # unless there are no longer parts: nothing but the whole would be found by it.
+        ("1.2.3.a", KNOWN, {**{word(p): 1.5 for p in "123a"}, surface("1.2.3.a"): 1.5 * 6.0}),
+        # A joined word is searched exactly too.
+        ("C++", None, {word("c"): 1.0, surface("c++"): 1.5}),
+        (
+            "quick-brown brown",
+            None,
+            {word("quick"): 1.0, word("brown"): 1.0, surface("quick-brown"): 1.5},
+        ),
+        # A name in camel case is searched whole, as an identifier, and in humps, as other words.
+        (
+            "parseHttpHeader",
+            Whole(["parsehttpheader"]),
+            {
+                word("parsehttphead"): 4.5,
+                word("parsehttpheader"): 1.0,
+                **{word(hump): 1.0 for hump in ("pars", "http", "header")},
+            },
+        ),
+    ],
+)
+def test_how_often_terms_count(text: str, known: Any, weights: dict[Term, float]) -> None:
+    """Of other joined words the whole counts instead of parts that no other word asks for."""
+    counted = parsed(text, known).counted
+    assert {term: round(clause.boost, 9) for term, clause in counted.items()} == weights
+    parts = {term: clause.parts for term, clause in counted.items() if clause.parts}
+    assert parts == ({surface("quick-brown"): (word("quick"),)} if "brown" in text else {})
 
 
-def weights(text: str, knowledge: Any = KNOWN) -> dict[Term, float]:
-    """How often each term counts where there are no documents, so that all are equally rare."""
-    made = term_clauses(weighed(text, knowledge), EMPTY, 0.5, 2.0)
-    return {term: round(clause.boost, 9) for term, clause in made.items()}
+NAME, CODE = surface("snake_case"), surface("sku-48007-h")
 
 
-def test_unknown_words_count_one_and_a_half_times_and_codes_three_times() -> None:
-    """The parts of a code count as other unknown words do, a single letter not at all.
-
-    The whole counts 1.5 times as much as all parts together, should that be more than three.
-    """
-    assert weights("love xapian SKU-48007-H") == {
-        word("love"): 1.0,
-        word("xapian"): 1.5,
-        word("sku"): 1.5,
-        word("48007"): 1.5,
-        Term("surfaces", "sku-48007-h"): 1.5 * 3.0,
-    }
-    assert weights("0x80070005") == {word("0x80070005"): 3.0}
-
-
-def test_single_characters_of_a_code_count_where_it_has_no_longer_parts() -> None:
-    """Else nothing but the whole would be found by it."""
-    assert weights("1.2.3.a") == {
-        word("1"): 1.5,
-        word("2"): 1.5,
-        word("3"): 1.5,
-        word("a"): 1.5,
-        Term("surfaces", "1.2.3.a"): 1.5 * 6.0,
-    }
+@pytest.mark.parametrize(
+    ("text", "known", "codes"),
+    [
+        ("love SKU-48007-H SKU-48007-H", KNOWN, [CODE]),  # unknown,
+        ("SKU-48007-H box", Pieces(4), [CODE]),  # or in three pieces or more,
+        ("SKU-48007-H box", None, [CODE]),  # or where nothing tells
+        ("SKU-48007-H box", Pieces(6), []),
+        ("SKU-48007-H box", Whole(["sku-48007-h"]), []),
+        *(("snake_case box", known, [NAME]) for known in (None, Pieces(100), KNOWN)),
+        ("snake_case box", Whole(["snake_case"]), [NAME]),  # known by its pieces, not as a whole
+        ("snakeCase", KNOWN, [word("snakecas")]),
+        ("quick-brown HTTPServer e.g. a/b", KNOWN, []),
+    ],
+)
+def test_which_words_are_identifiers(text: str, known: Any, codes: list[Term]) -> None:
+    """Codes that the model does not know, and names whatever it knows."""
+    assert parsed(text, known).codes == tuple(Clause((term,)) for term in codes)
 
 
-def test_a_joined_word_is_searched_exactly_too() -> None:
-    """C++ beside C; the whole of other words instead of those parts that no other word asks for."""
-    assert weights("C++", None) == {word("c"): 1.0, Term("surfaces", "c++"): 1.5}
-    whole = Term("surfaces", "quick-brown")
-    assert weights("quick-brown brown", None) == {
-        word("quick"): 1.0,
-        word("brown"): 1.0,
-        whole: 1.5,
-    }
-    made = term_clauses(weighed("quick-brown brown", None), EMPTY, 0.5, 2.0)
-    assert {term: clause.parts for term, clause in made.items() if clause.parts} == {
-        whole: (word("quick"),)
-    }
-
-
-def test_a_name_in_camel_case_is_searched_whole_and_in_humps() -> None:
-    """The whole as an identifier, the humps as other words."""
-    assert weights("parseHttpHeader", Whole(["parsehttpheader"])) == {
-        word("parsehttphead"): 4.5,
-        word("parsehttpheader"): 1.0,
-        word("pars"): 1.0,
-        word("http"): 1.0,
-        word("header"): 1.0,
-    }
-
-
-def test_codes_are_identifiers_where_the_model_does_not_know_them() -> None:
-    """Unknown, or in three pieces or more, or where nothing tells."""
-    exact = (Clause((Term("surfaces", "sku-48007-h"),)),)
-    assert identifier_clauses(weighed("love SKU-48007-H SKU-48007-H")) == exact
-    assert identifier_clauses(weighed("SKU-48007-H", None)) == exact
-    assert identifier_clauses(weighed("SKU-48007-H", Pieces(4))) == exact
-    assert identifier_clauses(weighed("SKU-48007-H", Pieces(6))) == ()
-    assert identifier_clauses(weighed("SKU-48007-H", Whole(["sku-48007-h"]))) == ()
-
-
-@pytest.mark.parametrize("knowledge", [None, Pieces(100), Whole(["snake_case"]), KNOWN])
-def test_names_are_identifiers_whatever_the_model_knows(knowledge: Any) -> None:
-    """It may know them by their pieces, yet not tell the whole from these."""
-    exact = (Clause((Term("surfaces", "snake_case"),)),)
-    assert identifier_clauses(weighed("snake_case", knowledge)) == exact
-    assert identifier_clauses(weighed("snakeCase", knowledge)) == (Clause((word("snakecas"),)),)
-    assert identifier_clauses(weighed("quick-brown HTTPServer e.g. a/b", knowledge)) == ()
-
-
-def corpus(knowledge: Any, *texts: str) -> SmallCorpus:
-    docs = [Doc(str(number), text) for number, text in enumerate(texts)]
-    made = SmallCorpus(docs, knowledge)
-    made.cutter = CUTTER
-    return made
+def test_a_word_is_found_exactly_by_one_term() -> None:
+    """Compounds by their whole surface, others by their one word; digits are never stemmed."""
+    exact = [each.exact for each in parsed("CVE-2024-1234 0x80070005 running").words]
+    assert exact == [surface("cve-2024-1234"), word("0x80070005"), word("run")]
 
 
 def test_m_is_the_share_of_the_idf_mass_that_is_unknown() -> None:
     """Of the words that count; an unknown word that the corpus does not hold is not part of it."""
     mass = {frequency: idf(3, frequency) for frequency in (0, 1, 2)}
-    held = corpus(KNOWN, "love xapian", "love 7", "cats")
-    assert unknown_share(weighed("the love xapian"), held) == pytest.approx(
-        mass[1] / (mass[1] + mass[2])
-    )
-    assert unknown_share(weighed("love nowhere"), held) == 0
-    assert unknown_share(weighed("xapian 7"), held) == pytest.approx(0.5)
-    assert unknown_share(weighed("xapian"), held) == 1
+    texts = "love xapian", "love 7", "cats"
+    for text, share in (
+        ("the love xapian", mass[1] / (mass[1] + mass[2])),
+        ("love nowhere", 0),
+        ("xapian 7", 0.5),
+        ("xapian", 1),
+    ):
+        assert parsed(text, KNOWN, *texts).m == pytest.approx(share)
+    # A code weighs by its whole surface, not by how rare its parts are.
+    code = parsed("love SKU-48007-H", KNOWN, "SKU-48007-H", "SKU-48008-H love", "love h")
+    assert code.m == pytest.approx(mass[1] / (mass[1] + mass[2]))
 
 
-def test_a_code_weighs_by_its_whole_surface() -> None:
-    """Not by how rare its parts are."""
-    held = corpus(KNOWN, "SKU-48007-H", "SKU-48008-H love", "love h")
-    mass = {frequency: idf(3, frequency) for frequency in (1, 2)}
-    share = unknown_share(weighed("love SKU-48007-H"), held)
-    assert share == pytest.approx(mass[1] / (mass[1] + mass[2]))
-
-
-@pytest.mark.parametrize("knowledge", [None, Pieces(1)])
-def test_m_is_0_where_whole_words_are_not_told_apart(knowledge: Any) -> None:
+@pytest.mark.parametrize("known", [None, Pieces(1)])
+def test_m_is_0_where_whole_words_are_not_told_apart(known: Any) -> None:
     """Models of pieces know nearly all, and of no knowledge nothing follows."""
-    held = corpus(knowledge, "SKU-48007-H", "love")
-    assert unknown_share(weighed("SKU-48007-H love", knowledge), held) == 0
+    assert parsed("SKU-48007-H love", known, "SKU-48007-H", "love").m == 0
 
 
 def knowledge_of(*words: str, rule: str = "keras") -> KnownWords:
-    from vocabtool import ByteStrings
-
     stored = ByteStrings.of([each.encode() for each in words])
     return KnownWords(Words.of(Vocabulary("words", "list", stored), rule=rule))
 
@@ -170,13 +148,8 @@ def test_the_models_rule_decides_what_is_known() -> None:
     told = knowledge.statuses(["LOVE", "quick-brown", "quick", "love", "cat!"])
     assert [each.known for each in told] == [True, True, False, True, True]
     assert not knowledge.subword
-
-
-def test_a_word_is_unknown_when_one_of_its_keys_is() -> None:
-    """By a rule that cuts at hyphens."""
-    knowledge = knowledge_of("quick", "brown", rule="regex:[a-z]+")
-    told = knowledge.statuses(["quick-brown", "quick-red"])
-    assert [each.known for each in told] == [True, False]
+    cut = knowledge_of("quick", "brown", rule="regex:[a-z]+")  # unknown where one of its keys is
+    assert [each.known for each in cut.statuses(["quick-brown", "quick-red"])] == [True, False]
 
 
 def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,14 +163,9 @@ def test_each_word_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Words, "look_up", counting)
     monkeypatch.setattr(store, "MAX_REMEMBERED", 3)
-    assert [each.known for each in knowledge.statuses(["love", "x1", "love"])] == [
-        True,
-        False,
-        True,
-    ]
-    assert [each.known for each in knowledge.statuses(["x1", "x2"])] == [False, False]
-    assert [each.known for each in knowledge.statuses(["x3", "love"])] == [False, True]
-    assert [each.known for each in knowledge.statuses(["love", "x1"])] == [True, False]
+    for words in (["love", "x1", "love"], ["x1", "x2"], ["x3", "love"], ["love", "x1"]):
+        known = [each.known for each in knowledge.statuses(words)]
+        assert known == [each == "love" for each in words]
     assert asked == [["love", "x1"], ["x2"], ["x3"], ["love", "x1"]]
 
 

@@ -20,7 +20,7 @@ from tests.builders import saved_model_bytes as b
 from tests.builders.tensorflow_models import Tensor, filled, quiet, save, static
 from tests.builders.text_models import VOCABULARY, TextTruth, spaced_words
 from vocabtool import Words
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
+from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 Built = Callable[[str], tuple[Path, TextTruth]]
 
@@ -284,12 +284,6 @@ def test_a_frozen_graph_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b.graph(*b.table_nodes([b"the"])))
     with pytest.raises(UnsupportedFormat, match="frozen graph"):
         Words.of(file, exact=True)
-
-
-def test_nothing_there(tmp_path: Path) -> None:
-    """As everywhere else."""
-    with pytest.raises(NotFound):
-        Words.of(tmp_path / "missing", exact=True)
 
 
 def test_a_model_that_tensorflow_does_not_load_is_said(tmp_path: Path) -> None:

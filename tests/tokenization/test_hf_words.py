@@ -41,40 +41,43 @@ AWKWARD = (
     *("", " ", "\n", "the  quick\tbrown\r\nfox", "naïve Café", "日本語のfox", "lone\rCR"),
     *("a\0b the\0", "\x01the \x01", "no\u00a0break\u2009space", "İstanbul ISTANBUL ß ﬁ Ⅳ"),
     *("👩‍👩‍👧‍👦 🇩🇪 ☕️", "d\ve\ff", "e\u0301 \u0301e \u0301", "▁the ▁ Ġthe ##e </w>", "[UNK] <unk>"),
-    *(
-        "the [MASK] the[MASK]the",
-        "<s>the</s> <|end|>",
-        "x" * 10_000,
-        "the" * 300,
-        "\u2028\u0085a\ufeffb",
-    ),
-    *(
-        "the quick,brown;fox's 287.9!",
-        "[mask] [ MASK ]",
-        "\uff41\uff42\u3000\uff43",
-        "\x7f\x1c\x1d the\x1e",
-    ),
+    *("the [MASK] the[MASK]the", "<s>the</s> <|end|>", "x" * 10_000, "the" * 300),
+    *("\u2028\u0085a\ufeffb", "the quick,brown;fox's 287.9!", "[mask] [ MASK ]"),
+    *("\uff41\uff42\u3000\uff43", "\x7f\x1c\x1d the\x1e"),
 )
 
 
-def word_level() -> Tokenizer:
-    tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    trainer = trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"], show_progress=False)
-    tokenizer.train_from_iterator(SENTENCES, trainer)
+def trained(
+    model: Any, trainer: Any, pre_tokenizer: Any, normalizer: Any = None, **options: Any
+) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizer
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.train_from_iterator(SENTENCES, trainer(show_progress=False, **options))
     return tokenizer
+
+
+def word_level() -> Tokenizer:
+    return trained(
+        models.WordLevel(unk_token="[UNK]"),
+        trainers.WordLevelTrainer,
+        pre_tokenizers.Whitespace(),
+        normalizers.Lowercase(),
+        special_tokens=["[PAD]", "[UNK]"],
+    )
 
 
 def word_piece() -> Tokenizer:
     """As BERT has it, with all that must not matter: a template, truncation, padding."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=80, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[MASK]"], show_progress=False
+    tokenizer = trained(
+        models.WordPiece(unk_token="[UNK]"),
+        trainers.WordPieceTrainer,
+        pre_tokenizers.BertPreTokenizer(),
+        normalizers.BertNormalizer(),
+        vocab_size=80,
+        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[MASK]"],
     )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [CLS]", special_tokens=[("[CLS]", 2)]
     )
@@ -82,16 +85,15 @@ def word_piece() -> Tokenizer:
 
 
 def byte_level() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.post_processor = processors.ByteLevel()
-    trainer = trainers.BpeTrainer(
+    tokenizer = trained(
+        models.BPE(),
+        trainers.BpeTrainer,
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
         vocab_size=300,
         special_tokens=["<|end|>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
     )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.post_processor = processors.ByteLevel()
     return tokenizer
 
 
@@ -106,65 +108,56 @@ def with_prefix() -> Tokenizer:
 
 
 def suffixed() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()])
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]
-    )
-    trainer = trainers.BpeTrainer(
+    return trained(
+        models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"),
+        trainers.BpeTrainer,
+        pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]),
+        normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()]),
         vocab_size=60,
         special_tokens=["<unk>"],
         end_of_word_suffix="</w>",
-        show_progress=False,
     )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    return tokenizer
 
 
-def unigram() -> Tokenizer:
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=50, special_tokens=["<s>", "<unk>"], unk_token="<unk>", show_progress=False
+def unigram(normalizer: Any = None, pre_tokenizer: Any = None, *tokens: AddedToken) -> Tokenizer:
+    tokenizer = trained(
+        models.Unigram(),
+        trainers.UnigramTrainer,
+        pre_tokenizers.Metaspace(),
+        normalizers.Replace(Regex(" {2,}"), " "),
+        vocab_size=50,
+        special_tokens=["<s>", "<unk>"],
+        unk_token="<unk>",
     )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.normalizer = normalizer or tokenizer.normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer or tokenizer.pre_tokenizer
+    tokenizer.add_tokens(list(tokens))
     return tokenizer
 
 
 def split_first() -> Tokenizer:
     """As T5 and XLM-RoBERTa have it: between blanks, each with a mark before it."""
-    tokenizer = unigram()
-    tokenizer.normalizer = normalizers.NFKC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
-    )
-    return tokenizer
+    cuts = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    return unigram(normalizers.NFKC(), pre_tokenizers.Sequence(cuts))
 
 
-def marked(scheme: str) -> Tokenizer:
+def marked(scheme: str, *tokens: AddedToken) -> Tokenizer:
     """A mark before each text and blank, or before the first text only."""
-    tokenizer = unigram()
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
-    tokenizer.add_tokens([AddedToken("[MASK]", lstrip=True)])
-    return tokenizer
+    cut = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    return unigram(normalizers.NFC(), cut, AddedToken("[MASK]", lstrip=True), *tokens)
 
 
 def reaching_behind() -> Tokenizer:
     """A mask that takes the blanks behind it, which then may not be cut off before."""
-    tokenizer = marked("always")
-    tokenizer.add_tokens([AddedToken("fox", rstrip=True, single_word=True)])
-    return tokenizer
+    return marked("always", AddedToken("fox", rstrip=True, single_word=True))
+
+
+MARKS = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
 
 
 def without_pre_tokenizer() -> Tokenizer:
     """As Llama has it: the whole text is what the model cuts."""
-    tokenizer = unigram()
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-    )
-    document = json.loads(tokenizer.to_str())
+    document = json.loads(unigram(MARKS).to_str())
     return Tokenizer.from_str(json.dumps({**document, "pre_tokenizer": None}))
 
 
@@ -176,9 +169,7 @@ def falling_back() -> Tokenizer:
     tokenizer = Tokenizer(
         models.BPE(vocabulary, merges, byte_fallback=True, unk_token="<unk>", fuse_unk=True)
     )
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-    )
+    tokenizer.normalizer = MARKS
     return tokenizer
 
 
@@ -395,68 +386,61 @@ def test_nothing_is_left_out() -> None:
     assert of(tokenizer).fingerprint == ours("WordPiece").fingerprint
 
 
+def between_blanks(model: Any) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer
+
+
 def test_without_an_unknown_token() -> None:
     """What the model passes over, or refuses, is unknown."""
-    bpe = Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
-    bpe.pre_tokenizer = pre_tokenizers.Whitespace()
-    assert judged(of(bpe), ["ab aéb é"]) == [
-        [("ab", 2, True, 1), ("aéb", 2, False, 1), ("é", -1, False, 0)]
-    ]
-    level = Tokenizer(models.WordLevel({"a": 0}, unk_token="none"))
-    level.pre_tokenizer = pre_tokenizers.Whitespace()
-    assert judged(of(level), ["a b a"]) == [
-        [("a", 0, True, None), ("b", -1, False, None), ("a", 0, True, None)]
-    ]
+    bpe = between_blanks(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+    found = [("ab", 2, True, 1), ("aéb", 2, False, 1), ("é", -1, False, 0)]
+    assert judged(of(bpe), ["ab aéb é"]) == [found]
+    level = between_blanks(models.WordLevel({"a": 0}, unk_token="none"))
+    assert judged(of(level), ["a b"]) == [[("a", 0, True, None), ("b", -1, False, None)]]
 
 
 def test_a_word_that_is_called_unknown() -> None:
-    """An entry is known where it stands in a text as a word."""
-    level = Tokenizer(models.WordLevel({"a": 0, "unk": 1}, unk_token="unk"))
-    level.pre_tokenizer = pre_tokenizers.Whitespace()
+    """It is known where it stands in a text as a word; an added token only where it is one."""
+    level = between_blanks(models.WordLevel({"a": 0, "unk": 1}, unk_token="unk"))
     assert judged(of(level), ["unk x"]) == [[("unk", 1, True, None), ("x", 1, False, None)]]
+    level.normalizer = normalizers.NFKC()
+    level.add_tokens([AddedToken("new", normalized=False)])
+    found = [("new", 2, True, None), ("new", 1, False, None)]
+    assert judged(of(level), ["new \uff4e\uff45\uff57"]) == [found]
 
 
-def test_a_string_that_looks_like_an_added_token() -> None:
-    """It is none where the library takes it for none."""
-    tokenizer = Tokenizer(models.WordLevel({"a": 0, "unk": 1}, unk_token="unk"))
-    tokenizer.normalizer = normalizers.NFKC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.add_tokens([AddedToken("new", normalized=False)])
-    assert judged(of(tokenizer), ["new \uff4e\uff45\uff57"]) == [
-        [("new", 2, True, None), ("new", 1, False, None)]
-    ]
+DESCRIBED = {
+    "WordPiece": (
+        "keep 4 added tokens whole: [PAD], [UNK], [CLS], ...",
+        "take control characters out, white space becomes a blank",
+        "set Chinese characters apart",
+        "take accents off",
+        "lower-case",
+        "split at white space and around each punctuation mark",
+        "cut each word into the longest pieces from left to right, '##' before all but the "
+        "first (WordPiece); one of more than 100 characters is unknown",
+    ),
+    "byte-level BPE": (
+        "keep 1 added token whole: <|end|>",
+        "split into words with the blank before them, show every byte as a character",
+        "join each word's characters to pieces, merge by merge (BPE)",
+    ),
+    "Unigram": (
+        "keep 2 added tokens whole: <s>, <unk>",
+        "replace what matches ' {2,}' by ' '",
+        "write blanks as '▁', put one before every stretch, split before each",
+        "cut each word into its likeliest pieces (Unigram)",
+    ),
+}
 
 
-@pytest.mark.parametrize("name", ["WordPiece", "byte-level BPE", "Unigram"])
+@pytest.mark.parametrize("name", DESCRIBED)
 def test_describe(name: str) -> None:
     """The steps in plain words."""
     assert ours(name).how == "recovered"
-    assert (
-        ours(name).describe()[1:]
-        == {
-            "WordPiece": (
-                "keep 4 added tokens whole: [PAD], [UNK], [CLS], ...",
-                "take control characters out, white space becomes a blank",
-                "set Chinese characters apart",
-                "take accents off",
-                "lower-case",
-                "split at white space and around each punctuation mark",
-                "cut each word into the longest pieces from left to right, '##' before all but the "
-                "first (WordPiece); one of more than 100 characters is unknown",
-            ),
-            "byte-level BPE": (
-                "keep 1 added token whole: <|end|>",
-                "split into words with the blank before them, show every byte as a character",
-                "join each word's characters to pieces, merge by merge (BPE)",
-            ),
-            "Unigram": (
-                "keep 2 added tokens whole: <s>, <unk>",
-                "replace what matches ' {2,}' by ' '",
-                "write blanks as '▁', put one before every stretch, split before each",
-                "cut each word into its likeliest pieces (Unigram)",
-            ),
-        }[name]
-    )
+    assert ours(name).describe()[1:] == DESCRIBED[name]
 
 
 def test_fingerprint() -> None:
@@ -502,28 +486,24 @@ def replacing(pattern: dict[str, str], content: str) -> dict[str, Any]:
 DRAWS_LOTS = json.loads(Tokenizer(models.BPE({"a": 0}, [], dropout=0.5)).to_str())["model"]
 
 
+GROWING = {"type": "Sequence", "normalizers": [replacing({"String": "a"}, "a" * 10)] * 9}
+LIBRARY = "tokenizer.json: the tokenizers library refuses"
+
+
 @pytest.mark.parametrize(
-    ("parts", "message"),
+    ("part", "value", "message"),
     [
-        ({"normalizer": {"type": "Nonsense"}}, "tokenizer.json: the tokenizers library refuses"),
-        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": ""}}, "library refuses"),
-        (
-            {
-                "normalizer": {
-                    "type": "Sequence",
-                    "normalizers": [replacing({"String": "a"}, "aaaaaaaaaa")] * 9,
-                }
-            },
-            "1,000,000,000 times as long",
-        ),
-        ({"normalizer": {"type": "Prepend", "prepend": "a" * 5000}}, "put 5,000 bytes before it"),
-        ({"model": DRAWS_LOTS}, r"by lot \(dropout 0.5\)"),
+        ("normalizer", {"type": "Nonsense"}, LIBRARY),
+        ("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}, LIBRARY),
+        ("normalizer", GROWING, "1,000,000,000 times as long"),
+        ("normalizer", {"type": "Prepend", "prepend": "a" * 5000}, "put 5,000 bytes before it"),
+        ("model", DRAWS_LOTS, r"by lot \(dropout 0.5\)"),
     ],
 )
-def test_refused_files(tmp_path: Path, parts: dict[str, Any], message: str) -> None:
+def test_refused_files(tmp_path: Path, part: str, value: dict[str, Any], message: str) -> None:
     """What the library does not read, or what would blow texts up, is refused with a reason."""
     file = tmp_path / "tokenizer.json"
-    file.write_bytes(changed(made("WordLevel"), **parts))
+    file.write_bytes(changed(made("WordLevel"), **{part: value}))
     with pytest.raises(VocabtoolError, match=message):
         Words.of(file)
 

@@ -29,15 +29,10 @@ def name(function: bytes) -> bytes:
     return b.field(10, b.field(1, function))
 
 
-def text_of(value: bytes) -> bytes:
-    """A string attribute."""
-    return b.field(2, value)
-
-
 def find(words: bytes) -> tuple[bytes, ...]:
     """A lookup in the table, which is known by its shared name in any body."""
     return (
-        b.node(b"table", b"HashTableV2", shared_name=text_of(b"shared")),
+        b.node(b"table", b"HashTableV2", shared_name=b.field(2, b"shared")),
         b.const(b"default", b.scalar_tensor(-1)),
         b.node(
             b"find", b"LookupTableFindV2", b"table", words, b"default", Tin=b.number(6, b.STRING)
@@ -95,142 +90,87 @@ def slice_of(value: bytes, **masks: int) -> tuple[bytes, ...]:
     )
 
 
+def y(op: bytes, *inputs: bytes, **attributes: bytes) -> bytes:
+    """The op whose words are looked up; attributes are texts."""
+    texts = {key: b.field(2, value) for key, value in attributes.items()}
+    return b.node(b"y", op, *inputs, **texts)
+
+
+# Why ways are refused, with the nodes that they are refused for; the op stands before.
+UNKNOWN = "vocabtool does not know what it does to words"
 PART = "it may take a part of the words only"
-REFUSED: dict[str, tuple[Nodes, bytes, str]] = {
-    "an op of nobody": (
-        [b.node(b"y", b"Frobnicate", b"text")],
-        b"y",
-        "the op Frobnicate: vocabtool does not know what it does to words",
+CONSTANTS = "its words are constants, not from a text"
+UTF8 = {"output_encoding": b"UTF-8"}
+REFUSED: list[tuple[str, Nodes]] = [
+    (f"Frobnicate: {UNKNOWN}", [y(b"Frobnicate", b"text")]),
+    (rf"Fro\x1b[31m\xff: {UNKNOWN}", [y(b"Fro\x1b[31m\xff", b"text")]),
+    ("StringJoin: it joins two texts", [y(b"StringJoin", b"text", b"text")]),
+    (f"StringJoin: {CONSTANTS}", [y(b"StringJoin", b"blank", b"blank")]),
+    (f"Const: {CONSTANTS}", [b.node(b"y", b"Identity", b"words")]),
+    (f"StridedSlice: {PART}", slice_of(b"text")),
+    (f"StridedSlice: {PART}", slice_of(b"text", end_mask=1)),
+    (f"StridedSlice: {PART}", slice_of(b"text", begin_mask=1, end_mask=1, shrink_axis_mask=1)),
+    ("Pack: it puts several texts side by side", [y(b"Pack", b"text", b"text")]),
+    (
+        "StringSplitV2: another output of it than the words",
+        [*(LOWER, SPLIT), y(b"Identity", b"split")],
     ),
-    "an op whose name is not text": (
-        [b.node(b"y", b"Fro\x1b[31m\xff", b"text")],
-        b"y",
-        r"the op Fro\x1b[31m\xff: vocabtool does not know what it does to words",
+    (
+        "StringSplitV2: an input that decides what it does is not a constant",
+        [b.node(b"split", b"StringSplitV2", b"text", b"text"), y(b"Identity", b"split:1")],
     ),
-    "two texts": (
-        [b.node(b"y", b"StringJoin", b"text", b"text")],
-        b"y",
-        "the op StringJoin: it joins two texts",
+    (
+        "RegexReplace: wanted a constant string",
+        [y(b"RegexReplace", b"text", b"range/start", b"blank")],
     ),
-    "no text": (
-        [b.node(b"y", b"StringJoin", b"blank", b"blank")],
-        b"y",
-        "the op StringJoin: its words are constants, not from a text",
+    (
+        "StaticRegexReplace: a pattern that is not UTF-8",
+        [y(b"StaticRegexReplace", b"text", pattern=b"\xff")],
     ),
-    "constants": ([], b"words", "the op Const: its words are constants, not from a text"),
-    "a slice": ([*slice_of(b"text")], b"y", f"the op StridedSlice: {PART}"),
-    "a slice from the second on": (
-        [*slice_of(b"text", end_mask=1)],
-        b"y",
-        f"the op StridedSlice: {PART}",
+    ("StringLower: encoding latin-1", [y(b"StringLower", b"text", encoding=b"latin-1")]),
+    (
+        "UnicodeTranscode: its texts are UTF-16-BE, not UTF-8",
+        [y(b"UnicodeTranscode", b"text", input_encoding=b"UTF-16-BE", **UTF8)],
     ),
-    "a slice that drops an axis": (
-        [*slice_of(b"text", begin_mask=1, end_mask=1, shrink_axis_mask=1)],
-        b"y",
-        f"the op StridedSlice: {PART}",
+    (
+        "UnicodeTranscode: it makes text that is not UTF-8",
+        [y(b"UnicodeTranscode", b"text", output_encoding=b"UTF-16-BE")],
     ),
-    "several texts in a row": (
-        [b.node(b"y", b"Pack", b"text", b"text")],
-        b"y",
-        "the op Pack: it puts several texts side by side",
+    (
+        "UnicodeEncode: code points that are not those of a text",
+        [y(b"UnicodeEncode", b"text", **UTF8)],
     ),
-    "row numbers of a split": (
-        [LOWER, SPLIT],
-        b"split",
-        "the op StringSplitV2: another output of it than the words",
+    (
+        "NormalizeUTF8: normalization form 'NFX'",
+        [y(b"NormalizeUTF8", b"text", normalization_form=b"nfx")],
     ),
-    "a separator that is no constant": (
-        [b.node(b"y", b"StringSplitV2", b"text", b"text")],
-        b"y:1",
-        "the op StringSplitV2: an input that decides what it does is not a constant",
-    ),
-    "a pattern that is a number": (
-        [b.node(b"y", b"RegexReplace", b"text", b"range/start", b"blank")],
-        b"y",
-        "the op RegexReplace: wanted a constant string",
-    ),
-    "a pattern that is not UTF-8": (
-        [b.node(b"y", b"StaticRegexReplace", b"text", pattern=text_of(b"\xff"))],
-        b"y",
-        "the op StaticRegexReplace: a pattern that is not UTF-8",
-    ),
-    "letters of Latin-1": (
-        [b.node(b"y", b"StringLower", b"text", encoding=text_of(b"latin-1"))],
-        b"y",
-        "the op StringLower: encoding latin-1",
-    ),
-    "UTF-16 in": (
-        [
-            b.node(
-                b"y",
-                b"UnicodeTranscode",
-                b"text",
-                input_encoding=text_of(b"UTF-16-BE"),
-                output_encoding=text_of(b"UTF-8"),
-            )
-        ],
-        b"y",
-        "the op UnicodeTranscode: its texts are UTF-16-BE, not UTF-8",
-    ),
-    "UTF-16 out": (
-        [b.node(b"y", b"UnicodeTranscode", b"text", output_encoding=text_of(b"UTF-16-BE"))],
-        b"y",
-        "the op UnicodeTranscode: it makes text that is not UTF-8",
-    ),
-    "code points from elsewhere": (
-        [b.node(b"y", b"UnicodeEncode", b"text", output_encoding=text_of(b"UTF-8"))],
-        b"y",
-        "the op UnicodeEncode: code points that are not those of a text",
-    ),
-    "a normal form of nobody": (
-        [b.node(b"y", b"NormalizeUTF8", b"text", normalization_form=text_of(b"nfx"))],
-        b"y",
-        "the op NormalizeUTF8: normalization form 'NFX'",
-    ),
-    "rows cut to a length": (
+    (
+        "RaggedTensorToTensor: it may cut off words",
         [
             b.const(b"shape", b.int64_tensor([-1, 8])),
-            b.node(b"y", b"RaggedTensorToTensor", b"shape", b"text", b"blank"),
+            y(b"RaggedTensorToTensor", b"shape", b"text", b"blank"),
         ],
-        b"y",
-        "the op RaggedTensorToTensor: it may cut off words",
     ),
-    "padding that is a word": (
+    (
+        "SparseToDense: padding that is not empty",
         [
             b.const(b"pad", b.scalar_tensor(b"the")),
-            b.node(b"y", b"SparseToDense", b"text", b"text", b"text", b"pad"),
+            y(b"SparseToDense", b"text", b"text", b"text", b"pad"),
         ],
-        b"y",
-        "the op SparseToDense: padding that is not empty",
     ),
-    "texts picked": (
-        [b.node(b"y", b"GatherNd", b"text", b"range/start")],
-        b"y",
-        "the op GatherNd: which texts it takes is not known",
-    ),
-    "a tensor that nobody makes": (
-        [b.node(b"y", b"StringLower", b"nowhere")],
-        b"y",
-        "a tensor that nothing makes",
-    ),
-    "an op without inputs": ([b.node(b"y", b"StringLower")], b"y", "a tensor that nothing makes"),
-    "a circle": (
-        [b.node(b"y", b"StringLower", b"z"), b.node(b"z", b"StringUpper", b"y")],
-        b"y",
-        "the way does not end",
-    ),
-    "an op that feeds itself": (
-        [b.node(b"y", b"Identity", b"y")],
-        b"y",
-        "the way does not end",
-    ),
-}
+    ("GatherNd: which texts it takes is not known", [y(b"GatherNd", b"text", b"range/start")]),
+    ("a tensor that nothing makes", [y(b"StringLower", b"nowhere")]),
+    ("a tensor that nothing makes", [y(b"StringLower")]),
+    ("the way does not end", [y(b"StringLower", b"z"), b.node(b"z", b"StringUpper", b"y")]),
+    ("the way does not end", [y(b"Identity", b"y")]),
+]
 
 
-@pytest.mark.parametrize(("nodes", "words", "reason"), REFUSED.values(), ids=[*REFUSED])
-def test_ways_that_are_refused(nodes: Nodes, words: bytes, reason: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("reason", "nodes"), REFUSED, ids=[reason for reason, _ in REFUSED])
+def test_ways_that_are_refused(reason: str, nodes: Nodes, tmp_path: Path) -> None:
     """What is not understood is said, with the op in the way, and nothing is guessed."""
-    assert refused(tmp_path, TEXT, BLANK, *nodes, *find(words)) == reason
+    told = refused(tmp_path, TEXT, BLANK, *nodes, *find(b"y"))
+    assert told.removeprefix("the op ") == reason
 
 
 def call(node: bytes, given: bytes, called: bytes) -> bytes:

@@ -335,10 +335,7 @@ CHAINS: list[tuple[dict[str, Any], tuple[Step, ...]]] = [
     ({"lower_case": True}, (*BARE, SPACED, RegexSplit(DELIMITER, KEEP))),
     ({"lower_case": False}, (SPACED, RegexSplit(DELIMITER, KEEP))),
     *(
-        (
-            {"normalization_form": form},
-            (NormalizeUtf8(form), SPACED, RegexSplit(DELIMITER, KEEP)),
-        )
+        ({"normalization_form": form}, (NormalizeUtf8(form), SPACED, RegexSplit(DELIMITER, KEEP)))
         for form in get_args(Form)
     ),
     ({"keep_whitespace": True}, (SPACED, RegexSplit(DELIMITER, DELIMITER))),

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.builders import saved_model_bytes as b
-from vocabtool.errors import NotFound
 from vocabtool.formats.saved_model.graph_files import open_graphs
 from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.tokenization.checked_model import dangerous_ops
@@ -121,12 +120,6 @@ def test_the_graph_that_is_served_is_looked_at(tmp_path: Path) -> None:
     assert named_ops(tmp_path) == ()
     (tmp_path / "saved_model.pb").write_bytes(b.number(1, 1) + graphs[0])
     assert named_ops(tmp_path) == ("TextLineReaderV2 at graph/node",)
-
-
-def test_nothing_there(tmp_path: Path) -> None:
-    """A path that does not exist is said to be none."""
-    with pytest.raises(NotFound, match="no such file or folder"):
-        named_ops(tmp_path / "missing")
 
 
 @pytest.mark.parametrize(

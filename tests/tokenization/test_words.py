@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,12 +26,7 @@ FINGERPRINT = "32c7c4daa95ee6d57d75ba858965d839baa78240d69234efd94145c359bfe567"
 TEXT = "I love to use Xapian!"
 SPLIT = pa.list_(
     pa.struct(
-        [
-            ("word", pa.binary()),
-            ("id", pa.int64()),
-            ("known", pa.bool_()),
-            ("pieces", pa.int32()),
-        ]
+        [("word", pa.binary()), ("id", pa.int64()), ("known", pa.bool_()), ("pieces", pa.int32())]
     )
 )
 
@@ -316,3 +313,57 @@ def test_a_small_budget_is_told(words: Words) -> None:
     assert (report.documents, report.tokens, report.tokens_unknown) == (20_000, 40_000, 20_000)
     assert report.estimated
     assert abs(report.distinct_unknown - 20_000) < 1_000
+
+
+# Words.pipe
+
+PIPED: list[str | bytes] = ["I love to use Xapian!", "", "love", b"\xff love", "I love Xapian"] * 20
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+def test_pipe_gives_what_split_gives(words: Words, batch_size: int, workers: int) -> None:
+    """Whatever the batches, each text's words are those of ``split``, in order."""
+    expected = [[tuple(word.values()) for word in row] for row in words.split(PIPED).to_pylist()]
+    piped = words.pipe(PIPED, batch_size=batch_size, workers=workers)
+    assert [[tuple(word) for word in row] for row in piped] == expected
+
+
+def test_an_unknown_word_in_a_pipe(words: Words) -> None:
+    """A word says how it is looked up, and what came of it."""
+    (found,) = words.pipe(["love Xapian"])
+    assert [(word.word, word.known, word.pieces) for word in found] == [
+        (b"love", True, None),
+        (b"xapian", False, None),
+    ]
+    ids = words.split(["love Xapian"]).to_pylist()[0]
+    assert [word.id for word in found] == [word["id"] for word in ids]
+
+
+def test_a_pipe_is_lazy(words: Words) -> None:
+    """Of an endless supply it takes no more than two batches for each worker beyond its own."""
+    taken = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal taken
+        for taken in count(1):  # noqa: B007 - how many were taken
+            yield "love"
+
+    found = words.pipe(endless(), batch_size=5, workers=2)
+    assert taken == 0
+    next(found)
+    assert taken <= 5 + 2 * 2 * 5
+    found.close()  # type: ignore[attr-defined] # a generator has it
+
+
+def test_batches_are_judged_in_parallel(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two batches are judged at the same time: they meet."""
+    barrier = threading.Barrier(2, timeout=30)
+    judge = Words.look_up
+
+    def meeting(self: Words, texts: Any) -> Any:
+        barrier.wait()
+        return judge(self, texts)
+
+    monkeypatch.setattr(Words, "look_up", meeting)
+    assert len(list(words.pipe(["love"] * 8, batch_size=2, workers=2))) == 8

@@ -34,11 +34,9 @@ from vocabtool.cli.output import (
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
-    from vocabtool.documents.reading import Document
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
 
-CALIBRATED_FROM: Final = 1_000  # documents
 MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -182,8 +180,10 @@ def index_command(
     a folder that embed wrote, whose vectors are taken. DIR remembers FILE and options: update
     reads them again.
     """
+    from vocabtool.documents.options import ReadOptions
     from vocabtool.encoders.encoder import EncoderOptions
     from vocabtool.index.folder import removed_if_empty
+    from vocabtool.index.index import Index
 
     _refuse_an_index(files)
     began = time.monotonic()
@@ -195,8 +195,16 @@ def index_command(
         with removed_if_empty(build):
             index = _open(build, folder, model, options, shape)
             if index is None:
-                shape |= {"memory": filling["memory"]}
-                index = _create(build, folder, files, model, options, shape, read, quiet)
+                index = Index.create_for(
+                    build,
+                    list(files),
+                    model,
+                    read=ReadOptions(**read),
+                    notify=None if quiet else tell,
+                    memory=filling["memory"],
+                    **shape,
+                    **options,
+                )
             kinds, held = index.manifest.fields, len(index)
             if existing == "update":
                 _refuse_lost_fields(files, kinds, read["keep"])
@@ -364,77 +372,6 @@ def _open(
     return None
 
 
-def _create(
-    build: Path,
-    folder: str,
-    files: tuple[str, ...],
-    model: str | None,
-    options: dict[str, Any],
-    shape: dict[str, Any],
-    read: dict[str, Any],
-    quiet: bool,
-) -> Index:
-    """A new index, perhaps built beside the one of that folder."""
-    from vocabtool.documents import ReadOptions
-    from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside, sample
-    from vocabtool.index.index import Index
-    from vocabtool.index.load import weights_in
-    from vocabtool.index.sources import shards_in
-
-    dim, texts = None, None
-    if model is None:
-        dim = _dim_of_shards(files)
-        if not quiet:
-            tell(
-                "no --model, so queries will be searched by their words only: start over with "
-                "--model and --force to search by vectors, too"
-            )
-    elif (shards := shards_in(list(files))) is not None:
-        options.setdefault("fitted", weights_in(shards))
-    elif can_be_read_again(found := files_outside(list(files), Path(folder))):
-        first = _first(found or [], read)
-        facts_of(found or (), "stat")  # the others are there, too
-        options_of_files = ReadOptions(field=read["field"], format=read["format"])
-        texts = sample(found or [], options_of_files)
-        if not quiet:
-            _tell_ids(first, read)
-    options = {name: value for name, value in options.items() if value is not None}
-    index = Index.create(build, model, dim=dim, sample=texts, **shape, **options)
-    if index.encoder is not None and not quiet:
-        for note in index.encoder.notes:
-            tell(note)
-    return index
-
-
-def _dim_of_shards(files: tuple[str, ...]) -> int:
-    from vocabtool.embedding.shards import Shards
-    from vocabtool.index.sources import shards_in
-
-    shards = shards_in(list(files))
-    if shards is None:
-        raise click.UsageError(
-            "--model is missing: it may be left out only where FILE is one folder that embed wrote"
-        )
-    return Shards.open(shards).dim
-
-
-def _first(files: Sequence[str], read: dict[str, Any]) -> Document | None:
-    """The first document, by which files that cannot be read are known before anything is made."""
-    from vocabtool.documents.reading import ReadLog, ReadOptions, documents
-
-    options = ReadOptions(**{**read, "keep": (), "on_duplicate": "error"})
-    return next(iter(documents(list(files), options, log=ReadLog())), None)
-
-
-def _tell_ids(first: Document | None, read: dict[str, Any]) -> None:
-    """Rows that bring ids are called by their places only where that is meant."""
-    if read["id_field"] is not None or first is None:
-        return
-    for name in ("id", "_id"):
-        if name in first.fields:
-            tell(f"documents are called FILE:LINE; they have a field {name!r}: --id-field {name}")
-
-
 def _refuse_another_shape(index: Index, shape: dict[str, Any]) -> None:
     """An index stays what it was created as: an option that says otherwise is not passed over."""
     context = click.get_current_context()
@@ -455,7 +392,7 @@ def _calibrate(
     ``before``: documents that the index held. It needs a model to ask, and text that tells.
     """
     if wanted is None:
-        wanted = report.added > 0 and _is_due(index, before)
+        wanted = report.added > 0 and index.calibration_is_due(before)
     if not wanted or index.configuration.encoder is None:
         return 0.0
     held = index.calibration
@@ -470,16 +407,6 @@ def _calibrate(
         if not quiet:
             tell(f"calibrated: the keyword leg weighs a = {found.a:.2f}, an estimate")
     return time.monotonic() - began
-
-
-def _is_due(index: Index, before: int) -> bool:
-    """Whether the index is new, or holds twice as many documents as when it was calibrated.
-
-    One that was not calibrated when there was enough to tell was made with --no-calibrate.
-    """
-    held = index.calibration
-    known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
-    return len(index) >= max(CALIBRATED_FROM, 2 * known)
 
 
 def _show(

@@ -56,10 +56,10 @@ def compact_command(folder: str, quiet: bool) -> None:
 @QUIET
 def upgrade_command(folder: str, quiet: bool) -> None:
     """Make the index of version 0.1.0 in DIR one that this version reads; no model is needed."""
-    from vocabtool.index.upgrade import upgrade
+    from vocabtool.index.maintenance import upgrade
 
     with step_progress(quiet) as progress:
-        removed, left = upgrade(folder, progress)
+        removed, left = upgrade(Path(folder), progress)
     if not quiet:
         deleted = plural(removed, "deleted document", "deleted documents")
         tell(f"{plural(left, 'document', 'documents')} taken over, {deleted} left out")

@@ -1,15 +1,12 @@
 """How much the keyword leg should weigh in one index, found without a single judgement.
 
-Documents are drawn, queries made of each (``pseudo_queries.py``) and searched where the document is
-a copy without what was asked (``weights.py``). The weight with which the documents are found best
-is the estimate. Tuning by judged queries instead is in ``tune.py``.
+Documents are drawn, queries made of each and searched where the document is a copy without what was
+asked, so that finding it proves something. The weight with which the documents are found best is
+the estimate. How a copy takes the place of its document, and tuning by judged queries instead, is
+in ``tune.py``.
 
-Queries made of the corpus itself, each with the one document it was taken from.
-
-So that finding it proves something, the query's words are taken out of the copy of the document
-that is searched. Queries are made of what reads like language, where a document holds any: people
-ask in sentences, also for code, and a model may know the one well and the other badly. What comes
-of it is in ``calibrate.py``; how a copy takes the place of its document is in ``weights.py``.
+Queries are made of what reads like language, where a document holds any: people ask in sentences,
+also for code, and a model may know the one well and the other badly.
 
 Sentences, and whether they read like language, are told by marks, line breaks and letters alone: a
 line of code that is made of words, as ``import numpy as np``, passes for language.
@@ -23,22 +20,23 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice, pairwise
 from math import log
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
 from vocabtool.choices import CALIBRATION_SAMPLE
 from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
-from vocabtool.evaluation.tune import WEIGHTS, DocumentCopy, LegScores, ask_legs
+from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, score_legs
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.keywords.cutter import Cutter, QueryWord
+from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tokens import shape_of
 from vocabtool.search.settings import Calibration, Settings
+from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
+    from vocabtool.index.generation import Snapshot
     from vocabtool.index.index import Index
-    from vocabtool.index.snapshot import Snapshot
 
 Kind = Literal["title", "hard"]
 
@@ -59,6 +57,15 @@ MIN_SENTENCE_WORDS: Final = 4  # words of one that reads like language; letters,
 WORD_SHARE: Final = 0.8  # of what stands between blanks that is words
 CODE_ENDS: Final = (":", ";", "{")  # lines of code end so; sentences only to announce others
 
+MIN_SAMPLE: Final = 10  # sampled documents, below which nothing is concluded
+READ_PER_SAMPLE: Final = 20  # documents that are read for one that is long enough, at most
+ABSENT: Final = 1_000  # the rank of a document that is not found
+NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
+ESTIMATE: Final = (
+    "an estimate: nobody judged what it finds. It may be worse than the weight as shipped: "
+    "judged queries tell"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class PseudoQuery:
@@ -73,72 +80,56 @@ class PseudoQuery:
 def pseudo_queries(
     row: int, document: Document, cutter: Cutter, generator: np.random.Generator
 ) -> list[PseudoQuery]:
-    """A query of each kind, or none of a document that is too short to do without a part."""
+    """A query of each kind, or none of a document that is too short to do without a part.
+
+    ``title``: the title and the text without it, also where it is said again; else the first
+    sentence. ``hard``: the content words of a later sentence that has any, drawn by chance, each
+    that the rest of the document repeats dropped by the toss of a coin; and the text without it.
+    """
     parts = sentences(document.text)
     words = sum(1 for _ in islice(RUNS.finditer(document.text), MIN_WORDS))
     if len(parts) < MIN_SENTENCES or words < MIN_WORDS:
         return []
     language = [at for at, part in enumerate(parts) if reads_like_language(part[:MAX_CHARACTERS])]
     first, *later = language or range(len(parts))
-    title, left = _title(document, parts, first, cutter)
-    order = [*generator.permutation(np.array(later, int)).tolist(), first, *range(len(parts))]
-    hard = _hard(parts, order, cutter, generator)
-    if hard is None or not title or not left:
-        return []
-    return [PseudoQuery("title", row, title, left), PseudoQuery("hard", row, *hard)]
-
-
-def _title(document: Document, parts: Sequence[str], first: int, cutter: Cutter) -> tuple[str, str]:
-    """The title and the text without it, also where it is said again; else the first sentence."""
     title = document.fields.get("title")
-    if not isinstance(title, str) or not title.strip():
-        return _words_of(parts[first][:MAX_CHARACTERS], cutter), _without(parts, first)
-    asked, left = title.strip(), document.text.strip()
-    for _ in range(2):
-        if left.casefold().startswith(asked.casefold()):
-            left = left[len(asked) :].lstrip(" .:-\n\t")
-    return asked, left
-
-
-def _hard(
-    parts: Sequence[str], order: Sequence[int], cutter: Cutter, generator: np.random.Generator
-) -> tuple[str, str] | None:
-    """Content words of the first sentence in order that has any, and the text without it."""
+    if isinstance(title, str) and title.strip():
+        title, left = title.strip(), document.text.strip()
+        for _ in range(2):
+            if left.casefold().startswith(title.casefold()):
+                left = left[len(title) :].lstrip(" .:-\n\t")
+    else:
+        title, left = _words_of(parts[first], cutter), _without(parts, first)
+    order = [*generator.permutation(np.array(later, int)).tolist(), first, *range(len(parts))]
     for at in order:
-        words = _content_words(parts[at][:MAX_CHARACTERS], cutter)
-        if words:
-            left = _without(parts, at)
-            return _drop_words(words, left, cutter, generator), left
-    return None
+        content = [word for word in cutter.spans(_words_of(parts[at], cutter)) if not word.stop]
+        if content:
+            break
+    else:
+        return []
+    rest = _without(parts, at)
+    repeated = set(cutter.terms([rest])[0].words.split(" "))
+    tossed = generator.random(len(content)) < DROP_RATE
+    kept = [
+        word.surface
+        for word, drop in zip(content, tossed.tolist(), strict=True)
+        if not (drop and repeated.issuperset(word.words))
+    ]
+    hard = " ".join(kept or [content[int(generator.integers(len(content)))].surface])
+    if not title or not left:
+        return []
+    return [PseudoQuery("title", row, title, left), PseudoQuery("hard", row, hard, rest)]
 
 
 def _without(parts: Sequence[str], place: int) -> str:
     return "".join((*parts[:place], *parts[place + 1 :])).strip()
 
 
-def _drop_words(
-    words: Sequence[QueryWord], left: str, cutter: Cutter, generator: np.random.Generator
-) -> str:
-    """The words, each that the rest of the document repeats dropped by the toss of a coin."""
-    repeated = set(cutter.terms([left])[0].words.split(" "))
-    tossed = generator.random(len(words)) < DROP_RATE
-    kept = [
-        word.surface
-        for word, drop in zip(words, tossed.tolist(), strict=True)
-        if not (drop and repeated.issuperset(word.words))
-    ]
-    return " ".join(kept or [words[int(generator.integers(len(words)))].surface])
-
-
-def _content_words(text: str, cutter: Cutter) -> list[QueryWord]:
-    return [word for word in cutter.spans(_words_of(text, cutter)) if not word.stop]
-
-
-def _words_of(text: str, cutter: Cutter) -> str:
+def _words_of(part: str, cutter: Cutter) -> str:
     """Nothing but words, of compounds the parts: as people ask for what they do not quote."""
     return " ".join(
         " ".join(RUNS.findall(word.surface)) if word.surfaces else word.surface
-        for word in cutter.spans(text)
+        for word in cutter.spans(part[:MAX_CHARACTERS])
     )
 
 
@@ -150,10 +141,19 @@ def sentences(text: str) -> list[str]:
     text; there are none where those characters hold no word.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
-    parts = _join_wordless(ENDS.split(head))
+    parts: list[str] = []
+    for part in ENDS.split(head):
+        if parts and not (RUNS.search(part) and RUNS.search(parts[-1])):
+            parts[-1] += part  # what holds no word belongs to the part before
+        else:
+            parts.append(part)
+    starts = [word.start() for word in RUNS.finditer(head)]
+    if not starts:
+        return []
     if len(parts) < MIN_SENTENCES:
-        parts = _windows(head)
-    return [*parts[:-1], parts[-1] + rest] if parts else []
+        places = [0, *starts[::WINDOW][1:], len(head)]
+        parts = [head[start:end] for start, end in pairwise(places)]
+    return [*parts[:-1], parts[-1] + rest]
 
 
 def reads_like_language(sentence: str) -> bool:
@@ -170,35 +170,6 @@ def reads_like_language(sentence: str) -> bool:
     words = sum(1 for piece in between if WORD.fullmatch(piece))
     enough = words >= MIN_SENTENCE_WORDS and words >= WORD_SHARE * len(between)
     return enough and not sentence.rstrip().endswith(CODE_ENDS)
-
-
-def _join_wordless(parts: list[str]) -> list[str]:
-    """Parts that each hold a word: one that holds none belongs to the one before."""
-    whole: list[str] = []
-    for part in parts:
-        if whole and not (RUNS.search(part) and RUNS.search(whole[-1])):
-            whole[-1] += part
-        else:
-            whole.append(part)
-    return whole if whole and RUNS.search(whole[0]) else []
-
-
-def _windows(text: str) -> list[str]:
-    """Parts of twelve words each, with all that stands between these; the last may have fewer."""
-    starts = [word.start() for word in RUNS.finditer(text)][::WINDOW]
-    places = [0, *starts[1:], len(text)]
-    return [text[start:end] for start, end in pairwise(places)] if starts else []
-
-
-MIN_SAMPLE: Final = 10  # sampled documents, below which nothing is concluded
-READ_PER_SAMPLE: Final = 20  # documents that are read for one that is long enough, at most
-ABSENT: Final = 1_000  # the rank of a document that is not found
-NEARLY_BEST: Final = 0.02  # losses that are no more than this above the lowest are as good
-DEFAULTS: Final = Settings()
-ESTIMATE: Final = (
-    "an estimate: nobody judged what it finds. It may be worse than the weight as shipped: "
-    "judged queries tell"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,38 +243,38 @@ def calibrate(
     texts = [query.copy for query in queries]
     vectors = prepare(encoder.encode([query.text for query in queries]), metric)
     copied = prepare(encoder.encode(texts), metric)
-    copies = [
-        DocumentCopy(
-            row=query.row,
-            terms=terms,
-            vector=vector,
-            metric=metric,
-            mean_length=snapshot.mean_lengths[0],
-        )
-        for query, terms, vector in zip(queries, snapshot.cutter.terms(texts), copied, strict=True)
-    ]
     # As searches are, but that lists go down as far as ranks count.
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
     ten = Settings(fusion="keyword", depth=10)
-    asked = list(zip(queries, vectors, copies, strict=True))
-    legs = [ask_legs(snapshot, query.text, each, deep, copy) for query, each, copy in asked]
-    words = [ask_legs(snapshot, query.text, None, ten, copy) for query, _, copy in asked]
-    curve = tuple(Loss(a, _loss(queries, legs, a)) for a in WEIGHTS)
+    legs, words = [], []
+    for query, terms, vector, copy in zip(
+        queries, snapshot.cutter.terms(texts), vectors, copied, strict=True
+    ):
+        store = CopyStore(snapshot, query.row, terms, copy, metric, snapshot.mean_lengths[0])
+        legs.append(score_legs(store, query.text, vector, deep))
+        words.append(score_legs(store, query.text, None, ten))
+    curve = []
+    for a in WEIGHTS:  # both kinds of query counted alike: there are as many of both
+        ranks = [
+            rank_of(query.row, scores.ranking(a))
+            for query, scores in zip(queries, legs, strict=True)
+        ]
+        curve.append(Loss(a, fmean(map(log, ranks))))
+    lowest = min(point.loss for point in curve)
+    best = fmean(point.a for point in curve if point.loss <= lowest + NEARLY_BEST)
     rates: list[LegRate] = []
-    for kind in ("title", "hard"):
+    for kind in get_args(Kind):
         of_kind = [place for place, query in enumerate(queries) if query.kind == kind]
         found = {
-            "dense": [legs[place].nearest[:10].tolist() for place in of_kind],
-            "keyword": [words[place].keyword_rows.tolist() for place in of_kind],
+            "dense": [legs[place].nearest[:10] for place in of_kind],
+            "keyword": [words[place].keyword_rows for place in of_kind],
         }
         for leg, lists in found.items():
             rows = [queries[place].row for place in of_kind]
             ranks = [rank_of(row, ranking) for row, ranking in zip(rows, lists, strict=True)]
             first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, 10))
             rates.append(LegRate(kind, leg, first, first_ten))
-    return WeightEstimate(
-        nearly_best(curve), curve, tuple(rates), len(queries) // 2, seed, (ESTIMATE,)
-    )
+    return WeightEstimate(best, tuple(curve), tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
 
 
 def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuery]:
@@ -322,20 +293,7 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
     return queries
 
 
-def nearly_best(curve: Sequence[Loss]) -> float:
-    """The mean of all weights whose loss is at most 0.02 above the lowest."""
-    lowest = min(point.loss for point in curve)
-    return fmean(point.a for point in curve if point.loss <= lowest + NEARLY_BEST)
-
-
-def _loss(queries: Sequence[PseudoQuery], legs: Sequence[LegScores], a: float) -> float:
-    """Mean ln rank, each kind of query counted alike: there are as many of both."""
-    return fmean(
-        log(rank_of(query.row, scores.ranking(a).tolist()))
-        for query, scores in zip(queries, legs, strict=True)
-    )
-
-
-def rank_of(row: int, ranking: Sequence[int]) -> int:
+def rank_of(row: int, ranking: Rows) -> int:
     """From 1; 1,000 where it is not found or stands behind that."""
-    return min(ranking.index(row) + 1, ABSENT) if row in ranking else ABSENT
+    places = np.flatnonzero(ranking[: ABSENT - 1] == row)
+    return int(places[0]) + 1 if len(places) else ABSENT

@@ -26,8 +26,8 @@ from vocabtool.search.settings import FUSIONS, Fusion, Settings
 from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
+    from vocabtool.index.generation import Snapshot
     from vocabtool.index.index import Index
-    from vocabtool.index.snapshot import Snapshot
 
 Kind = Literal["ordinary", "unknown"]
 
@@ -165,7 +165,7 @@ def _is_unknown(word: WeighedWord, snapshot: Snapshot) -> bool:
 
 
 def _frequency(word: WeighedWord, snapshot: Snapshot) -> int:
-    return min(map(snapshot.keywords.document_frequency, word.telling_terms))
+    return min(snapshot.keywords.document_frequencies(word.telling).values())
 
 
 def _rates(

@@ -14,48 +14,37 @@ words are known. Where words stand is in ``tokens.py``; here they are folded and
 A corpus is cut at the speed of a look-up for each chunk between blanks, since most chunks were met
 before: no token reaches over a blank, so a chunk's terms are the same in every text.
 
-The language of a corpus: the stems of its words, and the stop words among them.
-
 Stems are Snowball's. Stop words say nothing about a text's subject: they are flagged in queries,
 and indexed all the same. English is a list of its own, with what is left of shortened words
 (``don't`` is ``don`` and ``t``); for other languages tantivy's lists are asked, where it has one.
-
-Where in a text the words of a query stand, by the same cut that indexed it.
-
-Words meet by their terms, so every form of a word is found. An identifier is marked as a whole
-where it stands whole, and by its words elsewhere. Which words are worth a mark, the caller decides.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from string import punctuation
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import unicodedataplus
 
 from vocabtool.choices import LANGUAGES, Language
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.tokens import (
     MAX_TERM,
     Span,
-    Token,
     case_folded,
     humps,
-    is_without_blanks,
     runs_of,
+    shape_of,
     surfaces_of,
     tokens,
     without_marks,
 )
-
-if TYPE_CHECKING:
-    import tantivy
 
 _ENGLISH: Final = frozenset(
     """
@@ -75,59 +64,6 @@ _ENGLISH: Final = frozenset(
     """.split()  # noqa: SIM905  # read as lines of a kind, not as two hundred strings
 )
 _SAME_LANGUAGE: Final = {"porter": "english", "dutch_porter": "dutch"}
-
-
-class Stems:
-    """The stemmer of one language. Several threads may ask at a time.
-
-    ``version`` names the stemmer and its release, since another release may stem otherwise.
-    """
-
-    def __init__(self, language: Language) -> None:
-        if language not in LANGUAGES:
-            raise ValueError(f"no such language: {language!r}; there are {', '.join(LANGUAGES)}")
-        self._stemmer: Any = None  # the library has no types
-        self._one_at_a_time = Lock()  # a stemmer of Snowball's keeps its word in itself
-        self.version = "none"
-        if language == "none":
-            return
-        try:
-            import Stemmer
-        except ImportError as error:
-            what = "stemming needs PyStemmer; pip install PyStemmer, or choose the language 'none'"
-            raise UnsupportedFormat(what) from error
-        release = f"PyStemmer {Stemmer.version()}"
-        if language not in Stemmer.algorithms():
-            raise UnsupportedFormat(f"{release} has no stemmer for {language}")
-        self._stemmer = Stemmer.Stemmer(language)
-        self.version = f"{release} {language}"
-
-    def stem(self, word: str) -> str:
-        """The stem of a case-folded word."""
-        if self._stemmer is None:
-            return word
-        with self._one_at_a_time:
-            return str(self._stemmer.stemWord(word))
-
-
-def is_stop_word(word: str, language: str) -> bool:
-    """Whether a word, as it is written, is one of a language's stop words."""
-    folded, language = case_folded(word), _SAME_LANGUAGE.get(language, language)
-    if language == "english":
-        return folded in _ENGLISH
-    analyzer = _analyzer(language)
-    return analyzer is not None and not analyzer.analyze(folded)
-
-
-@cache
-def _analyzer(language: str) -> tantivy.TextAnalyzer | None:
-    import tantivy
-
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
-    try:
-        return builder.filter(tantivy.Filter.stopword(language)).build()
-    except ValueError:  # no list for this language
-        return None
 
 
 RULE: Final = 2  # counts the versions of the rule: another one, another index
@@ -183,149 +119,175 @@ class QueryWord:
     unstemmed: tuple[str, ...]
     surfaces: tuple[str, ...]
     stop: bool
-    phrase: int | None
-
-    @property
-    def exact(self) -> Term:
-        """The one term that finds it most exactly: the whole surface, or the one word.
-
-        Words with a digit are not stemmed, so codes without punctuation are found exactly too.
-        Of a longer run of a script without blanks it is the first pair of characters.
-        """
-        if self.surfaces:
-            return Term("surfaces", self.surfaces[0])
-        return Term("words", self.words[0])
+    phrase: int | None = None
 
 
 class Cutter:
     """Cuts texts in one language. Several threads may use it at a time.
 
-    ``fingerprint``: tells whether another cutter makes the same terms, readable.
+    ``fingerprint``: tells whether another cutter makes the same terms, readable: also another
+    release of the stemmer may stem otherwise.
     """
 
     def __init__(self, language: Language = "english") -> None:
+        if language not in LANGUAGES:
+            raise ValueError(f"no such language: {language!r}; there are {', '.join(LANGUAGES)}")
         self.language: Language = language
-        self._stems = Stems(language)
-        self._remembered = _Chunks(self)
+        self._stem: Callable[[str], str] = str
+        self._one_at_a_time = Lock()  # a stemmer of Snowball's keeps its word in itself
+        version = "none"
+        if language != "none":
+            try:
+                import Stemmer
+            except ImportError as error:
+                what = (
+                    "stemming needs PyStemmer; pip install PyStemmer, or choose the language 'none'"
+                )
+                raise UnsupportedFormat(what) from error
+            version = f"PyStemmer {Stemmer.version()}"
+            if language not in Stemmer.algorithms():
+                raise UnsupportedFormat(f"{version} has no stemmer for {language}")
+            self._stem = Stemmer.Stemmer(language).stemWord
+            version += f" {language}"
+        self._is_stop_word = _stop_words(_SAME_LANGUAGE.get(language, language))
+        self._remembered = _Chunks()
+        self._remembered.cut = self._chunk
         unicode = unicodedataplus.unidata_version
-        self.fingerprint = f"words {RULE}, Unicode {unicode}, {self._stems.version}"
+        self.fingerprint = f"words {RULE}, Unicode {unicode}, {version}"
 
     def terms(self, texts: Sequence[str]) -> list[Terms]:
         """The terms of each text."""
-        return [self._terms(text) for text in texts]
+        remembered, found = self._remembered, []
+        for text in texts:
+            joined = "".join(map(remembered.__getitem__, text.split()))
+            words, surfaces = joined, ""
+            if _BETWEEN in joined:
+                parts = joined.split(_BETWEEN)
+                words, surfaces = "".join(parts[0::3] + parts[1::3]), "".join(parts[2::3])
+            counts = words.count(" "), surfaces.count(" ")
+            found.append(Terms(words[:-1], surfaces[:-1], *counts))
+        return found
 
     def query(self, text: str) -> list[QueryWord]:
         """The words of a query; those between quotes stand in a phrase."""
-        quoted = [found.span(1) for found in _QUOTED.finditer(text)]
         words = self.spans(text)
-        return list(_in_phrases(words, quoted)) if quoted else words
+        quoted = [found.span(1) for found in _QUOTED.finditer(text)]
+        for at, word in enumerate(words if quoted else ()):
+            phrase = bisect_right(quoted, (word.start, len(text))) - 1
+            if phrase >= 0 and word.end <= quoted[phrase][1]:
+                words[at] = replace(word, phrase=phrase)
+        return words
 
     def spans(self, text: str) -> list[QueryWord]:
         """The words of a text; quotes are nothing special."""
-        words = (self._query_word(text, token) for token in tokens(text))
-        return [word for word in words if word.words]
+        found = []
+        for token in tokens(text):
+            start, end = token.whole
+            surface = text[start:end]
+            runs = [text[run.start : min(run.end, run.start + MAX_TERM)] for run in token.runs]
+            if surface.isascii():  # as below, but quickly
+                words = tuple(self._stemmed(run.lower()) for run in runs)
+            else:
+                words = tuple(word for run in token.runs for word, _ in self._places(text, run))
+            if not words:
+                continue
+            parts: list[str] = []
+            unstemmed: list[str] = []
+            for run in () if surface.islower() else runs:
+                stems, whole = self._mixed(run)
+                parts += stems
+                unstemmed += whole
+            found.append(
+                QueryWord(
+                    surface=surface,
+                    start=start,
+                    end=end,
+                    words=words,
+                    humps=tuple(parts),
+                    unstemmed=tuple(unstemmed),
+                    surfaces=surfaces_of(surface) if token.is_compound else (),
+                    stop=not token.is_compound and self._is_stop_word(case_folded(surface)),
+                )
+            )
+        return found
 
     def places(self, text: str) -> Iterator[tuple[str, Span]]:
         """Every term of the field "words" with the characters that it was made of."""
         for token in tokens(text):
             for run in token.runs:
                 yield from self._places(text, run)
-                written = _run_text(text, run)
-                if found := humps(written):
-                    for hump, term in zip(found, self._humps(written), strict=True):
-                        yield term, Span(run.start + hump.start, run.start + hump.end)
-                    for term in self._whole_words(written):
-                        yield term, run
+                written = text[run.start : min(run.end, run.start + MAX_TERM)]
+                stems, whole = self._mixed(written)
+                for hump, stem in zip(humps(written), stems, strict=True):
+                    yield stem, Span(run.start + hump.start, run.start + hump.end)
+                for term in whole:
+                    yield term, run
 
     def chunk_terms(self, chunk: str) -> list[str]:
         """Every term of what stands between two blanks, of both fields."""
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
-    def _terms(self, text: str) -> Terms:
-        joined = "".join(map(self._remembered.__getitem__, text.split()))
-        if _BETWEEN not in joined:
-            return Terms(joined[:-1], "", joined.count(" "), 0)
-        parts = joined.split(_BETWEEN)
-        words, surfaces = "".join(parts[0::3] + parts[1::3]), "".join(parts[2::3])
-        return Terms(words[:-1], surfaces[:-1], words.count(" "), surfaces.count(" "))
-
-    def chunk(self, chunk: str) -> str:
+    def _chunk(self, chunk: str) -> str:
         """What is remembered of a chunk: each term with a blank behind it, words, humps, surfaces.
 
         The kinds are set apart where there is more than words.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # as below, but quickly
-            word = f"{self._stemmed(core.lower())} "
-            if not humps(core):
-                return word
-            parts = "".join(f"{part} " for part in self._humps(core) + self._whole_words(core))
-            return f"{word}{_BETWEEN}{parts}{_BETWEEN}{_BETWEEN}"
-        cut = self.spans(chunk)
-        words = "".join(f"{word} " for each in cut for word in each.words)
-        parts = "".join(f"{part} " for each in cut for part in each.humps + each.unstemmed)
-        surfaces = "".join(f"{surface} " for each in cut for surface in each.surfaces)
-        if parts or surfaces:
-            return f"{words}{_BETWEEN}{parts}{_BETWEEN}{surfaces}{_BETWEEN}"
-        return words
-
-    def _query_word(self, text: str, token: Token) -> QueryWord:
-        start, end = token.whole
-        surface = text[start:end]
-        if surface.isascii():  # as below, but quickly
-            words = tuple(self._stemmed(_run_text(text, run).lower()) for run in token.runs)
+            stems, whole = self._mixed(core)
+            words, parts, surfaces = [self._stemmed(core.lower())], stems + whole, list[str]()
         else:
-            words = tuple(word for run in token.runs for word, _ in self._places(text, run))
-        surfaces = surfaces_of(surface) if token.is_compound and words else ()
-        stop = not token.is_compound and is_stop_word(surface, self.language)
-        mixed = [] if surface.islower() else [_run_text(text, run) for run in token.runs]
-        parts = tuple(hump for run in mixed for hump in self._humps(run))
-        unstemmed = tuple(whole for run in mixed for whole in self._whole_words(run))
-        return QueryWord(surface, start, end, words, parts, unstemmed, surfaces, stop, None)
+            cut = self.spans(chunk)
+            words = [word for each in cut for word in each.words]
+            parts = [part for each in cut for part in each.humps + each.unstemmed]
+            surfaces = [surface for each in cut for surface in each.surfaces]
+        joined = ["".join(f"{term} " for term in terms) for terms in (words, parts, surfaces)]
+        if parts or surfaces:
+            return "".join(f"{terms}{_BETWEEN}" for terms in joined)
+        return joined[0]
 
-    def _humps(self, run: str) -> list[str]:
-        return [self._stemmed(run[hump.start : hump.end].lower()) for hump in humps(run)]
-
-    def _whole_words(self, run: str) -> list[str]:
+    def _mixed(self, run: str) -> tuple[list[str], list[str]]:
+        """Of a run in mixed case its humps, and itself where its stem is another."""
+        found = humps(run)
+        if not found:
+            return [], []
         whole = run.lower()
-        return [whole] if humps(run) and self._stemmed(whole) != whole else []
+        stems = [self._stemmed(whole[hump.start : hump.end]) for hump in found]
+        return stems, [whole] if self._stemmed(whole) != whole else []
 
     def _places(self, text: str, run: Span) -> Iterator[tuple[str, Span]]:
-        written = _run_text(text, run)
+        start = run.start
+        written = text[start : min(run.end, start + MAX_TERM)]
         if written.isascii():
             yield self._stemmed(written.lower()), run
-        elif is_without_blanks(written):
-            yield from _pairs(text, run)
-        else:
-            for word in self._words(written):
-                yield word, run
-
-    def _words(self, run: str) -> list[str]:
-        """Folded and stemmed; several where folding brings in what cuts (one half is 1, 2)."""
-        folded = case_folded(run)
-        apart = [folded] if folded.isascii() else runs_of(folded)
-        pieces: list[str] = []
-        for word in apart:
-            bare = without_marks(self._stemmed(word[:MAX_TERM]))
-            # Taking off marks may leave what is no letter or digit.
-            pieces += [bare] if bare.isascii() and bare else runs_of(bare)
-        return [piece[:MAX_TERM] for piece in pieces]
+        elif shape_of(written[0]) == "c":  # overlapping pairs of characters, or the only one
+            for at in range(start, max(run.end - 1, start + 1)):
+                place = Span(at, min(at + 2, run.end))
+                pair = "".join(without_marks(case_folded(text[place.start : place.end])).split())
+                if pair:
+                    yield pair, place
+        else:  # several words where folding brings in what cuts (one half is 1, 2)
+            folded = case_folded(written)
+            for word in [folded] if folded.isascii() else runs_of(folded):
+                bare = without_marks(self._stemmed(word[:MAX_TERM]))
+                # Taking off marks may leave what is no letter or digit.
+                for piece in [bare] if bare.isascii() and bare else runs_of(bare):
+                    yield piece[:MAX_TERM], run
 
     def _stemmed(self, word: str) -> str:
-        if word.isalpha() or not any(map(str.isdigit, word)):
-            return self._stems.stem(word)
-        return word
+        if not word.isalpha() and any(map(str.isdigit, word)):
+            return word
+        with self._one_at_a_time:
+            return self._stem(word)
 
 
 class _Chunks(dict[str, str]):
     """Remembers what a cutter makes of chunks; forgets all when it is full."""
 
-    def __init__(self, cutter: Cutter) -> None:
-        super().__init__()
-        self._cut = cutter.chunk
+    cut: Callable[[str], str]
 
     def __missing__(self, chunk: str) -> str:
-        terms = self._cut(chunk)
+        terms = self.cut(chunk)
         if len(chunk) <= MAX_REMEMBERED_LENGTH:
             if len(self) >= MAX_REMEMBERED:
                 self.clear()
@@ -333,29 +295,19 @@ class _Chunks(dict[str, str]):
         return terms
 
 
-def _run_text(text: str, run: Span) -> str:
-    return text[run.start : min(run.end, run.start + MAX_TERM)]
+@cache
+def _stop_words(language: str) -> Callable[[str], bool]:
+    """What tells whether a folded word is a stop word of a language."""
+    if language == "english":
+        return _ENGLISH.__contains__
+    import tantivy
 
-
-def _pairs(text: str, run: Span) -> Iterator[tuple[str, Span]]:
-    """Overlapping pairs of characters, or the only one."""
-    last = max(run.end - 1, run.start + 1)
-    for start in range(run.start, last):
-        place = Span(start, min(start + 2, run.end))
-        pair = "".join(without_marks(case_folded(text[place.start : place.end])).split())
-        if pair:
-            yield pair, place
-
-
-def _in_phrases(
-    words: Sequence[QueryWord], quoted: Sequence[tuple[int, int]]
-) -> Iterator[QueryWord]:
-    phrases = iter(enumerate(quoted))
-    number, (start, end) = next(phrases, (0, (0, 0)))
-    for word in words:
-        while end and word.start >= end:
-            number, (start, end) = next(phrases, (0, (0, 0)))
-        yield replace(word, phrase=number) if start <= word.start and word.end <= end else word
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
+    try:
+        analyzer = builder.filter(tantivy.Filter.stopword(language)).build()
+    except ValueError:  # no list for this language
+        return lambda word: False
+    return lambda word: not analyzer.analyze(word)
 
 
 def open_quote(query: str) -> int | None:
@@ -367,41 +319,31 @@ def open_quote(query: str) -> int | None:
     return None
 
 
-__all__ = ["Span", "highlights"]
-
 _CHUNK: Final = re.compile(r"\S+")
 
 
 def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
-    """The places (start, end in characters) of a query's words, ascending, none overlapping."""
+    """The places (start, end in characters) of a query's words, ascending, none overlapping.
+
+    Words meet by their terms, so every form of a word is found. An identifier is marked as a whole
+    where it stands whole, and by its words elsewhere. Which words are worth a mark, the caller
+    decides.
+    """
     terms = {term for word in words for term in word.words}
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
-    return _merge_overlaps(sorted(_places(text, terms, surfaces, cutter)))
-
-
-def _places(text: str, terms: set[str], surfaces: set[str], cutter: Cutter) -> Iterator[Span]:
-    either = terms | surfaces
-    for chunk in _CHUNK.finditer(text):
-        if either.isdisjoint(cutter.chunk_terms(chunk.group())):
+    either, places = terms | surfaces, list[Span]()
+    for found in _CHUNK.finditer(text):
+        chunk, first = found.group(), found.start()
+        if either.isdisjoint(cutter.chunk_terms(chunk)):
             continue
-        for place in _in_chunk(chunk.group(), terms, surfaces, cutter):
-            yield Span(chunk.start() + place.start, chunk.start() + place.end)
-
-
-def _in_chunk(chunk: str, terms: set[str], surfaces: set[str], cutter: Cutter) -> Iterator[Span]:
-    for word in cutter.spans(chunk):
-        if not surfaces.isdisjoint(word.surfaces[:1]):
-            yield Span(word.start, word.end)
-    for term, place in cutter.places(chunk):
-        if term in terms:
-            yield place
-
-
-def _merge_overlaps(places: Sequence[Span]) -> list[Span]:
-    """Places that overlap become one; those that only touch stay apart."""
+        marked = [place for term, place in cutter.places(chunk) if term in terms]
+        for word in cutter.spans(chunk):
+            if not surfaces.isdisjoint(word.surfaces[:1]):
+                marked.append(Span(word.start, word.end))
+        places += [Span(first + start, first + end) for start, end in marked]
     united: list[Span] = []
-    for place in places:
-        if united and place.start < united[-1].end:
+    for place in sorted(places):
+        if united and place.start < united[-1].end:  # those that only touch stay apart
             united[-1] = Span(united[-1].start, max(place.end, united[-1].end))
         else:
             united.append(place)

@@ -11,8 +11,7 @@ documents that hold a surface.
 A commit is on disk when it returns: tantivy flushes each file and renames ``meta.json`` over the
 old one; the folder, which tantivy does not flush after that, is flushed here. A writer that was
 killed leaves the last commit as it was, and its lock is the system's (``flock``): it ends with it.
-
-The files of a tantivy index: their checksums at a commit, compared when it is opened.
+The files have checksums at a commit, compared when it is opened.
 
 ``meta.json`` names the segments of the last commit. A segment is some files named by its id, which
 never change. ``.managed.json`` lists what tantivy may remove; a writer that was killed leaves such
@@ -32,11 +31,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vocabtool.errors import FolderInUse, InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
+from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import Terms
-from vocabtool.keywords.spellings import nearest
 from vocabtool.system.own_files import checksum, compare, compare_bytes, sync_folder
-from vocabtool.system.ranking import Mask, RankedRows, Rows
+from vocabtool.system.ranking import Mask, RankedRows
 
 if TYPE_CHECKING:
     import tantivy
@@ -47,18 +45,11 @@ MANAGED_NAME: Final = re.compile(r"meta\.json|[0-9a-f]{32}\.[a-z0-9.]{1,32}")
 LOCKS: Final = (".tantivy-meta.lock", ".tantivy-writer.lock")  # empty
 
 
-def description(folder: Path) -> bytes:
-    """``meta.json`` as it is now. Raises :class:`NotFound` where there is none."""
-    try:
-        return (folder / META).read_bytes()
-    except OSError as error:
-        raise NotFound(f"{folder / META}: {error.strerror}: no keyword index there") from error
-
-
 def file_names(folder: Path) -> frozenset[str]:
     """The files of the last commit's segments. Raises :class:`InvalidFile`, :class:`NotFound`."""
-    ids = _segment_ids(folder, description(folder))
-    return frozenset(file.name for file in folder.iterdir() if _id_of(file.name) in ids)
+    _, ids = _description(folder)
+    names = (file.name for file in folder.iterdir())
+    return frozenset(name for name in names if name.partition(".")[0] in ids)
 
 
 def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
@@ -82,42 +73,39 @@ def check_files(
     commit. ``whole``: files that need no other look. Raises :class:`InvalidFile`, which names the
     file that is not what was written, and :class:`NotFound`.
     """
-    content = description(folder)  # read once: a writer may put another in its place
-    ids = _segment_ids(folder, content)
-    if ids == {_id_of(name) for name in noted} - {_id_of(META)}:  # each commit adds a segment
+    content, ids = _description(folder)  # read once: a writer may put another in its place
+    if ids == {name.partition(".")[0] for name in noted if name != META}:  # a commit adds a segment
         compare_bytes(content, noted[META], folder / META)
-    left = {name for name in noted if _id_of(name) in ids}
+    left = frozenset(name for name in noted if name.partition(".")[0] in ids)
     for name in sorted(left - whole):
         if not (folder / name).exists():
             raise InvalidFile(f"missing, though {META} names it", file=str(folder / name))
         compare(folder / name, noted[name])
-    _check_managed(folder / MANAGED, left)
-    return frozenset(left)
+    # This one has no checksum: any writer writes it anew, in any order. Only names are in it.
+    managed = folder / MANAGED
+    if managed.exists():  # to tantivy none is an empty list
+        content = managed.read_bytes()
+        try:
+            names = json.loads(content)
+            is_whole = json.dumps(names, separators=(",", ":")).encode() + b"\n" == content
+            is_whole = is_whole and all(map(MANAGED_NAME.fullmatch, names)) and left <= {*names}
+        except (ValueError, TypeError, RecursionError):
+            is_whole = False
+        if not is_whole:
+            what = "damaged: no list of the files of this keyword index"
+            raise InvalidFile(what, file=str(managed))
+    return left
 
 
-def _check_managed(file: Path, left: Set[str]) -> None:
-    """It has no checksum: any writer writes it anew, in any order. Nothing but names is in it."""
-    if not file.exists():  # to tantivy an empty list
-        return
-    content = file.read_bytes()
+def _description(folder: Path) -> tuple[bytes, set[str]]:
+    """``meta.json`` as it is now, and the ids of the segments that it names."""
     try:
-        names = json.loads(content)
-        is_whole = json.dumps(names, separators=(",", ":")).encode() + b"\n" == content
-        if is_whole and all(map(MANAGED_NAME.fullmatch, names)) and left <= {*names}:
-            return
-    except (ValueError, TypeError, RecursionError):
-        pass
-    raise InvalidFile("damaged: no list of the files of this keyword index", file=str(file))
-
-
-def _id_of(name: str) -> str:
-    return name.partition(".")[0]
-
-
-def _segment_ids(folder: Path, content: bytes) -> set[str]:
-    """The ids of the segments, by the content of ``meta.json``."""
+        content = (folder / META).read_bytes()
+    except OSError as error:
+        raise NotFound(f"{folder / META}: {error.strerror}: no keyword index there") from error
     try:
-        return {each["segment_id"].replace("-", "") for each in json.loads(content)["segments"]}
+        segments = json.loads(content)["segments"]
+        return content, {each["segment_id"].replace("-", "") for each in segments}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         what = "no description of a keyword index by tantivy"
         raise InvalidFile(what, file=str(folder / META)) from error
@@ -145,18 +133,19 @@ class TantivyWriter:
     def __init__(self, folder: Path, *, memory: int = 128 << 20, threads: int = 1) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / META).exists():
-            file_names(folder)  # which refuses a damaged description
+            _description(folder)  # which refuses a damaged one
         self._folder = folder
         self._memory, self._threads = max(memory, threads * MIN_THREAD_MEMORY), threads
         with _damage_named(folder):
             self._index = _index_in(folder)
-        self._writer: tantivy.IndexWriter | None = self._open()
+        self._writer: tantivy.IndexWriter | None = None
+        self._opened()
 
     def add(self, rows: Iterable[int], ids: Sequence[str], terms: Sequence[Terms]) -> None:
         """Add documents. Which rows and ids are there already is not looked at."""
         import tantivy
 
-        writer = self._opened_writer()
+        writer = self._opened()
         for row, name, cut in zip(rows, ids, terms, strict=True):
             document = tantivy.Document()
             document.add_unsigned("row", row)
@@ -173,11 +162,11 @@ class TantivyWriter:
         last_ones = tantivy.Query.range_query(
             self._index.schema, "row", tantivy.FieldType.Unsigned, lower_bound=row
         )
-        self._opened_writer().delete_documents_by_query(last_ones)
+        self._opened().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
         """Bring all to disk and finish merging: files stay as they are until the next commit."""
-        writer = self._opened_writer()
+        writer = self._opened()
         with _damage_named(self._folder):
             writer.commit()
             writer.wait_merging_threads()
@@ -192,57 +181,37 @@ class TantivyWriter:
                 writer.rollback()
                 writer.wait_merging_threads()
 
-    def _opened_writer(self) -> tantivy.IndexWriter:
+    def _opened(self) -> tantivy.IndexWriter:
         if self._writer is None:
-            self._writer = self._open()
+            with _damage_named(self._folder):
+                try:
+                    self._writer = self._index.writer(self._memory, self._threads)
+                except ValueError as error:
+                    if "LockBusy" not in str(error):
+                        raise
+                    raise FolderInUse(f"{self._folder}: another process writes there") from error
         return self._writer
-
-    def _open(self) -> tantivy.IndexWriter:
-        with _damage_named(self._folder):
-            try:
-                return self._index.writer(self._memory, self._threads)
-            except ValueError as error:
-                if "LockBusy" not in str(error):
-                    raise
-                raise FolderInUse(f"{self._folder}: another process writes there") from error
 
 
 class TantivyReader:
-    """Searches the last commit, or the one that :meth:`refresh` finds. Threads may share it.
+    """Searches the last commit, as it is now. Threads may share it.
 
+    ``documents``: how many there are, also at rows that no mask lets through.
     Raises :class:`NotFound` where there is no index, :class:`InvalidFile` for a damaged one.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        description(folder)  # which says whether there is one
-        with _damage_named(folder):
-            self._index = _index_in(folder)
-            self._index.config_reader("manual")  # or a thread of its own would watch the folder
-        self.refresh()
-
-    def refresh(self) -> None:
-        """See the last commit."""
         from tantivy import Occur, Query
 
-        while True:
-            before = description(self._folder)
-            try:
-                with _damage_named(self._folder):
-                    self._index.reload()
-                    self._searcher = self._index.searcher()
-                break
-            except InvalidFile:  # unless a writer put another commit in its place meanwhile
-                if description(self._folder) == before:
-                    raise
-        self._schema, self._query = self._index.schema, Query
-        self._must, self._should = Occur.Must, Occur.Should
-        self._clause = lru_cache(MAX_CLAUSES_KEPT)(self._clause_query)  # idfs are of one commit
-
-    @property
-    def documents(self) -> int:
-        """How many documents there are, also at rows that no mask lets through."""
-        return int(self._searcher.num_docs)
+        _description(folder)  # which says whether there is one
+        with _damage_named(folder):
+            index = _index_in(folder)
+            index.config_reader("manual")  # or a thread of its own would watch the folder
+            index.reload()
+            self._searcher, self._schema = index.searcher(), index.schema
+        self._query, self._must, self._should = Query, Occur.Must, Occur.Should
+        self.documents = int(self._searcher.num_docs)
+        self._clause = lru_cache(MAX_CLAUSES_KEPT)(self._clause_query)
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """The best documents of the rows that the mask of shape (rows,) lets through.
@@ -250,9 +219,11 @@ class TantivyReader:
         Scores are rounded to 16 significant bits. Of equal scores at the limit any may be left
         out, unless the index is one segment (compacted): then the highest rows are.
         """
-        if limit < 1:
+        if query.must:
+            limit = min(limit, self._findable(query))
+        if limit < 1 or not self.documents:
             return RankedRows.none()
-        found = [self._best(one, query, limit, among) for one in self._queries(query)]
+        found = [self._best(each, query, limit, among) for each in self._queries(query)]
         if len(found) == 1:
             return found[0]
         if not found:
@@ -263,52 +234,35 @@ class TantivyReader:
         first = best[np.unique(rows[best], return_index=True)[1]]
         return RankedRows.of(rows[first], scores[first], limit)
 
-    def matching_rows(self, clauses: Sequence[Clause], among: Mask) -> Rows:
-        """Every row that holds all of these clauses and passes the mask, ascending."""
-        most = min(map(self._frequency, clauses), default=0)
-        if not most:
-            return RankedRows.none().rows
-        rows = self._fetch(self._all_of(clauses, ()), most).rows
-        return np.sort(rows[_pass_mask(rows, among)])
-
-    def document_frequency(self, term: Term) -> int:
-        """How many documents hold a term; deleted ones count until their segment is merged."""
-        return int(self._searcher.doc_freq(term.field, term.text))
+    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
+        """How many documents hold each term; deleted ones count until their segment is merged."""
+        frequency_of = self._searcher.doc_freq
+        return {term: frequency_of(term.field, term.text) for term in terms}
 
     def rows_and_ids(self) -> Iterator[tuple[int, str]]:
         """Row and id of every document, in no order that means something."""
-        import tantivy
+        from tantivy import FieldType
 
-        searcher, start = self._searcher, 0
-        if not self.documents:
-            return
-        ((last, _),) = searcher.search(
-            self._query.all_query(),
-            1,
-            count=False,
-            order_by_field="row",
-            order=tantivy.Order.Desc,
-        ).hits
-        while start <= int(last):
+        seen = start = 0
+        while seen < self.documents:
             query = self._query.range_query(
                 self._schema,
                 "row",
-                tantivy.FieldType.Unsigned,
+                FieldType.Unsigned,
                 lower_bound=start,
                 upper_bound=start + BATCH_ROWS,
                 include_upper=False,
             )
-            hits: list[Any] = searcher.search(query, self.documents, False).hits
+            hits: list[Any] = self._searcher.search(query, self.documents, False).hits
             addresses = [address for _, address in hits]
-            ids = [searcher.doc(address)["id"][0] for address in addresses]
-            yield from zip(searcher.fast_field_values("row", addresses), ids, strict=True)
-            start += BATCH_ROWS
+            ids = [self._searcher.doc(address)["id"][0] for address in addresses]
+            yield from zip(self._searcher.fast_field_values("row", addresses), ids, strict=True)
+            seen, start = seen + len(hits), start + BATCH_ROWS
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
         """Stems spelled nearly like a folded and stemmed word, nearest and most frequent first.
 
         They are looked for among those that begin with one of its first two characters.
-        ``spellings.as_written`` finds how texts write a stem.
         """
         frequencies: dict[str, int] = {}
         for initial in set(word[:2]):
@@ -318,46 +272,34 @@ class TantivyReader:
 
     def _queries(self, query: KeywordQuery) -> list[tantivy.Query]:
         """Queries that find the best together; a document's score is the highest it gets."""
-        if query.must:
-            return [self._all_of(query.must, query.should)]
-        words = [clause for clause in query.should if clause.terms[0].field == "words"]
-        surfaces = [clause for clause in query.should if clause.terms[0].field == "surfaces"]
-        found = [self._any_of(words)] if words else []
-        if surfaces:
-            unscored = self._query.const_score_query(self._any_of(surfaces), 0.0)
-            holding = [(self._must, unscored), *self._score_clauses(query.should)]
-            found.append(self._query.boolean_query(holding))
-        return found
-
-    def _any_of(self, clauses: Sequence[Clause]) -> tantivy.Query:
-        return self._query.boolean_query([(self._should, self._clause(each)) for each in clauses])
-
-    def _all_of(self, must: Sequence[Clause], should: Sequence[Clause]) -> tantivy.Query:
-        required = [(self._must, self._clause(clause)) for clause in must]
-        return self._query.boolean_query([*required, *self._score_clauses(should)])
-
-    def _score_clauses(
-        self, clauses: Sequence[Clause]
-    ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
-        """What each is worth; of a whole and the parts that it outdoes, which are more."""
-        by_term = {clause.terms: clause for clause in clauses}
-        outdone = {(term,) for clause in clauses for term in clause.parts}
+        boolean, must, should = self._query.boolean_query, self._must, self._should
+        made = {clause.terms: self._clause(clause) for clause in query.should}
+        outdone = {(term,) for clause in query.should for term in clause.parts}
         scored = []
-        for clause in clauses:
-            if clause.parts:
-                parts = self._any_of([by_term[term,] for term in clause.parts])
-                most = self._query.disjunction_max_query([self._clause(clause), parts])
-                scored.append((self._should, most))
+        for clause in query.should:
+            if clause.parts:  # of a whole and the parts that it outdoes counts what is more
+                parts = boolean([(should, made[term,]) for term in clause.parts])
+                most = self._query.disjunction_max_query([made[clause.terms], parts])
+                scored.append((should, most))
             elif clause.terms not in outdone:
-                scored.append((self._should, self._clause(clause)))
-        return scored
+                scored.append((should, self._clause(clause)))
+        if query.must:
+            return [boolean([*((must, self._clause(each)) for each in query.must), *scored])]
+        fields: dict[Field, list[Any]] = {"words": [], "surfaces": []}
+        for clause in query.should:
+            fields[clause.terms[0].field].append((should, self._clause(clause)))
+        found = [boolean(fields["words"])] if fields["words"] else []
+        if fields["surfaces"]:
+            unscored = self._query.const_score_query(boolean(fields["surfaces"]), 0.0)
+            found.append(boolean([(must, unscored), *scored]))
+        return found
 
     def _clause_query(self, clause: Clause) -> tantivy.Query:
         terms, boost, _ = clause
         first = terms[0]
         if first.field == "surfaces":
             surface = self._query.term_query(self._schema, "surfaces", first.text, "basic")
-            rarity = idf(self.documents, self.document_frequency(first))
+            rarity = idf(self.documents, self._searcher.doc_freq("surfaces", first.text))
             return self._query.const_score_query(surface, boost * rarity)
         if len(terms) == 1:
             words = self._query.term_query(self._schema, "words", first.text, "freq")
@@ -366,6 +308,15 @@ class TantivyReader:
             words = self._query.phrase_query(self._schema, "words", texts)
         return words if boost == 1.0 else self._query.boost_query(words, boost)
 
+    def _findable(self, query: KeywordQuery) -> int:
+        """How many documents a query can find at most."""
+        frequency_of = self._searcher.doc_freq
+        counts = [
+            min(frequency_of(term.field, term.text) for term in clause.terms)
+            for clause in query.must or query.should
+        ]
+        return min(counts) if query.must else sum(counts)
+
     def _best(
         self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
     ) -> RankedRows:
@@ -373,7 +324,8 @@ class TantivyReader:
         asked = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, asked)
-            passed = _pass_mask(rows, among)
+            passed = rows < len(among)
+            passed[passed] = among[rows[passed]]
             left = np.count_nonzero(passed)
             if len(rows) < asked or left >= limit:
                 if left < len(rows):
@@ -381,36 +333,56 @@ class TantivyReader:
                 return RankedRows.of_falling(rows, scores, limit)
             allowed = max(int(np.count_nonzero(among)), 1)
             asked = max(4 * asked, limit * len(among) // allowed)
-            if asks.must:
-                findable = min(map(self._frequency, asks.must))
-            else:
-                findable = sum(map(self._frequency, asks.should))
-            if allowed * ROW_IN_HITS < min(asked, findable):
-                return self._best_of_rows(query, limit, np.flatnonzero(among).tolist())
-
-    def _best_of_rows(self, query: tantivy.Query, limit: int, allowed: list[int]) -> RankedRows:
-        if not allowed:
-            return RankedRows.none()
-        one_of = self._query.term_set_query(self._schema, "row", allowed)
-        unscored = self._query.const_score_query(one_of, 0.0)
-        both = self._query.boolean_query([(self._must, unscored), (self._must, query)])
-        return RankedRows.of(*self._fetch(both, len(allowed)), limit)
+            if allowed * ROW_IN_HITS < min(
+                asked, self._findable(asks)
+            ):  # the few rows are looked up
+                looked_up = np.flatnonzero(among).tolist()
+                if not looked_up:
+                    return RankedRows.none()
+                one_of = self._query.term_set_query(self._schema, "row", looked_up)
+                unscored = self._query.const_score_query(one_of, 0.0)
+                both = self._query.boolean_query([(self._must, unscored), (self._must, query)])
+                return RankedRows.of(*self._fetch(both, len(looked_up)), limit)
 
     def _fetch(self, query: tantivy.Query, limit: int) -> RankedRows:
-        searcher = self._searcher
-        limit = min(limit, max(searcher.num_docs, 1))
-        hits: list[Any] = searcher.search(query, limit, count=False).hits
+        hits: list[Any] = self._searcher.search(query, min(limit, self.documents), False).hits
         if not hits:
             return RankedRows.none()
         scores, addresses = zip(*hits, strict=True)
-        rows = searcher.fast_field_values("row", list(addresses))
+        rows = self._searcher.fast_field_values("row", list(addresses))
         bits = np.array(scores, np.float32).view(np.uint32) + _HALF
         bits &= _KEPT
         return RankedRows(np.array(rows, np.int64), bits.view(np.float32))
 
-    def _frequency(self, clause: Clause) -> int:
-        """How many documents a clause can find."""
-        return min(self.document_frequency(term) for term in clause.terms)
+
+def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
+    """Other words spelled nearly like this one: nearest, most frequent, by the alphabet.
+
+    Distance counts letters that are changed, left out, added, or swapped with their neighbour
+    (optimal string alignment, of Damerau and Levenshtein): at most one in words of up to five
+    letters, two in longer ones, none in words of one or two.
+    """
+    most, letters = 0 if len(word) < 3 else 1 if len(word) < 6 else 2, frozenset(word)
+    found = []
+    for other, frequency in frequencies.items():
+        if (
+            abs(len(other) - len(word)) > most
+            or len(letters.symmetric_difference(other)) > 2 * most
+        ):
+            continue
+        before: list[int] = []
+        above = list(range(len(other) + 1))
+        for i, letter in enumerate(word, 1):
+            row = [i]
+            for j, others in enumerate(other, 1):
+                best = min(above[j - 1] + (letter != others), above[j] + 1, row[j - 1] + 1)
+                if i > 1 and j > 1 and word[i - 2 : i] == other[j - 2 : j][::-1]:
+                    best = min(best, before[j - 2] + 1)
+                row.append(best)
+            before, above = above, row
+        if 0 < above[-1] <= most:
+            found.append((above[-1], -frequency, other))
+    return [other for *_, other in sorted(found)[:limit]]
 
 
 def _index_in(folder: Path) -> tantivy.Index:
@@ -448,12 +420,3 @@ def _damage_named(folder: Path) -> Iterator[None]:
         said = str(error).partition("\n")[0][:300]
         what = f"keyword index is damaged, tantivy says: {said}. `vocabtool verify` names the file"
         raise InvalidFile(what, file=str(folder)) from error
-
-
-def _pass_mask(rows: Rows, among: Mask) -> Mask:
-    """Which of these rows the mask lets through; none that it does not know."""
-    known = rows < len(among)
-    if np.count_nonzero(known) == len(known):
-        return among[rows]
-    known[known] = among[rows[known]]
-    return known

@@ -150,11 +150,6 @@ def tokens(text: str) -> Iterator[Token]:
             yield Token(whole, runs, runs != (whole,))
 
 
-def is_without_blanks(run: str) -> bool:
-    """Whether a run is of a script without blanks."""
-    return shape_of(run[0]) == "c"
-
-
 def runs_of(text: str) -> list[str]:
     """Every run of a text, in order."""
     return [text[slice(*run.span())] for run in _RUNS.finditer(shape_of(text))]

@@ -2,7 +2,7 @@
 
 ``similarities``: how near each candidate is to the query's vector, NaN for documents without one.
 ``bm25``: each candidate's BM25 score, 0 where the keyword leg did not give it.
-A new fusion gets a function here, a name in ``settings.py`` and a case in ``search.py``.
+A new fusion gets a name in ``settings.py``, and here a function and a case of :func:`fuse`.
 
 Sources: Cormack, Clarke, Büttcher: Reciprocal Rank Fusion, SIGIR 2009; Bruch, Gai, Ingber: An
 Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023 (the convex combination).
@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import Near, RankedRows, Rows, Scores
 
 Fused = NDArray[np.float64]
@@ -59,39 +60,68 @@ class Candidates:
         similarities = np.concatenate((dense.scores, others[new]))
         return cls(rows, similarities, bm25, len(dense.rows), places, listed)
 
-    def dense_ranks(self) -> NDArray[np.int64]:
-        """Shape (n,): from 1, equal scores share one; 0 for what is not in the list."""
-        ranks = np.zeros(len(self.rows), np.int64)
-        ranks[: self.dense] = shared_ranks(self.similarities[: self.dense])
-        return ranks
+    def ranks(self) -> tuple[Places, Places]:
+        """In the dense list and in the keyword leg's, shape (n,) each.
 
-    def keyword_ranks(self) -> NDArray[np.int64]:
-        """The same of the keyword leg."""
-        ranks = np.zeros(len(self.rows), np.int64)
+        From 1, equal scores share one; 0 for what is not in the list.
+        """
+        dense, keyword = np.zeros((2, len(self.rows)), np.int64)
+        dense[: self.dense] = shared_ranks(self.similarities[: self.dense])
         places = self.keyword[: self.listed]
-        ranks[places] = shared_ranks(self.bm25[places])
-        return ranks
+        keyword[places] = shared_ranks(self.bm25[places])
+        return dense, keyword
 
 
-def coverage_weight(a: float, m: float) -> float:
-    """Weight of the keyword leg: ``a``, and of what is left to 1 the share ``m``.
+def fuse(
+    candidates: Candidates, settings: Settings, m: float, subword: bool
+) -> tuple[Fused, float | None, float | None]:
+    """Scores by the fusion of the settings; ``a``, and what the keyword leg counts in the end.
 
-    ``m``: the share of the query's idf mass that lies in words which the vectors do not show.
+    With ``coverage`` that is ``a``, and of what is left to 1 the share ``m`` of the query's idf
+    mass that lies in words which the vectors do not show; a leg that gave nothing leaves it to the
+    other. Both are ``None`` where a fusion has no such number. ``subword``: of what kind the model
+    is known to be.
     """
-    return a + (1 - a) * m
+    match settings.fusion:
+        case "dense":
+            return candidates.similarities.astype(np.float64), None, None
+        case "keyword":
+            return candidates.bm25.astype(np.float64), None, None
+        case "rrf":
+            return reciprocal_ranks(*candidates.ranks(), settings.k_rrf), None, None
+    a = weight = settings.weight(subword)
+    if settings.fusion == "coverage":
+        weight = a + (1 - a) * m
+    if not candidates.dense:
+        weight = 1.0
+    elif not len(candidates.keyword):
+        weight = 0.0
+    return convex_combination(candidates.similarities, candidates.bm25, weight), a, weight
 
 
 def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fused:
     """Convex combination: ``weight`` is that of the keyword leg.
 
-    This is ``convex`` with ``weight`` = a, and ``coverage`` with :func:`coverage_weight`.
+    Similarities count from 0, the lowest, to 1, the best: 0 without a vector, 1 where all are
+    equal. BM25 scores from 0, no word found, to 1, the best: a single document found gets 1.
     """
-    return (1 - weight) * shares_of_range(similarities) + weight * shares_of_best(bm25)
+    near = similarities.astype(np.float64)
+    if len(near):
+        low, high = np.fmin.reduce(near), np.fmax.reduce(near)
+        if high > low:
+            near -= low
+            near /= high - low
+            np.fmax(near, 0, out=near)  # of NaN and 0 the number
+        else:  # all equal, or not a single vector
+            near = np.equal(near, high).astype(np.float64)
+    found = bm25.astype(np.float64)
+    best = float(bm25.max(initial=0))
+    if best > 0:
+        found /= best
+    return (1 - weight) * near + weight * found
 
 
-def reciprocal_ranks(
-    dense_ranks: NDArray[np.int64], keyword_ranks: NDArray[np.int64], k: int
-) -> Fused:
+def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fused:
     """The sum of 1 / (k + rank) over the legs; ranks from 1, 0 where a leg has no such document."""
     fused = np.zeros(len(dense_ranks))
     for ranks in (dense_ranks, keyword_ranks):
@@ -99,48 +129,25 @@ def reciprocal_ranks(
     return fused
 
 
-def shares_of_range(similarities: Scores) -> Fused:
-    """From 0, the lowest, to 1, the best. Documents without a vector get 0, equal ones 1."""
-    if not len(similarities):
-        return np.empty(0)
-    wide = similarities.astype(np.float64)
-    low, high = np.fmin.reduce(wide), np.fmax.reduce(wide)
-    if not high > low:  # all equal, or not a single vector
-        return np.equal(wide, high).astype(np.float64)
-    wide -= low
-    wide /= high - low
-    np.fmax(wide, 0, out=wide)  # of NaN and 0 the number
-    return wide
-
-
-def shares_of_best(bm25: Scores) -> Fused:
-    """From 0, no word found, to 1, the best. A single document that was found gets 1."""
-    best = bm25.max(initial=0)
-    if best <= 0:
-        return np.zeros(len(bm25))
-    return bm25.astype(np.float64) / float(best)
-
-
-def shared_ranks(scores: Scores) -> NDArray[np.int64]:
+def shared_ranks(scores: Scores) -> Places:
     """Ranks from 1 of scores that are sorted, best first; equal ones share the best of theirs."""
-    if not len(scores):
-        return np.zeros(0, np.int64)
-    return first_of_ties(is_tied(scores)) + 1
+    return first_of_ties(scores) + 1
 
 
-def first_of_ties(tied: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each place of a list, the first that it ties with; ``tied``: each but the first's."""
-    places = np.arange(len(tied) + 1)
+def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
+    """For each place of scores sorted best first, the first that it ties with.
+
+    Documents of two ``tiers`` never tie.
+    """
+    places = np.arange(len(scores))
+    if len(scores) < 2:
+        return places
+    scale = max(1.0, abs(float(scores[0])), abs(float(scores[-1])))
+    tied = scores[:-1] - scores[1:] <= NOISE * scale
+    if tiers is not None:
+        tied &= tiers[1:] == tiers[:-1]
     places[1:][tied] = 0
     return np.maximum.accumulate(places)
-
-
-def is_tied(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Of scores sorted best first: whether each but the first ties with the one before it."""
-    if len(scores) < 2:
-        return np.zeros(0, np.bool_)
-    scale = max(1.0, abs(float(scores[0])), abs(float(scores[-1])))
-    return scores[:-1] - scores[1:] <= NOISE * scale
 
 
 def best_places(
@@ -163,13 +170,12 @@ def best_places(
         order = order[: int(np.count_nonzero(scores > 0))]
     if np.count_nonzero(tiers):
         order = order[np.argsort(-tiers[order], kind="stable")]
-    falling, tier = scores[order], tiers[order]
-    tied = is_tied(falling)
-    tied &= tier[1:] == tier[:-1]  # documents of two tiers never tie
-    if np.count_nonzero(tied[:k]):
-        runs = first_of_ties(tied)
+    falling = scores[order]
+    runs = first_of_ties(falling, tiers[order])
+    is_tied = runs != np.arange(len(runs))
+    if np.count_nonzero(is_tied[: k + 1]):
         end = int(np.searchsorted(runs, runs[min(k, len(runs)) - 1], "right"))
-        is_shared = np.append(tied, False) | np.append(False, tied)
+        is_shared = is_tied | np.append(is_tied[1:], False)
         at = np.flatnonzero(is_shared[:end])
         keys = list(zip(runs[at].tolist(), ids(rows[order[at]]), strict=True))
         order[at] = order[at][sorted(range(len(at)), key=keys.__getitem__)]

@@ -1,26 +1,26 @@
-"""What a search answers: documents in order, and why. How they are found is in ``search.py``.
+"""What a search answers: documents in order, and, where it is asked for, why.
 
-Why a search answered as it did: what costs time, and is computed only when asked for.
+How they are found is in ``search.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import highlights
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Places, shared_ranks
-from vocabtool.search.query import Query, WeighedWord, term_clauses
+from vocabtool.search.query import Query
+from vocabtool.search.settings import Fusion
 from vocabtool.search.store import Store
-from vocabtool.system.ranking import Mask, Rows, Scores, mask_of
+from vocabtool.system.ranking import Mask, Rows, mask_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +134,10 @@ class Hit:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        facts: dict[str, Any] = {"id": self.id, "score": self.score, "tier": self.tier}
-        facts |= {"similarity": self.similarity, "bm25": self.bm25}
-        facts |= {"text": self.text, "fields": _as_json(self.fields)}
-        why = self.explanation
-        if why is not None:
-            facts["explanation"] = {
-                "dense": asdict(why.dense),
-                "keyword": asdict(why.keyword),
-                "words": [asdict(word) for word in why.words],
-                "rank_without_keywords": why.rank_without_keywords,
-                "highlights": [list(span) for span in why.highlights],
-            }
-        return facts
+        facts = asdict(self)
+        names = ["id", "score", "tier", "similarity", "bm25", "text", "fields"]
+        names += ["explanation"] if self.explanation is not None else []
+        return {name: _as_json(facts[name]) for name in names}
 
 
 class Suggestion(NamedTuple):
@@ -188,13 +179,11 @@ class Hits(Sequence[Hit]):
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {
-            "query": {**asdict(self.query), "words": [asdict(word) for word in self.query.words]},
+            "query": _as_json(asdict(self.query)),
             "hits": [hit.to_dict() for hit in self.hits],
             "notes": list(self.notes),
             "guesses": self.guesses,
-            "suggestions": [
-                {"word": each.word, "spellings": list(each.spellings)} for each in self.suggestions
-            ],
+            "suggestions": [_as_json(each._asdict()) for each in self.suggestions],
         }
 
 
@@ -214,31 +203,52 @@ def _as_json(value: Any) -> Any:
 DEEP: Final = 10_000  # how far down the dense leg's list a document is looked for
 
 
-def summarise_words(query: Query, store: Store | None = None) -> tuple[WordSummary, ...]:
-    """The words of a query; with a ``store`` also their frequencies, idf and weight."""
+def summarise(
+    query: Query,
+    fusion: Fusion,
+    a: float | None = None,
+    m: float | None = None,
+    weight: float | None = None,
+    store: Store | None = None,
+) -> QuerySummary:
+    """The query as it was understood; with a ``store`` also its words' frequencies and weights."""
+    frequencies = query.frequencies
+    if store is not None:
+        asked: dict[Term, None] = {}
+        for each in query.words:
+            humps = (Term("words", hump) for hump in each.word.humps)
+            asked |= dict.fromkeys((*each.terms, each.exact, *humps))
+        frequencies = store.keywords.document_frequencies(asked)
     words = []
     for each in query.words:
-        known, pieces = (each.status.known, each.status.pieces) if each.status else (None, None)
-        place = each.word.surface, each.word.start, each.word.end
-        words.append(WordSummary(*place, known, each.identifier, each.counts, pieces))
-    if store is None:
-        return tuple(words)
-    counted = _search_clauses(query, store)
-    frequency_of = store.keywords.document_frequency
-    summaries = []
-    for summary, word in zip(words, query.words, strict=True):
-        whole, rarest_part = _frequencies(word, store)
-        weights = [counted[term].boost for term in word.terms if word.counts and term in counted]
-        summaries.append(
-            replace(
+        word, status = each.word, each.status
+        summary = WordSummary(
+            surface=word.surface,
+            start=word.start,
+            end=word.end,
+            known=status.known if status else None,
+            identifier=each.identifier,
+            counts=each.counts,
+            pieces=status.pieces if status else None,
+        )
+        if store is not None:
+            whole = frequencies[each.exact]
+            of_parts = [frequencies[Term("words", part)] for part in each.parts]
+            rarest = min(of_parts, default=None)
+            if not word.surfaces and word.humps:
+                rarest = min(frequencies[Term("words", hump)] for hump in word.humps)
+            elif not word.surfaces and rarest is not None:
+                whole, rarest = rarest, None  # of a run without blanks the rarest pair is told
+            clauses = [query.counted.get(term) for term in each.terms if each.counts]
+            summary = replace(
                 summary,
                 document_frequency=whole,
-                part_frequency=rarest_part,
-                idf=idf(store.rows, min(map(frequency_of, word.terms))),
-                weight=max(weights, default=0.0),
+                part_frequency=rarest,
+                idf=idf(store.rows, min(frequencies[term] for term in each.terms)),
+                weight=max((clause.boost for clause in clauses if clause), default=0.0),
             )
-        )
-    return tuple(summaries)
+        words.append(summary)
+    return QuerySummary(query.text, tuple(words), fusion, a, m, weight)
 
 
 def explain_hits(
@@ -251,12 +261,23 @@ def explain_hits(
     texts: Sequence[str],
 ) -> list[Explanation]:
     """Why each hit stands where it stands. ``places``: which candidates the hits are."""
-    rows = candidates.rows[places]
-    near, bm25 = candidates.similarities[places], candidates.bm25[places]
-    dense = _leg_places(candidates.dense_ranks()[places], near, ~np.isnan(near))
-    keyword = _leg_places(candidates.keyword_ranks()[places], bm25, bm25 > 0)
-    alone = _ranks_alone(store, vector, allowed, rows, dense)
-    matched = _matched_words(store, query, rows)
+    rows = candidates.rows[places].tolist()
+    legs = []
+    scores = candidates.similarities, np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
+    for leg_ranks, leg_scores in zip(candidates.ranks(), scores, strict=True):
+        columns = leg_ranks[places].tolist(), leg_scores[places].tolist()
+        legs.append(
+            [
+                LegPlace(rank or None, None if isnan(score) else score)
+                for rank, score in zip(*columns, strict=True)
+            ]
+        )
+    alone = [place.rank for place in legs[0]]
+    if vector is not None and None in alone:  # the list was too short: asked again, and deeper
+        deep = store.vectors.near(vector, np.empty(0, np.int64), DEEP, allowed).nearest
+        found = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
+        alone = [rank or found.get(row) for rank, row in zip(alone, rows, strict=True)]
+    matched = _matched_words(store, query, candidates.rows[places])
     marked_words = []  # what was searched for
     for word in query.words:
         if word.word.phrase is not None:
@@ -264,58 +285,15 @@ def explain_hits(
         elif word.counts:
             marked_words.append(replace(word.word, words=word.parts))
     marked = [tuple(highlights(text, marked_words, store.cutter)) for text in texts]
-    return list(map(Explanation, dense, keyword, matched, alone, marked))
-
-
-def _search_clauses(query: Query, store: Store) -> Mapping[Term, Clause]:
-    """The clauses of the search; those of plain BM25 where keywords were not searched."""
-    return query.counted or term_clauses(query.words, store)
-
-
-def _frequencies(word: WeighedWord, store: Store) -> tuple[int, int | None]:
-    """In how many documents a word is, and of a joined word the rarest of its parts.
-
-    Of a run without blanks the rarest of its pairs of characters is told.
-    """
-    frequency_of = store.keywords.document_frequency
-    rarest = min((frequency_of(Term("words", part)) for part in word.parts), default=None)
-    if word.word.surfaces or rarest is None:
-        return frequency_of(word.word.exact), rarest
-    if word.word.humps:
-        humps = [Term("words", hump) for hump in word.word.humps]
-        return frequency_of(word.word.exact), min(map(frequency_of, humps))
-    return rarest, None
-
-
-def _leg_places(
-    ranks: NDArray[np.int64], scores: Scores, is_scored: NDArray[np.bool_]
-) -> list[LegPlace]:
-    columns = ranks.tolist(), scores.tolist(), is_scored.tolist()
-    return [
-        LegPlace(rank or None, score if there else None)
-        for rank, score, there in zip(*columns, strict=True)
-    ]
-
-
-def _ranks_alone(
-    store: Store, vector: Vectors | None, allowed: Mask, rows: Rows, near: list[LegPlace]
-) -> list[int | None]:
-    """Ranks in the dense leg alone, asked again and deeper where its list was too short."""
-    ranks = [place.rank for place in near]
-    if vector is None or None not in ranks:
-        return ranks
-    deep = store.vectors.search(vector, DEEP, allowed)
-    found = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
-    rows_and_ranks = zip(rows.tolist(), ranks, strict=True)
-    return [found.get(row) if rank is None else rank for row, rank in rows_and_ranks]
+    return list(map(Explanation, *legs, matched, alone, marked))
 
 
 def _matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
     """Of each row the words that it holds: each word is asked for by itself, among these rows."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
-    counted, keywords, among = _search_clauses(query, store), store.keywords, mask_of(rows)
+    keywords, among = store.keywords, mask_of(rows)
     for word in {word.word.surface: word for word in query.words if word.counts}.values():
-        clauses = tuple(counted[term] for term in word.terms if term in counted)
+        clauses = tuple(query.counted[term] for term in word.terms if term in query.counted)
         if not clauses or not len(rows):
             continue
         wholes = None  # rows that hold a word of several parts as it is written

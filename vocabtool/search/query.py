@@ -7,10 +7,9 @@ The weights were measured on public collections. Here is no ranking: that is in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import QueryWord
@@ -30,14 +29,19 @@ NO_TIE: Final = 1e-3  # the share by which a whole is better than the best witho
 MAX_COMPARED: Final = 100  # documents that hold all parts of a joined word, with and without it
 
 
-@dataclass(frozen=True)
-class WeighedWord:
+class WeighedWord(NamedTuple):
     """A word of a query.
 
     ``counts``: whether it is searched for: stop words are not, unless there is nothing else.
     ``status``: what the model knows of it; ``None`` where nothing tells.
     ``identifier``: a name, or code-like and unknown. ``unknown``: whether the model does not know
     it, be it an identifier or an ordinary word: no single character, and no number.
+    ``exact``: the one term that finds it most exactly, the whole surface, or the one word: words
+    with a digit are not stemmed, so codes without punctuation are found exactly too.
+    ``in_a_row``: the same; of a run without blanks, which has none, every pair of characters.
+    ``parts``: the stems that are searched: of an identifier those of two characters and more.
+    ``terms``: all that finds it: its parts, and of a joined word the exact surface.
+    ``telling``: the terms whose inverse document frequency is the word's weight in the query.
     """
 
     word: QueryWord
@@ -45,47 +49,18 @@ class WeighedWord:
     status: WordStatus | None
     identifier: bool
     unknown: bool
-
-    @cached_property
-    def parts(self) -> tuple[str, ...]:
-        """The stems that are searched: of an identifier those of two characters and more.
-
-        Single ones, of which many documents hold some, say nothing: of ``e.g.`` only the whole is
-        searched, as one word like others.
-        """
-        words = self.word.words + self.word.humps
-        longer = tuple(word for word in words if len(word) >= MIN_TELLING)
-        if self.word.surfaces and len(words) > 1 and not longer and "".join(words).isalpha():
-            return ()
-        return (longer or words) if self.identifier else words
-
-    @cached_property
-    def terms(self) -> list[Term]:
-        """All that finds it: its stems, and of a joined word the exact surface."""
-        terms = [Term("words", text) for text in self.parts + self.word.unstemmed]
-        if self.identifier or self.word.surfaces:
-            terms.append(self.word.exact)
-        return list(dict.fromkeys(terms)) if len(terms) > 1 else terms
-
-    @property
-    def telling_terms(self) -> list[Term]:
-        """The terms whose inverse document frequency is the word's weight in the query."""
-        if self.identifier:
-            return [self.word.exact]
-        return [Term("words", text) for text in self.word.words]
-
-    @property
-    def in_a_row(self) -> tuple[Term, ...]:
-        """The exact term; of a run without blanks, which has none, every pair of characters."""
-        if self.word.surfaces:
-            return (self.word.exact,)
-        return tuple(Term("words", text) for text in self.word.words)
+    exact: Term
+    in_a_row: tuple[Term, ...]
+    parts: tuple[str, ...]
+    terms: tuple[Term, ...]
+    telling: tuple[Term, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
     """``counted``: how often the fusion counts each term. ``should``: what is asked, phrases too.
 
+    ``frequencies``: in how many rows each term is. ``m``: see :func:`unknown_share`.
     ``codes``: what the identifier guarantee is for; ``unstemmed``: the same with names in mixed
     case to the last letter, where that tells more. ``required``: phrases that a document holds.
     ``is_cut``: whether words past the first thousand were left out. ``is_unknown``: whether it has
@@ -94,6 +69,8 @@ class Query:
 
     text: str
     words: list[WeighedWord]
+    frequencies: Mapping[Term, int]
+    m: float
     counted: dict[Term, Clause]
     should: tuple[Clause, ...]
     codes: tuple[Clause, ...]
@@ -108,34 +85,51 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     every_word = store.cutter.query(text)
     cut = every_word[:MAX_WORDS]
     words = weigh_words(cut, store.known_words, settings.is_identifier())
-    match settings.fusion:  # `coverage` alone counts some of the words more
-        case "coverage":
-            counted = term_clauses(words, store, settings.boost, settings.code_boost)
+    counting = [word for word in words if word.counts]
+    terms = dict.fromkeys(term for word in counting for term in word.terms + word.telling)
+    frequencies = store.keywords.document_frequencies(terms)
+    boost = code_boost = 0.0
+    asking = counting
+    match settings.fusion:
+        case "coverage":  # it alone counts some of the words more
+            boost, code_boost = settings.boost, settings.code_boost
         case "unknown-only":
-            counted = term_clauses([word for word in words if word.unknown], store)
+            asking = [word for word in counting if word.unknown]
         case "dense":
-            counted = {}
-        case _:
-            counted = term_clauses(words, store)
+            asking = []
+    counted = term_clauses(asking, store, frequencies, boost, code_boost)
     should = tuple(counted.values())
-    phrases = phrase_clauses(cut)
+    quoted: dict[int, tuple[Term, ...]] = {}
+    for each in cut:
+        if each.phrase is not None:
+            in_phrase = tuple(Term("words", stem) for stem in each.words)
+            quoted[each.phrase] = quoted.get(each.phrase, ()) + in_phrase
+    phrases = tuple(map(Clause, quoted.values()))
     required = phrases if settings.phrases == "required" else ()
     if should and not required:
         should += phrases
-    counting = [word for word in words if word.counts]
-    codes: tuple[Clause, ...] = ()
+    codes: dict[tuple[Term, ...], None] = {}
+    unstemmed: dict[tuple[Term, ...], None] = {}
     if settings.guarantee and settings.fusion not in ("dense", "keyword"):  # a leg stays as it is
-        codes = identifier_clauses(words)
+        named = [word for word in words if word.identifier]
+        codes = dict.fromkeys(word.in_a_row for word in named)
+        if any(word.word.unstemmed for word in named):
+            unstemmed = dict.fromkeys(
+                tuple(Term("words", whole) for whole in word.word.unstemmed) or word.in_a_row
+                for word in named
+            )
         is_alone = len(counting) == 1 and counting[0].word.surfaces
         if not codes and settings.identifier is None and is_alone:  # the joined word is meant
-            codes = (Clause((counting[0].word.exact,)),)
+            codes = {(counting[0].exact,): None}
     return Query(
         text=text,
         words=words,
+        frequencies=frequencies,
+        m=unknown_share(counting, store, frequencies),
         counted=counted,
         should=should,
-        codes=codes,
-        unstemmed=_unstemmed_clauses(words) if codes else (),
+        codes=tuple(map(Clause, codes)),
+        unstemmed=tuple(map(Clause, unstemmed)),
         required=required,
         is_cut=len(cut) < len(every_word),
         is_unknown=bool(counting)
@@ -162,7 +156,36 @@ def weigh_words(
             identifier = looks_like_one and (unseen or is_name(word.surface))
             is_unknown_word = status is not None and not known and is_word(word.surface)
             unknown = (identifier and unseen) or is_unknown_word
-        weighed.append(WeighedWord(word, counts, status, identifier, unknown))
+        stems = tuple([Term("words", stem) for stem in word.words])
+        exact, parts, terms = stems[0], word.words, stems
+        if word.surfaces or word.humps:
+            parts += word.humps
+            terms = tuple([Term("words", stem) for stem in parts + word.unstemmed])
+        if word.surfaces or identifier:
+            if word.surfaces:
+                exact = Term("surfaces", word.surfaces[0])
+            # Single characters, of which many documents hold some, say nothing: of ``e.g.`` only
+            # the whole is searched, as one word like others.
+            longer = tuple(part for part in parts if len(part) >= MIN_TELLING)
+            if word.surfaces and len(parts) > 1 and not longer and "".join(parts).isalpha():
+                parts = ()
+            elif identifier:
+                parts = longer or parts
+            terms = (*(Term("words", stem) for stem in parts + word.unstemmed), exact)
+        weighed.append(
+            WeighedWord(
+                word=word,
+                counts=counts,
+                status=status,
+                identifier=identifier,
+                unknown=unknown,
+                exact=exact,
+                in_a_row=(exact,) if word.surfaces else stems,
+                parts=parts,
+                terms=tuple(dict.fromkeys(terms)) if len(terms) > 1 else terms,
+                telling=(exact,) if identifier else stems,
+            )
+        )
     return weighed
 
 
@@ -172,7 +195,11 @@ def is_word(text: str) -> bool:
 
 
 def term_clauses(
-    words: Iterable[WeighedWord], store: Store, boost: float = 0.0, code_boost: float = 0.0
+    words: Iterable[WeighedWord],
+    store: Store,
+    frequencies: Mapping[Term, int],
+    boost: float = 0.0,
+    code_boost: float = 0.0,
 ) -> dict[Term, Clause]:
     """A clause for each term, with how often it counts: as the heaviest word that it is of does.
 
@@ -180,7 +207,7 @@ def term_clauses(
     of any other joined word instead of those that no other word asks for. The parts of an
     identifier weigh as ordinary words do, only the whole as a code.
     """
-    asking = list({word.word.surface: word for word in words if word.counts}.values())
+    asking = list({word.word.surface: word for word in words}.values())
     made: dict[Term, Clause] = {}
     for word in asking:
         weight = 1 + boost if word.unknown else 1.0
@@ -190,67 +217,33 @@ def term_clauses(
     for word in asking:
         if not (word.identifier or word.word.surfaces or word.word.humps) or not word.parts:
             continue
-        whole = word.word.exact
-        parts = [each for each in word.terms if each != whole]
-        parts = [term for term in parts if term.text not in word.word.unstemmed]
+        whole = word.exact
+        others = [term for term in word.terms if term != whole]
+        parts = [made[term] for term in others if term.text not in word.word.unstemmed]
         outdone: tuple[Term, ...] = ()
         least = max(made[whole].boost, 1 + code_boost if word.identifier else 0.0)
         if not word.identifier and len(word.word.words) > 1:
             askers = Counter(term for each in asking for term in each.terms)
-            parts = [term for term in parts if askers[term] == 1]
-            outdone, least = tuple(parts), 0.0
-        sum_of_parts = sum(made[part].boost * _idf(part, store) for part in parts)
-        score = WHOLE_OVER_PARTS * sum_of_parts
-        if outdone:
-            score = max(score, _best_without(whole, [made[part] for part in parts], store))
-        made[whole] = Clause((whole,), max(least, score / _idf(whole, store)), outdone)
+            parts = [part for part in parts if askers[part.terms[0]] == 1]
+            outdone, least = tuple(part.terms[0] for part in parts), 0.0
+        idfs = [idf(store.rows, frequencies[part.terms[0]]) for part in parts]
+        masses = [part.boost * rarity for part, rarity in zip(parts, idfs, strict=True)]
+        score = WHOLE_OVER_PARTS * sum(masses)
+        if outdone and frequencies[whole]:
+            # What all parts together score at most where the whole is not.
+            everything, holding = KeywordQuery((), tuple(parts)), KeywordQuery((Clause((whole,)),))
+            found = store.keywords.search(everything, MAX_COMPARED, store.live)
+            holders = store.keywords.search(holding, MAX_COMPARED, mask_of(found.rows)).rows
+            best = found.scores[~are_among(found.rows, holders)].max(initial=0.0)
+            score = max(score, float(best) * (1 + NO_TIE))
+        score_of_one = idf(store.rows, frequencies[whole])
+        made[whole] = Clause((whole,), max(least, score / score_of_one), outdone)
     return made
 
 
-def _best_without(whole: Term, parts: Sequence[Clause], store: Store) -> float:
-    """What all parts together score at most where the whole is not, of the best that hold them."""
-    if not store.keywords.document_frequency(whole):
-        return 0.0
-    keywords = store.keywords
-    found = keywords.search(KeywordQuery((), tuple(parts)), MAX_COMPARED, store.live)
-    holding = KeywordQuery((Clause((whole,)),))
-    holders = keywords.search(holding, MAX_COMPARED, mask_of(found.rows)).rows
-    best = found.scores[~are_among(found.rows, holders)].max(initial=0.0)
-    return float(best) * (1 + NO_TIE)
-
-
-def _idf(term: Term, store: Store) -> float:
-    return idf(store.rows, store.keywords.document_frequency(term))
-
-
-def identifier_clauses(words: Iterable[WeighedWord]) -> tuple[Clause, ...]:
-    """What finds the documents that hold an identifier exactly, each once."""
-    return tuple(map(Clause, dict.fromkeys(word.in_a_row for word in words if word.identifier)))
-
-
-def _unstemmed_clauses(words: Sequence[WeighedWord]) -> tuple[Clause, ...]:
-    """Identifiers, those in mixed case with their own endings; none where that is no other."""
-    identifiers = [word for word in words if word.identifier]
-    if not any(word.word.unstemmed for word in identifiers):
-        return ()
-    exact = dict.fromkeys(
-        tuple(Term("words", text) for text in word.word.unstemmed) or word.in_a_row
-        for word in identifiers
-    )
-    return tuple(map(Clause, exact))
-
-
-def phrase_clauses(words: Iterable[QueryWord]) -> tuple[Clause, ...]:
-    """The quoted phrases; those without a word are none."""
-    quoted: dict[int, list[Term]] = {}
-    for word in words:
-        if word.phrase is not None:
-            terms = quoted.setdefault(word.phrase, [])
-            terms.extend(Term("words", text) for text in word.words)
-    return tuple(Clause(tuple(terms)) for terms in quoted.values() if terms)
-
-
-def unknown_share(words: Sequence[WeighedWord], store: Store) -> float:
+def unknown_share(
+    words: Sequence[WeighedWord], store: Store, frequencies: Mapping[Term, int]
+) -> float:
     """m: the share of the query's idf mass that lies in unknown words which the corpus holds.
 
     0 for models of pieces and where nothing tells what is known: there it has no use.
@@ -261,10 +254,9 @@ def unknown_share(words: Sequence[WeighedWord], store: Store) -> float:
     masses: dict[Term, float] = {}
     unknown: set[Term] = set()
     for word in words:
-        for term in word.telling_terms if word.counts else ():
-            frequency = store.keywords.document_frequency(term)
-            masses[term] = idf(store.rows, frequency)
-            if frequency > 0 and word.unknown and (word.identifier or is_word(term.text)):
+        for term in word.telling:
+            masses[term] = idf(store.rows, frequencies[term])
+            if frequencies[term] and word.unknown and (word.identifier or is_word(term.text)):
                 unknown.add(term)
     total = sum(masses.values())
     return sum(mass for term, mass in masses.items() if term in unknown) / total if total else 0.0

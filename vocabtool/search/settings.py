@@ -67,7 +67,11 @@ class Settings:
         if self.a is not None and not 0 <= self.a <= 1:
             raise ValueError(f"a: wanted a weight from 0 to 1, got {self.a}")
         if isinstance(self.identifier, str):
-            _compile(self.identifier)
+            try:
+                re.compile(self.identifier)
+            except re.error as error:
+                what = f"identifier: {self.identifier!r} is no regular expression: {error}"
+                raise ValueError(what) from error
 
     def is_identifier(self) -> Predicate:
         """Which words count as identifiers."""
@@ -76,7 +80,7 @@ class Settings:
 
             return is_identifier
         if isinstance(self.identifier, str):
-            fits = _compile(self.identifier).fullmatch
+            fits = re.compile(self.identifier).fullmatch
             return lambda word: fits(word) is not None
         return self.identifier
 
@@ -109,10 +113,3 @@ class Calibration:
     sample: int
     seed: int
     documents: int = 0
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"identifier: {pattern!r} is no regular expression: {error}") from error

@@ -1,17 +1,12 @@
 """What a search asks of an index: one commit of it, which stays as it is while it is asked.
 
-``index/snapshot.py`` is one. Which engines stand behind it is not known here. Several threads may
-ask at a time.
-
-Which words the model of the vectors knows, by its own rule.
-
-Each word is judged as a text of its own: a key that the model makes of it and does not know makes
-it unknown, and so does making no key of it at all (a rule that deletes digits, say).
+The ``Snapshot`` of ``index/generation.py`` is one. Which engines stand behind it is not known here.
+Several threads may ask at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Protocol
@@ -20,7 +15,7 @@ import numpy as np
 
 from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.keywords.bm25 import KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 from vocabtool.tokenization.words import Words
@@ -41,8 +36,10 @@ class WordStatus:
 
 
 class KnownWords:
-    """Asks a model's words once for each word; several threads may ask.
+    """Which words the model of the vectors knows, by its own rule; several threads may ask.
 
+    Each word is judged once, as a text of its own: a key that the model makes of it and does not
+    know makes it unknown, and so does making no key of it at all (a rule that deletes digits).
     ``subword``: whether the model is one of pieces, to which hardly any word is unknown.
     """
 
@@ -53,44 +50,33 @@ class KnownWords:
 
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
         """What the model knows of each word as it is written; new ones are judged in one call."""
-        remembered = self._remembered
-        new = [surface for surface in dict.fromkeys(surfaces) if surface not in remembered]
-        if not new:
-            return [remembered[surface] for surface in surfaces]
-        judged = dict(zip(new, self._judge(new), strict=True))
-        found = [judged.get(surface) or remembered[surface] for surface in surfaces]
-        kept = {each: judged[each] for each in judged if len(each) <= MAX_REMEMBERED_LENGTH}
-        # Another thread may still read the old dictionary, so it is replaced, never cleared.
-        if len(self._remembered) + len(kept) > MAX_REMEMBERED:
-            self._remembered = {}
-        self._remembered.update(kept)
-        return found
-
-    def _judge(self, surfaces: list[str]) -> list[WordStatus]:
-        judged = self._words.look_up(surfaces)
-        missed = np.append(0, np.cumsum(~judged.known[judged.codes]))
-        pieces = None
-        if judged.pieces is not None:
-            pieces = np.append(0, np.cumsum(judged.pieces[judged.codes], dtype=np.int64))
-        statuses = []
-        for start, end in pairwise(judged.offsets.tolist()):
-            known = start < end and bool(missed[start] == missed[end])
-            count = None if pieces is None else int(pieces[end] - pieces[start])
-            statuses.append(WordStatus(known, count))
-        return statuses
+        remembered, judged = self._remembered, dict[str, WordStatus]()
+        if new := [each for each in dict.fromkeys(surfaces) if each not in remembered]:
+            found = self._words.look_up(new)
+            missed = np.append(0, np.cumsum(~found.known[found.codes]))
+            pieces = None
+            if found.pieces is not None:
+                pieces = np.append(0, np.cumsum(found.pieces[found.codes], dtype=np.int64))
+            for surface, (start, end) in zip(new, pairwise(found.offsets.tolist()), strict=True):
+                known = start < end and bool(missed[start] == missed[end])
+                count = None if pieces is None else int(pieces[end] - pieces[start])
+                judged[surface] = WordStatus(known, count)
+            kept = {each: judged[each] for each in new if len(each) <= MAX_REMEMBERED_LENGTH}
+            # Another thread may still read the old dictionary, so it is replaced, never cleared.
+            if len(self._remembered) + len(kept) > MAX_REMEMBERED:
+                self._remembered = {}
+            self._remembered.update(kept)
+        return [judged.get(surface) or remembered[surface] for surface in surfaces]
 
 
 class KeywordStore(Protocol):
     """The keyword leg. A mask says which rows may be found; rows past its end never are."""
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """The best documents by BM25."""
+        """The best documents by BM25; with a ``limit`` of all rows each that holds what it asks."""
 
-    def matching_rows(self, clauses: Sequence[Clause], among: Mask) -> Rows:
-        """Every row that holds all of these clauses, ascending."""
-
-    def document_frequency(self, term: Term) -> int:
-        """How many rows hold a term, deleted ones too until the next compaction."""
+    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
+        """How many rows hold each term, deleted ones too until the next compaction."""
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
         """Words of the corpus that are spelled nearly like this one, most frequent first."""
@@ -99,11 +85,11 @@ class KeywordStore(Protocol):
 class VectorStore(Protocol):
     """The vector leg."""
 
-    def search(self, vector: Vectors, limit: int, among: Mask) -> RankedRows:
-        """The nearest documents to a vector of shape (dim,); never those without a vector."""
-
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        """The same, and how near some rows are, whatever ``among`` says: vectors are read once."""
+        """The nearest documents to a vector of shape (dim,), never those without a vector.
+
+        And how near some rows are, whatever ``among`` says: vectors are read once.
+        """
 
 
 class DocumentStore(Protocol):

@@ -1,5 +1,5 @@
 """Texts to words as a model makes them, and which of the words it knows.
 
 Not here: where vocabularies come from (``formats/``), counts over a corpus (``oov/``).
-Begin with ``inspect.py``, then ``lookup.py``, ``rule.py`` and ``infer_rule.py``.
+Begin with ``words.py``, then ``lookup.py``, ``rule.py`` and ``infer_rule.py``.
 """

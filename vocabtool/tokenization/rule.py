@@ -3,10 +3,8 @@
 Where a rule provably works between blanks it is applied to the distinct chunks of many texts only
 (a corpus has a hundred times fewer of them than words). Which words are known is in ``lookup.py``.
 
-Rules from text to words that a caller names, where no model tells its own.
-
-That is for a word list, or for a model that takes ids instead of text. Rules that a model brings
-along are read from its graph, in ``infer_rule.py``.
+A rule is read from a model's graph, in ``infer_rule.py``, or a caller names one of these: for a
+word list, or for a model that takes ids instead of text.
 
 ===================  ===========================================================================
 ``whitespace``       split at ASCII whitespace
@@ -26,15 +24,15 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cached_property
 from itertools import count
-from typing import ClassVar, Final, assert_never
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vocabtool.choices import NAMED, RULE_NAMES, RuleName
+from vocabtool.choices import NAMED, RULE_NAMES
 from vocabtool.errors import VocabtoolError
 from vocabtool.tokenization.string_steps import Join, Lower, NGrams, RegexReplace, SplitWhitespace
 from vocabtool.tokenization.text_arrays import (
@@ -73,31 +71,46 @@ class Rule:
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
         """The same words, each distinct piece of text looked at once where that is the same."""
-        ngrams = self._parts[1]
         if not self.works_between_blanks(texts):
             return TokenCodes.encode(self.tokens(texts))
         of_texts, offsets = chunks(texts)
         encoded = dictionary_encode(of_texts)
-        words = self.chunk_tokens(as_strings(encoded.dictionary))
-        codes = words.of_texts(encoded.indices.to_numpy(), offsets)
-        if not ngrams:
+        alone, joins = self.steps[: self._first_join], self.steps[self._first_join :]
+        tokens = _apply(alone, Tokens.whole(as_strings(encoded.dictionary)))
+        codes = TokenCodes.encode(tokens).of_texts(encoded.indices.to_numpy(), offsets)
+        if not joins:
             return codes
         tokens = Tokens(codes.distinct.take(codes.codes), codes.offsets)
-        return TokenCodes.encode(_apply(ngrams, tokens))
-
-    def chunk_tokens(self, chunks: pa.StringArray) -> TokenCodes:
-        """The words of chunks of text, where the rule works between blanks; before any n-grams."""
-        return TokenCodes.encode(_apply(self._parts[0], Tokens.whole(chunks)))
+        return TokenCodes.encode(_apply(joins, tokens))
 
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
         """Whether the words of texts are those of what stands between blanks, one by one.
 
         N-grams are made of them afterwards. No text may hold NUL, which ends a text for some ops.
         """
-        if not _works_between_blanks(self._parts[0]):
-            return False
-        data = text_data(texts)
-        return not len(data) or int(data.min()) > 0
+        return self._is_local and bool(text_data(texts).all())
+
+    @cached_property
+    def _first_join(self) -> int:
+        """The place of the first step that joins words; those before treat each string alone."""
+        joins = (at for at, step in enumerate(self.steps) if isinstance(step, NGrams))
+        return next(joins, len(self.steps))
+
+    @cached_property
+    def _is_local(self) -> bool:
+        """Whether texts may be cut at ASCII whitespace first: a later step cuts there anyway.
+
+        All steps up to that one must treat what stands between blanks alone; those behind it get
+        the same strings either way.
+        """
+        tokens = Tokens.whole(string_array([BLANKS]))
+        for step in self.steps[: self._first_join]:
+            if not step.local:
+                return False
+            tokens = step.apply(tokens)
+            if tokens.to_lists() == [BLANKS.encode().split()]:
+                return True
+        return False
 
     def describe(self) -> tuple[str, ...]:
         """One line for each step."""
@@ -112,14 +125,7 @@ class Rule:
     @property
     def ngrams(self) -> bool:
         """Whether it makes more than single words of a text."""
-        return bool(self._parts[1])
-
-    @property
-    def _parts(self) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-        """Steps that treat each string alone, and those from the first on that joins words."""
-        joins = (i for i, step in enumerate(self.steps) if isinstance(step, NGrams))
-        at = next(joins, len(self.steps))
-        return self.steps[:at], self.steps[at:]
+        return self._first_join < len(self.steps)
 
 
 def _apply(steps: Iterable[Step], tokens: Tokens) -> Tokens:
@@ -133,23 +139,6 @@ def _apply(steps: Iterable[Step], tokens: Tokens) -> Tokens:
                 "texts: no model that is meant well does that"
             )
     return tokens
-
-
-@cache
-def _works_between_blanks(steps: tuple[Step, ...]) -> bool:
-    """Whether texts may be cut at ASCII whitespace first: a later step cuts there anyway.
-
-    All steps up to that one must treat what stands between blanks alone; those behind it get the
-    same strings either way.
-    """
-    tokens = Tokens.whole(string_array([BLANKS]))
-    for step in steps:
-        if not step.local:
-            return False
-        tokens = step.apply(tokens)
-        if tokens.to_lists() == [BLANKS.encode().split()]:
-            return True
-    return False
 
 
 PUNCTUATION: Final = r"[!-/:-@\[-`{-~]"  # all of ASCII's
@@ -225,7 +214,12 @@ class Matches(SplitStep):
         return RegexReplace(self.pattern, "x").local
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-        separator = _unused_separator(values)
+        # A text that stands in none of the strings, and that cannot overlap with itself.
+        separator = next(
+            separator
+            for separator in map("\x1e{}\x1f".format, count())
+            if not pc.any(pc.match_substring(values, pattern=separator)).as_py()
+        )
         separated = pc.replace_substring_regex(
             values, pattern=self.pattern, replacement=rf"{separator}\0{separator}"
         )
@@ -239,35 +233,12 @@ class Matches(SplitStep):
         return f"each match of {self.pattern!r} is a word"
 
 
-def _unused_separator(values: pa.StringArray) -> str:
-    """A text that stands in none of the strings, and that cannot overlap with itself."""
-    for number in count():
-        separator = f"\x1e{number}\x1f"
-        if not pc.any(pc.match_substring(values, pattern=separator)).as_py():
-            return separator
-    raise AssertionError("numbers do not end")
-
-
 def parse_rule(spec: str) -> tuple[Step, ...]:
     """The steps of a rule, given as one of :data:`RULE_NAMES`, but for ``tokenizer:FILE``.
 
     Raises :class:`VocabtoolError` for a name that is none, and a pattern that RE2 does not take.
     """
-    name, colon, rest = spec.partition(":")
-    if name == "regex" and colon:
-        return (_parse_pattern(rest),)
-    for known in NAMED:
-        if spec == known:
-            return _named_steps(known)
-    close = get_close_matches(spec.lower(), NAMED, 1)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    raise VocabtoolError(
-        f"{spec!r} is not a rule from text to words.{hint} Choose one of {', '.join(RULE_NAMES)}."
-    )
-
-
-def _named_steps(name: RuleName) -> tuple[Step, ...]:
-    match name:
+    match spec:
         case "whitespace":
             return (SplitWhitespace(),)
         case "lower":
@@ -277,12 +248,14 @@ def _named_steps(name: RuleName) -> tuple[Step, ...]:
         case "ptb":
             inside, ends = ([RegexReplace(*pair) for pair in pairs] for pairs in (INSIDE, AT_ENDS))
             return (LowerEveryScript(), *inside, Join(b" ", b" "), *ends, SplitWhitespace())
-        case _:
-            assert_never(name)
-
-
-def _parse_pattern(pattern: str) -> Matches:
-    """Raises :class:`VocabtoolError` with what RE2 says of a pattern."""
+    if not spec.startswith("regex:"):
+        close = get_close_matches(spec.lower(), NAMED, 1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise VocabtoolError(
+            f"{spec!r} is not a rule from text to words.{hint} Choose one of "
+            f"{', '.join(RULE_NAMES)}."
+        )
+    pattern = spec.removeprefix("regex:")
     if not pattern:
         raise VocabtoolError("regex: is followed by no pattern. Wanted: regex:[a-z]+ or the like.")
     try:
@@ -292,4 +265,4 @@ def _parse_pattern(pattern: str) -> Matches:
             f"regex:{pattern!r} is not a pattern that RE2 takes: {error}. "
             "Its syntax has no lookahead and no back references."
         ) from error
-    return Matches(pattern)
+    return (Matches(pattern),)

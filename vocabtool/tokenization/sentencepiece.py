@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -51,30 +51,48 @@ class SentencePieces:
     @property
     def unknown_id(self) -> int:
         """The id of the unknown piece."""
-        found: int = _processor(self.model).unk_id()
-        return found
+        return int(_open(self.model)[0].unk_id())
 
     def pieces(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
         """The pieces of each text as the op gives them, an unknown one as it is in the text."""
-        processor = _processor(self.model)
-        before = self._mark(self.add_bos, processor.bos_id())
-        behind = self._mark(self.add_eos, processor.eos_id())
-        each = ((*before, *pieces, *behind) for pieces in self._cut_pieces(texts))
-        return [pieces[::-1] if self.reverse else pieces for pieces in each]
+        processor, _ = _open(self.model)
+        marks = []
+        for wanted, number in (
+            (self.add_bos, processor.bos_id()),
+            (self.add_eos, processor.eos_id()),
+        ):
+            if wanted and number < 0:
+                raise InvalidFile(
+                    "the SentencePiece model has no mark for the beginning or the end of a text, "
+                    "but they are asked for"
+                )
+            marks.append([(processor.id_to_piece(number).encode(), number)] if wanted else [])
+        each = [(*marks[0], *pieces, *marks[1]) for pieces in self._cut(texts)]
+        return [pieces[::-1] for pieces in each] if self.reverse else each
 
     def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
         """The words of each text in their order, without the marks at its ends.
 
         Their pieces, one after the other, are those that the library makes of the text.
         """
-        behind = _is_space_behind(self.model)
+        processor, behind = _open(self.model)
+        unknown, is_byte = processor.unk_id(), processor.is_byte
+
+        def word(pieces: tuple[Piece, ...]) -> SpelledWord:
+            spelled = b"".join(  # <0x41> stands for a byte
+                bytes.fromhex(piece[3:5].decode()) if is_byte(number) else piece
+                for piece, number in pieces
+            )
+            known = all(number != unknown for _, number in pieces)
+            return SpelledWord(readable_word(spelled), pieces, known)
+
         return [
-            tuple(self._word(word) for word in group_by_word(pieces, behind) if word)
-            for pieces in self._cut_pieces(texts)
+            tuple(word(each) for each in group_by_word(pieces, behind) if each)
+            for pieces in self._cut(texts)
         ]
 
-    def _cut_pieces(self, texts: Sequence[bytes]) -> Iterator[tuple[Piece, ...]]:
-        processor = _processor(self.model)
+    def _cut(self, texts: Sequence[bytes]) -> Iterator[tuple[Piece, ...]]:
+        processor, _ = _open(self.model)
         if not texts:
             return
         try:
@@ -86,27 +104,6 @@ class SentencePieces:
         numbered = processor.encode(list(texts), out_type=int)
         for pieces, ids in zip(spelled, numbered, strict=True):
             yield tuple((p.encode(), i) for p, i in zip(pieces, ids, strict=True))
-
-    def _mark(self, wanted: bool, number: int) -> tuple[Piece, ...]:
-        if not wanted:
-            return ()
-        if number < 0:
-            raise InvalidFile(
-                "the SentencePiece model has no mark for the beginning or the end of a text, "
-                "but they are asked for"
-            )
-        return ((_processor(self.model).id_to_piece(number).encode(), number),)
-
-    def _word(self, pieces: tuple[Piece, ...]) -> SpelledWord:
-        """``<0x41>`` stands for a byte."""
-        processor = _processor(self.model)
-        parts = (
-            bytes.fromhex(piece[3:5].decode()) if processor.is_byte(number) else piece
-            for piece, number in pieces
-        )
-        unknown = processor.unk_id()
-        known = all(number != unknown for _, number in pieces)
-        return SpelledWord(readable_word(b"".join(parts)), pieces, known)
 
 
 def readable_word(spelled: bytes) -> bytes:
@@ -166,7 +163,8 @@ class SentencePieceTokenizer(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _processor(model: bytes) -> Any:
+def _open(model: bytes) -> tuple[Any, bool]:
+    """The library's processor; whether the model puts the space behind a word."""
     model_proto.read_pieces(model)
     for charsmap in charsmaps(model):
         _check_charsmap(charsmap)
@@ -181,16 +179,27 @@ def _processor(model: bytes) -> Any:
         processor.LoadFromSerializedProto(model)
     except (RuntimeError, OSError, ValueError) as error:
         raise InvalidFile(f"the sentencepiece library refuses the model: {error}") from error
-    return processor
+    trainer = _fields(model, (model_proto.TRAINER_SPEC,), SPACE_BEHIND, VARINT)
+    flags = [wire.varint(model, start, end)[0] != 0 for start, end in trainer]
+    return processor, flags[-1] if flags else False
 
 
 def charsmaps(model: bytes) -> Iterator[bytes]:
     """The compiled tables of the normalizers."""
-    for number, wire_type, start, end in wire.fields(model, 0, len(model)):
-        if number in NORMALIZERS and wire_type == LEN:
-            for field, kind, at, stop in wire.fields(model, start, end):
-                if field == CHARSMAP and kind == LEN and stop > at:
-                    yield model[at:stop]
+    for start, end in _fields(model, NORMALIZERS, CHARSMAP, LEN):
+        if end > start:
+            yield model[start:end]
+
+
+def _fields(
+    model: bytes, messages: Collection[int], field: int, wire_type: int
+) -> Iterator[tuple[int, int]]:
+    """Where a field stands in some of a model's messages."""
+    for message, kind, start, end in wire.fields(model, 0, len(model)):
+        if message in messages and kind == LEN:
+            for number, own, at, stop in wire.fields(model, start, end):
+                if number == field and own == wire_type:
+                    yield at, stop
 
 
 def _check_charsmap(charsmap: bytes) -> None:
@@ -211,15 +220,3 @@ def _check_charsmap(charsmap: bytes) -> None:
     reached = (nodes ^ ((units[nodes] >> np.uint32(10)) << far).astype(np.int64)) | 0xFF
     if (values >= len(strings)).any() or (reached >= len(units)).any():
         raise InvalidFile("the table of SentencePiece's normalizer points outside itself")
-
-
-@lru_cache(maxsize=4)
-def _is_space_behind(model: bytes) -> bool:
-    """Whether the model puts the space behind a word."""
-    found = False
-    for number, wire_type, start, end in wire.fields(model, 0, len(model)):
-        if number == model_proto.TRAINER_SPEC and wire_type == LEN:
-            for field, kind, at, stop in wire.fields(model, start, end):
-                if field == SPACE_BEHIND and kind == VARINT:
-                    found = wire.varint(model, at, stop)[0] != 0
-    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import reduce
 from typing import ClassVar, Final, Literal
 
 import numpy as np
@@ -31,7 +31,6 @@ from vocabtool.tokenization.text_arrays import (
     map_distinct,
     map_unless_ascii,
     quote,
-    split_distinct,
     starts_of,
 )
 
@@ -101,7 +100,16 @@ class RegexReplace(ChangeStep):
 
         Whitespace may be replaced where it stays whitespace.
         """
-        return self.every and _keeps_whitespace(self.pattern, self.rewrite)
+        if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
+            return False
+        blanks = pa.array([chr(byte) for byte in WHITESPACE])
+        if "+" in self.pattern:  # a run may hold blanks among other characters: it must match none
+            deleted = pc.replace_substring_regex(blanks, pattern=self.pattern, replacement="")
+            return bool(deleted.equals(blanks))
+        return all(
+            new and not new.encode().strip(WHITESPACE)
+            for new in self.change_all(blanks).to_pylist()
+        )
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
         return pc.replace_substring_regex(
@@ -134,21 +142,6 @@ def regex_fault(pattern: str, rewrite: str) -> str | None:
     return None
 
 
-@cache
-def _keeps_whitespace(pattern: str, rewrite: str) -> bool:
-    if _ONE_CHARACTER.fullmatch(pattern) is None:
-        return False
-    blanks = pa.array([chr(byte) for byte in WHITESPACE])
-    # A run may hold blanks among other characters: it must not match any.
-    is_run = "+" in pattern
-    replaced = pc.replace_substring_regex(
-        blanks, pattern=pattern, replacement="" if is_run else rewrite
-    ).to_pylist()
-    if is_run:
-        return bool(replaced == blanks.to_pylist())
-    return all(new and not new.encode().strip(WHITESPACE) for new in replaced)
-
-
 @dataclass(frozen=True, slots=True)
 class Strip(ChangeStep):
     """StringStrip: ASCII whitespace at both ends."""
@@ -175,7 +168,7 @@ class SplitWhitespace(SplitStep):
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
         if self.most >= 0:
-            return split_distinct(values, self.split)
+            return SplitStep.split_all(self, values)
         lists = pc.ascii_split_whitespace(values)
         parts, offsets = lists.flatten(), list_offsets(lists)
         filled = is_filled(parts)
@@ -192,11 +185,8 @@ class SplitWhitespace(SplitStep):
         return [*parts, b""] if len(parts) == self.most else parts
 
     def describe(self) -> str:
-        return f"split at whitespace{_limit(self.most)}"
-
-
-def _limit(most: int) -> str:
-    return f", {most} times at most" if most >= 0 else ""
+        limit = f", {self.most} times at most" if self.most >= 0 else ""
+        return f"split at whitespace{limit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +200,8 @@ class SplitOn(SplitStep):
         return text.split(self.separator, self.most)
 
     def describe(self) -> str:
-        return f"split at each {quote(self.separator)}{_limit(self.most)}"
+        limit = f", {self.most} times at most" if self.most >= 0 else ""
+        return f"split at each {quote(self.separator)}{limit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +292,6 @@ class Decoder:
 
     def decode(self, text: bytes) -> str:
         """Read bytes. Raises :class:`VocabtoolError` where the model would fail."""
-        instead = "" if self.errors == "ignore" else chr(self.replacement)
         parts: list[str] = []
         rest = text
         while True:
@@ -309,18 +299,14 @@ class Decoder:
                 parts.append(rest.decode())
                 break
             except UnicodeDecodeError as error:
-                self._fail_if_strict(text)
                 parts += (rest[: error.start].decode(), "\ud800")
                 rest = rest[error.end :]
         decoded = "".join(parts)
-        if self.controls and min(decoded, default=" ") < " ":
-            self._fail_if_strict(text)
-            decoded = "".join("\ud800" if c < " " else c for c in decoded)
-        return decoded.replace("\ud800", instead)
-
-    def _fail_if_strict(self, text: bytes) -> None:
-        if self.errors == "strict":
+        if self.controls:
+            decoded = re.sub("[\0-\x1f]", "\ud800", decoded)
+        if self.errors == "strict" and "\ud800" in decoded:
             raise VocabtoolError(f"the model fails on text that is not UTF-8: {quote(text[:40])}")
+        return decoded.replace("\ud800", "" if self.errors == "ignore" else chr(self.replacement))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 Strings are bytes here, as they are in TensorFlow: an Arrow ``string`` array whose content need not
 be UTF-8. On ``binary`` arrays Arrow's regular expressions would match bytes instead of characters.
 
-What a step from text to tokens is: the base classes of all steps.
-
 Steps are frozen dataclasses, equal when they do the same. A rule's fingerprint is made of their
 ``repr``, and indexes store it: names of the classes and of their fields must not change.
 """
@@ -12,7 +10,7 @@ Steps are frozen dataclasses, equal when they do the same. A rule's fingerprint 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -185,21 +183,6 @@ def map_unless_ascii(
     return as_strings(pc.replace_with_mask(binary, hard, changed.view(pa.binary())))
 
 
-def split_distinct(
-    values: pa.StringArray, split: Callable[[bytes], Sequence[bytes]]
-) -> tuple[pa.StringArray, Integers]:
-    """Each string cut into those that ``split`` makes of it, once for equal ones.
-
-    Returns all of them, and offsets of shape (len(values) + 1,).
-    """
-    encoded = dictionary_encode(values)
-    parts = [split(entry) for entry in as_bytes(encoded.dictionary)]
-    bounds = [0, *accumulate(map(len, parts))]
-    flat = pa.array(list(chain.from_iterable(parts)), pa.binary())
-    lists = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), flat).take(encoded.indices)
-    return as_strings(lists.flatten()), list_offsets(lists)
-
-
 def list_offsets(lists: pa.ListArray) -> Integers:
     """The offsets of a list array without nulls, beginning at 0: shape (n + 1,)."""
     offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -273,7 +256,7 @@ class Step:
 
 
 class ChangeStep(Step):
-    """A step that makes one string of each."""
+    """A step that makes one string of each: equal ones once, by :meth:`change`, or all at once."""
 
     __slots__ = ()
 
@@ -282,7 +265,7 @@ class ChangeStep(Step):
         return tokens._replace(values=self.change_all(tokens.values))
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        """Change many strings; equal ones once, by :meth:`change`, unless it is redefined."""
+        """Change many strings."""
         return map_distinct(values, self.change)
 
     def change(self, text: bytes) -> bytes:
@@ -291,7 +274,7 @@ class ChangeStep(Step):
 
 
 class SplitStep(Step):
-    """A step that makes several strings of each, or none."""
+    """A step that makes several strings of each, or none: of equal ones once, or of all at once."""
 
     __slots__ = ()
 
@@ -302,7 +285,12 @@ class SplitStep(Step):
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
         """Cut many strings; returns the parts, and offsets of shape (len(values) + 1,)."""
-        return split_distinct(values, self.split)
+        encoded = dictionary_encode(values)
+        parts = [self.split(entry) for entry in as_bytes(encoded.dictionary)]
+        flat = pa.array(list(chain.from_iterable(parts)), pa.binary())
+        offsets = pa.array(starts_of(list(map(len, parts))), pa.int32())
+        lists = pa.ListArray.from_arrays(offsets, flat).take(encoded.indices)
+        return as_strings(lists.flatten()), list_offsets(lists)
 
     def split(self, text: bytes) -> list[bytes]:
         """Cut one string."""

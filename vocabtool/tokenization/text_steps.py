@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -134,15 +133,14 @@ class BertNormalize(ChangeStep):
         return cls(bool(wire.flatbuffer_root(model).byte(LOWER_CASE_FIELD)))
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        return map_unless_ascii(values, self._change_ascii, self.change)
+        def change_ascii(texts: pa.StringArray) -> pa.StringArray:
+            spaced = pc.replace_substring_regex(texts, pattern="[\x01-\x1f\x7f]", replacement=" ")
+            return pc.ascii_lower(spaced) if self.lower else spaced
 
-    def _change_ascii(self, values: pa.StringArray) -> pa.StringArray:
-        spaced = pc.replace_substring_regex(values, pattern="[\x01-\x1f\x7f]", replacement=" ")
-        return pc.ascii_lower(spaced) if self.lower else spaced
+        return map_unless_ascii(values, change_ascii, self.change)
 
     def change(self, text: bytes) -> bytes:
-        change = _fold_without_marks if self.lower else _space_for_control
-        return _encode("".join(map(change, _decode(text))))
+        return _encode("".join(_bert_character(c, self.lower) for c in _decode(text)))
 
     def describe(self) -> str:
         spaced = "control characters become spaces"
@@ -150,14 +148,11 @@ class BertNormalize(ChangeStep):
 
 
 @cache
-def _space_for_control(character: str) -> str:
-    return " " if unicodedata.category(character) in ("Cc", "Cf") else character
-
-
-@cache
-def _fold_without_marks(character: str) -> str:
+def _bert_character(character: str, lower: bool) -> str:
+    if not lower:
+        return " " if unicodedata.category(character) in ("Cc", "Cf") else character
     apart = unicodedata.normalize("NFD", _fold(character))
-    return "".join(_space_for_control(c) for c in apart if unicodedata.category(c) != "Mn")
+    return "".join(_bert_character(c, False) for c in apart if unicodedata.category(c) != "Mn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +204,20 @@ def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
 
     Raises :class:`VocabtoolError` for a pattern that is none, or that matches nothing at all.
     """
-    kept = _compile(keep)
+    regex, kept = _compile(delimiter), _compile(keep)
     words, read = [], 0
-    for start, end, after in _delimiters(delimiter, text):
+    behind = _LOOKS_BACK.search(delimiter) is not None
+    while regex.groups:
+        match = regex.search(text[read:] if behind else text, 0 if behind else read)
+        if match is None:
+            break
+        offset = read if behind else 0
+        start, end, after = (offset + at for at in (*match.span(1), match.end()))
+        if after == read or start < offset:
+            raise VocabtoolError(
+                f"the model splits at {delimiter!r}, which matches nothing at all in "
+                f"{text[:40]!r}: the model never ends on it"
+            )
         if start > read:
             words.append(text[read:start])
         if kept.fullmatch(text[start:end]):
@@ -234,51 +240,23 @@ def _compile(pattern: str) -> Any:
         ) from error
 
 
-def _delimiters(pattern: str, text: bytes) -> Iterator[tuple[int, int, int]]:
-    """Where the first group of each match starts and ends, and where the match itself ends."""
-    regex = _compile(pattern)
-    if not regex.groups:
-        return
-    read = 0
-    behind = _LOOKS_BACK.search(pattern) is not None
-    while match := regex.search(text[read:] if behind else text, 0 if behind else read):
-        offset = read if behind else 0
-        start, end, after = (offset + at for at in (*match.span(1), match.end()))
-        if after == read or start < offset:
-            raise VocabtoolError(
-                f"the model splits at {pattern!r}, which matches nothing at all in "
-                f"{text[:40]!r}: the model never ends on it"
-            )
-        yield start, end, after
-        read = after
-
-
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
     """Whether each alternative is one class of blanks only, or several that hold none."""
     found = _ALTERNATIVES.fullmatch(pattern)
     if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False
-    classes: list[tuple[str, str]] = []  # of one alternative, each with its "+" or without
-    for name, more, bar in re.findall(rf"({_CLASS})(\+?)(\|?)", found["all"]):
-        classes.append((name, more))
-        if bar:
-            if not _keeps_blanks_apart(classes):
+    asked = re.findall(rf"({_CLASS})(\+?)(\|?)", found["all"])
+    blank = [any(_compile(each).fullmatch(bytes((b,))) for b in WHITESPACE) for each, *_ in asked]
+    start = 0
+    for at, (name, more, bar) in enumerate(asked, 1):
+        if bar or at == len(asked):
+            if any(blank[start:at]) and at - start > 1:
                 return False
-            classes = []
-    return _keeps_blanks_apart(classes)
-
-
-def _keeps_blanks_apart(classes: list[tuple[str, str]]) -> bool:
-    if not any(map(_holds_blank, (name for name, _ in classes))):
-        return True
-    ((name, more), *others) = classes
-    return not others and not (more and _ONLY_BLANKS.fullmatch(name) is None)
-
-
-@cache
-def _holds_blank(name: str) -> bool:
-    return any(_compile(name).fullmatch(bytes((byte,))) for byte in WHITESPACE)
+            if blank[at - 1] and more and _ONLY_BLANKS.fullmatch(name) is None:
+                return False
+            start = at
+    return True
 
 
 @dataclass(frozen=True, slots=True)
