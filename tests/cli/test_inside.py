@@ -97,7 +97,7 @@ def test_the_report_of_one_document(index: str) -> None:
 def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The speed is of what was added; models of pieces begin with another weight."""
     opened = Index.open(index)
-    monkeypatch.setattr(opened.snapshot(), "known_words", Pieces(2))
+    monkeypatch.setattr(opened.snapshot().model, "known_words", Pieces(2))
     report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
     told = lines(index_report(opened, report, 7.0, 4.5))
     done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
