@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ BATCH_BYTES: Final = 4 << 20  # bytes of text in a batch, unless another number 
 MAX_ROWS: Final = 1 << 18  # texts in a batch: an empty one takes no byte, and yet memory
 MAX_EXAMPLES: Final = 10  # bad rows of which the place and the reason are kept
 MAX_NAMES: Final = 20  # field names in a message
+
+Kind = Literal["null", "integer", "number", "boolean", "string"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Batch:
     ``ids``: likewise an array, where the documents have ids other than their places.
     ``columns``: the fields that were to be kept, as such arrays with nulls where a row has none.
     ``fields``: what else their rows hold, where that was asked for.
+    ``kinds``: what the values of the kept fields are, where that was found out.
     """
 
     source: str
@@ -53,6 +56,7 @@ class Batch:
     ids: pa.StringArray | None = None
     columns: Mapping[str, pa.StringArray] = field(default_factory=dict)
     fields: Sequence[dict[str, object]] | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -93,6 +97,7 @@ class Batch:
             None if self.ids is None else choose(self.ids),
             {name: choose(column) for name, column in self.columns.items()},
             self.fields and [self.fields[row] for row in rows.tolist()],
+            self.kinds,
         )
 
 
