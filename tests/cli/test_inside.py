@@ -22,9 +22,10 @@ from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats import vocabulary_files
 from vocabtool.formats.registry import split_name
 from vocabtool.index.folder import advice
-from vocabtool.reports.index import Took, embed_lines, lines, progress_line
-from vocabtool.reports.search import _why
-from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
+from vocabtool.reports.index import embed_report, hits_report, index_report, progress_line
+from vocabtool.reports.model import Report
+from vocabtool.reports.renderers import render_text
+from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, MatchedWord, QuerySummary
 from vocabtool.search.settings import Calibration
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def index(tmp_path: Path) -> str:
     corpus.write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
     fine("index", str(corpus), "-o", folder, *MAKE)
     return folder
+
+
+def lines(report: Report) -> list[str]:
+    """As a terminal shows it."""
+    return "".join(render_text(report, 80)).splitlines()
 
 
 ADDED = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
@@ -83,7 +89,7 @@ def test_the_report_of_one_document(index: str) -> None:
     """In the singular, and with no speed, which would be that of starting."""
     fine("delete", index, "b", "c", "d")
     report = LoadReport(4, 1, 1, 0, 2, 0, 1, 1, 1, (), 1, 2.0)
-    assert list(lines(Index.open(index), report, Took(2.5, 0.0))) == [
+    assert lines(index_report(Index.open(index), report, 2.5, 0.0)) == [
         f"{index}: 1 document",
         "  done now    1 added, 2 unchanged in 2.5 s",
         "  gone on     1 document was in already",
@@ -102,11 +108,11 @@ def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatc
     opened = Index.open(index)
     monkeypatch.setattr(opened.snapshot(), "known_words", Pieces(2))
     report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
-    told = list(lines(opened, report, Took(7.0, 4.5)))
+    told = lines(index_report(opened, report, 7.0, 4.5))
     done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
     assert told[:2] == [f"{index}: 4 documents", f"  done now    {done}"]
     assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
-    told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), Took(2, 0)))
+    told = lines(index_report(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), 2, 0))
     assert told[1] == "  done now    nothing: there is no document"
     assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
 
@@ -167,7 +173,7 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
 def test_one_is_no_plural() -> None:
     """One of each, then several."""
     one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
-    assert [*embed_lines(one)] == [
+    assert lines(embed_report(one)) == [
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
         "  gone on     1 shard was there already",
@@ -181,7 +187,7 @@ def test_one_is_no_plural() -> None:
         "  unknown     1 of 1 word (100.00%)",
     ]
     two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
-    assert [*embed_lines(two)] == [
+    assert lines(embed_report(two)) == [
         "out: 4,000 documents in 2 shards",
         "  done now    4,000 documents in 2.0 s, 2,000 a second",
         "  gone on     2 shards were there already",
@@ -216,16 +222,13 @@ def test_progress_in_words() -> None:
 def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
     """The first holds no word of the query, the second one that stands too far down."""
     words = ((), (MatchedWord("kettle", 0.5),))
-    nowhere = LegPlace(None, None)
-    told = [
-        _why(
-            Explanation(LegPlace(1, 0.9), nowhere, matched, rank_without_keywords=1, highlights=())
-        )
-        for matched in words
-    ]
+    whys = [Explanation(LegPlace(1, 0.9), LegPlace(None, None), each, 1, ()) for each in words]
+    hits = tuple(Hit("a", "text", {}, 1.0, 0, explanation=why) for why in whys)
+    found = Hits(hits, QuerySummary("kettle", (), "coverage", None, None, None))
+    told = [line for line in lines(hits_report(found)) if line.startswith("    vectors")]
     assert told == [
-        "vectors number 1 (0.900); no keyword; without keywords number 1",
-        "vectors number 1 (0.900); keywords past the end of the list; by kettle 0.50; "
+        "    vectors number 1 (0.900); no keyword; without keywords number 1",
+        "    vectors number 1 (0.900); keywords past the end of the list; by kettle 0.50; "
         "without keywords number 1",
     ]
 

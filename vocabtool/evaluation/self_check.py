@@ -26,8 +26,8 @@ from vocabtool.search.settings import FUSIONS, Fusion, Settings
 from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
+    from vocabtool.index.generation import Snapshot
     from vocabtool.index.index import Index
-    from vocabtool.index.snapshot import Snapshot
 
 Kind = Literal["ordinary", "unknown"]
 
