@@ -17,6 +17,7 @@ from vocabtool.evaluation.tune import WEIGHTS, CopyStore, score_legs
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.search import search
+from vocabtool.search.store import Store
 
 LONG = "one two three four five. six seven eight nine ten. eleven twelve thirteen fourteen fifteen."
 
@@ -237,8 +238,9 @@ def test_a_ranking_is_that_of_a_search_with_its_weight(
 ) -> None:
     """For each weight, also where a document is replaced by itself."""
     asked = np.array(vector, np.float32)
-    copies = [copy_of(doc.text, doc.vector, row) for row, doc in enumerate(DOCS)]
-    legs = [score_legs(store, words, asked) for store in (CORPUS, *copies)]
+    stores: list[Store] = [CORPUS]
+    stores += [copy_of(doc.text, doc.vector, row) for row, doc in enumerate(DOCS)]
+    legs = [score_legs(store, words, asked) for store in stores]
     for a in WEIGHTS:
         hits = search(CORPUS, words, asked, settings=Settings(a=a), k=10)
         for each in legs:
