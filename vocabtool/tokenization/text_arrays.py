@@ -105,7 +105,10 @@ def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
         raise VocabtoolError("a text that is null is not a text: fill or drop it first")
     if pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type):
         texts = texts.cast(pa.binary())
-    return texts.view(pa.string())
+    texts = texts.view(pa.string())
+    if len(texts) and not texts.offset and text_bounds(texts)[0]:
+        texts = pa.concat_arrays([texts])  # Arrow 26 lower-cases other bytes of such an array
+    return texts
 
 
 def text_bytes(text: str | bytes) -> bytes:
