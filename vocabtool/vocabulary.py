@@ -1,14 +1,9 @@
 """A vocabulary: entries in id order, their ids, what stands for the unknown, where it was found.
 
-Formats fill it, everything else reads it. Reading and writing files of words is in
-``vocabulary_files/``; which words of a text are known is not asked here.
-
-What the marks of pieces mean: the piece without its mark, and which mark it is.
-
-Entries are kept as they are stored; this is for showing and comparing them. The six marks are
-:data:`~vocabtool.vocabulary.Marker`. Byte-level entries show every byte as a character: those of
-printable Latin-1 as themselves, the others, in order, from U+0100 on (``bytes_to_unicode`` in
-openai/gpt-2, src/encoder.py). Which mark a tokenizer's file declares is for its reader.
+Formats fill it, everything else reads it. Entries are kept as they are stored; what the marks of
+pieces mean (:data:`Marker`) is for showing and comparing them. Byte-level entries show every byte
+as a character: those of printable Latin-1 as themselves, the others, in order, from U+0100 on
+(``bytes_to_unicode`` in openai/gpt-2, src/encoder.py).
 """
 
 from __future__ import annotations
@@ -17,7 +12,7 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -327,22 +322,17 @@ def printable(entry: bytes) -> str:
 
 PREFIXES: Final[tuple[Marker, ...]] = ("▁", "Ġ", " ", "##")
 BYTE_LEVEL: Final[Marker] = "Ġ"
-MARKERS: Final[tuple[Marker, ...]] = get_args(Marker)
 # One entry in so many bears a mark, or it is taken for chance. Of the lists of words in gensim's
 # test data and in ours none bears any; of tokenizers' pieces a half do, fewer where no blanks part
 # words. ``##`` stands for digits in word2vec's GoogleNews, and Ġ begins words of Maltese; ▁ and
 # ``</w>`` are in the words of no language.
 ONE_IN: Final[dict[Marker, int]] = {"▁": 200, "Ġ": 20, " ": 20, "##": 20, "@@": 20, "</w>": 200}
 
-_SHOWN_AS_SELF: Final = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 256)))
-
-
-def _alphabet() -> str:
-    stand_ins = map(chr, range(256, 512))
-    return "".join(chr(b) if b in _SHOWN_AS_SELF else next(stand_ins) for b in range(256))
-
-
-ALPHABET: Final = _alphabet()
+_SELF: Final = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 256)))
+_NUMBERED: Final = [b for b in range(256) if b not in _SELF]
+ALPHABET: Final = "".join(
+    chr(b) if b in _SELF else chr(256 + _NUMBERED.index(b)) for b in range(256)
+)
 _CHARMAP: Final = codecs.charmap_build(ALPHABET)
 
 
@@ -367,8 +357,16 @@ def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
         return stored
     bearing = bear_marker(stored, marker)
     if marker == BYTE_LEVEL:
-        undone, mapped = _undone(stored)
-        return ByteStrings(undone.data, undone.starts + (bearing & mapped), undone.ends)
+        known = np.ones(len(stored), np.bool_)
+
+        def undo() -> Iterator[bytes]:
+            for number, entry in enumerate(stored):
+                undone = _bytes_of(entry)
+                known[number] = undone is not None
+                yield entry if undone is None else undone
+
+        bytes_ = ByteStrings.of(undo())
+        return ByteStrings(bytes_.data, bytes_.starts + (bearing & known), bytes_.ends)
     size = bearing * stored.starts.dtype.type(len(marker.encode()))
     if marker in PREFIXES:
         return ByteStrings(stored.data, stored.starts + size, stored.ends)
@@ -396,14 +394,14 @@ def guess_marker(stored: ByteStrings) -> Marker | None:
 
     An entry that is nothing but the mark does not count. See :data:`ONE_IN`.
     """
-    counts = {marker: _borne(stored, marker) for marker in MARKERS}
-    best = max(MARKERS, key=lambda marker: counts[marker])
-    return best if counts[best] > 0 and counts[best] * ONE_IN[best] >= len(stored) else None
-
-
-def _borne(stored: ByteStrings, marker: Marker) -> int:
-    longer = stored.lengths > len(marker.encode())
-    return int(np.count_nonzero(bear_marker(stored, marker) & longer))
+    best: Marker | None = None
+    most = 0
+    for marker in ONE_IN:
+        longer = stored.lengths > len(marker.encode())
+        count = int(np.count_nonzero(bear_marker(stored, marker) & longer))
+        if count > most:
+            best, most = marker, count
+    return best if best is not None and most * ONE_IN[best] >= len(stored) else None
 
 
 def _bytes_of(entry: bytes) -> bytes | None:
@@ -412,16 +410,3 @@ def _bytes_of(entry: bytes) -> bytes | None:
         return codecs.charmap_encode(entry.decode(), "strict", _CHARMAP)[0]
     except UnicodeError:
         return None
-
-
-def _undone(stored: ByteStrings) -> tuple[ByteStrings, NDArray[np.bool_]]:
-    """The bytes that byte-level entries stand for, or else the entry; and which stand for any."""
-    mapped = np.ones(len(stored), np.bool_)
-
-    def undo() -> Iterator[bytes]:
-        for number, entry in enumerate(stored):
-            undone = _bytes_of(entry)
-            mapped[number] = undone is not None
-            yield entry if undone is None else undone
-
-    return ByteStrings.of(undo()), mapped

@@ -23,9 +23,8 @@ from vocabtool import ByteStrings
 from vocabtool.documents import Batch
 from vocabtool.embedding import shard_files, shard_maker
 from vocabtool.embedding.shard_files import Rows, as_utf8, write_shard
-from vocabtool.embedding.shard_maker import Slab, cut_slabs, unknown_words
-from vocabtool.embedding.vector_cache import VectorCache
-from vocabtool.encoders.python_callable import PythonEncoder
+from vocabtool.embedding.shard_maker import Slab, VectorCache, cut_slabs, unknown_words
+from vocabtool.encoders.open_encoder import PythonEncoder
 from vocabtool.errors import ChangedRun
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 

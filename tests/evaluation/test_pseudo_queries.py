@@ -13,10 +13,11 @@ from hypothesis.strategies import text as drawn
 from tests.builders.small_corpus import Doc, SmallCorpus, Whole
 from vocabtool import Document, Settings
 from vocabtool.evaluation.calibrate import RUNS, pseudo_queries, reads_like_language, sentences
-from vocabtool.evaluation.tune import WEIGHTS, DocumentCopy, ask_legs
-from vocabtool.keywords.bm25 import Clause, Term
+from vocabtool.evaluation.tune import WEIGHTS, CopyStore, score_legs
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.search import search
+from vocabtool.search.store import Store
 
 LONG = "one two three four five. six seven eight nine ten. eleven twelve thirteen fourteen fifteen."
 
@@ -207,27 +208,27 @@ DOCS = (
 CORPUS = SmallCorpus(DOCS, Whole(("red", "green")))
 
 
-def copy_of(text: str, vector: tuple[float, ...], row: int = 0) -> DocumentCopy:
+def copy_of(text: str, vector: tuple[float, ...], row: int = 0) -> CopyStore:
     terms = CORPUS.cutter.terms([text])[0]
-    return DocumentCopy(
-        row=row,
-        terms=terms,
-        vector=np.array(vector or (0, 0), np.float32),
-        metric="inner-product",
-        mean_length=(3 + 4 + 1 + 1) / 4,
-    )
+    made, mean_length = np.array(vector or (0, 0), np.float32), (3 + 4 + 1 + 1) / 4
+    return CopyStore(CORPUS, row, terms, made, "inner-product", mean_length)
 
 
 def test_a_copy_is_scored_with_its_own_frequencies_and_the_collections_idf() -> None:
     """The textbook's arithmetic: N = 4, red in 2 documents, a mean of 2.25 words."""
-    clause = Clause((Term("words", "red"),), 2.0)
+
+    def score(text: str, term: Term, boost: float) -> float:
+        query = KeywordQuery((Clause((term,), boost),))
+        found = copy_of(text, ()).search(query, 9, CORPUS.live)
+        return float(found.scores[found.rows == 0].sum())
+
+    red, code = Term("words", "red"), Term("surfaces", "x-100")
     idf = math.log(1 + (4 - 2 + 0.5) / (2 + 0.5))
     own = 2 * idf * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 2 / 2.25))
-    assert copy_of("red green", ()).bm25(CORPUS, [clause]) == pytest.approx(own)
-    assert copy_of("nothing", ()).bm25(CORPUS, [clause]) == 0
-    surface = Clause((Term("surfaces", "x-100"),), 3.0)
+    assert score("red green", red, 2.0) == pytest.approx(own)
+    assert score("nothing", red, 2.0) == 0
     wanted = 3 * math.log(1 + (4 - 1 + 0.5) / 1.5)
-    assert copy_of("X-100 or X-100", ()).bm25(CORPUS, [surface]) == pytest.approx(wanted)
+    assert score("X-100 or X-100", code, 3.0) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("words", ["red", "green x-100", "blue unheard", "X-100", "green here"])
@@ -237,10 +238,9 @@ def test_a_ranking_is_that_of_a_search_with_its_weight(
 ) -> None:
     """For each weight, also where a document is replaced by itself."""
     asked = np.array(vector, np.float32)
-    legs = [ask_legs(CORPUS, words, asked, Settings())]
-    for row, doc in enumerate(DOCS):
-        copied = copy_of(doc.text, doc.vector, row)
-        legs.append(ask_legs(CORPUS, words, asked, Settings(), copied))
+    stores: list[Store] = [CORPUS]
+    stores += [copy_of(doc.text, doc.vector, row) for row, doc in enumerate(DOCS)]
+    legs = [score_legs(store, words, asked) for store in stores]
     for a in WEIGHTS:
         hits = search(CORPUS, words, asked, settings=Settings(a=a), k=10)
         for each in legs:
@@ -250,9 +250,9 @@ def test_a_ranking_is_that_of_a_search_with_its_weight(
 def test_a_copy_takes_the_place_of_its_document_in_both_legs() -> None:
     """The document that is replaced takes nobody's place in a list."""
     asked, two = np.array([1, 0.1], np.float32), Settings(depth=2)
-    legs = ask_legs(CORPUS, "red green", asked, two, copy_of("nothing", (0, 0)))
+    legs = score_legs(copy_of("nothing", (0, 0)), "red green", asked, two)
     assert legs.nearest.tolist() == [2, 1]
     assert legs.keyword_rows.tolist() == [1, 2]
-    legs = ask_legs(CORPUS, "red", asked, two, copy_of("red", (0.6, 0)))
+    legs = score_legs(copy_of("red", (0.6, 0)), "red", asked, two)
     assert legs.nearest.tolist() == [0, 2]
     assert legs.keyword_rows.tolist() == [0, 1]

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import vocabtool
-from tests.reader_checks import survives
 from vocabtool import Place, Vocabulary
 from vocabtool.errors import InvalidFile, VocabtoolError
 
@@ -205,14 +204,3 @@ def test_damaged_ranks(ranks: str, special: object, message: str, tmp_path: Path
     """What contradicts the format is told with its line."""
     with pytest.raises(InvalidFile, match=message):
         only({"special_tokens": special, "bpe_ranks": ranks}, tmp_path)
-
-
-def test_damage(tmp_path: Path) -> None:
-    """Cut short and with bits flipped: a result or our own error."""
-    document = tekken()
-    del document["vocab"][9:]
-    document["config"]["default_vocab_size"] = 38
-    short = {"special_tokens": {"<s>": 0}, "bpe_ranks": "! 1 IQ== Ig==\n! 5 Iw=="}
-    for made in (document, short):
-        data = json.dumps(made).encode()
-        assert survives(data, tmp_path, every=3, flips=500) > 0

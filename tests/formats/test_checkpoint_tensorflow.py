@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from tests.builders import saved_model_bytes as b
 tf = pytest.importorskip("tensorflow", reason="the oracle: pip install '.[dev]'")
 
 GRAPH = b.saved_model(b.graph(b.node(b"v", b"VarHandleOp", dtype=b.number(6, b.STRING))))
-COMPRESSED = ("tfdf_adult_rf", "use_lite_2")  # written inside Google, whose indexes use Snappy
 
 
 def inspected(folder: Path) -> vocabtool.Model:
@@ -54,7 +52,8 @@ def shared_names(shared: Path) -> list[str]:
 
 
 def test_shared_models(shared: Path, tmp_path: Path) -> None:
-    """Of strangers' checkpoints the same string tensors are found as TensorFlow lists."""
+    """Of strangers' checkpoints the same string tensors are found as TensorFlow lists; the indexes
+    of two, written inside Google, are compressed."""
     names = shared_names(shared)
     assert len(names) > 5
     for name in names:
@@ -70,18 +69,6 @@ def test_shared_models(shared: Path, tmp_path: Path) -> None:
         places = [item.place for item in model.passed_over]
         places += [place for vocabulary in model.vocabularies for place in vocabulary.places]
         assert {place.place for place in places} == wanted, name
-
-
-@pytest.mark.parametrize("name", COMPRESSED)
-def test_compressed_models(
-    name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two of them have a compressed index, which pyarrow unpacks."""
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (tmp_path / "variables").mkdir()
-    shutil.copy(shared / "models" / name / "variables" / "variables.index", tmp_path / "variables")
-    with pytest.raises(ImportError, match="pyarrow"):
-        inspected(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +104,6 @@ def test_shapes(tmp_path: Path) -> None:
     assert words(tmp_path) == {"row": [b"a", b"b"], "none": []}
     sizes = {item.name: item.size for item in inspected(tmp_path).passed_over}
     assert sizes == {"scalar": 1, "matrix": 4}
-
-
-def test_string_variable(tmp_path: Path) -> None:
-    """A string variable is found under its path through the objects that hold it."""
-    module = tf.Module()
-    module.vocabulary = tf.Variable([b"the", b"\xff", b""], dtype=tf.string)
-    tf.train.Checkpoint(module=module).write(prefix_in(tmp_path))
-    assert words(tmp_path) == {"module/vocabulary": [b"the", b"\xff", b""]}
 
 
 def test_several_blocks(tmp_path: Path) -> None:

@@ -13,11 +13,8 @@ import pytest
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from tests.reader_checks import FILES
-from vocabtool import (
-    NotFound,
-    UnknownFormat,
-    UnsupportedFormat,
-)
+from vocabtool import NotFound, NoVocabulary, UnknownFormat, UnsupportedFormat
+from vocabtool.formats.registry import pick
 
 WORDS = tuple(b"word%d" % number for number in range(12))
 VOCAB_TXT = b"[PAD]\n[UNK]\nthe\n##s\nof\n##ly\n"
@@ -238,3 +235,37 @@ def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vocabtool.formats.registry.MAX_FILES", 5)
     with pytest.raises(UnsupportedFormat, match="a folder of more than 5 files"):
         vocabtool.inspect(folder)
+
+
+@pytest.fixture
+def folder_of_one(tmp_path: Path) -> Path:
+    """A folder of one vocabulary."""
+    made = tmp_path / "model"
+    made.mkdir()
+    (made / "vocab.json").write_bytes(VOCAB_JSON)
+    return made
+
+
+def test_pick(folder_of_one: Path) -> None:
+    """``PATH`` is as ``extract`` takes it, ``PATH#NAME`` the vocabulary of that name."""
+    (folder_of_one / "b.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
+    first = pick(folder_of_one).vocabulary.tokens
+    assert first == pick(str(folder_of_one)).vocabulary.tokens == ["the", "of", "to"]
+    assert pick(f"{folder_of_one}#words").vocabulary.tokens == ["to", "of"]
+    with pytest.raises(NoVocabulary, match="no vocabulary named 'nonsense'"):
+        pick(f"{folder_of_one}#nonsense")
+    with pytest.raises(NotFound, match="nowhere#words: no such file"):
+        pick("nowhere#words")
+
+
+def test_pick_says_what_else_there_is(folder_of_one: Path) -> None:
+    """Which of several was taken where no name says so, and what could not be read."""
+    (folder_of_one / "b.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
+    (note,) = pick(folder_of_one).notes
+    taken = "took vocab.json, one of 2 vocabularies"
+    assert note == f"{folder_of_one}: {taken}: {folder_of_one}#NAME takes another"
+    assert pick(f"{folder_of_one}#words").notes == ()
+    (folder_of_one / "c.model").write_bytes(b"TFL3" * 4)
+    warnings = vocabtool.inspect(folder_of_one).warnings
+    assert len(warnings) == 1
+    assert pick(f"{folder_of_one}#words").notes == (f"{folder_of_one}: incomplete: {warnings[0]}",)

@@ -18,22 +18,12 @@ import pytest
 
 import vocabtool
 from tests.formats.test_json_formats import string_tensor
+from tests.reader_checks import survives
 from vocabtool.cli.main import cli
 from vocabtool.errors import VocabtoolError
 
 WORDS: Final = [
-    "the",
-    "of",
-    "and",
-    "cat",
-    "dog",
-    "sat",
-    "mat",
-    "on",
-    "house",
-    "tree",
-    "river",
-    "stone",
+    *("the", "of", "and", "cat", "dog", "sat", "mat", "on", "house", "tree", "river", "stone")
 ]
 ENCODED: Final = [word.encode() for word in WORDS]
 WHY: Final = "it writes the file"
@@ -314,3 +304,31 @@ def test_every_command_takes_it(
     report = json.loads((out / "oov.json").read_bytes())
     assert report["tokens"] == {"all": 5, "unknown": 1, "unknown_rate": 0.2}
     assert [word["word"] for word in report["unknown_words"]] == ["xapian"]
+
+
+MORE: Final[dict[str, object]] = {
+    "scored pieces": [[word, -1.5] for word in WORDS],
+    "tekken.json": {
+        "config": {"default_vocab_size": 4, "default_num_special_tokens": 2, "version": "v13"},
+        "vocab": [{"rank": 0, "token_bytes": "IQ=="}, {"rank": 1, "token_bytes": "Ig=="}],
+        "special_tokens": [{"rank": 0, "token_str": "<s>"}],
+    },
+    "JSON of ranks": {"special_tokens": {"<s>": 0}, "bpe_ranks": "! 1 IQ== Ig==\n! 5 Iw=="},
+    "Keras tokenizer, encoded twice": json.dumps({"config": {"word_index": '{"a": 1, "b": 2}'}}),
+    "RWKV": b"1 'the' 3\n2 b'\\xff' 1\n3 'x' 1\n",
+}
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *MORE])
+def test_damaged(name: str, tmp_path: Path, full: bool) -> None:
+    """Cut short and with bits flipped: a result or our own error."""
+    held = MORE.get(name)
+    data = held if isinstance(held, bytes) else json.dumps(held).encode()
+    if held is None:
+        path = FORMATS[name](tmp_path)
+        data = path.read_bytes() if path.is_file() else b""  # or a folder
+    flips = 2000 if full else 200
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "damaged.txt").write_text("\n".join(WORDS))  # beside a .npy
+    fine = survives(data, tmp_path / "damaged", every=1 + len(data) // 200, flips=flips)
+    assert fine > 0 or not data

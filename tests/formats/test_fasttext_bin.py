@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import vocabtool
-from tests.reader_checks import survives
 from tests.reader_checks import written as write_file
 from vocabtool import Place
 from vocabtool.errors import InvalidFile, UnsupportedFormat
@@ -156,10 +155,3 @@ def test_vectors_cut_off(tmp_path: Path, less: int) -> None:
     assert found.warnings == (
         "the vectors behind the dictionary are damaged or cut short; its words are whole",
     )
-
-
-@pytest.mark.parametrize("data", [GOOD, model(pruned=3)])
-def test_damages(tmp_path: Path, data: bytes, full: bool) -> None:
-    """Cut at every byte and with bits flipped: a result or our own error."""
-    fine = survives(data, tmp_path, every=1, flips=2000 if full else 300)
-    assert fine > 0

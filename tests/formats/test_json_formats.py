@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import vocabtool
-from tests.reader_checks import reason, survives, written
+from tests.reader_checks import reason, written
 from vocabtool import Unknown, Vocabulary
 from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat
 
@@ -338,20 +338,6 @@ def test_lying_constants(strings: object, tmp_path: Path) -> None:
     found = vocabtool.inspect(written(tmp_path, json.dumps(document).encode()))
     assert found.vocabularies == ()
     assert found.warnings[0].startswith("modelTopology node lying: not a list of base64")
-
-
-@pytest.mark.parametrize("kind", ["tfjs", "vocab", "strings", "pieces"])
-def test_damaged(kind: str, tmp_path: Path) -> None:
-    """Cut short and with bits flipped: a result or our own error."""
-    texts = weight("texts", "string", 12)
-    documents = {
-        "tfjs": json.loads(tfjs(tmp_path, texts, QUANTIZED, data=PACKED).read_bytes()),
-        "vocab": {word: number for number, word in enumerate(WORDS)},
-        "strings": list(WORDS),
-        "pieces": [[word, -1.5] for word in WORDS],
-    }
-    data = json.dumps(documents[kind]).encode()
-    assert survives(data, tmp_path, every=11, flips=200) > 0
 
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

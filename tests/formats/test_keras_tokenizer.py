@@ -15,7 +15,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import vocabtool
-from tests.reader_checks import survives
 from vocabtool import Unknown, Vocabulary
 from vocabtool.errors import InvalidFile
 
@@ -144,10 +143,3 @@ def test_settings_that_cut_no_text(settings: dict[str, Any], message: str, tmp_p
     assert vocabtool.extract(file).tokens == ["the"]
     with pytest.raises(InvalidFile, match=message):
         vocabtool.Words.of(file)
-
-
-def test_damage(tmp_path: Path) -> None:
-    """Cut short and with bits flipped: a result or our own error."""
-    data = json.dumps({"class_name": "Tokenizer", "config": {"word_index": '{"a": 1, "b": 2}'}})
-    for text in (data, json.dumps(data)):
-        assert survives(text.encode(), tmp_path, every=1, flips=500) > 0

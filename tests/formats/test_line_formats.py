@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vocabtool
-from tests.reader_checks import format_of, survives
+from tests.reader_checks import format_of
 from tests.reader_checks import reason as why
 from vocabtool import Place, Unknown, Vocabulary
 from vocabtool.errors import InvalidFile, UnsupportedFormat
@@ -300,16 +300,6 @@ def test_a_line_too_long_for_a_word(tmp_path: Path) -> None:
     path = write(tmp_path, b"the\n" + b"x" * (1 << 20) + b"y\n")
     with pytest.raises(InvalidFile, match=r"line 2 has 1,048,577 bytes.*\(at byte 4\)"):
         vocabtool.inspect(path)
-
-
-def test_damage(tmp_path: Path) -> None:
-    """Cut at every byte or so and with bits flipped: a result or our own error."""
-    lists = b"[PAD]\n[UNK]\nthe\n##s\r\n\n<unk>\n" * 9
-    assert survives(lists, tmp_path, every=5, flips=300) > 0
-    lines = ranks({bytes([byte]): byte for byte in range(256)})
-    assert survives(lines, tmp_path, every=17, flips=300) > 0
-    lines = rwkv_lines({1: "the", 2: b"\xff", 3: "日'\n"}) + b"4 'x' 1\n"
-    assert survives(lines, tmp_path, every=1, flips=500) > 0
 
 
 def test_real_files(shared: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,6 @@ from tokenizers import pre_tokenizers
 from vocabtool import ByteStrings
 from vocabtool.vocabulary import (
     ALPHABET,
-    MARKERS,
     ONE_IN,
     Marker,
     bear_marker,
@@ -74,7 +75,7 @@ ENTRIES = st.lists(
 )
 
 
-@given(ENTRIES, st.sampled_from(MARKERS))
+@given(ENTRIES, st.sampled_from(get_args(Marker)))
 def test_all_at_once(entries: list[bytes], marker: Marker) -> None:
     """Of any entries, all at once gives what one by one gives."""
     stored = ByteStrings.of(entries)
@@ -92,7 +93,7 @@ def test_byte_level_comes_back(entries: list[bytes]) -> None:
     assert list(plain_strings(stored, "Ġ")) == [entry.removeprefix(b" ") for entry in entries]
 
 
-@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize("marker", get_args(Marker))
 def test_guess(marker: Marker) -> None:
     """One entry in so many is enough, one in one more is not."""
     borne = f"x{marker}" if marker in ("@@", "</w>") else f"{marker}x"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vocabtool
-from tests.reader_checks import field, ids_and_entries, survives, varint, written
+from tests.reader_checks import field, ids_and_entries, varint, written
 from vocabtool import InvalidFile, UnsupportedFormat, VocabtoolError, Vocabulary
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
@@ -194,9 +194,3 @@ def test_use_lite(shared: Path) -> None:
     path = shared / "models" / "use_lite_2" / "assets" / "universal_encoder_8k_spm.model"
     model = path.read_bytes()
     assert (ids_and_entries(read(model)), unknown_id(model)) == owners_view(model)
-
-
-def test_truncated_and_damaged(tmp_path: Path) -> None:
-    """A real model, cut off or with a bit flipped, gives pieces or an error of ours."""
-    model = trained(model_type="bpe", byte_fallback=True, vocab_size=340)
-    assert survives(model, tmp_path, every=97, flips=200) > 0

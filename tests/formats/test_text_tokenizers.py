@@ -285,8 +285,11 @@ def test_malformed(op: bytes, fields: dict[int, Value], message: str) -> None:
     ids=["wordpiece", "listed wordpiece", "phrase", "sentencepiece"],
 )
 def test_damaged(op: bytes, fields: dict[int, Value]) -> None:
-    """Each bit that is set, once cleared, gives other pieces or a warning."""
+    """Each bit that is set, once cleared, gives other pieces or a warning; so does any end."""
     buffer = buffer_of(fields)
+    for length in range(0, len(buffer), 97):
+        model = inspected(op, buffer[:length])
+        assert len(model.vocabularies) + len(model.warnings) == 1
     for position in (at for at, byte in enumerate(buffer) if byte):
         for bit in range(8):
             damaged = bytearray(buffer)

@@ -15,7 +15,6 @@ from tests.formats.test_text_tokenizers import (
     PHRASE_OP,
     SENTENCEPIECE_OP,
     WORDPIECE_OP,
-    inspected,
     read,
     unknown_id,
 )
@@ -254,31 +253,3 @@ def test_shifted_sentencepieces_as_returned() -> None:
         assert [entries.get(id_, "<unk>") for id_ in returned] == owner.id_to_piece(ids)
     assert unknown_id(found) == 0
     assert found.notes[-1] == "ids are shifted by 1000"
-
-
-BUFFERS = {
-    "wordpiece": (WORDPIECE_OP, wordpiece_buffer(WORDS, end_to_end=False)),
-    "listed wordpiece": (WORDPIECE_OP, wordpiece_buffer(WORDS, end_to_end=False, listed=True)),
-    "end-to-end wordpiece": (WORDPIECE_OP, wordpiece_buffer(WORDS)),
-    "phrase": (PHRASE_OP, phrase_buffer(listed=False)),
-    "listed phrase": (PHRASE_OP, phrase_buffer(listed=True)),
-    "sentencepiece": (
-        SENTENCEPIECE_OP,
-        shifted(sentencepiece_buffer(sentencepiece_model()), 5),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BUFFERS)
-def test_truncated_and_damaged(name: str) -> None:
-    """A real buffer, cut off or with a bit flipped, gives pieces or a warning."""
-    op, buffer = BUFFERS[name]
-    dice = random.Random(1)
-    damaged = [buffer[:length] for length in range(0, len(buffer), 97)]
-    for _ in range(300):
-        copy = bytearray(buffer)
-        copy[dice.randrange(len(copy))] ^= 1 << dice.randrange(8)
-        damaged.append(bytes(copy))
-    for data in damaged:
-        model = inspected(op, data)
-        assert len(model.vocabularies) + len(model.warnings) == 1

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import io
+import re
+import subprocess
+import sys
+import time
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import vocabtool
+from tests.conftest import ROOT
 from tests.fuzzing import damages
-from vocabtool import WordVectors
+from tests.reader_checks import format_of, survives
+from tests.reader_checks import written as write_file
+from vocabtool import Place, WordVectors
 from vocabtool.errors import (
     InvalidFile,
     NotFound,
@@ -22,6 +32,8 @@ from vocabtool.errors import (
     UnsupportedFormat,
     VocabtoolError,
 )
+
+written = partial(write_file, name="vectors")
 
 WORDS = ["the", "naïve", "日本", "the", "287.9"]
 DIM = 3
@@ -63,20 +75,19 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> WordVectors:
     return WordVectors.open(path)
 
 
-def test_words(opened: WordVectors) -> None:
-    """Words, duplicates kept, and sizes."""
+def test_words_and_vectors(opened: WordVectors) -> None:
+    """Words, duplicates kept; rows in any order, repeated or none: the float32 that was saved."""
     assert opened.words.tokens == WORDS
     assert opened.words.kind == "vectors"
     assert (len(opened), opened.dim) == (len(WORDS), DIM)
-
-
-def test_vectors(opened: WordVectors) -> None:
-    """Rows in any order, repeated or none: exactly the float32 that was saved."""
     for positions in ([0, 1, 2, 3, 4], [4, 0, 4], [], np.array([2], np.uint8)):
         found = opened.vectors(positions)
         assert found.dtype == np.float32
         assert np.array_equal(found, MATRIX[np.asarray(positions, int)])
         assert found.shape == (len(positions), DIM)
+    for wrong in ([5], [-1], [0, 99]):
+        with pytest.raises(IndexError, match="of 5 words"):
+            opened.vectors(wrong)
 
 
 def test_arrays_without_words(tmp_path: Path) -> None:
@@ -91,13 +102,6 @@ def test_arrays_without_words(tmp_path: Path) -> None:
     ):
         with pytest.raises(UnsupportedFormat, match=why):
             vocabtool.inspect(tmp_path / name)
-
-
-@pytest.mark.parametrize("positions", [[5], [-1], [0, 99]])
-def test_no_such_position(opened: WordVectors, positions: list[int]) -> None:
-    """A position that no word has."""
-    with pytest.raises(IndexError, match="of 5 words"):
-        opened.vectors(positions)
 
 
 def test_matrix(opened: WordVectors, tmp_path: Path) -> None:
@@ -160,20 +164,29 @@ def test_other_floats(tmp_path: Path, dtype: Any) -> None:
     assert matrix.flags.c_contiguous
 
 
-@pytest.mark.parametrize("binary_form", [False, True])
-def test_gensim(tmp_path: Path, binary_form: bool) -> None:
-    """What gensim's KeyedVectors writes has the vectors that gensim reads back."""
+NASTY = ["the", "naïve", "日本", "287.9", "a\u2028b", "\u2028", "\x85", "a\xa0b", "1e5", "nan"]
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7, 300])
+@pytest.mark.parametrize("form", ["text", "text without a header", "binary"])
+def test_gensim(tmp_path: Path, form: str, dim: int) -> None:
+    """What gensim's KeyedVectors writes has the words and vectors that gensim reads back."""
     models = pytest.importorskip("gensim.models", reason="gensim writes the files")
-    saved = models.KeyedVectors(50)
-    generator = np.random.default_rng(2)
-    saved.add_vectors([f"w{i}" for i in range(200)], generator.standard_normal((200, 50)))
-    path = tmp_path / "gensim"
-    saved.save_word2vec_format(str(path), binary=binary_form)
-    loaded = models.KeyedVectors.load_word2vec_format(str(path), binary=binary_form)
+    saved = models.KeyedVectors(dim)
+    saved.add_vectors(NASTY, np.random.default_rng(2).standard_normal((len(NASTY), dim)))
+    path, header = tmp_path / "gensim", form != "text without a header"
+    saved.save_word2vec_format(str(path), binary=form == "binary", write_header=header)
+    read_as = (format_of(path) or "").partition(" (")[0]
+    if dim == 1 and form != "binary":
+        assert read_as != "word vectors as text"
+        return
+    assert read_as == ("word2vec binary" if form == "binary" else "word vectors as text")
     opened = WordVectors.open(path)
-    assert opened.words.tokens == loaded.index_to_key
-    assert np.array_equal(opened.vectors(range(200)), loaded.vectors)
-    assert np.array_equal(opened.matrix(), loaded.vectors)
+    assert opened.words.tokens == saved.index_to_key
+    if form == "binary":
+        assert np.array_equal(opened.vectors(range(len(NASTY))), saved.vectors)
+    else:
+        assert np.allclose(opened.matrix(), saved.vectors, rtol=1e-6)
 
 
 def test_a_number_that_is_none(tmp_path: Path) -> None:
@@ -256,68 +269,41 @@ HEAD = "{'descr': '<f4', 'fortran_order': False, 'shape': (5, 3), }\n"
 OBJECTS = np.array(WORDS, object)
 
 
-@pytest.mark.parametrize(
-    ("data", "error", "message"),
-    [
-        pytest.param(compressed, UnsupportedFormat, "vectors.npy is compressed", id="compressed"),
-        pytest.param(bomb, InvalidFile, "unpacks to more than", id="bomb"),
-        pytest.param(
-            lambda: npz(words=OBJECTS, vectors=MATRIX),
-            UnsupportedFormat,
-            "an array of Python objects, which is a pickle",
-            id="pickled words",
-        ),
-        pytest.param(lambda: npz(a=MATRIX), UnsupportedFormat, "without the arrays", id="names"),
-        pytest.param(
-            lambda: npz(words=MATRIX, vectors=MATRIX), UnsupportedFormat, "one row of text", id="2d"
-        ),
-        pytest.param(
-            lambda: npz(words=np.array(WORDS), vectors=MATRIX[:4]),
-            InvalidFile,
-            "4 vectors, but 5 words",
-            id="fewer vectors",
-        ),
-        pytest.param(
-            lambda: npz(words=np.array(WORDS), vectors=np.arange(5)),
-            UnsupportedFormat,
-            "wanted floats in rows and columns",
-            id="integers",
-        ),
-        pytest.param(
-            lambda: npz(words=np.frombuffer(b"\xff" * 20, "<U1"), vectors=MATRIX),
-            InvalidFile,
-            "a word is not Unicode",
-            id="not Unicode",
-        ),
-        pytest.param(lambda: npy(HEAD), InvalidFile, "needs 60 bytes, 0 are there", id="cut"),
-        pytest.param(
-            lambda: npy("(" * 9000), UnsupportedFormat, "neither numbers nor text", id="nested"
-        ),
-        pytest.param(
-            lambda: npy(HEAD.replace("5, 3", f"{10**17}, 9")),
-            InvalidFile,
-            "needs 3,600,0",
-            id="huge",
-        ),
-        pytest.param(
-            lambda: npy(HEAD.replace("<f4", "<f5")), InvalidFile, "of type b'<f5'", id="type"
-        ),
-        pytest.param(
-            lambda: npy(HEAD.replace("5, 3", "0, 3")), UnsupportedFormat, "wanted floats", id="none"
-        ),
-        pytest.param(lambda: b"\x93NUMPY\x09\x00", InvalidFile, "not a NumPy array", id="version"),
-        pytest.param(
-            lambda: b"\x93NUMPY\x02\x00\xff\xff\xff\xff", InvalidFile, "wanted at most", id="head"
-        ),
-    ],
-)
-def test_refused(
-    tmp_path: Path, data: Callable[[], bytes], error: type[Exception], message: str
-) -> None:
+UNSUPPORTED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "compressed": (compressed, "vectors.npy is compressed"),
+    "pickled words": (lambda: npz(words=OBJECTS, vectors=MATRIX), "of Python objects, which is a"),
+    "names": (lambda: npz(a=MATRIX), "without the arrays"),
+    "2d": (lambda: npz(words=MATRIX, vectors=MATRIX), "one row of text"),
+    "integers": (
+        lambda: npz(words=np.array(WORDS), vectors=np.arange(5)),
+        "wanted floats in rows and columns",
+    ),
+    "nested": (lambda: npy("(" * 9000), "neither numbers nor text"),
+    "none": (lambda: npy(HEAD.replace("5, 3", "0, 3")), "wanted floats"),
+}
+DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "bomb": (bomb, "unpacks to more than"),
+    "fewer": (lambda: npz(words=np.array(WORDS), vectors=MATRIX[:4]), "4 vectors, but 5 words"),
+    "not Unicode": (
+        lambda: npz(words=np.frombuffer(b"\xff" * 20, "<U1"), vectors=MATRIX),
+        "a word is not Unicode",
+    ),
+    "cut": (lambda: npy(HEAD), "needs 60 bytes, 0 are there"),
+    "huge": (lambda: npy(HEAD.replace("5, 3", f"{10**17}, 9")), "needs 3,600,0"),
+    "type": (lambda: npy(HEAD.replace("<f4", "<f5")), "of type b'<f5'"),
+    "version": (lambda: b"\x93NUMPY\x09\x00", "not a NumPy array"),
+    "head": (lambda: b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "wanted at most"),
+}
+
+
+@pytest.mark.parametrize("case", [*UNSUPPORTED, *DAMAGED])
+def test_arrays_that_are_refused(tmp_path: Path, case: str) -> None:
     """Arrays that are damaged, hostile or something else."""
+    data, message = (UNSUPPORTED | DAMAGED)[case]
     path = tmp_path / "vectors.npy"
     path.write_bytes(data())
     path.with_suffix(".txt").write_bytes(b"a\nb\nc\nd\ne\n")
+    error = UnsupportedFormat if case in UNSUPPORTED else InvalidFile
     with pytest.raises(error, match=message) as caught:
         WordVectors.open(path)
     assert str(path) in str(caught.value)
@@ -339,3 +325,193 @@ def test_damages(name: str, tmp_path: Path, full: bool) -> None:
             continue
         fine += 1
     assert fine > 0
+
+
+# Text.
+
+GLOVE = b"the 0.418 0.24968 -0.41242\nof 0.70853 0.57088 -0.4716\n. . . 1.5e-05 -1 0.3\n"
+WORD2VEC = b"2 3\nthe 0.418 0.24968 -0.41242\nof 0.70853 0.57088 -0.4716\n"
+# What a word may hold: anything but the end of a line. Those that end in numbers come below.
+ANY_WORD = st.text(st.characters(codec="utf-8", exclude_characters="\n\t0123456789"), max_size=8)
+
+
+def line(word: bytes, dim: int = 3) -> bytes:
+    return word + b" 0.125" * dim + b"\n"
+
+
+def test_glove(tmp_path: Path) -> None:
+    """Without a header: words in order, their positions are their ids, nothing is unknown."""
+    (vocabulary,) = vocabtool.inspect(written(tmp_path, GLOVE)).vocabularies
+    assert list(vocabulary.stored) == [b"the", b"of", b". . ."]
+    assert (vocabulary.name, vocabulary.kind, vocabulary.first_id) == ("words", "vectors", 0)
+    assert (vocabulary.ids, vocabulary.unknown, vocabulary.marker) == (None, None, None)
+    assert vocabulary.places == (Place("vectors", "first column"),)
+    assert vocabulary.notes == ("3 dimensions; no header line, as GloVe writes",)
+
+
+def test_blank_at_the_end_of_lines(tmp_path: Path) -> None:
+    """FastText and word2vec write a blank behind the last value."""
+    data = b"2 3 \nthe 0.418 0.24968 -0.41242 \nof a 0.70853 0.57088 -0.4716 \n"
+    assert list(vocabtool.extract(written(tmp_path, data)).stored) == [b"the", b"of a"]
+
+
+@given(st.lists(ANY_WORD, min_size=1, max_size=30), st.integers(2, 9), st.booleans())
+def test_any_words(
+    tmp_path_factory: pytest.TempPathFactory, words: list[str], dim: int, header: bool
+) -> None:
+    """Whatever words hold, they come back, as ``rsplit`` cuts them off."""
+    first = b"%d %d\n" % (len(words) + 1, dim) if header else b""
+    data = first + line(b"the", dim) + b"".join(line(word.encode(), dim) for word in words)
+    path = written(tmp_path_factory.mktemp("any"), data)
+    lines = data.split(b"\n")[header:-1]
+    expected = [part.removesuffix(b"\r").rsplit(b" ", dim)[0] for part in lines]
+    assert list(WordVectors.open(path).words.stored) == expected
+    assert expected[1:] == [word.encode() for word in words]
+
+
+@pytest.mark.parametrize(
+    ("part", "is_value"),
+    [(b"0.125", True), (b"-.125", True), (b"1e5", True), (b"1.5E-07", True), (b"0.125e3", True)]
+    + [(word, False) for word in (b"3.1", b"3.11", b"2010", b"e5", b"1.", b".", b"v0.125", b"")],
+)
+def test_one_value_more(tmp_path: Path, part: bytes, is_value: bool) -> None:
+    """A word may end in a number, but in none as values are written: that is one too many."""
+    file = written(tmp_path, GLOVE * 2 + line(b"windows " + part))
+    if is_value:
+        with pytest.raises(InvalidFile, match="line 7 holds more than 3 values, wanted 3"):
+            vocabtool.inspect(file)
+    else:
+        assert vocabtool.extract(file).stored[6] == b"windows " + part
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "offset"),
+    [
+        pytest.param(
+            GLOVE + b"x" * (2 << 22), "a line of more than 4,194,304 bytes", len(GLOVE), id="no end"
+        ),
+        pytest.param(GLOVE + b"and 0.125 0.5", "line 4 holds 2 values,", len(GLOVE), id="cut"),
+        pytest.param(GLOVE + b"\n", "line 4 holds 0 values, wanted 3", len(GLOVE), id="empty line"),
+        pytest.param(GLOVE + line(b"and", 4), "line 4 holds more than", len(GLOVE), id="one more"),
+        pytest.param(GLOVE + b"and 0.125 0.5 x\n", "line 4 holds b'x'", len(GLOVE), id="text"),
+        pytest.param(
+            GLOVE + b"and 0.125  0.5\nof 1 2 3\n", "line 4 holds b'' where", len(GLOVE), id="gap"
+        ),
+        pytest.param(WORD2VEC.replace(b"2", b"3", 1), "promises 3 words, 2 lines", 0, id="fewer"),
+        pytest.param(
+            b"9" * 18 + b" 3\n" + line(b"the"), "promises 999,999,999,999,999,999", 0, id="liar"
+        ),
+    ],
+)
+def test_damaged_text(tmp_path: Path, data: bytes, message: str, offset: int) -> None:
+    """What is wrong is told with the number of the line and where it begins."""
+    with pytest.raises(InvalidFile, match=re.escape(message)) as caught:
+        vocabtool.inspect(written(tmp_path, data))
+    assert caught.value.offset == offset
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"the\nof\n", "the first line ends in no number"),
+        (b"the 0.5\nof 0.25\n", "the first line ends in one number only"),
+        (b"the 12 7\nof 11 5\n", "the numbers in its lines are whole"),
+        (b"the\t0.5 0.25 0.5\nof\t0.5 0.25 0.5\n", "a tab stands in its first line"),
+        (b"a 0.5 0.5\nb 1 0.5 0.5\nc 1 2 3 0.5 1\nd x\ne 1\n", "lines end in 2, 3, 5 ... numbers"),
+        (b"x" * (1 << 16) + b" 0.5 0.5\n", "no whole line in its first 64 KiB"),
+    ],
+)
+def test_reasons(tmp_path: Path, data: bytes, reason: str) -> None:
+    """Why a file is no text of word vectors."""
+    with pytest.raises(UnknownFormat, match=re.escape(reason)):
+        WordVectors.open(written(tmp_path, data))
+
+
+# Ten megabytes each, the words found in them (0 where they are refused).
+HOSTILE = {
+    "short lines": (b" 1 .5\n" * 1_700_000, 1_700_000),
+    "blanks in words": ((b" " * 40 + b" 1 .5\n") * 230_000, 230_000),
+    "blanks only": (GLOVE + b" " * 4_000_000, 0),
+    "newlines only": (GLOVE + b"\n" * 10_000_000, 0),
+    "no blanks": (GLOVE + b"x\n" * 5_000_000, 0),
+    "a word of digits": (GLOVE + line(b"x " + b"1" * 4_000_000), 4),
+    "a vector of a million numbers": (b"x" + b" .1" * 1_300_000 + b"\n", 0),
+}
+
+CHILD = """
+import re, sys
+import vocabtool
+try:
+    print(len(vocabtool.WordVectors.open(sys.argv[1])))
+except (vocabtool.InvalidFile, vocabtool.UnknownFormat):
+    print(0)
+print(int(re.search("VmHWM:\\\\s*(\\\\d+)", open("/proc/self/status").read())[1]) / 1024)
+"""
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE))
+def test_hostile(name: str, tmp_path: Path) -> None:
+    """Ten megabytes of malice cost at most 256 MB and 20 seconds."""
+    data, expected = HOSTILE[name]
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(written(tmp_path, data))],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    count, peak = done.stdout.split()
+    assert int(count) == expected
+    assert float(peak) < 256
+    assert time.perf_counter() - began < 20
+
+
+# word2vec's binary format.
+
+BYTES = (b"</s>", b"the", "naïve".encode(), b"\xff", b"a\x00b", b"", b"the")
+FLOATS = np.random.default_rng(0).standard_normal((len(BYTES), 5)).astype("<f4")
+
+
+def records(words: tuple[bytes, ...] = BYTES, behind: bytes = b"") -> bytes:
+    """A file as word2vec writes it, with ``behind`` after each vector."""
+    rows = zip(words, FLOATS, strict=False)
+    made = b"".join(word + b" " + row.tobytes() + behind for word, row in rows)
+    return b"%d %d\n" % (len(words), 5) + made
+
+
+@pytest.mark.parametrize("behind", [b"", b"\n"])
+def test_binary(tmp_path: Path, behind: bytes, full: bool) -> None:
+    """Words in order, their positions their ids; newlines behind vectors are not part of them."""
+    data = records(behind=behind)
+    (vocabulary,) = vocabtool.inspect(written(tmp_path, data)).vocabularies
+    assert tuple(vocabulary.stored) == BYTES
+    assert (vocabulary.name, vocabulary.kind, vocabulary.first_id) == ("words", "vectors", 0)
+    assert (vocabulary.ids, vocabulary.unknown) == (None, None)
+    assert vocabulary.places == (Place("vectors", "before each vector"),)
+    assert vocabulary.notes == ("5 dimensions",)
+    assert survives(data, tmp_path, every=1, flips=2000 if full else 300) > 0
+
+
+def test_newline_in_a_word(tmp_path: Path) -> None:
+    """A newline that does not stand behind every vector is part of the word."""
+    words = (b"the", b"\nof", b"and")
+    assert tuple(vocabtool.extract(written(tmp_path, records(words))).stored) == words
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        pytest.param(records()[:-1], "vector 7 of 7 is cut off", id="cut by one byte"),
+        pytest.param(records()[:60], "the header promises 7 vectors of 5 dimensions", id="cut"),
+        pytest.param(records() + b"\n\n", "2 bytes lie behind the 7 vectors", id="more"),
+        pytest.param(records() + b"x", "1 bytes lie behind the 7 vectors", id="one more"),
+        pytest.param(b"%d 5\n" % 10**17 + records(), "promises 100,000,000,000,000,000", id="liar"),
+        pytest.param(b"1 100000\n" + records(), "wanted some of 1 to 65,536", id="a long vector"),
+        pytest.param(b"0 5\n" + records()[4:], "0 vectors of 5 dimensions", id="no vectors"),
+    ],
+)
+def test_damaged_binary(tmp_path: Path, data: bytes, message: str) -> None:
+    """What is wrong is told."""
+    with pytest.raises(InvalidFile, match=re.escape(message)):
+        vocabtool.inspect(written(tmp_path, data))

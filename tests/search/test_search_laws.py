@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
 from vocabtool import Hits, Settings
 from vocabtool.keywords.bm25 import Term, idf
-from vocabtool.search.fusion import Candidates
 from vocabtool.search.query import parse_query
-from vocabtool.search.search import ask_keywords, find_nearest, find_tiers, search
+from vocabtool.search.search import ask_legs, search
 from vocabtool.search.settings import Fusion
 
 FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")
@@ -88,25 +87,19 @@ def test_one_code_is_asked_for_quickly_as_several_are(
     quote: str,
     allowed: list[bool] | None,
 ) -> None:
-    """The same list, ranks and holders; the general way is taken where its code stands twice."""
+    """The same candidates and tiers; the general way is taken where its code stands twice."""
     corpus = SmallCorpus(docs, known, dim=DIM)
     settings = Settings(fusion=fusion, phrases="preferred")
     query = parse_query(corpus, f"{quote}{text}{quote}", settings)
     query = replace(query, codes=query.codes[:1])
     among = corpus.live if allowed is None else np.array(allowed)
-    quick = ask_keywords(corpus, query, limit, among)
-    general = ask_keywords(corpus, replace(query, codes=query.codes * 2), limit, among)
-    assert quick.found.rows.tolist() == general.found.rows.tolist()
-    assert quick.found.scores == pytest.approx(general.found.scores)
+    quick, tiers = ask_legs(corpus, query, QUERY, limit, among)
+    general, wanted = ask_legs(corpus, replace(query, codes=query.codes * 2), QUERY, limit, among)
+    assert quick.rows.tolist() == general.rows.tolist()
+    assert quick.keyword.tolist() == general.keyword.tolist()
+    assert quick.bm25 == pytest.approx(general.bm25)
     assert quick.listed == general.listed
-    whole = [leg for leg in (quick, general) if len(leg.holders.rows) < limit]
-    assert len({tuple(sorted(leg.holders.rows.tolist())) for leg in whole}) < 2
-    tiers = []
-    for leg in (quick, general):
-        near = find_nearest(corpus, QUERY, leg.found.rows, limit, among)
-        candidates = Candidates.union(near, leg.found, leg.listed)
-        tiers.append(find_tiers(corpus, query, leg, candidates).tolist())
-    assert tiers[0] == tiers[1]
+    assert tiers.tolist() == wanted.tolist()
 
 
 @given(documents, texts, knowledge, st.integers(1, 9), choices)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +25,6 @@ from vocabtool.embedding.shard_files import Counts, Shard
 from vocabtool.embedding.shard_maker import (
     SLAB_ROWS,
     OnSlab,
-    PreparedSlab,
     ShardMaker,
     ShardResult,
     Slab,
@@ -87,16 +85,17 @@ def run_threads(
         prepared = prefetch(map(maker.prepare, reading.slabs(log)), AHEAD)
         with closed_after(prepared) as slabs:
             for first in slabs:
-                others = () if first.slab.full else _until_full(slabs)
-                yield maker.make(first.slab.shard, chain([first], others), on_slab)
+                yield maker.make(first.shard, _of_one_shard(first, slabs), on_slab)
 
 
-def _until_full(slabs: Iterator[PreparedSlab]) -> Iterator[PreparedSlab]:
-    """The slabs up to the one that fills its shard."""
-    for prepared in slabs:
-        yield prepared
-        if prepared.slab.full:
-            return
+def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
+    """The first slab of a shard, and those behind it up to the one that fills it."""
+    yield first
+    if not first.full:
+        for slab in others:
+            yield slab
+            if slab.full:
+                return
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +115,9 @@ def tasks(reading: Reading, log: ReadLog) -> Iterator[Task]:
     for first in slabs:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, first.table.schema) as writer:
-            for slab in chain([first], () if first.full else slabs):
+            for slab in _of_one_shard(first, slabs):
                 (rows,) = slab.table.to_batches()
                 writer.write_batch(rows)
-                if slab.full:
-                    break
         yield Task(first.shard, sink.getvalue().to_pybytes())
 
 
@@ -131,7 +128,7 @@ class TaskMaker:
         self._work = work
 
     def __call__(self, task: Task) -> ShardResult:
-        def slabs() -> Iterator[PreparedSlab]:
+        def slabs() -> Iterator[Slab]:
             with pa.ipc.open_stream(task.slabs) as reader:
                 for rows in reader:
                     table = pa.Table.from_batches([rows])

@@ -2,16 +2,22 @@
 
 Documents are cut into shards, and these into slabs that are encoded together. Where a slab begins
 and ends depends on the documents alone, not on how they were read: so the same texts are in one
-batch of the encoder whenever and wherever a shard is made.
+batch of the encoder whenever and wherever a shard is made. Vectors may be kept by encoder and text:
+what was encoded once is looked up, in later runs and corpora too.
 """
 
 from __future__ import annotations
 
+import hashlib
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from threading import Condition, Lock
+from time import monotonic, sleep
 from typing import Final
 
 import numpy as np
@@ -30,17 +36,16 @@ from vocabtool.embedding.shard_files import (
     Counts,
     Rows,
     Shard,
-    Vectors,
     as_utf8,
     shard_schema,
     vector_array,
     write_shard,
 )
-from vocabtool.embedding.vector_cache import VectorCache
-from vocabtool.encoders.encoder import Encoder
-from vocabtool.errors import OperatorFailed, VocabtoolError
+from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.errors import InvalidFile, NotFound, OperatorFailed, VocabtoolError, reading
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
+from vocabtool.tokenization.text_arrays import as_bytes
 
 SLAB_ROWS: Final = 1024  # or one batch of the encoder, where that is larger
 SLAB_BYTES: Final = 4 << 20  # of text, or a single longer one
@@ -58,12 +63,14 @@ class Slab:
 
     ``shard``: its number. ``table``: columns ``id``, ``text`` and the kept fields, ``string``,
     perhaps not UTF-8, each of one chunk. ``full``: whether the shard ends with it, so that nobody
-    waits for the next document; the last shard may end otherwise.
+    waits for the next document; the last shard may end otherwise. ``unknown``: its unknown words,
+    which are looked up while it waits to be encoded.
     """
 
     shard: int
     table: pa.Table
     full: bool
+    unknown: Future[Unknown] | None = None
 
     @property
     def texts(self) -> pa.StringArray:
@@ -153,14 +160,6 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedSlab:
-    """A slab, and its unknown words, which are looked up while it waits to be encoded."""
-
-    slab: Slab
-    unknown: Future[Unknown] | None
-
-
-@dataclass(frozen=True, slots=True)
 class ShardResult:
     """A shard that was made, and how many of its vectors the cache held."""
 
@@ -191,15 +190,16 @@ class ShardMaker:
         if self._cache is not None:
             self._cache.close()
 
-    def prepare(self, slab: Slab) -> PreparedSlab:
+    def prepare(self, slab: Slab) -> Slab:
         """Begin to look the words up; any thread may call it."""
         if self._words is None:
-            return PreparedSlab(slab, None)
+            return slab
         look_up = self._words.look_up
-        return PreparedSlab(slab, self._lookups.submit(lambda: unknown_words(look_up(slab.texts))))
+        unknown = self._lookups.submit(lambda: unknown_words(look_up(slab.texts)))
+        return replace(slab, unknown=unknown)
 
     def make(
-        self, number: int, slabs: Iterable[PreparedSlab], on_slab: OnSlab | None = None
+        self, number: int, slabs: Iterable[Slab], on_slab: OnSlab | None = None
     ) -> ShardResult:
         """Encode and write the slabs of one shard: some are encoded while others are written."""
         hits = 0
@@ -221,9 +221,9 @@ class ShardMaker:
             )
         return ShardResult(shard, hits)
 
-    def _encode(self, prepared: PreparedSlab) -> Rows:
+    def _encode(self, slab: Slab) -> Rows:
         """The rows of a slab. Raises :class:`VocabtoolError` where the encoder fails."""
-        slab, texts, hits = prepared.slab, prepared.slab.texts, 0
+        texts, hits = slab.texts, 0
         unknown: Unknown | None = None
         try:
             if self._plan.exact:
@@ -242,8 +242,8 @@ class ShardMaker:
             first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
             what = f"the model raised {type(error).__name__}: {error}"
             raise OperatorFailed(f"{first} to {last}", what) from error
-        if prepared.unknown is not None:
-            unknown = prepared.unknown.result()
+        if slab.unknown is not None:
+            unknown = slab.unknown.result()
         table, replaced = self._table(slab.table, vectors, unknown)
         lengths = pc.binary_length(pc.ascii_trim(texts, BLANKS)).to_numpy()
         counts = Counts(
@@ -290,3 +290,131 @@ class ShardMaker:
                 columns.append(column)
                 replaced |= strange
         return pa.Table.from_arrays(columns, schema=self._schema), int(np.count_nonzero(replaced))
+
+
+KEY_BYTES: Final = 16
+MAX_KEYS: Final = 500  # in one query, fewer than any SQLite allows
+WAIT_SECONDS: Final = 60.0  # for another process that writes
+PAUSE_SECONDS: Final = 0.01
+TABLE: Final = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
+
+Encode = Callable[[pa.StringArray], Vectors]
+
+
+class VectorCache:
+    """The vectors of one encoder in a folder; several threads may ask it.
+
+    ``fingerprint``, ``dim``: of the encoder. Raises :class:`InvalidFile` where the file there is
+    no such cache, :class:`NotFound` where the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str, dim: int) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotFound(f"{folder}: no folder for a cache: {error.strerror}") from error
+        self.file = folder / f"{hashlib.sha256(fingerprint.encode()).hexdigest()}.sqlite"
+        self._dim = dim
+        self._lock = Lock()
+        self._claimed: set[bytes] = set()  # keys that some thread is encoding
+        self._changed = Condition()
+        end = monotonic() + WAIT_SECONDS
+        with _errors(self.file):
+            self._connection = sqlite3.connect(
+                self.file, timeout=WAIT_SECONDS, check_same_thread=False
+            )
+            try:
+                # Several may begin at once, and SQLite does not wait for the change to a log.
+                while not self._has_log():
+                    if monotonic() > end:
+                        raise sqlite3.OperationalError("another process keeps it to itself")
+                    sleep(PAUSE_SECONDS)
+                self._connection.execute("PRAGMA synchronous=NORMAL")  # a kill loses nothing
+                self._connection.execute(TABLE)
+            except sqlite3.DatabaseError:
+                self._connection.close()
+                raise
+
+    def _has_log(self) -> bool:
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._connection.close()
+
+    def vectors(self, texts: pa.StringArray, encode: Encode) -> tuple[Vectors, int]:
+        """The vector of each text, shape (n, dim), and how many of them need not be encoded.
+
+        ``encode`` gets the texts that are new, each once, in order.
+        """
+        keys = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in as_bytes(texts)]
+        first = {key: row for row, key in reversed([*enumerate(keys)])}
+        distinct = sorted(first, key=first.__getitem__)
+        found, encoded = self._read(distinct), 0
+        while missing := [key for key in distinct if key not in found]:
+            # Of two threads that meet the same new text one encodes it, the other waits.
+            with self._changed:
+                own = [key for key in missing if key not in self._claimed]
+                self._claimed.update(own)
+                while not own and not self._claimed.isdisjoint(missing):
+                    self._changed.wait()
+            try:
+                found |= self._read(own or missing)  # another thread may have been quicker
+                new = [key for key in own if key not in found]
+                if new:
+                    made = encode(texts.take(np.array([first[key] for key in new])))
+                    rows = (vector.tobytes() for vector in made.astype("<f4", copy=False))
+                    with self._transaction() as connection:
+                        connection.executemany(
+                            "INSERT OR IGNORE INTO vectors VALUES (?, ?)",
+                            zip(new, rows, strict=True),
+                        )
+                    found |= zip(new, made, strict=True)
+                encoded += len(new)
+            finally:
+                with self._changed:
+                    self._claimed.difference_update(own)
+                    self._changed.notify_all()
+        vectors = np.empty((len(keys), self._dim), np.float32)
+        for row, key in enumerate(keys):
+            vectors[row] = found[key]
+        return vectors, len(keys) - encoded
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
+        """The vectors that are there."""
+        found: dict[bytes, Vectors] = {}
+        with self._transaction() as connection:
+            for at in range(0, len(keys), MAX_KEYS):
+                part = keys[at : at + MAX_KEYS]
+                marks = ",".join("?" * len(part))
+                query = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608 - question marks only
+                for key, held in connection.execute(query, part):
+                    if not isinstance(held, bytes) or len(held) != self._dim * 4:
+                        what = f"no vector of {self._dim * 4} bytes"
+                        raise InvalidFile(f"damaged: what it holds is {what}")
+                    found[key] = np.frombuffer(held, "<f4")
+                    if not np.isfinite(found[key]).all():
+                        raise InvalidFile("damaged: a vector in it holds what is no finite number")
+        return found
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, _errors(self.file), self._connection:
+            yield self._connection
+
+
+@contextmanager
+def _errors(file: Path) -> Iterator[None]:
+    """What SQLite says of the file as our error."""
+    try:
+        with reading(str(file)):
+            yield
+    except sqlite3.DatabaseError as error:
+        what = f"the cache of vectors cannot be used: {error}"
+        raise InvalidFile(what, file=str(file)) from error

@@ -27,7 +27,7 @@ import numpy as np
 from vocabtool.choices import CALIBRATION_SAMPLE
 from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
-from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, DocumentCopy, ask_legs
+from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, score_legs
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tokens import shape_of
@@ -35,8 +35,8 @@ from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
+    from vocabtool.index.generation import Snapshot
     from vocabtool.index.index import Index
-    from vocabtool.index.snapshot import Snapshot
 
 Kind = Literal["title", "hard"]
 
@@ -243,22 +243,16 @@ def calibrate(
     texts = [query.copy for query in queries]
     vectors = prepare(encoder.encode([query.text for query in queries]), metric)
     copied = prepare(encoder.encode(texts), metric)
-    copies = [
-        DocumentCopy(
-            row=query.row,
-            terms=terms,
-            vector=vector,
-            metric=metric,
-            mean_length=snapshot.mean_lengths[0],
-        )
-        for query, terms, vector in zip(queries, snapshot.cutter.terms(texts), copied, strict=True)
-    ]
     # As searches are, but that lists go down as far as ranks count.
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
     ten = Settings(fusion="keyword", depth=10)
-    asked = list(zip(queries, vectors, copies, strict=True))
-    legs = [ask_legs(snapshot, query.text, each, deep, copy) for query, each, copy in asked]
-    words = [ask_legs(snapshot, query.text, None, ten, copy) for query, _, copy in asked]
+    legs, words = [], []
+    for query, terms, vector, copy in zip(
+        queries, snapshot.cutter.terms(texts), vectors, copied, strict=True
+    ):
+        store = CopyStore(snapshot, query.row, terms, copy, metric, snapshot.mean_lengths[0])
+        legs.append(score_legs(store, query.text, vector, deep))
+        words.append(score_legs(store, query.text, None, ten))
     curve = []
     for a in WEIGHTS:  # both kinds of query counted alike: there are as many of both
         ranks = [

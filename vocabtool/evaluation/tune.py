@@ -20,19 +20,14 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import NDCG_DEPTH, JudgedQuery, Qrels, ndcg, with_judgements
 from vocabtool.index.raw_vectors import prepare, similarities
-from vocabtool.keywords.bm25 import Clause, idf, term_score
+from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, idf, term_score
 from vocabtool.keywords.cutter import Terms
 from vocabtool.search.fusion import Candidates, best_places, fuse
 from vocabtool.search.query import parse_query
-from vocabtool.search.search import (
-    ask_keywords,
-    find_nearest,
-    find_tiers,
-    is_subword,
-)
+from vocabtool.search.search import ask_legs, is_subword
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.search.store import Store
-from vocabtool.system.ranking import RankedRows, Rows
+from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
@@ -44,9 +39,8 @@ DEFAULTS: Final = Settings()
 WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, .. 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DocumentCopy:
-    """What stands in for the document of ``row``, with other text.
+class CopyStore:
+    """A store in which a copy with other text stands in for the document of ``row``.
 
     ``vector``: prepared, shape (dim,). ``mean_length``: of the rows' field ``words``. The copy's
     term frequencies and length are its own, its BM25 score the textbook's; how often words stand in
@@ -54,26 +48,73 @@ class DocumentCopy:
     in it: queries made of a corpus have none.
     """
 
-    row: int
-    terms: Terms
-    vector: Vectors
-    metric: Metric
-    mean_length: float
+    def __init__(
+        self,
+        store: Store,
+        row: int,
+        terms: Terms,
+        vector: Vectors,
+        metric: Metric,
+        mean_length: float,
+    ) -> None:
+        self.rows, self.live, self.where = store.rows, store.live, store.where
+        self.cutter, self.known_words, self.documents = (
+            store.cutter,
+            store.known_words,
+            store.documents,
+        )
+        self.keywords = self.vectors = self
+        self._store, self._row, self._metric = store, row, metric
+        self._vector, self._mean_length, self._length = vector, mean_length, terms.count
+        self._counts: dict[Field, Counter[str]] = {
+            "words": Counter(terms.words.split()),
+            "surfaces": Counter(terms.surfaces.split()),
+        }
+        self.document_frequencies = store.keywords.document_frequencies
+        self.near_spellings = store.keywords.near_spellings
 
-    def bm25(self, store: Store, clauses: Sequence[Clause]) -> float:
-        """The sum over the clauses; 0 of a phrase."""
-        terms = [clause.terms[0] for clause in clauses]
-        frequencies = store.keywords.document_frequencies(terms)
-        words, surfaces = Counter(self.terms.words.split()), Counter(self.terms.surfaces.split())
-        score = 0.0
-        for term, clause in zip(terms, clauses, strict=True):
-            count = (words if term.field == "words" else surfaces)[term.text]
-            if count and len(clause.terms) == 1:
-                weight = clause.boost * idf(store.rows, frequencies[term])
-                if term.field == "words":  # a surface is there or not
-                    weight = term_score(weight, count, self.terms.count, self.mean_length)
-                score += weight
-        return score
+    def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
+        """The best documents by BM25, the copy among them."""
+        others, is_asked = self._without(among)
+        found = self._store.keywords.search(query, limit, others)
+        scores = {clause.terms: self._bm25(clause) for clause in query.must + query.should}
+        if not is_asked or not all(scores[clause.terms] for clause in query.must):
+            return found
+        total = 0.0
+        for clause in query.must + query.should:
+            of_parts = sum(scores[term,] for term in clause.parts)
+            total += max(scores[clause.terms] - of_parts, 0.0)
+        return self._with_copy(found, total, limit) if total else found
+
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
+        """The nearest documents, the copy among them, and how near some rows are."""
+        others, is_asked = self._without(among)
+        near = self._store.vectors.near(vector, rows, limit, others)
+        similarity = np.nan
+        if self._vector.any():
+            (similarity,) = similarities(vector, self._vector[np.newaxis], self._metric).tolist()
+            if is_asked:
+                near = near._replace(nearest=self._with_copy(near.nearest, similarity, limit))
+        near.similarities[rows == self._row] = similarity
+        return near
+
+    def _bm25(self, clause: Clause) -> float:
+        term, *others = clause.terms
+        count = self._counts[term.field][term.text]
+        if not count or others:
+            return 0.0
+        weight = clause.boost * idf(self.rows, self.document_frequencies([term])[term])
+        if term.field == "surfaces":  # it is there or not
+            return weight
+        return term_score(weight, count, self._length, self._mean_length)
+
+    def _without(self, among: Mask) -> tuple[Mask, bool]:
+        is_asked = self._row < len(among) and bool(among[self._row])
+        return among & (np.arange(len(among)) != self._row), is_asked
+
+    def _with_copy(self, found: RankedRows, score: float, limit: int) -> RankedRows:
+        rows, scores = np.append(found.rows, self._row), np.append(found.scores, np.float32(score))
+        return RankedRows.of(rows, scores, limit)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,45 +145,14 @@ class LegScores:
         return self.candidates.rows[self.candidates.keyword]
 
 
-def ask_legs(
-    store: Store,
-    text: str,
-    vector: Vectors | None,
-    settings: Settings,
-    copy: DocumentCopy | None = None,
+def score_legs(
+    store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
 ) -> LegScores:
-    """Ask both legs; with a ``copy``, as if it stood in the place of its document.
-
-    The functions are those of a search with the fusion ``coverage``, so what is found for a weight
-    is what a search with that weight finds.
-    """
+    """Ask both legs as a search with the fusion ``coverage`` does."""
     query = parse_query(store, text, settings)
-    if vector is not None and not vector.any():
-        vector = None
-    limit = settings.limit(store.rows)
-    allowed = store.live if copy is None else store.live & (np.arange(store.rows) != copy.row)
-    leg = ask_keywords(store, query, limit, allowed)
-    if copy is not None and (score := copy.bm25(store, query.should)):
-        found = _with_row(leg.found, copy.row, score, limit)
-        leg = replace(leg, found=found, listed=min(limit, leg.listed + 1))
-    near = find_nearest(store, vector, leg.found.rows, limit, allowed)
-    if copy is not None and vector is not None:
-        similarity = np.nan  # of a copy without a vector
-        if copy.vector.any():
-            (similarity,) = similarities(vector, copy.vector[np.newaxis], copy.metric).tolist()
-            near = near._replace(nearest=_with_row(near.nearest, copy.row, similarity, limit))
-        near.similarities[leg.found.rows == copy.row] = similarity
-    candidates = Candidates.union(near, leg.found, leg.listed)
-    tiers = find_tiers(store, query, leg, candidates)
-    if copy is not None:
-        holds_code = any(copy.bm25(store, [code]) for code in query.codes)
-        tiers[candidates.rows == copy.row] = holds_code
+    used = vector if vector is not None and vector.any() else None
+    candidates, tiers = ask_legs(store, query, used, settings.limit(store.rows), store.live)
     return LegScores(store=store, candidates=candidates, tiers=tiers, m=query.m)
-
-
-def _with_row(found: RankedRows, row: int, score: float, limit: int) -> RankedRows:
-    rows, scores = np.append(found.rows, row), np.append(found.scores, np.float32(score))
-    return RankedRows.of(rows, scores, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +217,7 @@ def tune(
     gains = np.empty((len(chosen.queries), len(WEIGHTS)))
     asked = zip(chosen.queries, prepare(made, index.configuration.metric), strict=True)
     for place, (query, vector) in enumerate(asked):
-        legs = ask_legs(snapshot, query.text, vector, DEFAULTS)
+        legs = score_legs(snapshot, query.text, vector)
         for column, a in enumerate(WEIGHTS):
             ids = snapshot.documents.ids(legs.ranking(a, NDCG_DEPTH))
             gains[place, column] = ndcg(ids, chosen.judged[place])

@@ -1,19 +1,16 @@
-"""A stranger's files: read up to a limit, mapped, and found by a bare name but never by a link.
+"""A stranger's files: read up to a limit, found by a bare name but never by a link, unzipped.
 
 A model may name ``../../etc/passwd`` as its vocabulary, or hold a link to it: neither is opened.
 
-A zip archive of somebody else's, read member by member, in memory and within bounds.
+Zip archives are read member by member, in memory and within bounds. Python's ``zipfile`` knows the
+layout (PKWARE's APPNOTE.TXT); here is what it does not mind: an archive of a million members or of
+one name twice, names that are paths out of a folder, and a member that grows a thousandfold.
 
-Python's ``zipfile`` knows the layout (PKWARE's APPNOTE.TXT); here is what it does not mind: an
-archive of a million members or of one name twice, names that are paths out of a folder, and a
-member that grows a thousandfold. Nothing is written to disk. What the members hold is for others.
-
-Where tensorflow_hub keeps a module that it has downloaded: from a handle to a local folder.
-
-Rules: ``tfhub_cache_dir`` in tensorflow_hub/resolver.py and ``_module_dir`` in
-tensorflow_hub/compressed_module_resolver.py (0.16.1). The folder's name is the SHA-1 of the handle
-exactly as it was spelled there: no slash, query or host is evened out, and addresses of kaggle.com
-are treated like any other. Nothing is downloaded here.
+Where tensorflow_hub keeps a module that it has downloaded: ``tfhub_cache_dir`` in
+tensorflow_hub/resolver.py and ``_module_dir`` in tensorflow_hub/compressed_module_resolver.py
+(0.16.1). The folder's name is the SHA-1 of the handle exactly as it was spelled there: no slash,
+query or host is evened out, and addresses of kaggle.com are treated like any other. Nothing is
+downloaded here.
 """
 
 from __future__ import annotations
@@ -26,12 +23,10 @@ import os
 import re
 import shlex
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
@@ -114,31 +109,15 @@ class ZipArchive:
     def __init__(self, path: Path) -> None:
         """Raises :class:`InvalidFile` for a damaged directory, and names that are no bare paths."""
         self._file = _BoundedFile(path, "rb")
-        self._members: dict[str, zipfile.ZipInfo] = {}
         try:
             with _damage("its directory"):
                 self._zip = zipfile.ZipFile(self._file)
-            self._add_members()
+            self._members = _check_names(self._zip.filelist)
         except BaseException:
             self._file.close()
             raise
         self.names = tuple(name for name in self._members if not name.endswith("/"))
         self._limit = self._left = MAX_FREE + MAX_GROWTH * path.stat().st_size
-
-    def _add_members(self) -> None:
-        members = self._zip.filelist
-        if len(members) > MAX_MEMBERS:
-            raise InvalidFile(f"{len(members):,} members, wanted {MAX_MEMBERS:,} at most")
-        for member in members:
-            name = member.orig_filename.replace("\\", "/")
-            parts = name.removesuffix("/").split("/")
-            if any(part in ("", ".", "..") for part in parts) or set(name) & {"\0", ":"}:
-                raise InvalidFile(
-                    f"the member {_printable_name(name)!r} is a path out of the archive"
-                )
-            if name in self._members and not name.endswith("/"):
-                raise InvalidFile(f"two members are named {_printable_name(name)!r}")
-            self._members[name] = member
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +132,8 @@ class ZipArchive:
         Raises :class:`InvalidFile` for a damaged member and one that grows too much,
         :class:`UnsupportedFormat` for an encrypted one and a rare compression.
         """
-        member, shown = self._members[name], _printable_name(name)
+        member = self._members[name]
+        shown = printable(name.encode("utf-8", "surrogateescape"))
         if member.flag_bits & ENCRYPTED:
             raise UnsupportedFormat(f"{shown} is encrypted: save the archive without a password")
         if member.compress_type not in METHODS:
@@ -174,6 +154,22 @@ class ZipArchive:
         return bytes(data)
 
 
+def _check_names(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
+    if len(members) > MAX_MEMBERS:
+        raise InvalidFile(f"{len(members):,} members, wanted {MAX_MEMBERS:,} at most")
+    checked: dict[str, zipfile.ZipInfo] = {}
+    for member in members:
+        name = member.orig_filename.replace("\\", "/")
+        shown = printable(name.encode("utf-8", "surrogateescape"))
+        parts = name.removesuffix("/").split("/")
+        if any(part in ("", ".", "..") for part in parts) or set(name) & {"\0", ":"}:
+            raise InvalidFile(f"the member {shown!r} is a path out of the archive")
+        if name in checked and not name.endswith("/"):
+            raise InvalidFile(f"two members are named {shown!r}")
+        checked[name] = member
+    return checked
+
+
 @contextmanager
 def _damage(part: str) -> Iterator[None]:
     try:
@@ -182,10 +178,6 @@ def _damage(part: str) -> Iterator[None]:
         raise
     except DAMAGES as error:
         raise InvalidFile(f"the zip archive is damaged at {part}: {error}") from error
-
-
-def _printable_name(name: str) -> str:
-    return printable(name.encode("utf-8", "surrogateescape"))
 
 
 CACHE_DIR: Final = "TFHUB_CACHE_DIR"
@@ -206,6 +198,8 @@ def find(handle: str) -> Path:
 
     Raises :class:`NotFound`, which says how to get it, where there is none or an empty one.
     """
+    import tempfile  # it takes as long to import as all else here
+
     told = os.environ.get(CACHE_DIR)
     cache = Path(told or Path(tempfile.gettempdir(), "tfhub_modules"))
     encoded = handle.encode("utf-8", "surrogateescape")
@@ -215,7 +209,14 @@ def find(handle: str) -> Path:
         return folder
     resolve = f"import tensorflow_hub; tensorflow_hub.resolve({json.dumps(handle)})"
     archive = handle + ("&" if "?" in handle else "?") + "tf-hub-format=compressed"
-    named = ", ".join(islice(_handles(cache), MAX_NAMED))
+    handles = []  # of the modules in the cache, as far as their descriptors tell
+    for descriptor in sorted(cache.glob("*" + DESCRIPTOR)):
+        if descriptor.is_file() and Path(str(descriptor).removesuffix(DESCRIPTOR)).is_dir():
+            with descriptor.open("rb") as file:
+                line = file.read(MAX_DESCRIPTOR).partition(b"\n")[0]
+            if line.startswith(MODULE):
+                handles.append(line.removeprefix(MODULE).decode("utf-8", "replace"))
+    named = ", ".join(handles[:MAX_NAMED])
     raise NotFound(
         f"{handle} is not in the local cache of TensorFlow Hub.\n"
         f"Looked for the folder {name} in {cache} "
@@ -226,13 +227,3 @@ def find(handle: str) -> Path:
         "Or, without TensorFlow, into a folder to give instead of the address:\n"
         f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model"
     )
-
-
-def _handles(cache: Path) -> Iterator[str]:
-    """The handles of the modules in the cache, as far as their descriptors tell."""
-    for descriptor in sorted(cache.glob("*" + DESCRIPTOR)):
-        if descriptor.is_file() and Path(str(descriptor).removesuffix(DESCRIPTOR)).is_dir():
-            with descriptor.open("rb") as file:
-                line = file.read(MAX_DESCRIPTOR).partition(b"\n")[0]
-            if line.startswith(MODULE):
-                yield line.removeprefix(MODULE).decode("utf-8", "replace")

@@ -11,15 +11,14 @@ from __future__ import annotations
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.files import map_file
-from vocabtool.formats.reader import PassedOver, Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, PassedOver, Reader, ReadResult, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
@@ -31,6 +30,7 @@ STRING: Final = 8
 ARRAY: Final = 9
 NUMBERS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 INTEGERS: Final = "BbHhIiQq"
+T = TypeVar("T")
 
 MAX_KEYS: Final = 1 << 16  # llama.cpp writes fewer than 100
 MAX_KEY: Final = (1 << 16) - 1  # bytes, says the specification
@@ -93,28 +93,24 @@ class _Header:
         if count > MAX_KEYS:
             raise UnsupportedFormat(f"a GGUF header of {count:,} keys, wanted at most {MAX_KEYS:,}")
         for _ in range(count):
-            pos = self._add_pair(pos)
-
-    def _add_pair(self, start: int) -> int:
-        """Read the key and the value at a position, and return the one behind."""
-        length, pos = self._count(start, 1)
-        if length > MAX_KEY:
-            raise InvalidFile(
-                f"a key of {length:,} bytes, wanted at most {MAX_KEY:,}", offset=start
-            )
-        key = self._buffer[pos : pos + length]
-        if key in self.values:
-            raise InvalidFile(f"the key {printable(key[:60])!r} is there twice", offset=start)
-        value_type, pos = self._number("I", pos + length)
-        if value_type == STRING:
-            length, pos = self._count(pos, 1)
-            self.values[key] = self._buffer[pos : pos + min(length, MAX_VALUE)]
-            return pos + length
-        if value_type == ARRAY:
-            self.values[key] = found = self._array(pos)
-            return found.end
-        self.values[key], pos = self._number(_letter(value_type, pos), pos)
-        return pos
+            start = pos
+            length, pos = self._count(start, 1)
+            if length > MAX_KEY:
+                what = f"a key of {length:,} bytes, wanted at most {MAX_KEY:,}"
+                raise InvalidFile(what, offset=start)
+            key = buffer[pos : pos + length]
+            if key in self.values:
+                raise InvalidFile(f"the key {printable(key[:60])!r} is there twice", offset=start)
+            value_type, pos = self._number("I", pos + length)
+            if value_type == STRING:
+                length, pos = self._count(pos, 1)
+                self.values[key] = buffer[pos : pos + min(length, MAX_VALUE)]
+                pos += length
+            elif value_type == ARRAY:
+                self.values[key] = found = self._array(pos)
+                pos = found.end
+            else:
+                self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
         """The number at ``pos``, of the type that ``struct`` calls ``letter``, and the end."""
@@ -170,20 +166,15 @@ class _Header:
         text = self._buffer[found.start : found.end]
         return ByteStrings(text, bounds[:-1] + np.int32(self._width), bounds[1:])
 
-    def text(self, name: bytes) -> bytes:
-        """A string of the tokenizer, ``b""`` where it is not there or something else is."""
+    def value(self, name: bytes, wanted: type[T]) -> T | None:
+        """A value of the tokenizer, ``None`` where it is not there or of another type."""
         value = self.values.get(b"tokenizer.ggml." + name)
-        return value if isinstance(value, bytes) else b""
-
-    def integer(self, name: bytes) -> int | None:
-        """A whole number of the tokenizer, ``None`` where it is not there or something else is."""
-        value = self.values.get(b"tokenizer.ggml." + name)
-        return value if isinstance(value, int) else None
+        return value if isinstance(value, wanted) else None
 
     def token_types(self) -> list[int]:
         """The types of the tokens; none where they are not there or something else is."""
-        found = self.values.get(b"tokenizer.ggml.token_type")
-        if not isinstance(found, _Array) or NUMBERS.get(found.item_type, "?") not in INTEGERS:
+        found = self.value(b"token_type", _Array)
+        if found is None or NUMBERS.get(found.item_type, "?") not in INTEGERS:
             return []
         layout = f"{self._order}{found.items}{NUMBERS[found.item_type]}"
         return list(struct.unpack_from(layout, self._buffer, found.start))
@@ -196,51 +187,63 @@ def _letter(value_type: int, pos: int) -> str:
     return letter
 
 
-def recognise(source: Source) -> str | None:
-    """``None`` for a file that begins with GGUF's magic, else why not."""
+def _recognise(source: Source) -> str | None:
     return None if source.head.startswith(MAGIC) else "does not begin with 'GGUF'"
 
 
-def read(source: Source) -> ReadResult:
+def _read(source: Source) -> ReadResult:
     """The tokens of a GGUF file; other lists of strings in its header are passed over."""
     header = _Header(map_file(source.file))
-    warnings: list[str] = []
-    findings: list[Vocabulary | PassedOver] = []
+    findings = Findings()
     tokens = header.values.get(TOKENS)
     if isinstance(tokens, _Array) and tokens.item_type == STRING:
-        findings.append(_vocabulary(header, header.strings(tokens), source.name, warnings))
+        entries = header.strings(tokens)
+        findings.add(_vocabulary(header, entries, source.name, findings.warnings))
     elif tokens is not None:
         raise InvalidFile(f"{TOKENS.decode()} is not a list of strings")
     for key, found in header.values.items():
         if isinstance(found, _Array) and found.item_type == STRING and key != TOKENS:
             why = "the merges of the tokens, not tokens" if key == MERGES else "not the tokens"
             name = printable(key)
-            findings.append(PassedOver(name, found.items, Place(source.name, name), why))
-    return ReadResult(tuple(findings), tuple(warnings))
+            findings.add(PassedOver(name, found.items, Place(source.name, name), why))
+    return findings.result()
 
 
-READER: Final = Reader("GGUF", recognise, read)
+READER: Final = Reader("GGUF", _recognise, _read)
 
 
 def _vocabulary(
     header: _Header, entries: ByteStrings, file: str, warnings: list[str]
 ) -> Vocabulary:
-    model = header.text(b"model")
-    kind, marker, what = MODELS.get(
-        model, ("list", None, f"tokenizer {printable(model)!r}, of which we know nothing")
-    )
+    model = header.value(b"model", bytes) or b""
+    what = f"tokenizer {printable(model)!r}, of which we know nothing"
+    kind, marker, what = MODELS.get(model, ("list", None, what))
     types = header.token_types()
     if types and len(types) != len(entries):
         warnings.append(f"{len(types):,} types for {len(entries):,} tokens: types not used")
         types = []
-    unknown = header.integer(b"unknown_token_id")
+    unknown = header.value(b"unknown_token_id", int)
     if unknown is None and types.count(UNKNOWN) == 1:
         unknown = types.index(UNKNOWN)
     elif unknown is not None and not 0 <= unknown < len(entries):
-        warnings.append(
-            f"the unknown token has id {unknown:,}, but there are {len(entries):,} tokens"
-        )
+        there = f"there are {len(entries):,} tokens"
+        warnings.append(f"the unknown token has id {unknown:,}, but {there}")
         unknown = None
+    notes = [what]
+    if merges := header.value(b"merges", _Array):
+        notes.append(f"{merges.items:,} merges")
+    if pretokenizer := header.value(b"pre", bytes):
+        notes.append(f"texts are first cut as {printable(pretokenizer)!r} does")
+    counts = Counter(types)
+    named = [f"{counts[number]:,} {name}" for number, name in TYPE_NAMES.items() if counts[number]]
+    if named:
+        notes.append(f"besides normal tokens: {', '.join(named)}")
+    if counts[BYTE] == 256:
+        notes.append("byte fallback: text that no token covers becomes bytes, never unknown")
+    for key, role in ROLES.items():
+        token = header.value(key, int)
+        if token is not None and 0 <= token < len(entries):
+            notes.append(f"{printable(entries[token])} (id {token:,}) {role}")
     name = TOKENS.decode()
     return Vocabulary(
         name=name,
@@ -248,24 +251,6 @@ def _vocabulary(
         stored=entries,
         unknown=None if unknown is None else Unknown(unknown),
         places=(Place(file, name),),
-        notes=(what, *_notes(header, entries, types)),
+        notes=tuple(notes),
         marker=marker,
     )
-
-
-def _notes(header: _Header, entries: ByteStrings, types: list[int]) -> Iterator[str]:
-    merges = header.values.get(MERGES)
-    if isinstance(merges, _Array):
-        yield f"{merges.items:,} merges"
-    if pretokenizer := header.text(b"pre"):
-        yield f"texts are first cut as {printable(pretokenizer)!r} does"
-    counts = Counter(types)
-    named = [f"{counts[number]:,} {name}" for number, name in TYPE_NAMES.items() if counts[number]]
-    if named:
-        yield f"besides normal tokens: {', '.join(named)}"
-    if counts[BYTE] == 256:
-        yield "byte fallback: text that no token covers becomes bytes, never unknown"
-    for key, role in ROLES.items():
-        token = header.integer(key)
-        if token is not None and 0 <= token < len(entries):
-            yield f"{printable(entries[token])} (id {token:,}) {role}"

@@ -414,7 +414,7 @@ def _read_tfjs(document: Any, source: Source) -> ReadResult:
             with findings.warning(f"weights {shown}{', ...' * (len(named) > MAX_NAMED)}"):
                 for found in _weights(parsed, names, source):
                     findings.add(found)
-    return ReadResult(tuple(findings.found), tuple(findings.warnings))
+    return findings.result()
 
 
 TENSORFLOW_JS: Final = JsonReader("TensorFlow.js model.json", _why_no_tfjs, _read_tfjs)

@@ -267,7 +267,7 @@ def _read_archive(source: Source) -> ReadResult:
         elif layer.identity not in given | adapted:  # else one that two models share
             why = f"a {layer.class_name} without words: nothing was adapted or given to it"
             findings.add(PassedOver(layer.name, 0, place, why))
-    return ReadResult(tuple(findings.found), tuple(findings.warnings))
+    return findings.result()
 
 
 ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)

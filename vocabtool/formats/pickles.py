@@ -14,6 +14,7 @@ import lzma
 import pickletools
 import re
 import zlib
+from contextlib import suppress
 from itertools import islice
 from typing import Final, NoReturn
 
@@ -82,22 +83,8 @@ UNPACKED: Final = 64  # bytes that a compressed head is unpacked to
 MAX_MEMORY: Final = 1 << 26  # of LZMA, whose file asks for as much as it likes
 
 
-def recognise(source: Source) -> str | None:
-    """``None`` for a file that :func:`read` refuses, else why it is none of these."""
-    others = "no pickle, and no file of PyTorch, joblib, safetensors, HDF5 or NumPy"
-    return None if refusal(source) else others
-
-
-def read(source: Source) -> NoReturn:
-    """Raise :class:`UnsupportedFormat`, saying what the file is and how to export its words."""
-    raise UnsupportedFormat(refusal(source) or PICKLE)
-
-
-READER: Final = Reader("pickle or array file", recognise, read)
-
-
 def refusal(source: Source) -> str:
-    """What a file is that :func:`read` refuses, and how to export its words; else ``""``."""
+    """What a file is that is refused, and how to export its words; else ``""``."""
     head = source.head
     for beginning, refused in BEGINNINGS:
         if beginning.match(head):
@@ -110,7 +97,15 @@ def refusal(source: Source) -> str:
         return SAFETENSORS
     if _is_pickle(head, whole=source.size <= len(head)):
         return next((refused for name, refused in PICKLES.items() if name in head), PICKLE)
-    return JOBLIB if MODERN.match(start := _unpack(head)) and len(start) > 2 else ""
+    unpacked = b""  # of what joblib compressed
+    with suppress(zlib.error, OSError, lzma.LZMAError, ValueError, EOFError):
+        if head.startswith((b"\x78", b"\x1f\x8b")):
+            unpacked = zlib.decompressobj(wbits=47).decompress(head, UNPACKED)  # 47: zlib or gzip
+        elif head.startswith(b"BZh"):
+            unpacked = bz2.BZ2Decompressor().decompress(head, UNPACKED)
+        elif head.startswith((b"\xfd7zXZ\x00", b"\x5d\x00\x00")):
+            unpacked = lzma.LZMADecompressor(memlimit=MAX_MEMORY).decompress(head, UNPACKED)
+    return JOBLIB if MODERN.match(unpacked) and len(unpacked) > 2 else ""
 
 
 def _is_pickle(head: bytes, *, whole: bool) -> bool:
@@ -137,15 +132,13 @@ def _is_pickle(head: bytes, *, whole: bool) -> bool:
     return sound and stores_first and (is_class or names[0] in CONTAINERS)
 
 
-def _unpack(head: bytes) -> bytes:
-    """How a file begins that joblib compressed, unpacked; ``b""`` for another."""
-    try:
-        if head.startswith((b"\x78", b"\x1f\x8b")):
-            return zlib.decompressobj(wbits=47).decompress(head, UNPACKED)  # 47: zlib or gzip
-        if head.startswith(b"BZh"):
-            return bz2.BZ2Decompressor().decompress(head, UNPACKED)
-        if head.startswith((b"\xfd7zXZ\x00", b"\x5d\x00\x00")):
-            return lzma.LZMADecompressor(memlimit=MAX_MEMORY).decompress(head, UNPACKED)
-    except (zlib.error, OSError, lzma.LZMAError, ValueError, EOFError):
-        pass
-    return b""
+def _recognise(source: Source) -> str | None:
+    others = "no pickle, and no file of PyTorch, joblib, safetensors, HDF5 or NumPy"
+    return None if refusal(source) else others
+
+
+def _read(source: Source) -> NoReturn:
+    raise UnsupportedFormat(refusal(source) or PICKLE)
+
+
+READER: Final = Reader("pickle or array file", _recognise, _read)

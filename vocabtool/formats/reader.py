@@ -1,10 +1,7 @@
-"""What every reader of a format is: two functions, and what they take and give.
+"""What every reader of a format is, what it takes and gives, and what is made of it: a model.
 
-``registry.py`` lists the readers and asks each in turn; a reader knows one format only.
-
-What was found in one model: its vocabularies, each content once, and what was not taken for one.
-
-Readers give :data:`Finding`; which one of several vocabularies to take is ``extraction.py``'s.
+``registry.py`` lists the readers and asks each in turn; a reader knows one format only. A model
+holds each content once, as a vocabulary or as what was not taken for one.
 """
 
 from __future__ import annotations
@@ -82,16 +79,11 @@ def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ..
     return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
 
 
-def without_small(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Constants of fewer than ``MIN_ENTRIES`` strings become passed over."""
-    for finding in findings:
-        if isinstance(finding, Vocabulary) and _is_small(finding):
-            yield PassedOver(finding.name, len(finding), finding.places[0], TOO_FEW)
-        else:
-            yield finding
+def _is_small(vocabulary: Vocabulary) -> bool:
+    return vocabulary.kind == "constant" and len(vocabulary) < MIN_ENTRIES
 
 
-def distinct(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, ...]:
+def _distinct(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, ...]:
     """Join those of equal content, name each differently; linked ones first, then by size."""
     found = sorted(vocabularies, key=lambda v: PRECEDENCE.index(v.kind))
     outlines = Counter(map(_outline, found))
@@ -102,14 +94,28 @@ def distinct(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, ...]:
             outline = (*outline, vocabulary.sha256)
         group = alike.setdefault(outline, [])
         for i, other in enumerate(group):
-            if _same_content(other, vocabulary):
+            # a mere list has no ids but its positions
+            same_ids = not vocabulary.linked or np.array_equal(
+                other.id_array(), vocabulary.id_array()
+            )
+            if same_ids and other.stored == vocabulary.stored:
                 group[i] = _merge(other, vocabulary)
                 break
         else:
             group.append(vocabulary)
-    merged = [vocabulary for group in alike.values() for vocabulary in group]
-    merged.sort(key=lambda v: (not v.linked, -len(v)))
-    return _named_apart(merged)
+    named = [vocabulary for group in alike.values() for vocabulary in group]
+    named.sort(key=lambda v: (not v.linked, -len(v)))
+    taken = {vocabulary.name: 0 for vocabulary in named}
+    # the first of a name keeps it; small constants, which are rarely shown, come last
+    for i in sorted(range(len(named)), key=lambda i: _is_small(named[i])):
+        name = named[i].name
+        taken[name] += 1
+        if taken[name] > 1:
+            while (numbered := f"{name}_{taken[name]}") in taken:
+                taken[name] += 1
+            taken[numbered] = 1
+            named[i] = replace(named[i], name=numbered)
+    return tuple(named)
 
 
 def _outline(vocabulary: Vocabulary) -> tuple[object, ...]:
@@ -117,16 +123,6 @@ def _outline(vocabulary: Vocabulary) -> tuple[object, ...]:
     stored = vocabulary.stored
     ends = (stored[0], stored[-1]) if len(stored) else ()
     return (len(stored), vocabulary.entry_type, *ends)
-
-
-def _same_content(a: Vocabulary, b: Vocabulary) -> bool:
-    """Equal entries; and equal ids, unless ``b`` is a mere list, whose ids are only positions."""
-    return (
-        len(a) == len(b)
-        and a.entry_type == b.entry_type
-        and (not b.linked or np.array_equal(a.id_array(), b.id_array()))
-        and a.stored == b.stored
-    )
 
 
 def _merge(a: Vocabulary, b: Vocabulary) -> Vocabulary:
@@ -146,25 +142,6 @@ def _merge(a: Vocabulary, b: Vocabulary) -> Vocabulary:
         places=a.places + tuple(place for place in b.places if place not in a.places),
         notes=notes,
     )
-
-
-def _named_apart(vocabularies: list[Vocabulary]) -> tuple[Vocabulary, ...]:
-    """The first of a name keeps it; small constants, which are rarely shown, come last."""
-    taken = {vocabulary.name: 0 for vocabulary in vocabularies}
-    named = list(vocabularies)
-    for i in sorted(range(len(named)), key=lambda i: _is_small(named[i])):
-        name = named[i].name
-        taken[name] += 1
-        if taken[name] > 1:
-            while (numbered := f"{name}_{taken[name]}") in taken:
-                taken[name] += 1
-            taken[numbered] = 1
-            named[i] = replace(named[i], name=numbered)
-    return tuple(named)
-
-
-def _is_small(vocabulary: Vocabulary) -> bool:
-    return vocabulary.kind == "constant" and len(vocabulary) < MIN_ENTRIES
 
 
 HEAD: Final = 1 << 16  # bytes that recognition may look at
@@ -205,13 +182,18 @@ class ReadResult:
 
     def model(self, path: Path, *, small: bool) -> Model:
         """The whole of a model. ``small``: with constants of few strings as vocabularies."""
-        findings = self.findings if small else tuple(without_small(self.findings))
-        vocabularies = (found for found in findings if isinstance(found, Vocabulary))
-        passed_over = (found for found in findings if isinstance(found, PassedOver))
+        passed_over, vocabularies = [], []
+        for found in self.findings:
+            if isinstance(found, PassedOver):
+                passed_over.append(found)
+            elif _is_small(found) and not small:
+                passed_over.append(PassedOver(found.name, len(found), found.places[0], TOO_FEW))
+            else:
+                vocabularies.append(found)
         return Model(
             str(path),
             self.format or "",
-            distinct(vocabularies),
+            _distinct(vocabularies),
             tuple(dict.fromkeys(passed_over)),
             tuple(dict.fromkeys(self.warnings)),
         )
@@ -227,6 +209,10 @@ class Findings:
     def add(self, finding: Finding) -> None:
         """Take in a vocabulary, or a list that is none."""
         self.found.append(finding)
+
+    def result(self) -> ReadResult:
+        """All of it."""
+        return ReadResult(tuple(self.found), tuple(self.warnings))
 
     @contextmanager
     def warning(

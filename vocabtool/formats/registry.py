@@ -11,8 +11,7 @@ the same), so that a README, ``merges.txt`` or a licence is none. Pickles, which
 weights are passed over. Folders inside are not looked into, and no links are followed but those of
 a Hugging Face cache (``../../blobs/<name>``).
 
-The public verbs: ``vocabularies`` lists what a model holds, ``extract`` takes one of them.
-
+The public verbs: ``vocabularies`` lists what a model holds, ``extract`` takes one of them;
 ``split_name`` tells which one ``FILE#NAME`` means, ``pick`` takes it.
 """
 
@@ -20,7 +19,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +35,6 @@ from vocabtool.errors import (
 )
 from vocabtool.formats import json_file
 from vocabtool.formats.reader import (
-    Finding,
     Findings,
     JsonReader,
     Model,
@@ -57,6 +54,8 @@ WEIGHTS: Final = re.compile(
     re.IGNORECASE,
 )
 CACHED: Final = re.compile(r"\.\./\.\./blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
+MAX_NAMED: Final = 3
+MARK: Final = "#"  # before the name of a vocabulary
 
 
 def readers() -> Iterator[Reader]:
@@ -143,39 +142,37 @@ def read(model: str | Path) -> tuple[Path, ReadResult]:
     :class:`InvalidFile`.
     """
     with reading(str(model)):
-        path = graph_files.path_of(model)
-        source = _source(path)
+        source = _source(model)
         if GRAPH_FOLDER.recognise(source) is None:
-            return path, GRAPH_FOLDER.read(source)
-        return path, _read_folder(path) if path.is_dir() else _read_file(source)
+            return source.file, GRAPH_FOLDER.read(source)
+        if source.file.is_dir():
+            return source.file, _read_folder(source.file)
+        reader = find(source)
+        try:
+            result = reader.read(source)
+        except UnknownFormat as error:
+            if reader is GRAPH_FILE:
+                raise
+            told = ((other.format, other.recognise(source)) for other in other_readers())
+            reasons = (f"{format_}: {reason}" for format_, reason in told if reason is not None)
+            raise UnknownFormat(error.what, (*error.tried, *reasons)) from error
+        return source.file, replace(result, format=result.format or reader.format)
 
 
 def has_graphs(model: str | Path) -> bool:
     """Whether a model consists of graphs; raises as :func:`read` does."""
     with reading(str(model)):
-        source = _source(graph_files.path_of(model))
+        source = _source(model)
         if source.file.is_dir():
             return GRAPH_FOLDER.recognise(source) is None
         return find(source) in (GRAPH_FILE, OTHER_GRAPH)
 
 
-def _source(path: Path) -> Source:
+def _source(model: str | Path) -> Source:
+    path = graph_files.path_of(model)
     if not path.is_file() and not path.is_dir():
         raise NotFound(f"{path}: wanted a model's folder or file, found neither")
     return Source.open(path)
-
-
-def _read_file(source: Source) -> ReadResult:
-    reader = find(source)
-    try:
-        result = reader.read(source)
-    except UnknownFormat as error:
-        if reader is GRAPH_FILE:
-            raise
-        told = ((other.format, other.recognise(source)) for other in other_readers())
-        reasons = (f"{format_}: {reason}" for format_, reason in told if reason is not None)
-        raise UnknownFormat(error.what, (*error.tried, *reasons)) from error
-    return replace(result, format=result.format or reader.format)
 
 
 def _read_folder(folder: Path) -> ReadResult:
@@ -185,8 +182,14 @@ def _read_folder(folder: Path) -> ReadResult:
     spacy = spacy_vocab.folder_in(folder)
     if spacy is not None:
         return spacy_vocab.read(folder, spacy)
+    paths = sorted(folder.iterdir())
+    if len(paths) > MAX_FILES:
+        raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files: pass one of them")
     findings, formats = Findings(), []
-    for path in _files(folder):
+    files_of: dict[str, set[str]] = {}  # of each name of a vocabulary
+    for path in paths:
+        if path.name.startswith(".") or WEIGHTS.fullmatch(path.name) or not path.is_file():
+            continue
         name = printable(os.fsencode(path.name))
         try:
             with reading(name):
@@ -204,19 +207,16 @@ def _read_folder(folder: Path) -> ReadResult:
         others = [each for each in findings.found if isinstance(each, PassedOver)]
         passed_over = (f"{each.name}: {each.why}" for each in others)
         raise graph_files.no_model_in(folder, (*findings.warnings, *passed_over))
-    kinds = ", ".join(dict.fromkeys(formats))
-    found = _named_by_file(findings.found)
-    return ReadResult(found, tuple(findings.warnings), f"folder: {kinds}")
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """The files to look at, by name. Raises :class:`UnsupportedFormat` for too many."""
-    paths = sorted(folder.iterdir())
-    if len(paths) > MAX_FILES:
-        raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files: pass one of them")
-    for path in paths:
-        if not path.name.startswith(".") and not WEIGHTS.fullmatch(path.name) and path.is_file():
-            yield path
+    for found in findings.found:
+        if isinstance(found, Vocabulary):
+            files_of.setdefault(found.name, set()).add(found.places[0].file)
+    findings.found = [
+        replace(found, name=f"{found.places[0].file}/{found.name}")
+        if isinstance(found, Vocabulary) and len(files_of[found.name]) > 1
+        else found
+        for found in findings.found
+    ]
+    return replace(findings.result(), format=f"folder: {', '.join(dict.fromkeys(formats))}")
 
 
 def _read_part(path: Path) -> ReadResult | None:
@@ -226,52 +226,25 @@ def _read_part(path: Path) -> ReadResult | None:
     """
     from vocabtool.formats import pickles, word_list
 
-    if path.is_symlink() and not _is_cached(path):
-        raise UnknownFormat("a symbolic link: it is not followed")
+    if path.is_symlink():  # those of a Hugging Face cache lead to a regular file there
+        target = os.fspath(path.readlink())
+        blob = path.parent / target
+        if not CACHED.fullmatch(target) or not blob.is_file() or blob.is_symlink():
+            raise UnknownFormat("a symbolic link: it is not followed")
     source = Source.open(path)
     refuse_pointer(source.head)
     reader = next((each for each in other_readers() if each.recognise(source) is None), None)
-    if reader is None or (reader is word_list.READER and not _is_word_list(path)):
-        return None
     if reader is pickles.READER:
         raise UnknownFormat(pickles.refusal(source))
+    if reader is word_list.READER:
+        # SentencePiece writes its pieces twice: in a .model, and with scores in a .vocab
+        scored = path.suffix == ".vocab" and path.with_suffix(".model").is_file()
+        if scored or WORD_LISTS.fullmatch(path.name) is None:
+            return None
+    if reader is None:
+        return None
     result = reader.read(source)
     return replace(result, format=result.format or reader.format)
-
-
-def _is_word_list(path: Path) -> bool:
-    """Whether a file is called like a list of words.
-
-    SentencePiece writes its pieces twice: in a ``.model``, and with scores in a ``.vocab``.
-    """
-    scored = path.suffix == ".vocab" and path.with_suffix(".model").is_file()
-    return not scored and WORD_LISTS.fullmatch(path.name) is not None
-
-
-def _is_cached(link: Path) -> bool:
-    """Whether a link is one of a Hugging Face cache, and leads to a regular file there."""
-    target = os.fspath(link.readlink())
-    if CACHED.fullmatch(target) is None:
-        return False
-    blob = link.parent / target
-    return blob.is_file() and not blob.is_symlink()
-
-
-def _named_by_file(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Put its file before a name that vocabularies of several files have."""
-    vocabularies = [found for found in findings if isinstance(found, Vocabulary)]
-    files = {(vocabulary.name, vocabulary.places[0].file) for vocabulary in vocabularies}
-    counts = Counter(name for name, _ in files)
-    return tuple(
-        replace(found, name=f"{found.places[0].file}/{found.name}")
-        if isinstance(found, Vocabulary) and counts[found.name] > 1
-        else found
-        for found in findings
-    )
-
-
-MAX_NAMED: Final = 3
-MARK: Final = "#"  # before the name of a vocabulary
 
 
 class PickedVocabulary(NamedTuple):
@@ -343,35 +316,26 @@ def split_name(model: str) -> tuple[str, str | None]:
 def choose(model: Model, name: str | None = None) -> Vocabulary:
     """The vocabulary that :func:`extract` takes from what was found."""
     if name is not None:
-        named = next((found for found in model.vocabularies if found.name == name), None)
-        if named is None:
-            raise NoVocabulary(_no_such_name(model, name))
-        return named
+        names = [found.name for found in model.vocabularies]
+        if name in names:
+            return model.vocabularies[names.index(name)]
+        from difflib import get_close_matches
+
+        close = [known for known in names if name.casefold() in known.casefold()]
+        close = close or get_close_matches(name, names, MAX_NAMED)
+        meant = f"; did you mean {' or '.join(close[:MAX_NAMED])}?" if close else "."
+        listed = "".join(f"\n  {known}" for known in names) or " nothing"
+        raise NoVocabulary(f"{model.path}: no vocabulary named {name!r}{meant} It holds:{listed}")
     texts = [v for v in model.vocabularies if v.entry_type == "text" and len(v)]
     texts = [v for v in texts if v.kind != "stop words"]
-    if not texts:
-        raise NoVocabulary(_none_found(model))
-    return min(texts, key=lambda v: (not v.linked, v.kind != "constant", -len(v)))
-
-
-def _no_such_name(model: Model, name: str) -> str:
-    from difflib import get_close_matches
-
-    names = [found.name for found in model.vocabularies]
-    close = [known for known in names if name.casefold() in known.casefold()]
-    close = close or get_close_matches(name, names, MAX_NAMED)
-    meant = f"; did you mean {' or '.join(close[:MAX_NAMED])}?" if close else "."
-    listed = "".join(f"\n  {known}" for known in names) or " nothing"
-    return f"{model.path}: no vocabulary named {name!r}{meant} It holds:{listed}"
-
-
-def _none_found(model: Model) -> str:
+    if texts:
+        return min(texts, key=lambda v: (not v.linked, v.kind != "constant", -len(v)))
     count = len(model.passed_over)
     lines = [f"{model.path}: no vocabulary found ({model.format}; {count} lists passed over)."]
     lines += (f"Not read: {warning}" for warning in model.warnings)
     if model.vocabularies:
-        names = ", ".join(found.name for found in model.vocabularies)
-        lines.append(f"It holds integers or stop words only; take them with --name: {names}")
+        others = ", ".join(found.name for found in model.vocabularies)
+        lines.append(f"It holds integers or stop words only; take them with --name: {others}")
     if count:
         lines.append("`vocabtool inspect --all` shows what was passed over and why.")
-    return "\n".join(lines)
+    raise NoVocabulary("\n".join(lines))

@@ -20,18 +20,12 @@ from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
 
-PIECES: Final = 1  # the fields of ModelProto
-TRAINER_SPEC: Final = 2
-TEXT: Final = 1  # the fields of a piece
-SCORE: Final = 2
-TYPE: Final = 3
-MODEL_TYPE: Final = 3  # the fields of TrainerSpec
-BYTE_FALLBACK: Final = 35
-UNKNOWN_ID: Final = 40
+# The fields of ModelProto, of a piece, and of TrainerSpec.
+PIECES, TRAINER_SPEC = 1, 2
+TEXT, SCORE, TYPE = 1, 2, 3
+MODEL_TYPE, BYTE_FALLBACK, UNKNOWN_ID = 3, 35, 40
 
-NORMAL: Final = 1
-UNKNOWN: Final = 2
-BYTE: Final = 6
+NORMAL, UNKNOWN, BYTE = 1, 2, 6  # types of a piece
 TYPE_NAMES: Final = {3: "control", 4: "user-defined", 5: "unused", BYTE: "byte"}
 MODEL_TYPES: Final = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
@@ -148,22 +142,24 @@ def read_pieces(data: bytes) -> Pieces:
                 "load it with sentencepiece and write it with serialized_model_proto()"
             )
         if number == TRAINER_SPEC and wire_type == LEN:
-            trainer |= _integers(data, (start, end))
+            for field, field_type, value, stop in wire.fields(data, start, end):
+                if field_type == VARINT:
+                    trainer[field] = wire.to_signed(wire.varint(data, value, stop)[0])
     entries, types = _texts_and_types(data, records)
     unknown = np.flatnonzero(types == UNKNOWN).tolist()
     if len(unknown) > 1:
         raise InvalidFile(f"two pieces are the unknown one: ids {unknown[0]} and {unknown[1]}")
     declared = trainer.get(UNKNOWN_ID, -1)
     unknown += [declared] if 0 <= declared < len(entries) else []
-    return Pieces(entries, None, unknown[0] if unknown else None, _notes(trainer, types))
-
-
-def _integers(data: bytes, span: Span) -> dict[int, int]:
-    return {
-        number: wire.to_signed(wire.varint(data, start, end)[0])
-        for number, wire_type, start, end in wire.fields(data, *span)
-        if wire_type == VARINT
-    }
+    model_type = trainer.get(MODEL_TYPE, 1)
+    notes = [f"model type {MODEL_TYPES.get(model_type, model_type)}", "▁ stands for a space"]
+    counts = np.bincount(types, minlength=BYTE + 1).tolist()
+    named = [f"{counts[kind]:,} {name}" for kind, name in TYPE_NAMES.items() if counts[kind]]
+    if named:
+        notes.append(f"besides normal pieces: {', '.join(named)}")
+    if trainer.get(BYTE_FALLBACK):
+        notes.append("byte fallback: text that no piece covers becomes bytes, never unknown")
+    return Pieces(entries, None, unknown[0] if unknown else None, tuple(notes))
 
 
 def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
@@ -177,7 +173,17 @@ def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, ND
         starts[chunk], ends[chunk], types[chunk] = _usual_pieces(part)
         for index in (at + np.flatnonzero(types[chunk] == 0)).tolist():
             span = int(records.starts[index]), int(records.ends[index])
-            starts[index], ends[index], types[index] = _any_piece(data, span)
+            text, kind = (0, 0), NORMAL
+            for number, wire_type, start, end in wire.fields(data, *span):
+                if number == TEXT and wire_type == LEN:
+                    text = (start, end)
+                elif number == TYPE and wire_type == VARINT:
+                    kind, _ = wire.varint(data, start, end)
+            if text[0] == text[1]:
+                raise InvalidFile("a piece has no text", offset=span[0])
+            starts[index], ends[index] = text
+            # protobuf takes a value that its enum lacks for the default
+            types[index] = kind if NORMAL <= kind <= BYTE else NORMAL
     return ByteStrings(data, starts, ends), types
 
 
@@ -201,55 +207,24 @@ def _usual_pieces(
     return starts, ends, np.where(usual, types, 0).astype(np.uint8)
 
 
-def _any_piece(data: bytes, span: Span) -> tuple[int, int, int]:
-    """Read one piece field by field: where its text starts and ends, and its type."""
-    text = (0, 0)
-    kind = NORMAL
-    for number, wire_type, start, end in wire.fields(data, *span):
-        if number == TEXT and wire_type == LEN:
-            text = (start, end)
-        elif number == TYPE and wire_type == VARINT:
-            kind, _ = wire.varint(data, start, end)
-    if text[0] == text[1]:
-        raise InvalidFile("a piece has no text", offset=span[0])
-    if not NORMAL <= kind <= BYTE:
-        kind = NORMAL  # as protobuf takes a value that its enum lacks
-    return *text, kind
-
-
-def _notes(trainer: dict[int, int], types: NDArray[np.uint8]) -> tuple[str, ...]:
-    model_type = trainer.get(MODEL_TYPE, 1)
-    notes = [f"model type {MODEL_TYPES.get(model_type, model_type)}", "▁ stands for a space"]
-    counts = np.bincount(types, minlength=BYTE + 1).tolist()
-    named = [f"{counts[kind]:,} {name}" for kind, name in TYPE_NAMES.items() if counts[kind]]
-    if named:
-        notes.append(f"besides normal pieces: {', '.join(named)}")
-    if trainer.get(BYTE_FALLBACK):
-        notes.append("byte fallback: text that no piece covers becomes bytes, never unknown")
-    return tuple(notes)
-
-
 def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
     """The pieces of a whole model, wherever it lies. Raises as :func:`read_pieces` does."""
     return read_pieces(data).vocabulary(name, "sentencepiece", place)
 
 
-def recognise(source: Source) -> str | None:
-    """``None`` where the file begins with pieces, each with a text and a score or type."""
-    if looks_like_model(source.head):
-        return None
-    return "does not begin with pieces of SentencePiece"
-
-
-def read(source: Source) -> ReadResult:
-    """The pieces, by id."""
+def _read(source: Source) -> ReadResult:
     if source.size > MAX_FILE:
         raise UnsupportedFormat(
             f"a SentencePiece model of {source.size:,} bytes, wanted at most {MAX_FILE:,}"
         )
-    name = source.name.rpartition("/")[2]
-    place = Place(source.name, "whole file")
+    name, place = source.name.rpartition("/")[2], Place(source.name, "whole file")
     return ReadResult((vocabulary(source.file.read_bytes(), name, place),))
 
 
-READER: Final = Reader("SentencePiece", recognise, read)
+READER: Final = Reader(
+    "SentencePiece",
+    lambda source: (
+        None if looks_like_model(source.head) else "does not begin with pieces of SentencePiece"
+    ),
+    _read,
+)

@@ -109,7 +109,12 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
         return None
     with reading(within + KEYS):
         rows = _integer_map(_content(vocab / KEYS))
-    if not rows or _mode(vocab / SETTINGS, within) == "floret":
+    mode = None  # how vectors are looked up: older files do not say, and mean ``default``
+    if (vocab / SETTINGS).is_file():
+        with reading(within + SETTINGS):
+            document = json_file.parse(_content(vocab / SETTINGS))
+        mode = document.get("mode") if isinstance(document, dict) else None
+    if not rows or mode == "floret":
         return None
     with reading(within + VECTORS):
         refuse_link(vocab / VECTORS)
@@ -118,10 +123,19 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
         last = max(rows.values())
         if len(shape) != 2 or last >= shape[0]:
             raise InvalidFile(f"an array of shape {shape}, but {KEYS} names row {last:,}")
-    entries, ids = _of_keys(strings, rows)
+    keys = hashes(strings)
+    order = np.argsort(keys)
+    wanted = np.fromiter(rows, np.uint64, len(rows))
+    ids = np.fromiter(rows.values(), np.int64, len(rows))
+    at = np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)
+    found = np.flatnonzero(keys[order[at]] == wanted) if len(keys) else np.zeros(0, np.int64)
+    entries, ids = strings.take(order[at[found]]), ids[found]
+    symbols = [(SYMBOLS[key], row) for key, row in rows.items() if key < len(SYMBOLS)]
+    if symbols:
+        entries = ByteStrings.of((*entries, *(name.encode() for name, _ in symbols)))
+        ids = np.concatenate([ids, [row for _, row in symbols]])
     notes = [f"{shape[1]:,} dimensions; the id of a word is the row of its vector"]
-    if len(rows) > len(entries):
-        missing = len(rows) - len(entries)
+    if (missing := len(rows) - len(entries)) > 0:
         notes.append(f"{missing:,} vectors belong to words that {STRINGS} does not hold")
     return Vocabulary.from_ids(
         "words",
@@ -131,31 +145,6 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
         places=(Place(within + KEYS, "words with a vector"),),
         notes=tuple(notes),
     )
-
-
-def _mode(file: Path, within: str) -> object:
-    """How vectors are looked up; older files do not say, and mean ``default``."""
-    if not file.is_file():
-        return None
-    with reading(within + SETTINGS):
-        document = json_file.parse(_content(file))
-        return document.get("mode") if isinstance(document, dict) else None
-
-
-def _of_keys(strings: ByteStrings, rows: dict[int, int]) -> tuple[ByteStrings, NDArray[np.int64]]:
-    """The words whose keys are there, and their rows: int64, shape (n,)."""
-    keys = hashes(strings)
-    order = np.argsort(keys)
-    wanted = np.fromiter(rows, np.uint64, len(rows))
-    row_of = np.fromiter(rows.values(), np.int64, len(rows))
-    at = np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)
-    found = np.flatnonzero(keys[order[at]] == wanted) if len(keys) else np.zeros(0, np.int64)
-    symbols = [(SYMBOLS[key], row) for key, row in rows.items() if key < len(SYMBOLS)]
-    words = strings.take(order[at[found]])
-    if not symbols:
-        return words, row_of[found]
-    entries = ByteStrings.of((*words, *(name.encode() for name, _ in symbols)))
-    return entries, np.concatenate([row_of[found], [row for _, row in symbols]])
 
 
 def hashes(strings: ByteStrings) -> NDArray[np.uint64]:

@@ -311,8 +311,12 @@ def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
             separator = ",\n"
         file.write(b"\n]")
     if len(stored.not_utf8):
-        encoded = {str(at): b64encode(stored[at]).decode() for at in stored.not_utf8.tolist()}
-        file.write(b',\n"base64": ' + _json(encoded))
+        strange, before = iter(stored.not_utf8.tolist()), b',\n"base64": {'
+        while some := list(islice(strange, CHUNK)):
+            encoded = {str(at): b64encode(stored[at]).decode() for at in some}
+            file.write(before + _json(encoded)[1:-1])
+            before = b", "
+        file.write(b"}")
     file.write(b"\n}\n")
 
 

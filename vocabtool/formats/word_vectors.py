@@ -89,13 +89,13 @@ class WordVectors:
                 held = binary_vectors.open_numpy(source, Path(words) if words else None)
             elif source.head.startswith(binary_vectors.FASTTEXT_MAGIC):
                 raise UnsupportedFormat(NO_ROWS)
-            elif (no_text := READER.recognise(source)) is None:
-                held = _open_text(source)
+            elif not isinstance(layout := _layout(source), str):
+                held = _open_text(source, layout)
             elif (no_binary := binary_vectors.WORD2VEC.recognise(source)) is None:
                 held = binary_vectors.open_word2vec(source)
             else:
                 formats = (READER.format, binary_vectors.WORD2VEC.format)
-                tried = map("{}: {}".format, formats, (no_text, no_binary))
+                tried = map("{}: {}".format, formats, (layout, no_binary))
                 raise UnknownFormat(f"{file}: not a file of word vectors", tuple(tried))
             return cls(held.words, held.dim, held, file)
 
@@ -135,23 +135,20 @@ class WordVectors:
                         file.write(rows.astype("<f4", copy=False).tobytes())
                         self._held.forget()
             array = binary_vectors.open_array(converted)
-            if array.shape != (len(self), self.dim) or not _is_plain(array):
+            is_own = array.dtype == np.float32 and array.flags.c_contiguous
+            if array.shape != (len(self), self.dim) or not is_own:
                 raise InvalidFile("not the matrix that was converted here: delete this file")
             return np.asanyarray(array)
 
     def matrix_file(self, folder: str | Path | None = None) -> Path | None:
         """The file that :meth:`matrix` opens, or makes; ``None`` where it is this one itself."""
-        if _is_plain(self._held.data):
-            return None
+        data = self._held.data
+        if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.flags.c_contiguous:
+            return None  # vectors lie in the file as they are used
         with reading(str(self._file)):
             facts = self._file.stat()
         key = hashlib.sha256(f"{facts.st_size} {facts.st_mtime_ns}".encode()).hexdigest()
         return Path(folder or self._file.parent) / f"{self._file.name}.{key[:12]}.npy"
-
-
-def _is_plain(data: NDArray[Any] | Buffer) -> bool:
-    """Whether vectors lie in the file as they are used."""
-    return isinstance(data, np.ndarray) and data.dtype == np.float32 and data.flags.c_contiguous
 
 
 class _Layout(NamedTuple):
@@ -184,7 +181,7 @@ def _layout(source: Source) -> _Layout | str:
         dim = int(header[2])
         fit = sum(count >= dim for count in counts)
     else:
-        dim, fit = min(Counter(counts).items(), key=lambda item: (-item[1], item[0]))
+        dim, fit = Counter(sorted(counts)).most_common(1)[0]
     if not header and counts[0] < MIN_DIM:
         return f"the first line ends in {'one number only' if counts[0] else 'no number'}"
     if dim < MIN_DIM or 2 * fit < len(counts):
@@ -197,18 +194,12 @@ def _layout(source: Source) -> _Layout | str:
     return _Layout(dim, int(header[1]) if header else None, start)
 
 
-def _recognise(source: Source) -> str | None:
-    layout = _layout(source)
-    return layout if isinstance(layout, str) else None
-
-
-def _open_text(source: Source) -> VectorFile:
+def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
     """The words, and where their numbers lie.
 
     Raises :class:`InvalidFile` for a line with more or fewer values than the others, a value that
     is no number (as far as looked at), and more or fewer lines than the header promises.
     """
-    layout = _layout(source)
     if isinstance(layout, str):
         raise InvalidFile(layout)
     dim, promised, _ = layout
@@ -360,6 +351,6 @@ def _word(line: bytes, dim: int, at: int, number: int) -> bytes:
 
 READER: Final = Reader(
     "word vectors as text (GloVe, word2vec, fastText .vec)",
-    _recognise,
-    lambda source: ReadResult((_open_text(source).words,)),
+    lambda source: layout if isinstance(layout := _layout(source), str) else None,
+    lambda source: ReadResult((_open_text(source, _layout(source)).words,)),
 )

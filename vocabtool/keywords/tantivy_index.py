@@ -221,7 +221,7 @@ class TantivyReader:
         """
         if query.must:
             limit = min(limit, self._findable(query))
-        if limit < 1:
+        if limit < 1 or not self.documents:
             return RankedRows.none()
         found = [self._best(each, query, limit, among) for each in self._queries(query)]
         if len(found) == 1:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from math import isnan
 from typing import Final
@@ -61,19 +61,6 @@ NO_VOCABULARY: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KeywordLeg:
-    """``found``: by BM25, then what only an identifier found; the first ``listed`` have a rank.
-
-    ``holders``: documents that hold an identifier, perhaps not all: at most ``limit``.
-    """
-
-    found: RankedRows
-    listed: int
-    holders: RankedRows
-    limit: int
-
-
 def search(
     store: Store,
     text: str | None,
@@ -102,14 +89,19 @@ def search(
     if query.required:
         quoted = KeywordQuery((), query.required)
         allowed = mask_of(store.keywords.search(quoted, store.rows, allowed).rows)
+    by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
+    used = vector if by_vector else None
     limit = max(settings.limit(store.rows), k)
-    leg = ask_keywords(store, query, limit, allowed)
+    candidates, tiers = ask_legs(store, query, used, limit, allowed)
     is_empty = (where is not None or bool(query.required)) and not allowed.any()
-    notes = _first_notes(store, query, settings, text, vector, is_empty, leg, explain)
-    if settings.fusion == "keyword" or (vector is not None and not np.count_nonzero(vector)):
-        vector = None
+    notes = _first_notes(store, query, settings, text, vector, is_empty, explain)
+    if query.codes and not np.count_nonzero(tiers):
+        counting = [word for word in query.words if word.counts]
+        named = [word for word in counting if word.identifier] or counting
+        codes = dict.fromkeys(word.word.surface for word in named)
+        notes.append(f"no document that may be found holds {' or '.join(codes)}")
 
-    guesses = query.is_unknown and settings.fusion != "dense" and not len(leg.found.rows)
+    guesses = query.is_unknown and settings.fusion != "dense" and not len(candidates.keyword)
     suggestions: tuple[Suggestion, ...] = ()
     if guesses:  # no word of the query is known to the model, and none is in a document
         suggestions = _suggest_spellings(store, query)
@@ -119,22 +111,20 @@ def search(
             hits = search(store, respelled, None, k=k, settings=once, where=where, explain=explain)
             note = f"no document holds a word of the query: searched for {respelled!r} instead"
             return replace(hits, notes=(note, *hits.notes), suggestions=suggestions)
-        if settings.empty != "nearest" or vector is None:
+        if settings.empty != "nearest" or used is None:
             notes += [] if NO_MATCH in notes else [NOTHING]
             return Hits((), summarise(query, settings.fusion), tuple(notes), False, suggestions)
         notes.append(GUESSES)
 
-    near = find_nearest(store, vector, leg.found.rows, limit, allowed)
-    candidates = Candidates.union(near, leg.found, leg.listed)
-    tiers = find_tiers(store, query, leg, candidates)
     scores, a, weight = fuse(candidates, settings, query.m, is_subword(store))
     if chance is not None and query.words and settings.fusion in MIXED and not guesses:
         nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
         if not len(candidates.keyword) and nearest <= chance:  # as near as nonsense is
             reached = f"similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"
             notes.append(f"{BY_CHANCE}: {reached}")
-    ids, alone = store.documents.ids, weight == 1
-    places, best = best_places(candidates.rows, scores, tiers, k, ids, keywords_alone=alone)
+    places, best = best_places(
+        candidates.rows, scores, tiers, k, store.documents.ids, keywords_alone=weight == 1
+    )
     documents = store.documents.fetch_documents(candidates.rows[places])
     explanations: Sequence[Explanation | None] = [None] * len(documents)
     if explain:
@@ -142,7 +132,7 @@ def search(
             words = [word for word in query.words if word.counts]
             query = replace(query, counted=term_clauses(words, store, query.frequencies))
         texts = [document.text for document in documents]
-        explanations = explain_hits(store, query, vector, allowed, candidates, places, texts)
+        explanations = explain_hits(store, query, used, allowed, candidates, places, texts)
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
     columns = best.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
     found = tuple(
@@ -189,7 +179,6 @@ def _first_notes(
     text: str | None,
     vector: Vectors | None,
     is_empty: bool,
-    leg: KeywordLeg,
     explain: bool,
 ) -> list[str]:
     """What a person should know of the answer before there is one."""
@@ -206,22 +195,46 @@ def _first_notes(
         notes.append(PIECES)
     if text is not None and not query.words:
         notes.append(NO_WORDS)
-    if query.codes and not len(leg.holders.rows):
-        counting = [word for word in query.words if word.counts]
-        named = [word for word in counting if word.identifier] or counting
-        codes = dict.fromkeys(word.word.surface for word in named)
-        notes.append(f"no document that may be found holds {' or '.join(codes)}")
     return notes
 
 
-def ask_keywords(store: Store, query: Query, limit: int, allowed: Mask) -> KeywordLeg:
-    """The best by BM25, and every document that holds an identifier, but no more than ``limit``.
+def ask_legs(
+    store: Store, query: Query, vector: Vectors | None, limit: int, allowed: Mask
+) -> tuple[Candidates, NDArray[np.int8]]:
+    """The candidates of both legs, and their tiers.
 
-    The identifiers are looked up by themselves, so that no list of better ones can miss them.
+    1 for those that hold an identifier, 2 for those that hold one to the last letter.
+    """
+    found, listed, holders = _ask_keywords(store, query, limit, allowed)
+    if vector is None:
+        near = Near(RankedRows.none(), np.full(len(found.rows), np.nan, np.float32))
+    else:
+        near = store.vectors.near(vector, found.rows, limit, allowed)
+    candidates = Candidates.union(near, found, listed)
+    rows = candidates.rows
+    if not len(holders):
+        return candidates, np.zeros(len(rows), np.int8)
+    if len(holders) >= limit:  # there may be more of them
+        holding = KeywordQuery(query.codes)
+        holders = store.keywords.search(holding, len(rows), mask_of(rows)).rows
+    tiers = are_among(rows, holders).astype(np.int8)
+    if query.unstemmed:
+        exact = KeywordQuery(query.unstemmed)
+        tiers += are_among(rows, store.keywords.search(exact, len(rows), mask_of(rows)).rows)
+    return candidates, tiers
+
+
+def _ask_keywords(
+    store: Store, query: Query, limit: int, allowed: Mask
+) -> tuple[RankedRows, int, Rows]:
+    """The best by BM25, then what only an identifier found; how many of the first have a rank.
+
+    And the documents that hold an identifier, but no more than ``limit``: they are looked up by
+    themselves, so that no list of better ones can miss them.
     """
     search, none = store.keywords.search, RankedRows.none()
     if not query.should:
-        return KeywordLeg(none, 0, none, 1)
+        return none, 0, none.rows
     code = query.codes[0].terms if len(query.codes) == 1 else ()
     own = tuple(clause for clause in query.should if clause.terms == code and not clause.parts)
     if own:  # a single code: its documents with all that they score, the others without it
@@ -236,46 +249,19 @@ def ask_keywords(store: Store, query: Query, limit: int, allowed: Mask) -> Keywo
             kept = are_among(found.rows, holders.rows)
             kept[:limit] = True
             listed = min(limit, len(found.rows))
-            return KeywordLeg(
-                RankedRows(found.rows[kept], found.scores[kept]), listed, holders, limit
-            )
+            return RankedRows(found.rows[kept], found.scores[kept]), listed, holders.rows
     everything = KeywordQuery(query.should)
     found = search(everything, limit, allowed)
     listed = len(found.rows)
     if not query.codes:
-        return KeywordLeg(found, listed, none, limit)
+        return found, listed, none.rows
     holders = search(KeywordQuery(query.codes), limit, allowed)
     missed = holders.rows[~are_among(holders.rows, found.rows)]
     if len(missed):
         more = search(everything, len(missed), mask_of(missed))
         rows = np.concatenate((found.rows, more.rows))
         found = RankedRows(rows, np.concatenate((found.scores, more.scores)))
-    return KeywordLeg(found, listed, holders, limit)
-
-
-def find_nearest(
-    store: Store, vector: Vectors | None, rows: Rows, limit: int, allowed: Mask
-) -> Near:
-    """The nearest documents, and how near the keyword leg's ``rows`` are; none without a vector."""
-    if vector is None:
-        return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
-    return store.vectors.near(vector, rows, limit, allowed)
-
-
-def find_tiers(
-    store: Store, query: Query, leg: KeywordLeg, candidates: Candidates
-) -> NDArray[np.int8]:
-    """1 for candidates that hold an identifier, 2 for those that hold one to the last letter."""
-    rows, holders = candidates.rows, leg.holders
-    if not len(holders.rows):
-        return np.zeros(len(rows), np.int8)
-    if len(holders.rows) >= leg.limit:  # there may be more of them
-        holders = store.keywords.search(KeywordQuery(query.codes), len(rows), mask_of(rows))
-    tiers = are_among(rows, holders.rows).astype(np.int8)
-    if query.unstemmed:
-        exact = KeywordQuery(query.unstemmed)
-        tiers += are_among(rows, store.keywords.search(exact, len(rows), mask_of(rows)).rows)
-    return tiers
+    return found, listed, holders.rows
 
 
 def is_subword(store: Store) -> bool:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import count
+from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
@@ -265,3 +266,16 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
             "Its syntax has no lookahead and no back references."
         ) from error
     return (Matches(pattern),)
+
+
+def tokenizer_file(spec: str) -> Path | None:
+    """The file of a rule ``tokenizer:FILE``, which no steps stand for; ``None``: another rule.
+
+    Of a folder it is the tokenizer.json in it, else the ``.model``.
+    """
+    name, _, file = spec.partition(":")
+    if name not in ("tokenizer", "sentencepiece") or not file:
+        return None
+    path = Path(file)
+    inside = (path / "tokenizer.json", *sorted(path.glob("*.model")))
+    return next(filter(Path.is_file, inside), path)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from vocabtool.choices import RULE_NAMES, tokenizer_file
+from vocabtool.choices import RULE_NAMES
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.formats import sentencepiece
 from vocabtool.formats.reader import HEAD
@@ -32,7 +32,7 @@ from vocabtool.tokenization.lookup import (
     WordLookup,
     keras_tokenizer_for,
 )
-from vocabtool.tokenization.rule import Rule, parse_rule
+from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
 from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
