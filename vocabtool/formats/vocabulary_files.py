@@ -65,8 +65,6 @@ PARQUET_COLUMNS: Final = {"id": "int64", "token": "string", "bytes": "binary"}
 PARQUET_KEY: Final = b"vocabtool"
 
 JSON_BEGINS: Final = re.compile(rb'\s*\{\s*"name":[^\n]*?"?,?\s*"kind":[^\n]*\s*"entry_type":')
-CSV_BEGINS: Final = b"id,token,base64\r\n"
-PARQUET_BEGINS: Final = b"PAR1"
 FOOTER: Final = 1 << 20  # bytes at the end of a Parquet file in which its key stands
 
 
@@ -127,9 +125,9 @@ def _check_format(given: str) -> FileFormat:
 
 
 def _written_as(source: Source) -> FileFormat | None:
-    if source.head.startswith(PARQUET_BEGINS):
+    if source.head.startswith(b"PAR1"):
         return "parquet"
-    if source.head.startswith(CSV_BEGINS):
+    if source.head.startswith(b"id,token,base64\r\n"):
         return "csv"
     return "json" if JSON_BEGINS.match(source.head) else None
 
