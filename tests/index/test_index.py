@@ -550,7 +550,7 @@ def test_a_commit_of_another_process_is_seen(tmp_path: Path) -> None:
 FORKED = """
 import os, sys
 from pathlib import Path
-from vocabtool.system.folder_lock import lock_folder
+from vocabtool.system.own_files import lock_folder
 ends, end = os.pipe()
 with lock_folder(Path(sys.argv[1])):
     if not os.fork():

@@ -30,9 +30,9 @@ from vocabtool.index import folder
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import Manifest
+from vocabtool.index.generation import Snapshot, open_snapshot
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.maintenance import verify as verified
-from vocabtool.index.snapshot import Snapshot, open_snapshot
 from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration
@@ -140,7 +140,7 @@ def test_a_reader_that_meets_a_commit_while_it_opens_tries_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files that it was about to open may be gone by then, those of the keyword leg first."""
-    from vocabtool.index import snapshot
+    from vocabtool.index import generation as snapshot
 
     index = made(tmp_path / "index", range(3))
     tries = 0
@@ -202,7 +202,7 @@ def test_calibration_is_kept_and_used(tmp_path: Path) -> None:
 
 def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that was cut by a rule of another version is not searched with ours."""
-    from vocabtool.index import snapshot as module
+    from vocabtool.index import generation as module
     from vocabtool.keywords.cutter import Cutter
 
     ours = made(tmp_path / "index", range(3))

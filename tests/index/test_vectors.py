@@ -285,18 +285,16 @@ def test_the_same_vectors_and_seed_give_the_same_codes(lists: int, tmp_path: Pat
 def test_the_recall_promised_holds_for_other_queries(
     lists: int, metric: Metric, tmp_path: Path
 ) -> None:
-    """What was measured when building is reached on queries of the same kind that were not used."""
+    """What was asked for when building is reached on queries that were not used."""
     random = np.random.default_rng(0)
     vectors = random.normal(size=(4000, DIM)).astype(np.float32)
-    queries = random.normal(size=(300, DIM)).astype(np.float32)
+    queries = random.normal(size=(150, DIM)).astype(np.float32)
     raw = raw_vectors(tmp_path, vectors, metric, "float16")
-    codes, facts = build_codes(raw, metric=metric, recall=0.9, queries=queries[:150], lists=lists)
-    assert (facts.given, facts.queries, facts.recall_asked) == (True, 150, 0.9)
+    codes, facts = build_codes(raw, metric=metric, recall=0.9, lists=lists)
     assert facts.recall >= 0.9
     leg, exact = VectorLeg(raw, metric, codes, facts), VectorLeg(raw, metric)
     found = [
-        len({*leg.search(query, 10).rows} & {*exact.search(query, 10).rows})
-        for query in queries[150:]
+        len({*leg.search(query, 10).rows} & {*exact.search(query, 10).rows}) for query in queries
     ]
     assert np.mean(found) / 10 >= 0.88
     assert facts.candidates < 4000

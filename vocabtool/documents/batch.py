@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.documents.options import ReadOptions
+from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode, encode
 
 BATCH_BYTES: Final = 4 << 20  # bytes of text in a batch, unless another number is asked for
 MAX_ROWS: Final = 1 << 18  # texts in a batch: an empty one takes no byte, and yet memory
 MAX_EXAMPLES: Final = 10  # bad rows of which the place and the reason are kept
+SKIP_IT: Final = "mend or cut it, or leave it out with --on-error skip"
 MAX_NAMES: Final = 20  # field names in a message
+
+Kind = Literal["null", "integer", "number", "boolean", "string"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Batch:
     ``ids``: likewise an array, where the documents have ids other than their places.
     ``columns``: the fields that were to be kept, as such arrays with nulls where a row has none.
     ``fields``: what else their rows hold, where that was asked for.
+    ``kinds``: what the values of the kept fields are, where that was found out.
     """
 
     source: str
@@ -53,6 +58,7 @@ class Batch:
     ids: pa.StringArray | None = None
     columns: Mapping[str, pa.StringArray] = field(default_factory=dict)
     fields: Sequence[dict[str, object]] | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -93,6 +99,7 @@ class Batch:
             None if self.ids is None else choose(self.ids),
             {name: choose(column) for name, column in self.columns.items()},
             self.fields and [self.fields[row] for row in rows.tolist()],
+            self.kinds,
         )
 
 
@@ -173,20 +180,26 @@ class Ahead:
 class Request:
     """What is asked of one source.
 
-    ``options``: which fields, above all. ``size``: about how many bytes of text a batch is to
-    hold. ``rows``: how many documents that come one by one are gathered at most.
-    ``whole``: whether all other fields are wanted too.
-    ``refuse``: called with the number of each bad row and the reason; may raise.
+    ``options``: which fields, above all. ``log``: counts bad rows. ``size``: about how many bytes
+    of text a batch is to hold. ``rows``: how many documents that come one by one are gathered at
+    most. ``whole``: whether all other fields are wanted too.
     ``ahead``: what need not be read; rows that are given out nevertheless are left out later.
     """
 
-    source: str
+    source: str = ""
     options: ReadOptions
+    log: ReadLog
     size: int
     rows: int
     whole: bool
-    refuse: Callable[[int, str], None]
     ahead: Ahead
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Pass a bad row over, or raise :class:`InvalidFile`, as it was asked for."""
+        place = f"{self.source}:{number}"
+        if self.options.on_error == "raise":
+            raise InvalidFile(f"{reason} ({SKIP_IT})", file=place)
+        self.log.skipped.add(place, reason)
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:

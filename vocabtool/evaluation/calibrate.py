@@ -35,8 +35,8 @@ from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
+    from vocabtool.index.generation import Snapshot
     from vocabtool.index.index import Index
-    from vocabtool.index.snapshot import Snapshot
 
 Kind = Literal["title", "hard"]
 

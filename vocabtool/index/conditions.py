@@ -1,4 +1,4 @@
-"""Conditions on fields as people write them, into a tree.
+"""Conditions on fields: as people write them, as a tree, as SQL, and the rows that fulfil them.
 
     condition  = all { "or" all }
     all        = one { "and" one }
@@ -10,36 +10,46 @@
     value      = STRING | NUMBER | "true" | "false"
 
 A field alone is asked whether it is true. Strings stand in ``'...'``, names that are no plain words
-in ``"..."``; in both the quote itself is doubled. Key words may be written in capitals. What a
-condition means for the rows of an index is in ``where.py``.
-
-Which rows of a commit fulfil a condition: its tree as a statement of SQL.
+in ``"..."``; in both the quote itself is doubled. Key words may be written in capitals.
 
 SQL's rules hold: a comparison with a null is neither true nor false, ``not`` leaves it so, and only
 rows for which a condition is true fulfil it (ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by
-their bytes in UTF-8. How a condition is written is in ``conditions.py``. Values travel as
-parameters, and columns are found by number: nothing that a user writes becomes part of a statement.
+their bytes in UTF-8. Values travel as parameters, and columns are found by number: nothing that a
+user writes becomes part of a statement.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, assert_never, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vocabtool.documents.batch import names_of
+from vocabtool.documents.batch import Kind, names_of
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.database import Database, Documents, Fields, column
-from vocabtool.index.documents import ID, LEAST, MOST, NUMBER, PLAIN, TEXT, Kind
+from vocabtool.index.documents import ID, LEAST, MOST, NUMBER, PLAIN, TEXT
+from vocabtool.system.ranking import Mask
 
 MAX_CHARACTERS: Final = 10_000  # characters of a condition
 MAX_DIGITS: Final = 20  # of a whole number of 64 bits, with its sign
 MAX_DEPTH: Final = 20  # parentheses and "not" inside each other: SQLite's parser has a limit
+HINTS: Final[dict[Kind, str]] = {
+    "integer": ": write the value without quotes",
+    "number": ": write the value without quotes",
+    "string": ": write the value in single quotes",
+}
+NO_NUMBERS: Final = (
+    "text, as some document's value is no number: numbers cannot be compared with it, only values "
+    "in single quotes, as text"
+)
+LISTS: Final = (
+    "SELECT DISTINCT {0} FROM fields WHERE row < {1} AND {0} GLOB '*[[]*' AND json_valid({0})"
+    " AND json_type({0}) = 'array'"
+)
+ELEMENT: Final = "SELECT 1 FROM json_each({0}) WHERE atom = ? AND type IN ({1})"
 
 Value: TypeAlias = str | int | float | bool
 Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -102,6 +112,21 @@ class Token(NamedTuple):
     position: int
 
 
+def rows_where(database: Database, rows: int, fields: Fields, condition: str) -> Mask:
+    """Which rows of a commit fulfil a condition: shape (rows,), not to be written to.
+
+    Raises :class:`InvalidCondition` for one that is not understood, names no field, or compares
+    with a value of another kind; it shows the place.
+    """
+    statement = _Statement(database, rows, fields, condition)
+    where = statement.of(parse(condition))
+    found = database.fetch_rows(f"SELECT row FROM fields WHERE {where}", statement.values)
+    mask = np.zeros(rows, np.bool_)
+    mask[found[found < rows]] = True
+    mask.flags.writeable = False
+    return mask
+
+
 def parse(condition: str) -> Condition:
     """The tree of a condition. Raises :class:`InvalidCondition`, which shows the place."""
     if len(condition) > MAX_CHARACTERS:
@@ -112,47 +137,42 @@ def parse(condition: str) -> Condition:
         condition.encode()
     except UnicodeEncodeError as error:
         raise InvalidCondition("where: no text in UTF-8", condition, error.start) from error
-    parser = _Parser(condition)
-    found = parser.condition(0)
-    parser.end()
-    return found
+    return _Parser(condition).whole()
 
 
-def _tokens(condition: str) -> Iterator[Token]:
-    position = 0
-    end = len(condition.rstrip())
+def _tokens(condition: str) -> list[Token]:
+    tokens, position, end = [], 0, len(condition.rstrip())
     while position < end:
         match = TOKEN.match(condition, position)
         if match is None:
-            at = position + len(condition[position:]) - len(condition[position:].lstrip())
-            raise InvalidCondition(_unread(condition[at]), condition, at)
+            at = end - len(condition[position:end].lstrip())
+            what = f"no condition begins or goes on with {condition[at]!r}"
+            if condition[at] in "'\"":
+                what = f"no closing {condition[at]}"
+            raise InvalidCondition(f"where: {what}", condition, at)
         kind = cast(str, match.lastgroup)
         text = match[kind]
         word = text.lower() if kind == "word" else SPELLINGS.get(text, text)
         own = kind == "sign" or (kind == "word" and word in KEYWORDS)
-        yield Token(word if own else kind, text, match.start(kind))
+        tokens.append(Token(word if own else kind, text, match.start(kind)))
         position = match.end()
-    yield Token("end", "", end)
-
-
-def _unread(character: str) -> str:
-    if character in "'\"":
-        return f"where: no closing {character}"
-    return f"where: no condition begins or goes on with {character!r}"
+    return [*tokens, Token("end", "", end)]
 
 
 class _Parser:
     def __init__(self, condition: str) -> None:
         self._condition = condition
-        self._tokens = list(_tokens(condition))
+        self._tokens = _tokens(condition)
         self._at = 0
 
-    def condition(self, depth: int) -> Condition:
-        return self._junction("or", lambda: self._junction("and", lambda: self._one(depth)))
-
-    def end(self) -> None:
+    def whole(self) -> Condition:
+        found = self._condition_at(0)
         if self._next.kind != "end":
             self._refuse("wanted 'and', 'or' or the end")
+        return found
+
+    def _condition_at(self, depth: int) -> Condition:
+        return self._junction("or", lambda: self._junction("and", lambda: self._one(depth)))
 
     def _junction(self, word: Literal["and", "or"], part: Callable[[], Condition]) -> Condition:
         parts = [part()]
@@ -166,7 +186,7 @@ class _Parser:
         if self._took("not"):
             return Not(self._one(depth + 1))
         if self._took("("):
-            inner = self.condition(depth + 1)
+            inner = self._condition_at(depth + 1)
             self._take(")")
             return inner
         return self._test()
@@ -186,30 +206,25 @@ class _Parser:
             found = Test(name, position, "is null")
             return Not(found) if no else found
         no = self._took("not")
-        test = self._membership(name, position)
-        if test is None and no:
-            self._refuse("wanted 'in', 'between', 'like' or 'contains'")
-        if test is None:
-            return Test(name, position, "is true")
-        return Not(test) if no else test
-
-    def _membership(self, name: str, position: int) -> Condition | None:
         if self._took("in"):
             self._take("(")
-            values = self._values()
+            test: Condition = Test(name, position, "in", *self._values())
             self._take(")")
-            return Test(name, position, "in", *values)
-        if self._took("between"):
+        elif self._took("between"):
             least = Test(name, position, ">=", *self._values(1))
             self._take("and")
-            return Junction("and", (least, Test(name, position, "<=", *self._values(1))))
-        if self._took("like"):
+            test = Junction("and", (least, Test(name, position, "<=", *self._values(1))))
+        elif self._took("like"):
             if self._next.kind != "string":
                 self._refuse("wanted a string in single quotes")
-            return Test(name, position, "like", *self._values(1))
-        if self._took("contains"):
-            return Test(name, position, "contains", *self._values(1))
-        return None
+            test = Test(name, position, "like", *self._values(1))
+        elif self._took("contains"):
+            test = Test(name, position, "contains", *self._values(1))
+        elif no:
+            self._refuse("wanted 'in', 'between', 'like' or 'contains'")
+        else:
+            test = Test(name, position, "is true")
+        return Not(test) if no else test
 
     def _values(self, most: int = MAX_CHARACTERS) -> tuple[tuple[Value, ...], tuple[int, ...]]:
         """Values with commas between them, and where each stands."""
@@ -226,7 +241,9 @@ class _Parser:
             case "string":
                 value: Value = text[1:-1].replace("''", "'")
             case "number":
-                value = _number(text)
+                is_whole = text.lstrip("+-").isdigit() and len(text) <= MAX_DIGITS
+                is_whole = is_whole and LEAST <= int(text) <= MOST
+                value = int(text) if is_whole else float(text)
             case "true" | "false":
                 value = kind == "true"
             case "null":
@@ -260,59 +277,6 @@ class _Parser:
         raise InvalidCondition(f"where: {wanted}, got {got}", self._condition, token.position)
 
 
-def _number(text: str) -> int | float:
-    """A whole number of 64 bits as one, any other as floating point."""
-    if text.lstrip("+-").isdigit() and len(text) <= MAX_DIGITS and LEAST <= int(text) <= MOST:
-        return int(text)
-    return float(text)
-
-
-Mask = NDArray[np.bool_]  # shape (rows,)
-
-KEPT_MASKS: Final = 32  # of a commit, fewer where it has many rows
-KEPT_BYTES: Final = 64 << 20
-HINTS: Final[dict[Kind, str]] = {
-    "integer": ": write the value without quotes",
-    "number": ": write the value without quotes",
-    "string": ": write the value in single quotes",
-}
-NO_NUMBERS: Final = (
-    "text, as some document's value is no number: numbers cannot be compared with it, only values "
-    "in single quotes, as text"
-)
-LISTS: Final = (
-    "SELECT DISTINCT {0} FROM fields WHERE row < {1} AND {0} GLOB '*[[]*' AND json_valid({0})"
-    " AND json_type({0}) = 'array'"
-)
-ELEMENT: Final = "SELECT 1 FROM json_each({0}) WHERE atom = ? AND type IN ({1})"
-
-
-class Conditions:
-    """The conditions asked of one commit: of its rows and kept fields. Several threads may ask."""
-
-    def __init__(self, database: Database, rows: int, fields: Fields) -> None:
-        self._database = database
-        self._rows = rows
-        self._fields = fields
-        kept = min(KEPT_MASKS, 1 + KEPT_BYTES // max(rows, 1))
-        self.mask = lru_cache(kept)(self._mask)
-
-    def _mask(self, condition: str) -> Mask:
-        """Which rows fulfil a condition: shape (rows,), not to be written to.
-
-        The masks of the last few conditions are kept. Raises :class:`InvalidCondition` for one that
-        is not understood, names no field, or compares with a value of another kind.
-        """
-        statement = _Statement(self._database, self._rows, self._fields, condition)
-        where = statement.of(parse(condition))
-        found = self._database.fetch(f"SELECT row FROM fields WHERE {where}", statement.values)
-        rows = np.fromiter((row for (row,) in found), np.int64, len(found))
-        mask = np.zeros(self._rows, np.bool_)
-        mask[rows[rows < self._rows]] = True
-        mask.flags.writeable = False
-        return mask
-
-
 class _Statement:
     """The text after WHERE, and the values of its question marks in their order."""
 
@@ -337,8 +301,12 @@ class _Statement:
                 assert_never(asked)
 
     def _test(self, asked: Test) -> str:
-        kind = self._kind(asked)
-        name = asked.field if asked.field in (ID, TEXT) else column(self._fields, asked.field)
+        name, kinds = asked.field, {**self._fields, ID: "string", TEXT: "string"}
+        if name not in kinds:
+            self._refuse(f"no field {name!r}; there are {names_of([*kinds])}", asked.position)
+        kind = kinds[name]
+        if name not in (ID, TEXT):
+            name = column(self._fields, name)
         if asked.operator == "is null":
             return f"{name} IS NULL"
         if kind == "null":
@@ -362,60 +330,52 @@ class _Statement:
             what = f"holds {PLAIN[kind]}: 'contains' is for texts and lists"
             self._refuse(f"the field {asked.field!r} {what}", asked.position)
         lists = LISTS.format(name, self._rows)
-        is_own = asked.field in (ID, TEXT)
-        if is_own or not self._database.fetch(f"{lists} LIMIT 1"):
+        if asked.field in (ID, TEXT) or not self._database.fetch(f"{lists} LIMIT 1"):
             self._check(asked, kind, name)
             self.values += asked.values
             return f"instr({name}, ?) > 0"
         (value,) = asked.values
-        match value:
-            case bool():
-                types, text = f"'{str(value).lower()}'", False
-            case str():
-                types, text = "'text'", True
-            case _:
-                types, text = "'integer', 'real'", False
         self.values.append(value)
+        types, otherwise = "'integer', 'real'", "0"
+        if isinstance(value, bool):
+            types = f"'{str(value).lower()}'"
+        elif isinstance(value, str):
+            types, otherwise = "'text'", f"instr({name}, ?) > 0"
+            self.values.append(value)
         element = ELEMENT.format("list", types)
         having = f"SELECT list FROM (SELECT {name} AS list FROM ({lists})) WHERE EXISTS ({element})"
-        otherwise = "0"
-        if text:
-            self.values.append(value)
-            otherwise = f"instr({name}, ?) > 0"
         return (
             f"CASE WHEN {name} IS NULL THEN NULL WHEN {name} IN ({having}) THEN 1"
             f" WHEN {name} IN ({lists}) THEN 0 ELSE {otherwise} END"
         )
 
-    def _kind(self, asked: Test) -> Kind:
-        if asked.field in (ID, TEXT):
-            return "string"
-        if asked.field not in self._fields:
-            there = names_of([*self._fields, ID, TEXT])
-            self._refuse(f"no field {asked.field!r}; there are {there}", asked.position)
-        return self._fields[asked.field]
-
     def _check(self, asked: Test, kind: Kind, name: str) -> None:
+        """Refuse values of another kind than the field's."""
+        numbers = kind in ("integer", "number")
         for value, position in zip(asked.values, asked.positions, strict=True):
-            if not _is_of(value, kind):
-                told = PLAIN[kind] + HINTS.get(kind, "")
-                if kind == "string" and type(value) is not bool:
-                    told = NO_NUMBERS + self._culprit(asked, name)
-                self._refuse(f"the field {asked.field!r} holds {told}", position)
+            is_text = isinstance(value, str)
+            if isinstance(value, bool):
+                fits = kind == "boolean"
+            else:
+                fits = kind == "string" if is_text else numbers
+            if fits:
+                continue
+            told = PLAIN[kind] + HINTS.get(kind, "")
+            if kind == "string" and not isinstance(value, bool):
+                told = NO_NUMBERS + self._culprit(asked, name)
+            self._refuse(f"the field {asked.field!r} holds {told}", position)
 
     def _culprit(self, asked: Test, name: str) -> str:
         """The first document whose value is no number."""
-
         table = "documents" if asked.field in (ID, TEXT) else "fields"
-        last, step = -1, 1000
-        statement = f"SELECT row, {name} FROM {table} WHERE row > ? ORDER BY row LIMIT {step}"
-        while found := self._database.fetch(statement, (last,)):
-            for row, value in found:
-                if value is not None and not re.fullmatch(NUMBER, value):
-                    (id_,) = Documents(self._database, {}).ids(np.array([row]))
-                    return f": document {id_!r} has {value[:50]!r}"
-            last = found[-1][0]
-        return ""
+        statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
+        with self._database.statements() as connection:
+            found = connection.execute(statement)
+            first = next((each for each in found if not re.fullmatch(NUMBER, each[1])), None)
+        if first is None:
+            return ""
+        (id_,) = Documents(self._database, {}).ids(np.array(first[:1]))
+        return f": document {id_!r} has {first[1][:50]!r}"
 
     def _refuse(self, what: str, position: int) -> NoReturn:
         raise InvalidCondition(f"where: {what}", self._condition, position)
@@ -427,13 +387,3 @@ def _join_balanced(parts: list[str], word: str) -> str:
         return parts[0]
     half = len(parts) // 2
     return f"({_join_balanced(parts[:half], word)} {word} {_join_balanced(parts[half:], word)})"
-
-
-def _is_of(value: Value, kind: Kind) -> bool:
-    match value:
-        case bool():
-            return kind == "boolean"
-        case str():
-            return kind == "string"
-        case int() | float():
-            return kind in ("integer", "number")

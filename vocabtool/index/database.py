@@ -8,7 +8,7 @@
 
 A writer keeps one transaction open, and its COMMIT is the commit of the whole index. Before it the
 other files were appended to and flushed: vectors, codes, keywords. After a kill they may be ahead
-of the record, never behind it; the next writer cuts them back to it (``shards.py``, ``writer.py``).
+of the record, never behind it; the next writer cuts them back to it (``writer.py``).
 
 Readers see whole commits without holding one open. Rows are numbered from 0 in the order of adding,
 and nothing that a reader looks at in them is changed or removed: a document is deleted in the
@@ -28,8 +28,9 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
@@ -37,22 +38,23 @@ from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vocabtool.documents.batch import Document
+from vocabtool.documents.batch import Document, Kind
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index.documents import Kind, value_of
+from vocabtool.index.documents import value_of
 from vocabtool.system.ranking import Rows
 
 NAME: Final = "index.db"
 JOURNALS: Final = (f"{NAME}-wal", f"{NAME}-shm")
 CACHE_KIB: Final = 64 << 10
-SETTINGS: Final = ("PRAGMA case_sensitive_like = ON", f"PRAGMA cache_size = -{CACHE_KIB}")
+SETTINGS: Final = f"PRAGMA case_sensitive_like = ON; PRAGMA cache_size = -{CACHE_KIB};"
+TRANSACTION: Final = "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = FULL; BEGIN IMMEDIATE;"
 WAIT_SECONDS: Final = 60.0
 CHECKPOINT_WAIT: Final = 500  # milliseconds; a journal that is not emptied now is emptied later
 MAX_PARAMETERS: Final = 10_000  # of one statement
 READ_ROWS: Final = 128  # at a time: their texts are in memory
 SCHEMA: Final = """
+PRAGMA journal_mode = WAL;
 CREATE TABLE record (data BLOB NOT NULL, deleted BLOB NOT NULL);
 CREATE TABLE documents (row INTEGER PRIMARY KEY, id TEXT NOT NULL, text TEXT NOT NULL);
 CREATE INDEX documents_by_id ON documents (id);
@@ -62,7 +64,6 @@ CREATE INDEX fields_by_source ON fields (source);
 """
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
-Value = str | int | float | None
 Fields = Mapping[str, Kind]
 
 _OPEN: Final[weakref.WeakSet[Database]] = weakref.WeakSet()
@@ -87,6 +88,8 @@ class Database:
     :class:`NotFound` where it is gone.
     """
 
+    opening = SETTINGS
+
     def __init__(self, folder: Path) -> None:
         self.file = folder / NAME
         self._connection: sqlite3.Connection | None = None
@@ -99,14 +102,40 @@ class Database:
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone; errors of SQLite become ours."""
-        with self._lock, _errors(self.file):
-            if self._connection is None:
-                if not self.file.is_file():
-                    raise NotFound(f"{self.file}: no such file")
-                self._inode = self.file.stat().st_ino
-                self._connection = connection = self._open_connection()
-                weakref.finalize(self, _close, connection, os.getpid())
-            yield self._connection
+        try:
+            with self._lock:
+                if self._connection is None:
+                    self._connect()
+                assert self._connection is not None  # noqa: S101 - it was opened
+                yield self._connection
+        except sqlite3.Error as error:
+            if not self.file.is_file():
+                raise NotFound(f"{self.file}: {error}") from error
+            code = getattr(error, "sqlite_errorcode", None)
+            if code is not None and code & 0xFF in DAMAGED:
+                what = f"damaged, or no database of ours: {error}"
+                raise InvalidFile(what, file=str(self.file)) from error
+            raise VocabtoolError(f"{self.file}: {error}") from error
+
+    def _connect(self) -> None:
+        if not self.file.is_file():
+            raise NotFound(f"{self.file}: no such file")
+        self._inode = self.file.stat().st_ino
+        connection = sqlite3.connect(
+            f"file:{quote_from_bytes(os.fsencode(self.file))}?mode=rw",
+            timeout=WAIT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=True,
+        )
+        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+        try:
+            connection.executescript(self.opening)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        self._connection = connection
+        weakref.finalize(self, _close, connection, os.getpid())
 
     @property
     def is_there(self) -> bool:
@@ -116,14 +145,16 @@ class Database:
         except OSError:
             return False
 
-    def _open_connection(self) -> sqlite3.Connection:
-        may_write = os.access(self.file.parent, os.W_OK) and os.access(self.file, os.W_OK)
-        return _connect(self.file, "mode=rw" if may_write else "immutable=1")
-
     def fetch(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """All rows that a statement gives."""
         with self.statements() as connection:
             return connection.execute(statement, parameters).fetchall()
+
+    def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
+        """The row numbers that a statement gives, of which there may be millions."""
+        with self.statements() as connection:
+            found = connection.execute(statement, parameters)
+            return np.fromiter((row for (row,) in found), np.int64)
 
     def record(self) -> tuple[bytes, bytes]:
         """The manifest of the last commit, and its bitmap of deleted rows, as they are kept."""
@@ -188,7 +219,7 @@ class Documents:
 
     def ids(self, rows: Rows) -> list[str]:
         """Their ids."""
-        return [id_ for _, id_ in self._fetch_rows("row, id", "documents", rows)]
+        return [id_ for _, id_ in self._fetch("row, id", "documents", rows)]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
         """The documents themselves; of nulls among their fields nothing."""
@@ -204,10 +235,10 @@ class Documents:
                     if value is not None
                 },
             )
-            for _, id_, text, *values in self._fetch_rows(f"row, id, text{columns}", tables, rows)
+            for _, id_, text, *values in self._fetch(f"row, id, text{columns}", tables, rows)
         ]
 
-    def _fetch_rows(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
+    def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
         """The columns of these rows, in their order; the first is ``row``."""
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
@@ -220,30 +251,18 @@ class Documents:
 
 
 class DatabaseWriter(Database):
-    """A transaction on the database, made where there is none; one at a time in a folder."""
+    """A transaction on the database; one at a time in a folder."""
+
+    opening = SETTINGS + TRANSACTION
 
     @classmethod
-    def create(cls, folder: Path) -> DatabaseWriter:
-        """One of no documents."""
-        file = folder / NAME
-        for name in (NAME, *JOURNALS):  # of a writer that was killed before its first commit
-            (folder / name).unlink(missing_ok=True)
-        with _errors(file), closing(_connect(file, "mode=rwc")) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
+    def create(cls, folder: Path) -> None:
+        """Make a database of no documents."""
+        (folder / NAME).write_bytes(b"")
+        database = Database(folder)
+        with database.statements() as connection:
             connection.executescript(SCHEMA)
-        return cls(folder)
-
-    def _open_connection(self) -> sqlite3.Connection:
-        begin = ("PRAGMA wal_autocheckpoint = 0", "PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")
-        return _connect(self.file, "mode=rw", *begin)
-
-    def add_columns(self, count: int) -> None:
-        """Have columns for so many kept fields."""
-        names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
-        with self.statements() as connection:
-            for at in range(count):
-                if f"field_{at}" not in names:
-                    connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
+        database.close()
 
     def append(
         self,
@@ -274,15 +293,23 @@ class DatabaseWriter(Database):
                 ((row, *each) for row, each in zip(numbers, facts, strict=True)),
             )
 
+    def add_columns(self, count: int) -> None:
+        """Have columns for so many kept fields."""
+        names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
+        with self.statements() as connection:
+            for at in range(count):
+                if f"field_{at}" not in names:
+                    connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
+
     def set_source(self, rows: Rows, source: int) -> bool:
         """Note which source rows are of now; whether that changed anything."""
+        statement = f"SELECT row FROM fields WHERE row IN (?...) AND source <> {source:d}"
+        others = [row for (row,) in self.select(statement, rows.tolist())]
         with self.statements() as connection:
-            before = connection.total_changes
             connection.executemany(
-                "UPDATE fields SET source = ? WHERE row = ? AND source <> ?",
-                ((source, row, source) for row in rows.tolist()),
+                "UPDATE fields SET source = ? WHERE row = ?", ((source, row) for row in others)
             )
-            return connection.total_changes > before
+        return bool(others)
 
     def set_kind(self, name: str, kind: Kind, first: int) -> None:
         """Read the texts of a column from row ``first`` on as values of a kind; index it."""
@@ -310,53 +337,6 @@ class DatabaseWriter(Database):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute(f"PRAGMA busy_timeout = {int(WAIT_SECONDS * 1000)}")
             connection.execute("BEGIN IMMEDIATE")
-
-    def close(self) -> None:
-        """Drop what is not committed: SQLite does when the connection is closed."""
-        super().close()
-
-
-def deleted_rows(bitmap: bytes, rows: int) -> NDArray[np.bool_]:
-    """Which rows a bitmap says are deleted: shape (rows,)."""
-    bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=rows)
-    return bits.astype(np.bool_)
-
-
-@contextmanager
-def _errors(file: Path) -> Iterator[None]:
-    """Errors of SQLite become ours."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        if not file.is_file():
-            raise NotFound(f"{file}: {error}") from error
-        code = getattr(error, "sqlite_errorcode", None)
-        if code is not None and code & 0xFF in DAMAGED:
-            what = f"damaged, or no database of ours: {error}"
-            raise InvalidFile(what, file=str(file)) from error
-        raise VocabtoolError(f"{file}: {error}") from error
-
-
-def _connect(file: Path, how: str, *statements: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"file:{quote_from_bytes(os.fsencode(file))}?{how}",
-        timeout=WAIT_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-        uri=True,
-    )
-    connection.text_factory = _decode
-    try:
-        for statement in (*SETTINGS, *statements):
-            connection.execute(statement)
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
 
 
 def _close(connection: sqlite3.Connection, process: int) -> None:

@@ -16,9 +16,8 @@ rows that a killed writer left until tantivy merges them away, count in the freq
 they are never found. A new generation, of a compaction or of an index that was built beside this
 one, becomes the index by the renaming of its folder.
 
-One commit of an index as its database records it: what it was created as, and what is in it.
-
-Paths are made of numbers and fingerprints, never taken from here.
+What a commit records of itself is the ``Manifest``. Paths are made of numbers and fingerprints,
+never taken from there.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
-from typing import Final, cast, get_args
+from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import EXACT_BELOW, RECALL, Language, Metric, StoredType
+from vocabtool.documents.batch import Kind
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
-from vocabtool.index.database import NAME, Database, deleted_rows
-from vocabtool.index.documents import Kind
+from vocabtool.index.database import NAME, Database
 from vocabtool.index.sources import Source
 from vocabtool.index.vector_codes import CodeFacts
 from vocabtool.search.settings import Calibration
@@ -89,36 +88,30 @@ class Configuration:
     rule: str | None = None
     weights: str | None = None
 
-    def with_memory(self, memory: int) -> Configuration:
-        """The same with another bound. Raises ``ValueError`` for what is none."""
-        check_numbers(self.dim, self.recall, self.exact_below, memory)
-        return replace(self, memory=memory)
-
-
-def check_numbers(dim: int, recall: float, exact_below: int, memory: int | None) -> None:
-    """Raise ``ValueError`` for numbers of a caller that no index can have."""
-    for name, number in {"dim": dim, "exact_below": exact_below, "memory": memory or 0}.items():
-        if type(number) is not int:  # anything else would not come back out of JSON as it was
-            raise ValueError(f"{name}: wanted a whole number, got {number!r}")
-    if not 0 < dim <= MAX_DIMENSIONS:
-        raise ValueError(f"dim: wanted 1 to {MAX_DIMENSIONS:,}, got {dim}")
-    if not 0 < recall <= 1:
-        raise ValueError(f"recall: wanted more than 0, at most 1, got {recall}")
-    if exact_below < 0 or (memory is not None and memory < 1):
-        raise ValueError(f"wanted no negative number, got {exact_below=}, {memory=}")
-
-
-def check_choices(metric: str, dtype: str) -> tuple[Metric, StoredType]:
-    """The choices as such. Raises ``ValueError`` for wrong ones."""
-    for name, value, among in (("metric", metric, Metric), ("dtype", dtype, StoredType)):
-        if value not in get_args(among):
-            raise ValueError(f"{name} {value!r}, wanted one of {', '.join(get_args(among))}")
-    return cast(Metric, metric), cast(StoredType, dtype)
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` for what no index can be."""
+        numbers = {"dim": self.dim, "exact_below": self.exact_below, "memory": self.memory or 0}
+        for name, number in numbers.items():
+            if type(number) is not int:  # anything else would not come back out of JSON as it was
+                raise ValueError(f"{name}: wanted a whole number, got {number!r}")
+        if not 0 < self.dim <= MAX_DIMENSIONS:
+            raise ValueError(f"dim: wanted 1 to {MAX_DIMENSIONS:,}, got {self.dim}")
+        if not 0 < self.recall <= 1:
+            raise ValueError(f"recall: wanted more than 0, at most 1, got {self.recall}")
+        if self.exact_below < 0 or (self.memory is not None and self.memory < 1):
+            got = f"exact_below={self.exact_below}, memory={self.memory}"
+            raise ValueError(f"wanted no negative number, got {got}")
+        for name, value, among in (
+            ("metric", self.metric, Metric),
+            ("dtype", self.dtype, StoredType),
+        ):
+            if value not in get_args(among):
+                raise ValueError(f"{name} {value!r}, wanted one of {', '.join(get_args(among))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """How near chance brings vectors (``vectors/chance.py``), and how many rows told so."""
+    """How near chance brings vectors (``raw_vectors.py``), and how many rows told so."""
 
     similarity: float
     rows: int
@@ -233,9 +226,11 @@ def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
     """
     while True:
         generation = current_generation(path)
-        shared = earlier is not None and earlier.folder == generation and earlier.database.is_there
+        shared = None
+        if earlier is not None and earlier.folder == generation and earlier.database.is_there:
+            shared = earlier.database
         try:
-            return commit_in(generation, earlier.database if earlier and shared else None)
+            return commit_in(generation, shared)
         except (NotFound, InvalidFile):
             if current_generation(path) == generation:
                 raise
@@ -249,10 +244,10 @@ def commit_in(generation: Path, database: Database | None = None) -> Commit:
         manifest = Manifest.decode(data)
         if len(bitmap) != -(-manifest.rows // 8):
             raise InvalidFile("damaged: its bitmap of deleted rows is of another length")
-        is_deleted = deleted_rows(bitmap, manifest.rows)
-        if np.count_nonzero(is_deleted) != manifest.deleted:
+        bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=manifest.rows)
+        if np.count_nonzero(bits) != manifest.deleted:
             raise InvalidFile(f"damaged: wanted {manifest.deleted:,} deleted rows")
-    return Commit(generation, database, manifest, is_deleted)
+    return Commit(generation, database, manifest, bits.astype(np.bool_))
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -265,17 +260,17 @@ def read_manifest(path: Path) -> Manifest:
 def current_generation(path: Path) -> Path:
     """The folder of the generation that is the index. Raises :class:`NotFound`."""
     found = _generations(path)
-    newest = found[max(found)] if found else None
-    if newest is not None and ((newest / NAME).exists() or not (path / OLD_MANIFEST).exists()):
-        return newest
-    if newest is not None:
+    if not found:
+        what = "no index" if path.is_dir() else "no such folder"
+        raise NotFound(f"{path}: {what}: `vocabtool index` makes one")
+    newest = found[max(found)]
+    if not (newest / NAME).exists() and (path / OLD_MANIFEST).exists():
         raise InvalidFile(
             f"written by vocabtool 0.1.0: `vocabtool upgrade {quote(str(path))}` takes its "
             f"documents and vectors over; or {AS_IT_WAS}",
             file=str(path / OLD_MANIFEST),
         )
-    what = "no index" if path.is_dir() else "no such folder"
-    raise NotFound(f"{path}: {what}: `vocabtool index` makes one")
+    return newest
 
 
 def _generations(path: Path) -> dict[int, Path]:
@@ -370,9 +365,6 @@ def removed_if_empty(path: Path) -> Iterator[None]:
         raise
 
 
-# Another index on its way
-
-
 def home(path: Path) -> Path:
     """The folder that an index is for, also where it is built beside the one that is there."""
     return path.parent if BUILD.fullmatch(path.name) else path
@@ -415,18 +407,6 @@ def put_in_place(build: Path) -> Path:
         make_current(part, final)
         shutil.rmtree(build)
     return path
-
-
-# Files and their damage
-
-
-def files(path: Path, commit: Commit) -> set[Path]:
-    """Every file of a commit but for those of the keyword leg; locks are none."""
-    manifest = commit.manifest
-    return {
-        *(path / name for name in manifest.model_files),
-        *(commit.folder / name for name in (NAME, VECTORS, *manifest.code_files)),
-    }
 
 
 def advice(file: str) -> str | None:

@@ -1,15 +1,13 @@
-"""The files of one generation, open at the end: rows added to all of them, committed together.
+"""The files of one generation: open for reading as one commit, and for rows to be appended.
 
-What is added and what is deleted is the business of ``writer.py``.
-
-The files of vectors in a generation: raw ones, and the codes of the approximate search.
-
+    index.db       documents and commits (``database.py``)
     vectors.bin    a fixed number of bytes a row: rows are added at the end, and never changed
     codes-000007.faiss    written by commit 7, never changed: codes of more rows are another file
+    keywords/      tantivy's
 
-When codes are built, when new rows are added to them, and when it is measured how near chance
-brings vectors, is decided here at the end of a commit; how, in ``vectors/``. Bytes behind the
-committed length are left by a writer that was killed.
+What is added and what is deleted is the business of ``writer.py``. When codes are built, when new
+rows are added to them, and when it is measured how near chance brings vectors, is decided here at
+the end of a commit. Bytes behind the committed length are left by a writer that was killed.
 """
 
 from __future__ import annotations
@@ -18,54 +16,185 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vocabtool.documents.batch import Batch, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.index.database import DatabaseWriter, column, text_hash
-from vocabtool.index.documents import MAX_FIELDS, DocumentRows, Kind, union, values_of
-from vocabtool.index.folder import KEYWORDS, VECTORS, Chance, FileFacts, Manifest
+from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
+from vocabtool.index.conditions import rows_where
+from vocabtool.index.database import DatabaseWriter, Documents, column, text_hash
+from vocabtool.index.documents import MAX_FIELDS, id_in_utf8, union, values_of
+from vocabtool.index.folder import (
+    KEYWORDS,
+    VECTORS,
+    Chance,
+    Commit,
+    FileFacts,
+    Manifest,
+    read_commit,
+)
+from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_chance
 from vocabtool.index.vector_codes import VectorCodes, build_codes
+from vocabtool.index.vector_leg import VectorLeg
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.tantivy_index import TantivyWriter
+from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
+from vocabtool.search.store import KnownWords
 from vocabtool.system.own_files import checksum, compare, sync_folder
+from vocabtool.system.ranking import Mask
 
+KEPT_MASKS: Final = 32  # of a commit, fewer where it has many rows
+KEPT_BYTES: Final = 64 << 20
 # Rows without a code are compared one by one. As many of them are worth what codes cost:
 TAIL: Final = 0.01  # of all rows
 MIN_TAIL: Final = 4096
 OUTGROWN: Final = 4  # codes trained on so many times fewer rows are built anew
+# Where a million documents are one commit, they are one segment of tantivy's: sooner written, and
+# searched, than three.
+KEYWORD_MEMORY: Final = 512 << 20
+KEYWORD_SHARE: Final = 8  # of the memory that building may take, the part that keywords do
 
 Progress = Callable[[str, float], None]
 
 
-def with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    """The manifest with codes of its rows, as far as they are worth it; the next commit's."""
-    manifest = _measure_chance(folder, manifest)
-    if manifest.rows <= manifest.configuration.exact_below:
-        return manifest
-    facts = manifest.codes
-    if facts is None or manifest.rows >= OUTGROWN * facts.coded:
-        return _build(folder, manifest, progress)
-    if manifest.rows - manifest.coded >= max(MIN_TAIL, int(TAIL * manifest.rows)):
-        return _append(folder, manifest, progress)
-    return manifest
+class Snapshot:
+    """One commit, open for reading; it stays as it is whatever a writer does meanwhile.
+
+    Several threads may ask at a time. Made by :func:`open_snapshot`. ``rows``: how many there are:
+    deleted ones count in frequencies until the next compaction; ``live``: which are not deleted.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        commit: Commit,
+        model: IndexModel,
+        cutter: Cutter,
+        earlier: Snapshot | None = None,
+    ) -> None:
+        self.commit = commit
+        self.manifest = manifest = commit.manifest
+        self.model = model
+        self.cutter = cutter
+        self.rows = manifest.rows
+        self.live = ~commit.is_deleted
+        same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
+        for name, crc32c in manifest.model_files.items() if same is None else ():
+            compare(path / name, crc32c)
+        self.documents = Documents(commit.database, manifest.fields)
+        raw = raw_vectors(commit.folder, manifest)
+        if same is not None and same.manifest.code_files == manifest.code_files:
+            codes: VectorCodes | None = same.vectors.codes
+        else:
+            codes = open_codes(commit.folder, manifest)
+        self.vectors: VectorLeg = VectorLeg(
+            raw, manifest.configuration.metric, codes, manifest.codes
+        )
+        keywords = commit.folder / KEYWORDS
+        self.whole_keywords: frozenset[str] = tantivy_index.check_files(
+            keywords, manifest.keywords, same.whole_keywords if same is not None else frozenset()
+        )
+        self.keywords = TantivyReader(keywords)
+        if self.keywords.documents < self.rows:
+            what = f"holds {self.keywords.documents:,} of {self.rows:,} rows"
+            raise InvalidFile(what, file=str(keywords))
+        kept = min(KEPT_MASKS, 1 + KEPT_BYTES // max(self.rows, 1))
+        asked = partial(rows_where, commit.database, self.rows, manifest.fields)
+        self._rows_where = lru_cache(kept)(asked)
+
+    @property
+    def known_words(self) -> KnownWords | None:
+        """Which words the model knows; ``None`` where nothing tells."""
+        return self.model.known_words
+
+    @property
+    def mean_lengths(self) -> tuple[float, float]:
+        """The mean number of terms of a row in the fields ``words`` and ``surfaces``."""
+        rows = max(self.rows, 1)
+        return self.manifest.words / rows, self.manifest.surfaces / rows
+
+    def chance(self, vector: Vectors | None) -> float | None:
+        """How near chance brings the nearest document to a vector; ``None``: not measured."""
+        held = self.manifest
+        if vector is None or held.chance is None:
+            return None
+        scale = held.configuration.metric == "inner-product"
+        return held.chance.similarity * (float(np.linalg.norm(vector)) if scale else 1.0)
+
+    def where(self, condition: str) -> Mask:
+        """Which rows fulfil a condition on fields; deleted ones never."""
+        return self._rows_where(condition) & self.live
+
+    def row_of(self, id_: str) -> int | None:
+        """The row of a document; ``None``: there is none of that id."""
+        held = id_in_utf8(id_)
+        return self.rows_of([held]).get(held)
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """The row of each of these ids, in UTF-8, that there is."""
+        found = self.commit.database.rows_of(ids)
+        return {
+            id_: row
+            for id_, rows in found.items()
+            for row in rows
+            if row < self.rows and self.live[row]
+        }
 
 
-def _measure_chance(folder: Path, manifest: Manifest) -> Manifest:
-    """With what chance reaches, measured anew where the rows have doubled."""
-    if not manifest.rows or (manifest.chance and manifest.rows < 2 * manifest.chance.rows):
-        return manifest
-    found = similarity_by_chance(raw_vectors(folder, manifest), manifest.configuration.metric)
-    if found is None:
-        return manifest
-    return replace(manifest, chance=Chance(similarity=found, rows=manifest.rows))
+def open_snapshot(
+    path: Path,
+    model: Callable[[Commit], IndexModel],
+    earlier: Snapshot | None = None,
+) -> Snapshot:
+    """Open the last commit; what it has in common with an ``earlier`` one is shared.
+
+    A writer may make another one meanwhile and remove the files of this: then that one is opened.
+    The keyword leg's files change a little earlier than the commit does.
+    Raises :class:`InvalidFile`, which names the file, and :class:`NotFound`.
+    """
+    shared = earlier.commit if earlier is not None else None
+    commit = read_commit(path, shared)
+    while True:
+        cutter = earlier.cutter if earlier is not None else cutter_of(path, commit)
+        before = read_version(commit)
+        try:
+            return Snapshot(path, commit, model(commit), cutter, earlier)
+        except (InvalidFile, OSError):
+            commit = read_commit(path, shared)
+            if read_version(commit) == before:
+                raise
+
+
+def read_version(commit: Commit) -> tuple[str, int, int, int]:
+    """What is another when a writer was here: the commit, and the keyword leg's own file."""
+    try:
+        found = (commit.folder / KEYWORDS / tantivy_index.META).stat()
+    except OSError:  # gone, with its generation
+        return (commit.folder.name, commit.manifest.commit, 0, 0)
+    return (commit.folder.name, commit.manifest.commit, found.st_ino, found.st_mtime_ns)
+
+
+def cutter_of(path: Path, commit: Commit) -> Cutter:
+    """What cuts texts; raises :class:`OtherModel` where the index was cut by another rule."""
+    held = commit.manifest.configuration
+    cutter = Cutter(held.language)
+    if held.cutter != cutter.fingerprint:
+        raise OtherModel(str(path), "keyword rule", held.cutter, cutter.fingerprint)
+    return cutter
+
+
+def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
+    """The vectors of a commit. Raises :class:`InvalidFile` where the file is shorter."""
+    held = manifest.configuration
+    return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
 def open_codes(folder: Path, manifest: Manifest) -> VectorCodes | None:
@@ -75,7 +204,8 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes | None:
     """
     if manifest.codes is None:
         return None
-    check_codes(folder, manifest)
+    for name, written in manifest.code_files.items():
+        compare(folder / name, written.crc32c)
     file = folder / manifest.code_name
     try:
         return VectorCodes.read(file, manifest.coded)
@@ -83,96 +213,48 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes | None:
         raise InvalidFile(f"no codes that FAISS can read: {error}", file=str(file)) from error
 
 
-def check_codes(folder: Path, manifest: Manifest) -> None:
-    """Compare every byte of the codes. Raises :class:`InvalidFile`, which names the file."""
-    for name, written in manifest.code_files.items():
-        compare(folder / name, written.crc32c)
+def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
+    """The manifest of the next commit, with codes of its rows as far as they are worth it."""
+    held, rows = manifest.configuration, manifest.rows
+    raw = raw_vectors(folder, manifest)
+    if rows and (manifest.chance is None or rows >= 2 * manifest.chance.rows):
+        found = similarity_by_chance(raw, held.metric)
+        if found is not None:
+            manifest = replace(manifest, chance=Chance(similarity=found, rows=rows))
+    if rows <= held.exact_below:
+        return manifest
 
+    def report(what: str) -> Callable[[int, int], None] | None:
+        return progress and (lambda done, of: progress(what, done / max(of, 1)))
 
-def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
-    """The vectors of a commit. Raises :class:`InvalidFile` where the file is shorter."""
-    held = manifest.configuration
-    return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
-
-
-def _build(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    held = manifest.configuration
-    codes, facts = build_codes(
-        raw_vectors(folder, manifest),
-        metric=held.metric,
-        recall=held.recall,
-        memory=held.memory,
-        progress=_step_progress(progress, "building codes"),
-    )
-    return _write_codes(folder, replace(manifest, codes=facts), codes)
-
-
-def _append(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    codes = open_codes(folder, manifest)
-    assert codes is not None  # noqa: S101 - there is something to append to
-    codes.add_rows(raw_vectors(folder, manifest), _step_progress(progress, "adding codes"))
-    return _write_codes(folder, manifest, codes)
-
-
-def _write_codes(folder: Path, manifest: Manifest, codes: VectorCodes) -> Manifest:
-    """The codes of all rows written as those of this commit."""
-    manifest = replace(manifest, code_commit=manifest.commit, coded=manifest.rows)
+    facts = manifest.codes
+    codes = None
+    if facts is None or rows >= OUTGROWN * facts.coded:
+        codes, facts = build_codes(
+            raw,
+            metric=held.metric,
+            recall=held.recall,
+            memory=held.memory,
+            progress=report("building codes"),
+        )
+    elif rows - manifest.coded >= max(MIN_TAIL, int(TAIL * rows)):
+        codes = open_codes(folder, manifest)
+    if codes is None:
+        return manifest
+    if codes.rows < rows:
+        codes.add_rows(raw, report("adding codes"))
+    manifest = replace(manifest, codes=facts, code_commit=manifest.commit, coded=rows)
     file = folder / manifest.code_name
     codes.write(file)
     written = FileFacts(size=file.stat().st_size, crc32c=checksum(file))
     return replace(manifest, code_files={file.name: written})
 
 
-def _step_progress(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
-    if progress is None:
-        return None
-    return lambda done, of: progress(what, done / max(of, 1))
-
-
-class AppendedFile:
-    """A file, to be appended to. ``written``: how much of it is there."""
-
-    def __init__(self, path: Path, written: FileFacts) -> None:
-        """Open it where it was committed: what lies behind is cut off.
-
-        Raises :class:`InvalidFile` where it is shorter.
-        """
-        with reading(str(path)):
-            if written.size and (found := path.stat().st_size) < written.size:
-                raise InvalidFile(f"cut off: {found:,} bytes, wanted {written.size:,}")
-            self._file = path.open("r+b" if path.exists() else "x+b")
-            self._file.truncate(written.size)
-            self._file.seek(written.size)
-        self.written = written
-
-    def append(self, data: bytes) -> None:
-        """Add rows."""
-        import google_crc32c
-
-        self._file.write(data)
-        crc = google_crc32c.extend(self.written.crc32c, data)
-        self.written = FileFacts(size=self.written.size + len(data), crc32c=crc)
-
-    def flush(self) -> None:
-        """Put everything onto the disk."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
-
-
-# Where a million documents are one commit, they are one segment of tantivy's: sooner written, and
-# searched, than three.
-KEYWORD_MEMORY: Final = 512 << 20
-KEYWORD_SHARE: Final = 8  # of the memory that building may take, the part that keywords do
-
-
 class GenerationWriter:
     """Adds rows to a generation; what lies behind the manifest's rows is removed first.
 
-    ``manifest``: the last commit; ``rows``: how many rows there are, committed or not.
+    ``manifest``: the last commit; ``rows``: how many rows there are, committed or not. Raises
+    :class:`InvalidFile` where the vectors are fewer than were committed.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, cutter: Cutter) -> None:
@@ -181,71 +263,68 @@ class GenerationWriter:
         self.rows = manifest.rows
         self._cutter = cutter
         self._words, self._surfaces = manifest.words, manifest.surfaces
-        self._new_kinds: dict[str, Kind] = {}  # of fields in rows that are not committed
-        self._columns = len(manifest.fields)
+        self._kinds: dict[str, Kind] = dict(manifest.fields)  # as they will be
+        self._written = written = manifest.vectors
         memory, held = KEYWORD_MEMORY, manifest.configuration.memory
         if held is not None:
             memory = min(memory, held // KEYWORD_SHARE)
         with ExitStack() as opened:
             self.database = DatabaseWriter(folder)
             opened.callback(self.database.close)
-            self._vectors = AppendedFile(folder / VECTORS, manifest.vectors)
-            opened.callback(self._vectors.close)
+            file = folder / VECTORS
+            with reading(str(file)):
+                if written.size and (found := file.stat().st_size) < written.size:
+                    raise InvalidFile(f"cut off: {found:,} bytes, wanted {written.size:,}")
+                self._vectors = opened.enter_context(file.open("r+b" if file.exists() else "x+b"))
+                self._vectors.truncate(written.size)
+                self._vectors.seek(written.size)
             self._keywords = TantivyWriter(folder / KEYWORDS, memory=memory)
             opened.callback(self._keywords.close)
             self._keywords.remove_from(manifest.rows)
-            self.database.add_columns(self._columns)
+            self.database.add_columns(len(self._kinds))
             self._opened = opened.pop_all()
 
     @classmethod
     def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> GenerationWriter:
         """A generation without rows; ``manifest``: of the index that it is to be one of."""
-        empty = replace(
-            manifest,
-            rows=0,
-            deleted=0,
-            words=0,
-            surfaces=0,
-            vectors=FileFacts(),
-            codes=None,
-            coded=0,
-            code_commit=0,
-            code_files={},
-            keywords={},
-            chance=None,
+        empty = Manifest(
+            index=manifest.index,
+            configuration=manifest.configuration,
+            commit=manifest.commit,
+            fields=manifest.fields,
+            model_files=manifest.model_files,
+            calibration=manifest.calibration,
+            load=manifest.load,
+            sources=manifest.sources,
         )
-        DatabaseWriter.create(folder).close()
+        DatabaseWriter.create(folder)
         return cls(folder, empty, cutter)
 
-    def append(self, rows: DocumentRows, vectors: Vectors, sources: Sequence[int]) -> None:
+    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
         """Add documents in UTF-8, each field of its kind, and their vectors: prepared, (n, dim).
 
         ``sources``: the number of the FILE of each.
 
         Raises ``ValueError`` for vectors that cannot be stored; nothing is to be added then.
         """
-        names = [*self._fields(), *(name for name in rows.fields if name not in self._fields())]
-        if len(names) > MAX_FIELDS:
-            raise VocabtoolError(f"wanted at most {MAX_FIELDS} fields in all, got {len(names):,}")
-        if len(names) > self._columns:
-            self.database.add_columns(len(names))
-            self._columns = len(names)
+        count = len(self._kinds)
         columns = []
-        for name, values in rows.fields.items():
-            held = self.manifest.fields.get(name, "null")
+        for name, values in batch.columns.items():
+            held, kind = self.manifest.fields.get(name, "null"), batch.kinds[name]
             # What a new field holds is known when all its rows of this commit are there.
-            columns.append(
-                values_of(values, "null" if held == "null" else union(held, values.kind))
-            )
-            self._new_kinds[name] = union(self._new_kinds.get(name, held), values.kind)
-        texts: list[bytes] = rows.texts.view(pa.binary()).to_pylist()
-        facts = zip(sources, map(text_hash, texts), *columns, strict=True)
-        all_columns: dict[str, Kind] = dict.fromkeys(names, "null")
+            columns.append(values_of(values, "null" if held == "null" else union(held, kind)))
+            self._kinds[name] = union(self._kinds.get(name, "null"), kind)
+        if len(self._kinds) > MAX_FIELDS:
+            found = f"{len(self._kinds):,}"
+            raise VocabtoolError(f"wanted at most {MAX_FIELDS} fields in all, got {found}")
+        if len(self._kinds) > count:
+            self.database.add_columns(len(self._kinds))
+        hashes = map(text_hash, batch.texts.view(pa.binary()).to_pylist())
         self.append_values(
-            rows.ids.to_pylist(),
-            rows.texts.to_pylist(),
-            [*facts],
-            [column(all_columns, name) for name in rows.fields],
+            batch.id_array().to_pylist(),
+            batch.texts.to_pylist(),
+            [*zip(sources, hashes, *columns, strict=True)],
+            [column(self._kinds, name) for name in batch.columns],
             vectors,
         )
 
@@ -258,9 +337,11 @@ class GenerationWriter:
         vectors: Vectors,
     ) -> None:
         """Add rows as :meth:`DatabaseWriter.append` takes them."""
-        stored = as_stored(vectors, self.manifest.configuration.dtype)
+        stored = as_stored(vectors, self.manifest.configuration.dtype).tobytes()
         self.database.append(self.rows, ids, texts, facts, columns)
-        self._vectors.append(stored.tobytes())
+        self._vectors.write(stored)
+        crc32c = google_crc32c.extend(self._written.crc32c, stored)
+        self._written = FileFacts(size=self._written.size + len(stored), crc32c=crc32c)
         terms = self._cutter.terms(texts)
         rows = range(self.rows, self.rows + len(ids))
         self._keywords.add(rows, ids, terms)
@@ -282,31 +363,30 @@ class GenerationWriter:
         new, which may take a while; else it is compared exactly.
         """
         self._vectors.flush()
+        os.fsync(self._vectors.fileno())
         keywords = manifest.keywords
         if self.rows > self.manifest.rows or not keywords:
             # Only then, so that the files of tantivy tell which commit it is.
             self._keywords.commit()
             keywords = tantivy_index.checksums(self.folder / KEYWORDS, keywords)
-        fields = self._fields()
-        for name, kind in self._new_kinds.items():
+        for name, kind in self._kinds.items():
             if self.manifest.fields.get(name, "null") == "null" != kind:
-                self.database.set_kind(column(fields, name), kind, self.manifest.rows)
+                self.database.set_kind(column(self._kinds, name), kind, self.manifest.rows)
         done = replace(
             manifest,
             rows=self.rows,
             deleted=int(np.count_nonzero(is_deleted)),
             words=self._words,
             surfaces=self._surfaces,
-            fields=fields,
-            vectors=self._vectors.written,
+            fields=dict(self._kinds),
+            vectors=self._written,
             keywords=keywords,
         )
         if codes:
-            done = with_codes(self.folder, done, progress)
+            done = _with_codes(self.folder, done, progress)
         sync_folder(self.folder)
         self.database.commit(done.encode(), np.packbits(is_deleted).tobytes())
         self.manifest = done
-        self._new_kinds.clear()
 
     def index_fields(self) -> None:
         """Index the columns of fields whose values were copied."""
@@ -317,7 +397,3 @@ class GenerationWriter:
     def close(self) -> None:
         """Let go of the files; what is not committed is lost."""
         self._opened.close()
-
-    def _fields(self) -> dict[str, Kind]:
-        """The kind of each field, as it will be."""
-        return {**self.manifest.fields, **self._new_kinds}

@@ -1,6 +1,6 @@
 """A folder to search in: the public ``Index``.
 
-What lies in the folder is told in ``shards.py``, changing it in ``writer.py``, ranking in
+What lies in the folder is told in ``folder.py``, changing it in ``writer.py``, ranking in
 ``search/``.
 """
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,17 +29,26 @@ from vocabtool.choices import (
     StoredType,
 )
 from vocabtool.documents.options import ReadArguments, ReadOptions
-from vocabtool.documents.reading import Document, Sources
+from vocabtool.documents.reading import Document, ReadLog, Sources, documents, names_of
+from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside, sample
+from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.index import folder
-from vocabtool.index.folder import Commit, Configuration, Manifest, check_choices, check_numbers
-from vocabtool.index.generation import GenerationWriter, Progress
+from vocabtool.index.folder import Commit, Configuration, Manifest
+from vocabtool.index.generation import (
+    GenerationWriter,
+    Progress,
+    Snapshot,
+    open_snapshot,
+    read_version,
+)
 from vocabtool.index.load import Loader, LoadReport, LoadRequest
-from vocabtool.index.maintenance import VerifyReport, compact, verify
-from vocabtool.index.model import IndexModel, OpenedModel, open_model, vocabulary_alone
-from vocabtool.index.snapshot import Snapshot, open_snapshot, read_version
+from vocabtool.index.maintenance import VerifyReport, compact, upgrade, verify
+from vocabtool.index.model import IndexModel, open_model, vocabulary_alone
+from vocabtool.index.sources import shards_in
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
@@ -51,7 +60,12 @@ from vocabtool.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from types import TracebackType
 
-CHOICES = tuple(each.name for each in fields(Settings))
+CHOICES: Final = tuple(each.name for each in fields(Settings))
+CALIBRATED_FROM: Final = 1_000  # documents
+NO_VECTORS: Final = (
+    "no --model, so queries will be searched by their words only: start over with --model and "
+    "--force to search by vectors, too"
+)
 
 
 class Index:
@@ -100,12 +114,19 @@ class Index:
         ``force``; :class:`VocabtoolError`, and ``ValueError`` for arguments that do not fit
         together.
         """
-        opened = _open_model(model, dim, vocabulary, rule, sample, options)
+        if model is not None:
+            if dim is not None or vocabulary is not None:
+                raise ValueError("a model tells its dimensions and its vocabulary: leave these out")
+            opened = open_model(model, {**options, **({"rule": rule} if rule else {})}, sample)
+        elif dim is None:
+            raise ValueError("wanted a model, or dim, the length of vectors of one's own")
+        elif options:
+            raise ValueError(f"{next(iter(options))}: there is no such argument without a model")
+        else:
+            opened = vocabulary_alone(vocabulary, rule)
         encoder, words, weights = opened.encoder, opened.words, opened.weights
         size = dim if encoder is None else encoder.dim
-        assert size is not None  # noqa: S101 - _opened saw to it
-        check_numbers(size, recall, exact_below, memory)
-        metric, dtype = check_choices(metric, dtype)
+        assert size is not None  # noqa: S101 - without a model it is given
         cutter = Cutter(language)
         configuration = Configuration(
             dim=size,
@@ -113,7 +134,7 @@ class Index:
             dtype=dtype,
             language=language,
             cutter=cutter.fingerprint,
-            recall=float(recall),
+            recall=recall,
             exact_below=exact_below,
             memory=memory,
             model=opened.model,
@@ -152,6 +173,59 @@ class Index:
         return index.put_in_place() if replaces else index
 
     @classmethod
+    def create_for(
+        cls,
+        path: str | Path,
+        sources: Sources,
+        model: Model | None = None,
+        *,
+        read: ReadOptions,
+        notify: Callable[[str], object] | None = None,
+        **options: Any,
+    ) -> Index:
+        """Make an index to :meth:`load` these sources into, which tell what it needs to know.
+
+        Of a folder that :func:`embed` wrote that is the length of its vectors, where there is no
+        ``model``, or else the weights of its words; of files, texts that such weights are fitted
+        on. Files that cannot be read are found before anything is made. ``read``: how they will be
+        read. ``notify``: called with what the caller should know. ``options``: those of
+        :meth:`create`, which raises the same.
+        """
+        outside = folder.home(Path(path))
+        shards = shards_in(sources)
+        texts, dim = None, None
+        if model is None:
+            if shards is None:
+                raise ValueError(
+                    "--model is missing (in Python model=): it may be left out only where FILE is "
+                    "one folder that embed wrote"
+                )
+            dim = Shards.open(shards).dim
+            if notify is not None:
+                notify(NO_VECTORS)
+        elif shards is not None:
+            weights = shards / WEIGHTS
+            if "fitted" not in options and weights.is_file():
+                options["fitted"] = FittedWeights.read(weights)
+        elif names_of(sources) is not None and can_be_read_again(
+            files := files_outside(sources, outside) or []
+        ):
+            plain = replace(read, keep=(), on_duplicate="error")
+            first = next(iter(documents(files, plain, log=ReadLog())), None)
+            facts_of(files, "stat")  # the others are there, too
+            texts = sample(files, read)
+            if notify is not None and read.id_field is None and first is not None:
+                for name in ("id", "_id"):
+                    if name in first.fields:
+                        told = f"they have a field {name!r}: --id-field {name}"
+                        notify(f"documents are called FILE:LINE; {told}")
+        index = cls.create(path, model, dim=dim, sample=texts, **options)
+        if notify is not None and index.encoder is not None:
+            for note in index.encoder.notes:
+                notify(note)
+        return index
+
+    @classmethod
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
         """Open the last commit of an index.
 
@@ -181,9 +255,7 @@ class Index:
         No model is needed. Raises what :meth:`open` does, :class:`VocabtoolError` where there is
         nothing to upgrade, and :class:`FolderInUse` where another process writes.
         """
-        from vocabtool.index.upgrade import upgrade
-
-        upgrade(path, progress)
+        upgrade(Path(path), progress)
         return cls.open(path)
 
     def __enter__(self) -> Index:
@@ -223,6 +295,16 @@ class Index:
         """How much the keyword leg weighs; ``None``: not calibrated."""
         return self._snapshot.manifest.calibration
 
+    def calibration_is_due(self, before: int) -> bool:
+        """Whether the index is new, or holds twice as many documents as when it was calibrated.
+
+        ``before``: how many it held before the last change. One that was not calibrated when there
+        was enough to tell is meant to stay so.
+        """
+        held = self.calibration
+        known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
+        return len(self) >= max(CALIBRATED_FROM, 2 * known)
+
     def snapshot(self) -> Snapshot:
         """The commit that is seen."""
         return self._snapshot
@@ -256,7 +338,7 @@ class Index:
         with lock_folder(self.path):
             commit = self._last()
             if memory is not None:
-                bounded = commit.manifest.configuration.with_memory(memory)
+                bounded = replace(commit.manifest.configuration, memory=memory)
                 commit = replace(commit, manifest=replace(commit.manifest, configuration=bounded))
             writer = Writer(self.path, commit, self._model, self._snapshot.cutter, progress)
             try:
@@ -269,6 +351,7 @@ class Index:
     def load(
         self,
         sources: Sources,
+        options: ReadOptions | None = None,
         *,
         on_existing: OnExisting = "error",
         commit_rows: int = COMMIT_ROWS,
@@ -281,8 +364,8 @@ class Index:
 
         Called again with the same arguments after a stop, it goes on where the last commit is;
         after its end it does nothing. ``sources`` is that of :func:`vocabtool.documents.batches`;
-        ``read``: ``field``, ``format``, ``id_field``, ``keep``, ``on_error`` and ``on_duplicate``
-        of :class:`vocabtool.documents.ReadOptions`.
+        how they are read is said by ``options`` or the same as keyword arguments: see
+        :class:`vocabtool.documents.ReadOptions`.
         ``on_existing`` is that of :meth:`Writer.add`, but ``"update"`` lets documents of the same
         content be; ``memory`` is that of :meth:`writer`.
         ``commit_rows``: documents between commits.
@@ -290,12 +373,13 @@ class Index:
         """
         request = LoadRequest(
             sources=sources,
-            options=ReadOptions(**read),
+            options=replace(options or ReadOptions(), **read),
             on_existing=on_existing,
             commit_rows=commit_rows,
             threads=threads,
         )
-        return self._load(request, memory, progress)
+        with self.writer(progress, memory=memory) as writer:
+            return Loader(self.path, self._newest(), writer, request, progress).run()
 
     def update(
         self,
@@ -327,11 +411,6 @@ class Index:
             sync=sync,
             force=force,
         )
-        return self._load(request, memory, progress)
-
-    def _load(
-        self, request: LoadRequest, memory: int | None, progress: Progress | None
-    ) -> LoadReport:
         with self.writer(progress, memory=memory) as writer:
             return Loader(self.path, self._newest(), writer, request, progress).run()
 
@@ -354,7 +433,7 @@ class Index:
         Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument, ``TypeError`` for one
         that there is not.
         """
-        chosen, dim = self._settings(settings), self.configuration.dim
+        dim = self.configuration.dim
         if vector is None and text is None:
             raise ValueError("search wants a text, a vector, or both; got neither")
         if vector is not None:
@@ -362,12 +441,8 @@ class Index:
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector: wanted {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        made = self._vectors([text or ""], vector, chosen)[0]
-        snapshot = self._snapshot
-        chance = snapshot.chance(made)
-        return search(
-            snapshot, text, made, k=k, settings=chosen, where=where, explain=explain, chance=chance
-        )
+        more = {"k": k, "where": where, "explain": explain}
+        return self._search(self._snapshot, [text], vector, 1, settings, **more)[0]
 
     def search_many(
         self,
@@ -387,26 +462,50 @@ class Index:
         Raises what :meth:`search` does, ``ValueError`` also for one text alone.
         """
         snapshot = self._snapshot
-        chosen = self._settings(settings)
         if isinstance(texts, str):
             raise ValueError("texts: wanted several, got one text: search() takes one")
         if vectors is not None and len(vectors) != len(texts):
             raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
-        made = self._vectors(texts, vectors, chosen)
+        more = {"k": k, "where": where, "explain": explain}
+        return self._search(snapshot, texts, vectors, threads, settings, **more)
+
+    def _search(
+        self,
+        snapshot: Snapshot,
+        texts: Sequence[str | None],
+        given: NDArray[Any] | Sequence[Any] | None,
+        threads: int | None,
+        settings: Mapping[str, Any],
+        **more: Any,
+    ) -> list[Hits]:
+        """What is found for each text, or vector that is ``given`` for it, in one commit."""
+        for name in settings:
+            if name not in CHOICES:
+                there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
+                raise TypeError(f"search takes no argument {name!r}; it takes {there}")
+        chosen, held = Settings(**settings), self.configuration
+        if chosen.a is None and self.calibration is not None:
+            chosen = replace(chosen, a=self.calibration.a)
+        made: Vectors | list[None] = [None] * len(texts)
+        if given is None and chosen.fusion != "keyword" and held.encoder is not None:
+            encoder = self.encoder
+            assert encoder is not None  # noqa: S101 - the configuration says so
+            given = encoder.encode([text or "" for text in texts])
+        if given is not None:
+            with np.errstate(over="ignore"):  # infinity is refused by the vector leg
+                made = np.asarray(given, np.float32)
+            if made.shape != (len(texts), held.dim):
+                wanted = f"shape ({len(texts)}, {held.dim})"
+                raise ValueError(f"vectors: wanted {wanted}, got {made.shape}")
+
+        def ask(text: str | None, vector: Vectors | None) -> Hits:
+            chance = snapshot.chance(vector)
+            return search(snapshot, text, vector, settings=chosen, chance=chance, **more)
+
+        if len(texts) == 1:
+            return [ask(texts[0], made[0])]
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-            found = pool.map(
-                lambda each: search(
-                    snapshot,
-                    *each,
-                    k=k,
-                    settings=chosen,
-                    where=where,
-                    explain=explain,
-                    chance=snapshot.chance(each[1]),
-                ),
-                zip(texts, made, strict=True),
-            )
-            return list(found)
+            return [*pool.map(ask, texts, made)]
 
     def compact(self, progress: Progress | None = None) -> int:
         """Write the documents that are left into new files; how many deleted rows that removed.
@@ -456,56 +555,7 @@ class Index:
     def _newest(self) -> Snapshot:
         return open_snapshot(self.path, lambda commit: self._model, self._snapshot)
 
-    def _settings(self, given: Mapping[str, Any]) -> Settings:
-        for name in given:
-            if name not in CHOICES:
-                there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
-                raise TypeError(f"search takes no argument {name!r}; it takes {there}")
-        chosen = Settings(**given)
-        if chosen.a is None and self.calibration is not None:
-            return replace(chosen, a=self.calibration.a)
-        return chosen
-
-    def _vectors(
-        self,
-        texts: Sequence[str],
-        given: NDArray[Any] | Sequence[Any] | None,
-        settings: Settings,
-    ) -> Vectors | list[None]:
-        held = self.configuration
-        if given is None:
-            if settings.fusion == "keyword" or held.encoder is None:
-                return [None] * len(texts)
-            encoder = self.encoder
-            assert encoder is not None  # noqa: S101 - the configuration says so
-            given = encoder.encode(texts)
-        with np.errstate(over="ignore"):  # infinity is refused by the vector leg
-            matrix = np.asarray(given, np.float32)
-        if matrix.shape != (len(texts), held.dim):
-            wanted = f"shape ({len(texts)}, {held.dim})"
-            raise ValueError(f"vectors: wanted {wanted}, got {matrix.shape}")
-        return matrix
-
 
 def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:  # noqa: A001 - as `vocabtool.open(path)` reads
     """Open an index: :meth:`Index.open`."""
     return Index.open(path, model, **options)
-
-
-def _open_model(
-    model: Model | None,
-    dim: int | None,
-    vocabulary: Vocabulary | Iterable[str] | None,
-    rule: str | None,
-    sample: Iterable[str | bytes] | None,
-    options: Mapping[str, Any],
-) -> OpenedModel:
-    if model is not None:
-        if dim is not None or vocabulary is not None:
-            raise ValueError("a model tells its dimensions and its vocabulary: leave these out")
-        return open_model(model, {**options, **({"rule": rule} if rule else {})}, sample)
-    if dim is None:
-        raise ValueError("wanted a model, or dim, the length of vectors of one's own")
-    if options:
-        raise ValueError(f"{next(iter(options))}: there is no such argument without a model")
-    return vocabulary_alone(vocabulary, rule)

@@ -2,7 +2,7 @@
 
 Where a load stands is in the manifest of the same commit that holds its documents, so none is lost
 and none is there twice. An update reads all again instead: what is in already is unchanged, and is
-not encoded. Which FILEs an index knows is told in ``files.py``.
+not encoded. Which FILEs an index knows is told in ``sources.py``.
 """
 
 from __future__ import annotations
@@ -21,27 +21,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
+from vocabtool.documents.batch import Batch
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches
 from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.plan import Input, changes, facts_of
 from vocabtool.embedding.shard_files import ID, TEXT, VECTOR, vectors_of
-from vocabtool.embedding.shards import WEIGHTS, Shards
+from vocabtool.embedding.shards import Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
-from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import ChangedRun, OtherModel, VocabtoolError
 from vocabtool.index.database import Documents, text_hash
-from vocabtool.index.documents import (
-    DocumentRows,
-    of_batch,
-    of_texts,
-    out_of_file,
-    union,
-    values_of,
-)
+from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
+from vocabtool.index.generation import Snapshot
 from vocabtool.index.raw_vectors import as_stored, prepare
-from vocabtool.index.snapshot import Snapshot
 from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
@@ -117,50 +110,13 @@ class EncodedBatch:
     index that have their ids; ``same``: those of them that are unchanged.
     """
 
-    rows: DocumentRows
+    batch: Batch
     vectors: Vectors
     source: int
     read: int
     not_utf8: int = 0
     existing: Rows = field(default_factory=lambda: NO_ROWS)
     same: Rows = field(default_factory=lambda: NO_ROWS)
-
-
-def weights_in(shards: Path) -> FittedWeights | None:
-    """The weights that a folder of shards was encoded with; ``None``: none were fitted."""
-    file = shards / WEIGHTS
-    return FittedWeights.read(file) if file.is_file() else None
-
-
-def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
-    """Size and time of each file, by the name that it is told by."""
-    return tuple(
-        replace(fact, name=told)
-        for part in parts
-        for fact, (told, _) in zip(facts_of(part.files, "stat"), part.files.values(), strict=True)
-    )
-
-
-def _plan(parts: Sequence[Part]) -> str | None:
-    """What tells this load from another; ``None``: a stream, which cannot be gone on with."""
-    if any(part.is_stream for part in parts):
-        return None
-    inputs = [asdict(each) for each in _facts(parts)]
-    read = [[*asdict(replace(part.options, on_error="raise")).values()] for part in parts]
-    return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
-
-
-def _start(path: Path, last: Load | None, plan: str | None, request: LoadRequest) -> int | None:
-    """How many documents are in already; ``None``: all of them, and nothing is to be removed."""
-    if last is None:
-        return 0
-    if last.plan == plan:
-        if last.finished and (last.synced or not request.sync):
-            return None
-        return last.documents if request.options is not None else 0
-    if not last.finished and request.sources is not None:
-        raise ChangedRun(str(path), (HALF_DONE,))
-    return 0
 
 
 class Loader:
@@ -193,8 +149,12 @@ class Loader:
         self._request = request
         self._progress = progress
         self._parts = parts
-        self._plan = _plan(parts)
         self._facts = _facts(parts)
+        self._plan: str | None = None  # what tells this load from another; None: it has a stream
+        if not any(part.is_stream for part in parts):
+            inputs = [asdict(each) for each in self._facts]
+            read = [[*asdict(replace(part.options, on_error="raise")).values()] for part in parts]
+            self._plan = hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
         self._compares = request.on_existing == "update"
         self._seen = np.zeros(before.manifest.rows, np.bool_)
         self._ids: SeenIds | None = None  # of the FILEs so far, where there are several
@@ -208,14 +168,17 @@ class Loader:
 
         Raises :class:`ChangedRun` where another load is half done.
         """
-        last = self._writer.manifest.load
-        start = _start(self._path, last, self._plan, self._request)
-        if start is None:
-            read = last.documents if last is not None else 0
-            return LoadReport(read=read, resumed=read, unchanged=read)
-        self._start = self._read = start
+        last, request = self._writer.manifest.load, self._request
+        if last is not None and last.plan == self._plan:
+            if last.finished and (last.synced or not request.sync):
+                return LoadReport(
+                    read=last.documents, resumed=last.documents, unchanged=last.documents
+                )
+            self._start = self._read = last.documents if request.options is not None else 0
+        elif last is not None and not last.finished and request.sources is not None:
+            raise ChangedRun(str(self._path), (HALF_DONE,))
         # No id can be there yet: all rows are of this load, and its ids are compared as it reads.
-        self._alone = last.alone if start and last is not None else self._writer.rows == 0
+        self._alone = last.alone if self._start and last else self._writer.rows == 0
         if sum(len(part.sources) for part in self._parts) < 2:
             return self._load_rest()
         with closing(SeenIds()) as self._ids:
@@ -223,22 +186,38 @@ class Loader:
 
     def _load_rest(self) -> LoadReport:
         """Load what is left, committing on the way; what is to be removed goes with the last."""
-        began, before, committed = time.monotonic(), self._writer.rows, self._read
+        began, writer = time.monotonic(), self._writer
+        before, committed = writer.rows, self._read
         for part in reversed(self._parts):  # of one id the last counts, so it is read first
-            with closed_after(self._batches(part)) as found:
-                for batch in found:
-                    self._take(batch, part)
+            with closed_after(self._encoded(part)) as found:
+                for each in found:
+                    rows = writer.rows
+                    writer.add_batch(
+                        each.batch,
+                        each.vectors,
+                        on_existing=self._request.on_existing,
+                        on_error=part.options.on_error,
+                        source=each.source,
+                        are_new=self._alone,
+                    )
+                    writer.set_source(each.same, each.source)
+                    self._seen[each.existing] = True
+                    self._read += each.read
+                    self._updated += len(each.existing) - len(each.same)
+                    self._unchanged += each.read - (writer.rows - rows)
+                    self._zero += int(np.count_nonzero(~each.vectors.any(axis=1)))
+                    self._not_utf8 += each.not_utf8
                     if self._read - committed >= self._request.commit_rows:
-                        self._writer.commit(self._load(finished=False), codes=False)
+                        writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
                     if self._progress is not None:
                         self._progress(f"{self._read:,} documents", 0.0)
         removed = self._remove() if self._request.sync else 0
-        self._writer.commit(self._load(finished=True))
+        writer.commit(self._load(finished=True))
         return LoadReport(
             read=self._read,
             resumed=self._start,
-            added=self._writer.rows - before - self._updated,
+            added=writer.rows - before - self._updated,
             updated=self._updated,
             unchanged=self._unchanged,
             removed=removed,
@@ -248,28 +227,10 @@ class Loader:
             first_skipped=tuple(self._log.skipped.first),
             dropped=self._log.repeated.count,
             seconds=time.monotonic() - began,
-            left_out=self._writer.left_out.count,
-            first_left_out=tuple(self._writer.left_out.first),
+            left_out=writer.left_out.count,
+            first_left_out=tuple(writer.left_out.first),
             notes=tuple(note for part in self._parts for note in part.notes),
         )
-
-    def _take(self, batch: EncodedBatch, part: Part) -> None:
-        before = self._writer.rows
-        self._writer.add_rows(
-            batch.rows,
-            batch.vectors,
-            on_existing=self._request.on_existing,
-            on_error=part.options.on_error,
-            source=batch.source,
-            are_new=self._alone,
-        )
-        self._writer.set_source(batch.same, batch.source)
-        self._seen[batch.existing] = True
-        self._read += batch.read
-        self._updated += len(batch.existing) - len(batch.same)
-        self._unchanged += batch.read - (self._writer.rows - before)
-        self._zero += int(np.count_nonzero(~batch.vectors.any(axis=1)))
-        self._not_utf8 += batch.not_utf8
 
     def _remove(self) -> int:
         """Delete the documents that the FILEs no longer hold; how many they are.
@@ -311,7 +272,8 @@ class Loader:
             synced=finished and self._request.sync,
         )
 
-    def _batches(self, part: Part) -> Iterator[EncodedBatch]:
+    def _encoded(self, part: Part) -> Iterator[EncodedBatch]:
+        """The documents of a part with their vectors."""
         if part.shards is not None:
             return self._of_shards(Shards.open(part.shards), part)
         encoder = self._before.model.encoder
@@ -321,19 +283,22 @@ class Loader:
                 "embed`, add documents with vectors in Python, or index with --model"
             )
 
-        def encode(read: tuple[DocumentRows, int, int]) -> EncodedBatch:
-            rows, source, bad = read
+        def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
+            batch, source, bad = read
             if self._compares:
-                return self._compare(rows, None, source, bad, encoder)
-            vectors = encoder.encode(rows.texts)
+                return self._compare(batch, None, source, bad, encoder)
             return EncodedBatch(
-                rows=rows, vectors=vectors, source=source, read=len(rows), not_utf8=bad
+                batch=batch,
+                vectors=encoder.encode(batch.texts),
+                source=source,
+                read=len(batch),
+                not_utf8=bad,
             )
 
         threads = self._request.threads or THREADS[encoder.kind]
-        return parallel_map(encode, self._rows_of(part), workers=threads)
+        return parallel_map(encode, self._read_batches(part), workers=threads)
 
-    def _rows_of(self, part: Part) -> Iterator[tuple[DocumentRows, int, int]]:
+    def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
         """Documents of files, the number of their FILE, and how many were not UTF-8."""
         for sources in reversed(part.sources):
             found = batches(
@@ -347,50 +312,11 @@ class Loader:
             with closed_after(found):
                 for batch in found:
                     told, source = part.files.get(batch.source, (batch.source, 0))
-                    rows = of_batch(replace(batch, source=told))
-                    bad = int(not_utf8(rows.texts))
-                    if self._compares:  # a value that is left out changes no row
-                        rows = self._writer.of_kinds(rows, part.options.on_error)
-                        rows = rows.only(self._not_met(rows))
-                    yield rows, source, bad
-
-    def _not_met(self, rows: DocumentRows) -> NDArray[np.bool_]:
-        """Which documents are of ids that no FILE had which was read before: shape (n,)."""
-        chosen = np.ones(len(rows), np.bool_)
-        if self._ids is not None:
-            chosen[self._ids.add(rows.ids, "", np.arange(len(rows)))] = False
-            self._log.repeated.count += int(np.count_nonzero(~chosen))
-        return chosen
-
-    def _compare(
-        self,
-        rows: DocumentRows,
-        vectors: Vectors | None,
-        source: int,
-        bad: int,
-        encoder: Encoder | None,
-    ) -> EncodedBatch:
-        """What is new or changed of some documents; equal texts have one vector."""
-        existing, is_same = _compare(self._before, rows, vectors)
-        changed = rows.only(~is_same)
-        if vectors is not None:
-            made = vectors[~is_same]
-        else:
-            assert encoder is not None  # noqa: S101 - else the documents came with vectors
-            twins = _rows_of_texts(self._before, changed.texts)
-            made = np.empty((len(changed), encoder.dim), np.float32)
-            made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
-            if (new := twins < 0).any():
-                made[new] = encoder.encode(changed.only(new).texts)
-        return EncodedBatch(
-            rows=changed,
-            vectors=made,
-            source=source,
-            read=len(rows),
-            not_utf8=bad,
-            existing=existing[existing >= 0],
-            same=existing[is_same],
-        )
+                    documents = of_file(replace(batch, source=told))
+                    bad = int(not_utf8(documents.texts))
+                    if self._compares:
+                        documents = self._to_compare(documents, part)[0]
+                    yield documents, source, bad
 
     def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
         """The rows of a folder of shards, as they were encoded."""
@@ -404,55 +330,111 @@ class Loader:
             raise VocabtoolError(f"{shards.path}: holds no texts (--no-text), so no keywords")
         left = self._start
         source = next(iter(part.numbers), 0)
-        for batch in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep]):
-            out = min(left, len(batch))
+        for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep]):
+            out = min(left, len(whole))
             left -= out
-            if out == len(batch):
+            if out == len(whole):
                 continue
-            rows, vectors = _rows_of_shard(batch.slice(out), shards)
+            rows = whole.slice(out)
+            columns = {name: rows.column(name) for name in shards.plan.keep}
+            batch = Batch("", rows.column(TEXT), np.arange(len(rows)), rows.column(ID), columns)
+            batch, vectors = of_file(batch, lambda row: str(shards.path)), vectors_of(rows)
             if self._compares:
-                rows = self._writer.of_kinds(rows, part.options.on_error)
-                new = self._not_met(rows)
-                yield self._compare(rows.only(new), vectors[new], source, 0, None)
+                batch, new = self._to_compare(batch, part)
+                yield self._compare(batch, vectors[new], source, 0, None)
             else:
-                yield EncodedBatch(rows=rows, vectors=vectors, source=source, read=len(rows))
+                yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
+
+    def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
+        """The documents of ids that no FILE had which was read before, and which they are.
+
+        A value that is left out changes no row.
+        """
+        batch = self._writer.of_kinds(batch, part.options.on_error)
+        chosen = np.ones(len(batch), np.bool_)
+        if self._ids is not None:
+            chosen[self._ids.add(batch.id_array(), "", batch.numbers)] = False
+            self._log.repeated.count += int(np.count_nonzero(~chosen))
+        return batch.only(chosen), chosen
+
+    def _compare(
+        self,
+        batch: Batch,
+        vectors: Vectors | None,
+        source: int,
+        bad: int,
+        encoder: Encoder | None,
+    ) -> EncodedBatch:
+        """What is new or changed of some documents; equal texts have one vector."""
+        existing, is_same = _compare(self._before, batch, vectors)
+        changed = batch.only(~is_same)
+        if vectors is not None:
+            made = vectors[~is_same]
+        else:
+            assert encoder is not None  # noqa: S101 - else the documents came with vectors
+            twins = _rows_of_texts(self._before, changed.texts)
+            made = np.empty((len(changed), encoder.dim), np.float32)
+            made[twins >= 0] = self._before.vectors.raw.take(twins[twins >= 0])
+            if (new := twins < 0).any():
+                made[new] = encoder.encode(changed.only(new).texts)
+        return EncodedBatch(
+            batch=changed,
+            vectors=made,
+            source=source,
+            read=len(batch),
+            not_utf8=bad,
+            existing=existing[existing >= 0],
+            same=existing[is_same],
+        )
 
 
-def _rows_of_shard(batch: pa.RecordBatch, shards: Shards) -> tuple[DocumentRows, Vectors]:
-    fields = {name: of_texts(batch.column(name)) for name in shards.plan.keep}
-    rows = DocumentRows(batch.column(ID), batch.column(TEXT), fields)
-    return out_of_file(rows, lambda row: str(shards.path)), vectors_of(batch)
+def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
+    """Size and time of each file, by the name that it is told by."""
+    return tuple(
+        replace(fact, name=told)
+        for part in parts
+        for fact, (told, _) in zip(facts_of(part.files, "stat"), part.files.values(), strict=True)
+    )
 
 
 def _compare(
-    before: Snapshot, rows: DocumentRows, vectors: Vectors | None
+    before: Snapshot, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """The row of a commit that has each id, -1: none; and whether it holds the same.
 
     ``vectors``: those that the documents come with, shape (n, dim).
     """
-    ids, texts = rows.ids.to_pylist(), rows.texts.to_pylist()
-    found = before.rows_of(ids)
-    existing = np.array([found.get(id_, -1) for id_ in ids], np.int64)
-    there = np.flatnonzero(existing >= 0)
-    is_same = np.zeros(len(rows), np.bool_)
-    columns = {}
-    for name, column in rows.fields.items():
-        kind = union(before.manifest.fields.get(name, "null"), column.kind)
-        columns[name] = values_of(column, kind)
-    documents = before.documents.fetch_documents(existing[there])
-    for place, held in zip(there.tolist(), documents, strict=True):
-        values = {name: column[place] for name, column in columns.items()}
-        fields = {
-            name: value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
-            for name, value in values.items()
-            if value is not None
-        }
-        is_same[place] = held.text == texts[place] and held.fields == fields
+    kinds = before.manifest.fields
+    there = "".join(f", field_{at}" for at in range(len(kinds)))
+    statement = f"SELECT row, id, text{there} FROM documents JOIN fields USING (row)"
+    ids: list[str] = batch.id_array().to_pylist()
+    held = {
+        id_: (row, values)
+        for row, id_, *values in before.commit.database.select(
+            f"{statement} WHERE id IN (?...)", ids
+        )
+        if row < before.rows and before.live[row]
+    }
+    columns: list[list[object]] = [batch.texts.to_pylist()]
+    for name in [*kinds, *(name for name in batch.columns if name not in kinds)]:
+        values: list[object] = [None] * len(batch)
+        if name in batch.columns:
+            kind = union(kinds.get(name, "null"), batch.kinds[name])
+            values = [
+                each.decode("utf-8", "surrogateescape") if isinstance(each, bytes) else each
+                for each in values_of(batch.columns[name], kind)
+            ]
+        columns.append(values)
+    nothing = [None] * (len(columns) - 1 - len(kinds))
+    existing, is_same = np.full(len(batch), -1), np.zeros(len(batch), np.bool_)
+    for place, (id_, *given) in enumerate(zip(ids, *columns, strict=True)):
+        if id_ in held:
+            existing[place], found = held[id_]
+            is_same[place] = [*found, *nothing] == given
     if vectors is not None:
-        configuration = before.manifest.configuration
-        given = as_stored(prepare(vectors[there], configuration.metric), configuration.dtype)
-        is_same[there] &= (before.vectors.raw.take(existing[there]) == given).all(axis=1)
+        rows, configuration = np.flatnonzero(existing >= 0), before.manifest.configuration
+        stored = as_stored(prepare(vectors[rows], configuration.metric), configuration.dtype)
+        is_same[rows] &= (before.vectors.raw.take(existing[rows]) == stored).all(axis=1)
     return existing, is_same
 
 
@@ -467,7 +449,7 @@ def _rows_of_texts(before: Snapshot, texts: pa.StringArray) -> Rows:
     rows = dict(
         before.commit.database.select(
             "SELECT text_hash, max(row) FROM fields WHERE text_hash IN (?...)"
-            f" AND source > 0 AND row < {before.manifest.rows} GROUP BY text_hash",
+            f" AND source > 0 AND row < {before.rows} GROUP BY text_hash",
             [*dict.fromkeys(hashes)],
         )
     )

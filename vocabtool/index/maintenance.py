@@ -1,25 +1,74 @@
-"""An index written anew without its deleted documents, and a whole look at one."""
+"""An index written anew: compacted, upgraded from version 0.1.0; and a whole look at one.
+
+Nothing else reads the folders of version 0.1.0:
+
+    manifest.json               JSON with a checksum: the commit, and all files below by number
+    generation-000000/
+        documents-….arrow       Arrow IPC: id, text and fields, all of them strings
+        vectors.bin             as now
+        deleted-000007.bits     one bit a row
+        sources-000007.bin      4 bytes a row: the number of its FILE, 0: of none
+        keywords/, codes, hashes.bin    are made anew
+
+Documents, ids, fields, FILEs, vectors, calibration and the facts of the model are taken over
+without the encoder; deleted rows are left out. The new generation is written beside the old one,
+and its renaming makes it the index.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import google_crc32c
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile
-from vocabtool.index import folder
-from vocabtool.index.database import JOURNALS, Database
-from vocabtool.index.folder import KEYWORDS, VECTORS, Commit
-from vocabtool.index.generation import GenerationWriter, Progress, check_codes, raw_vectors
-from vocabtool.index.snapshot import Snapshot, check_rule
+from vocabtool.documents.batch import Batch, Kind
+from vocabtool.documents.files import arrow_errors
+from vocabtool.documents.options import ReadOptions
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.index.database import JOURNALS, NAME, Database
+from vocabtool.index.documents import ID, TEXT, union
+from vocabtool.index.folder import (
+    AS_IT_WAS,
+    KEYWORDS,
+    OLD_MANIFEST,
+    VECTORS,
+    Chance,
+    Configuration,
+    Load,
+    Manifest,
+    make_current,
+    new_generation,
+    read_commit,
+    read_manifest,
+    recover,
+)
+from vocabtool.index.generation import (
+    GenerationWriter,
+    Progress,
+    Snapshot,
+    cutter_of,
+    raw_vectors,
+)
+from vocabtool.index.raw_vectors import RawVectors, measure_recall
+from vocabtool.index.sources import Source
 from vocabtool.index.writer import after_other_change
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META
-from vocabtool.system.own_files import LOCK, compare, lock_folder
+from vocabtool.search.settings import Calibration
+from vocabtool.system.own_files import LOCK, checksum, compare, from_json, lock_folder, whole_file
 
+OLD_FORMAT: Final = 3
+COPIED_ROWS: Final = 4096
+OPTIONS: Final = ("field", "format", "id_field", "keep", "on_error", "on_duplicate")
 SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8}
 
 
@@ -38,18 +87,35 @@ def compact(path: Path, progress: Progress | None = None) -> CompactReport:
     Raises :class:`FolderInUse` where another process writes, :class:`InvalidFile` where documents
     or vectors are damaged, which are not there twice.
     """
-    folder.read_manifest(path)  # else a lock would be made where there is no index
+    read_manifest(path)  # else a lock would be made where there is no index
     with lock_folder(path):
-        before = folder.read_commit(path)
-        held = before.manifest
-        cutter = Cutter(held.configuration.language)
-        check_rule(path, before, cutter)
-        folder.recover(path, before)
+        before = read_commit(path)
+        held, live = before.manifest, ~before.is_deleted
+        cutter = cutter_of(path, before)
+        recover(path, before)
         compare(before.folder / VECTORS, held.vectors.crc32c, held.vectors.size)
-        part, final = folder.new_generation(path)
+        vectors = raw_vectors(before.folder, held)
+        columns = [f"field_{at}" for at in range(len(held.fields))]
+        part, final = new_generation(path)
         files = GenerationWriter.create(part, held, cutter)
         try:
-            _copy(before, files, progress)
+            for rows in before.database.checked_rows(held.rows):
+                first, end = rows[0][0], rows[-1][0] + 1
+                left = [row for row in rows if live[row[0]]]
+                if left:
+                    ids, texts = ([row[at] for row in left] for at in (1, 2))
+                    facts = [
+                        [
+                            each.encode("utf-8", "surrogateescape") if type(each) is str else each
+                            for each in row[3:]
+                        ]
+                        for row in left
+                    ]
+                    block = vectors.read(first, end)[live[first:end]]
+                    files.append_values(ids, texts, facts, columns, block)
+                if progress is not None:
+                    progress("documents copied", end / held.rows)
+            files.index_fields()
             done = replace(
                 files.manifest, commit=held.commit + 1, load=after_other_change(held.load)
             )
@@ -57,31 +123,9 @@ def compact(path: Path, progress: Progress | None = None) -> CompactReport:
         finally:
             files.close()
         before.database.close()
-        folder.make_current(part, final)
-        folder.recover(path, folder.read_commit(path))
+        make_current(part, final)
+        recover(path, read_commit(path))
         return CompactReport(held.deleted, held.live)
-
-
-def _copy(before: Commit, files: GenerationWriter, progress: Progress | None) -> None:
-    """Copy the rows that are left, every byte of them compared with its other copy or its hash."""
-    held, live = before.manifest, ~before.is_deleted
-    columns = [f"field_{at}" for at in range(len(held.fields))]
-    vectors = raw_vectors(before.folder, held)
-    for part in before.database.checked_rows(held.rows):
-        first, end = part[0][0], part[-1][0] + 1
-        left = [row for row in part if live[row[0]]]
-        if left:
-            ids, texts = ([row[at] for row in left] for at in (1, 2))
-            facts = [[*map(_to_bytes, row[3:])] for row in left]
-            found = next(block for _, block in vectors.blocks(first, end, end - first))
-            files.append_values(ids, texts, facts, columns, found[live[first:end]])
-        if progress is not None:
-            progress("documents copied", end / held.rows)
-    files.index_fields()
-
-
-def _to_bytes(value: object) -> object:
-    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,46 +152,46 @@ def verify(path: Path, snapshot: Snapshot, progress: Progress | None = None) -> 
     documents only the sizes. Raises :class:`InvalidFile` or :class:`NotFound` with the file that is
     not as written.
     """
-    manifest, files = snapshot.manifest, snapshot.commit.folder
+    manifest, folder = snapshot.manifest, snapshot.commit.folder
     tell = progress or (lambda what, share: None)
     tell("vectors", SHARES["vectors"])
-    compare(files / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
-    check_codes(files, manifest)
-    for name, crc32c in manifest.model_files.items():
-        compare(path / name, crc32c)
+    compare(folder / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
+    codes = {folder / name: written.crc32c for name, written in manifest.code_files.items()}
+    model = {path / name: crc32c for name, crc32c in manifest.model_files.items()}
+    for file, crc32c in {**codes, **model}.items():
+        compare(file, crc32c)
     tell("documents", SHARES["documents"])
-    ids = _documents(snapshot)
+    database = Database(folder)  # others may search meanwhile
+    try:
+        ids = [id_ for part in database.checked_rows(manifest.rows) for _, id_, *_ in part]
+    finally:
+        database.close()
     tell("keywords", SHARES["keywords"])
-    keywords = files / KEYWORDS
+    keywords = folder / KEYWORDS
     tantivy_index.check_files(keywords, manifest.keywords)
     _compare_legs(keywords, snapshot, ids)
     in_keywords = {META, MANAGED, *tantivy_index.file_names(keywords)}
-    wanted = {*folder.files(path, snapshot.commit), *(keywords / name for name in in_keywords)}
+    wanted = {folder / NAME, folder / VECTORS, *codes, *model}
+    wanted |= {keywords / name for name in in_keywords}
     found = {each for each in path.rglob("*") if not each.is_dir()}
     if missing := sorted(wanted - found):
         raise InvalidFile("missing", file=str(missing[0]))
     passing = (LOCK, *LOCKS, *JOURNALS)
     others = sorted(each for each in found - wanted if each.name not in passing)
     tell("recall", SHARES["recall"])
+    recall = 1.0
+    if manifest.codes is not None:
+        leg, metric = snapshot.vectors, manifest.configuration.metric
+        recall = measure_recall(leg.raw, lambda vector, k: leg.search(vector, k).rows, metric)
     return VerifyReport(
         documents=manifest.live,
         deleted=manifest.deleted,
         commit=manifest.commit,
-        recall=1.0 if manifest.codes is None else snapshot.measured_recall(),
+        recall=recall,
         approximate=manifest.codes is not None,
         loading=manifest.load is not None and not manifest.load.finished,
         others=tuple(str(each.relative_to(path)) for each in others),
     )
-
-
-def _documents(snapshot: Snapshot) -> list[str]:
-    """The id of each row of a database that is whole."""
-    database = Database(snapshot.commit.folder)  # others may search meanwhile
-    try:
-        parts = database.checked_rows(snapshot.manifest.rows)
-        return [id_ for part in parts for _, id_, *_ in part]
-    finally:
-        database.close()
 
 
 def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
@@ -165,3 +209,151 @@ def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
             )
     if not met.all():
         raise InvalidFile(f"row {int(np.argmin(met)):,} is missing", file=str(keywords))
+
+
+def upgrade(path: Path, progress: Progress | None = None) -> CompactReport:
+    """Make the index of version 0.1.0 in a folder one that is read now; what was left out and in.
+
+    Its deleted rows are left out. Raises :class:`VocabtoolError` where the folder needs no upgrade,
+    :class:`NotFound` where it is no index, :class:`InvalidFile` with the file that is damaged,
+    :class:`FolderInUse` where another process writes.
+    """
+    if not (path / OLD_MANIFEST).is_file():
+        read_commit(path)  # raises where it is no index
+        raise VocabtoolError(f"{path}: is of this version: there is nothing to upgrade")
+    with lock_folder(path):
+        try:
+            recover(path, read_commit(path))  # of an upgrade that was killed when it was done
+        except InvalidFile:
+            pass
+        else:
+            raise VocabtoolError(f"{path}: is of this version: there is nothing to upgrade")
+        old = _read_old_manifest(path / OLD_MANIFEST)
+        generation = path / f"generation-{old['generation']:06}"
+        if not generation.is_dir():
+            raise NotFound(f"{generation}: no such folder")
+        model_files = {}  # what each is called now: its checksum is in the name
+        for name, crc in old["model_files"].items():
+            if checksum(path / name) != crc:
+                raise InvalidFile("damaged: its checksum does not fit", file=str(path / name))
+            stem, dot, suffix = name.partition(".")
+            model_files[name] = f"{stem}-{crc:08x}.{suffix}" if dot else name
+        manifest = _new_manifest(path, old, model_files)
+        part, final = new_generation(path)
+        files = GenerationWriter.create(part, manifest, Cutter(manifest.configuration.language))
+        try:
+            for batch, vectors, sources in _old_rows(generation, old, manifest, progress):
+                files.append(batch, vectors, sources)
+            files.index_fields()
+            files.commit(files.manifest, np.zeros(files.rows, np.bool_), progress=progress)
+        finally:
+            files.close()
+        for name, new_name in model_files.items():
+            if name != new_name:
+                with (path / name).open("rb") as source, whole_file(path / new_name) as copy:
+                    shutil.copyfileobj(source, copy)
+        make_current(part, final)
+        recover(path, read_commit(path))
+        return CompactReport(old["rows"] - files.rows, files.rows)
+
+
+def _read_old_manifest(file: Path) -> dict[str, Any]:
+    with reading(str(file)):
+        try:
+            old: dict[str, Any] = json.loads(file.read_bytes())
+            crc, version = old.pop("crc32c"), old["vocabtool_index"]
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+            raise InvalidFile(f"not a manifest of `vocabtool index`: {error}") from error
+        if version != OLD_FORMAT:
+            raise InvalidFile(
+                f"of format {version!r}, wanted {OLD_FORMAT}: it cannot be upgraded: {AS_IT_WAS}"
+            )
+        if int(google_crc32c.value(json.dumps(old).encode())) != crc:
+            raise InvalidFile("damaged: its checksum does not fit")
+        return old
+
+
+def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str]) -> Manifest:
+    """What is carried over of the manifest."""
+    held = dict(old["configuration"])
+    is_static = held["encoder"] is not None and held["rule"] is not None
+    held |= {
+        "cutter": Cutter(held["language"]).fingerprint,
+        "kind": "static" if is_static else None,
+    }
+    kinds: dict[str, Kind] = {}
+    for *_, fields in old["documents"]:
+        for name, kind in fields.items():
+            kinds[name] = union(kinds.get(name, "null"), kind)
+    calibration, load = old["calibration"], old["load"]
+    names = Calibration.__dataclass_fields__
+    with reading(str(path / OLD_MANIFEST)):
+        return Manifest(
+            index=old["index"],
+            configuration=from_json(Configuration, held, "configuration"),
+            commit=old["commit"] + 1,
+            fields=kinds,
+            model_files={new: old["model_files"][name] for name, new in model_files.items()},
+            calibration=calibration
+            and Calibration(**{name: calibration[name] for name in names if name in calibration}),
+            load=load
+            and Load(
+                plan=load[0], documents=load[1], finished=load[2], alone=False, synced=load[4]
+            ),
+            chance=old["chance"] and Chance(similarity=old["chance"][0], rows=old["chance"][1]),
+            sources=tuple(
+                Source(name, at, beside, ReadOptions(**dict(zip(OPTIONS, options, strict=True))))
+                for name, at, beside, options in old["sources"]
+            ),
+        )
+
+
+def _old_rows(
+    generation: Path, old: Mapping[str, Any], manifest: Manifest, progress: Progress | None
+) -> Iterator[tuple[Batch, NDArray[np.float32], list[int]]]:
+    """The documents that are not deleted, their vectors and the numbers of their FILEs."""
+    rows, held = old["rows"], manifest.configuration
+    live, sources = np.ones(rows, np.bool_), np.zeros(rows, np.uint32)
+    if old["deleted"] is not None:
+        commit, _, crc = old["deleted"]
+        file = generation / f"deleted-{commit:06}.bits"
+        compare(file, crc)
+        live = np.unpackbits(np.fromfile(file, np.uint8), count=rows) == 0
+    if old["row_sources"] is not None:
+        commit, crc = old["row_sources"]
+        file = generation / f"sources-{commit:06}.bin"
+        compare(file, crc)
+        sources = np.fromfile(file, "<u4").astype(np.uint32)
+    size, crc = old["vectors"]
+    compare(generation / VECTORS, crc, size)
+    vectors = RawVectors(generation / VECTORS, dim=held.dim, dtype=held.dtype, count=rows)
+    first = 0
+    for batch in _old_documents(generation, old, manifest.fields):
+        end = first + len(batch)
+        chosen = live[first:end]
+        if chosen.any():
+            found = vectors.read(first, end)[chosen]
+            yield batch.only(chosen), found, sources[first:end][chosen].tolist()
+        first = end
+        if progress is not None:
+            progress("documents copied", end / rows)
+    if first != rows:
+        raise InvalidFile(f"{first:,} documents, wanted {rows:,}", file=str(generation))
+
+
+def _old_documents(
+    generation: Path, old: Mapping[str, Any], kinds: Mapping[str, Kind]
+) -> Iterator[Batch]:
+    for first, rows, size, crc, fields in old["documents"]:
+        file = generation / f"documents-{first:012}-{rows}.arrow"
+        compare(file, crc, size)
+        with reading(str(file)), arrow_errors("no file of documents, or damaged"):
+            table = pa.ipc.open_file(pa.memory_map(str(file)))
+            for at in range(table.num_record_batches):
+                whole = table.get_batch(at)
+                for start in range(0, len(whole), COPIED_ROWS):
+                    part = whole.slice(start, COPIED_ROWS)
+                    columns = {name: part.column(name) for name in fields}
+                    numbers = np.arange(len(part))
+                    ids, texts = part.column(ID), part.column(TEXT)
+                    yield Batch("", texts, numbers, ids, columns, kinds=kinds)

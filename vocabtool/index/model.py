@@ -14,13 +14,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.choices import KINDS, tokenizer_file
+from vocabtool.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
@@ -31,6 +31,7 @@ from vocabtool.index.folder import Manifest
 from vocabtool.search.store import KnownWords
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.own_files import checksum, whole_file
+from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, encode
 
@@ -65,30 +66,27 @@ class OpenedModel:
     def save(self, folder: Path) -> dict[str, int]:
         """Write what the model is known by; the CRC-32C of each file, by its name."""
         found: dict[str, int] = {}
+
+        def keep(start: str, end: str, write: Callable[[Path], object]) -> None:
+            part = folder / f".vocabtool-{start}.tmp"
+            write(part)
+            crc = checksum(part)
+            name = f"{start}-{crc:08x}{end}"
+            part.replace(folder / name)
+            found[name] = crc
+
         if self.words is not None:
-            vocabulary = self.words.vocabulary
-            part = folder / f".vocabtool-{vocabulary.fingerprint:.16}.tmp"
-            save(vocabulary, part, "parquet")
-            name = f"vocabulary-{vocabulary.fingerprint:.16}-{{:08x}}.parquet"
-            found |= _named_by_content(part, name)
+            known = self.words.vocabulary
+            name = f"vocabulary-{known.fingerprint:.16}"
+            keep(name, ".parquet", lambda part: save(known, part, "parquet"))
         if self.weights is not None:
-            part = folder / f".vocabtool-{self.weights.fingerprint:.16}.tmp"
-            self.weights.write(part)
-            found |= _named_by_content(
-                part, f"weights-{self.weights.fingerprint:.16}-{{:08x}}.json"
-            )
+            keep(f"weights-{self.weights.fingerprint:.16}", ".json", self.weights.write)
         file = _kept_tokenizer(folder, self.rule or self.options.get("rule"))
         if file is not None and self.tokenizer is not None:
             with whole_file(file) as written:
                 written.write(self.tokenizer)
             found[file.name] = checksum(file)
         return found
-
-
-def _named_by_content(part: Path, name: str) -> dict[str, int]:
-    crc = checksum(part)
-    part.replace(part.with_name(name.format(crc)))
-    return {name.format(crc): crc}
 
 
 def open_model(
@@ -190,13 +188,20 @@ class IndexModel:
 
         Raises :class:`OtherModel` where it is not the one that made the vectors.
         """
-        held = self._configuration
+        held, given = self._configuration, self._given
         if held.encoder is None:
             return None
         weights = self._file("weights-")
         fitted = FittedWeights.read(weights) if weights is not None else None
-        encoder = self._open_encoder(fitted)
-        made_with = None if self._given is None else held.model
+        if given is not None and is_encoder(given):  # it has its options already
+            encoder = open_encoder(given, **self._options)
+        else:
+            options: dict[str, Any] = dict(held.options)
+            if isinstance(rule := options.get("rule"), str):
+                options["rule"] = self._rule(rule)
+            options |= self._options
+            encoder = self._open(given, options, fitted)
+        made_with = None if given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
             if (found := encoder.vectors_fingerprint) != fitted.vectors:
                 part = "file of word vectors"
@@ -206,65 +211,13 @@ class IndexModel:
             raise OtherModel(str(self._folder), "encoder", held.encoder, found, made_with)
         return encoder
 
-    @cached_property
-    def known_words(self) -> KnownWords | None:
-        """Which words the model knows; ``None`` where nothing tells."""
-        words = self._words()
-        if words is None:
-            return None
+    def _open(
+        self, given: Model | None, options: Mapping[str, Any], fitted: FittedWeights | None
+    ) -> Encoder:
+        if given is not None:
+            return open_encoder(given, **options)
         held = self._configuration
-        for part, wanted, found in (
-            ("word rule", held.words, words.fingerprint),
-            ("vocabulary", held.vocabulary, words.vocabulary.fingerprint),
-        ):
-            if found != wanted:
-                raise OtherModel(str(self._folder), part, wanted or "none", found)
-        return KnownWords(words)
-
-    def vocabulary(self) -> Vocabulary | None:
-        """The entries that the model knows; ``None`` where nothing tells."""
-        file = self._file("vocabulary-")
-        return None if file is None else read(file)
-
-    def _file(self, start: str) -> Path | None:
-        names = (name for name in self._files if name.startswith(start))
-        return next((self._folder / name for name in names), None)
-
-    def _words(self) -> Words | None:
-        if self._configuration.words is None:
-            return None
-        rule, is_open = self._configuration.rule, vars(self).get("encoder") is not None
-        if rule is not None and not is_open:  # searched by keywords, the model may be missing
-            vocabulary = self.vocabulary()
-            return None if vocabulary is None else Words.of(vocabulary, rule=self._rule(rule))
-        return None if self.encoder is None else self.encoder.words
-
-    def _open_encoder(self, fitted: FittedWeights | None) -> Encoder:
-        held = self._configuration
-        if self._given is not None and is_encoder(self._given):  # it has its options already
-            return open_encoder(self._given, **self._options)
-        options: dict[str, Any] = dict(held.options)
-        if isinstance(rule := options.get("rule"), str):
-            options["rule"] = self._rule(rule)
-        options |= self._options
-        if self._given is not None:
-            return open_encoder(self._given, **options)
-        model = self._own_model()
-        if held.kind == "static":  # all that opening would find out is known
-            known = {"rule": self._rule(str(held.rule)), "fitted": fitted}
-            try:
-                return open_encoder(model, **{"kind": held.kind, **known, **options})
-            except VocabtoolError:
-                pass  # other word vectors, perhaps: their fingerprint tells
-        return open_encoder(model, **options)
-
-    def _rule(self, rule: str) -> str:
-        """The rule with the tokenizer that lies beside the index, where it has one."""
-        file = _kept_tokenizer(self._folder, rule)
-        return rule if file is None else f"tokenizer:{file}"
-
-    def _own_model(self) -> str:
-        model = self._configuration.model
+        model = held.model
         path = _split_kind(model)[1] if model else ""
         # What is not a whole path may as well be the name of something to import.
         if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - these bear any text
@@ -273,4 +226,41 @@ class IndexModel:
                 f"{self._folder}: its vectors were made by {told}: name the model (--model, in "
                 "Python model=)"
             )
-        return model
+        if held.kind == "static":  # all that opening would find out is known
+            known = {"rule": self._rule(str(held.rule)), "fitted": fitted}
+            try:
+                return open_encoder(model, **{"kind": held.kind, **known, **options})
+            except VocabtoolError:
+                pass  # other word vectors, perhaps: their fingerprint tells
+        return open_encoder(model, **options)
+
+    @cached_property
+    def known_words(self) -> KnownWords | None:
+        """Which words the model knows; ``None`` where nothing tells."""
+        held = self._configuration
+        if held.words is None:
+            return None
+        if held.rule is not None and vars(self).get("encoder") is None:
+            # Searched by keywords: the model may be missing.
+            file = self._file("vocabulary-")
+            words = Words.of(read(file), rule=self._rule(held.rule)) if file is not None else None
+        else:
+            words = self.encoder.words if self.encoder is not None else None
+        if words is None:
+            return None
+        for part, wanted, found in (
+            ("word rule", held.words, words.fingerprint),
+            ("vocabulary", held.vocabulary, words.vocabulary.fingerprint),
+        ):
+            if found != wanted:
+                raise OtherModel(str(self._folder), part, wanted or "none", found)
+        return KnownWords(words)
+
+    def _file(self, start: str) -> Path | None:
+        names = (name for name in self._files if name.startswith(start))
+        return next((self._folder / name for name in names), None)
+
+    def _rule(self, rule: str) -> str:
+        """The rule with the tokenizer that lies beside the index, where it has one."""
+        file = _kept_tokenizer(self._folder, rule)
+        return rule if file is None else f"tokenizer:{file}"

@@ -26,7 +26,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import FileIO
-from math import isfinite
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -45,6 +44,19 @@ READ_BYTES: Final = 16 << 20  # a block of plain reads, in float32
 IN_CACHE: Final = 1 << 16  # numbers that are converted at a time
 REBIASED: Final = np.float32(2.0 ** (127 - 15))
 SIGN_AND_REST: Final = np.int32(-0x70002000)  # 0x8fffe000: one bit, three of nothing, 15 bits
+
+NEAREST: Final = 10
+QUERIES: Final = 128  # of a kind
+MAX_MIXED: Final = 4096  # vectors in a mixture
+TRIED: Final = 4  # times as many stored vectors are looked at, to find the farthest
+LOWEST: Final = np.float32(-1e38)  # below every score
+ALIKE: Final = 1e-6  # scores that differ by less, relatively, are tied
+REMEASURED_SAMPLE: Final = 8192  # vectors that queries are made of
+CHANCE_SAMPLE: Final = 2048  # documents, half of them paired with the other half
+CHANCE_MIXTURES: Final = 64
+CHANCE_SHARE: Final = 0.95
+MIN_CHANCE_SAMPLE: Final = 10  # documents with a vector, of which something can be told
+DIGITS: Final = 4  # the last ones depend on the machine
 
 
 class RawVectors:
@@ -76,6 +88,10 @@ class RawVectors:
     def slice(self, start: int, stop: int) -> Vectors:
         """Rows ``start`` to ``stop``, float32, all at once."""
         return _single(self._rows[start:stop])
+
+    def read(self, start: int, stop: int) -> Vectors:
+        """The same by a plain read."""
+        return next(block for _, block in self.blocks(start, stop, stop - start))
 
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
@@ -194,45 +210,12 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
         raise ValueError(f"vector {first:,} {what}")
 
 
-NEAREST: Final = 10
-QUERIES: Final = 128  # of a kind
-MAX_MIXED: Final = 4096  # vectors in a mixture
-TRIED: Final = 4  # times as many stored vectors are looked at, to find the farthest
-LOWEST: Final = np.float32(-1e38)  # below every score
-ALIKE: Final = 1e-6  # scores that differ by less, relatively, are tied
-REMEASURED_SAMPLE: Final = 8192  # vectors that queries are made of
-CHANCE_SAMPLE: Final = 2048  # documents, half of them paired with the other half
-CHANCE_MIXTURES: Final = 64
-CHANCE_SHARE: Final = 0.95
-MIN_CHANCE_SAMPLE: Final = 10  # documents with a vector, of which something can be told
-DIGITS: Final = 4  # the last ones depend on the machine
-
-
 @dataclass(frozen=True, slots=True)
 class QuerySample:
     """``queries``: prepared, shape (n, dim); ``rows``: where they are stored, -1: nowhere."""
 
     queries: Vectors
     rows: Rows
-
-
-@dataclass(frozen=True, slots=True)
-class NearestRows:
-    """``rows``: the ten nearest to each query, shape (n, 10), by exact search.
-
-    ``wanted``: which of them are there, and nearer than the eleventh: rows tied with it are as
-    good as each other.
-    """
-
-    rows: Rows
-    wanted: NDArray[np.bool_]
-
-
-def prepare_queries(queries: Vectors, metric: Metric) -> QuerySample:
-    """Queries of the caller's, zero vectors left out."""
-    ready = prepare(queries, metric)
-    ready = ready[ready.any(axis=1)]
-    return QuerySample(ready, np.full(len(ready), -1))
 
 
 def queries_unlike_documents(
@@ -267,11 +250,19 @@ def mixtures(
     weights = random.standard_normal((QUERIES, len(parts)), np.float32)
     weights -= weights.mean(axis=1, keepdims=True)  # which takes the parts' mean out
     mixed = weights @ parts / np.float32(np.sqrt(len(parts)))
-    return prepare_queries(mixed + vectors.mean(axis=0) if metric == "l2" else mixed, metric)
+    ready = prepare(mixed + vectors.mean(axis=0) if metric == "l2" else mixed, metric)
+    ready = ready[ready.any(axis=1)]
+    return QuerySample(ready, np.full(len(ready), -1))
 
 
-def nearest_rows(raw: RawVectors, sample: QuerySample, metric: Metric) -> NearestRows:
-    """The ten nearest to each query: all vectors are read block by block and compared."""
+def nearest_rows(
+    raw: RawVectors, sample: QuerySample, metric: Metric
+) -> tuple[Rows, NDArray[np.bool_]]:
+    """The ten nearest to each query, shape (n, 10): all vectors are read and compared.
+
+    The second says which of them are there, and nearer than the eleventh: rows tied with it are as
+    good as each other.
+    """
     count = len(sample.queries)
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)
     rows = np.full((count, NEAREST + 1), -1)
@@ -293,27 +284,28 @@ def nearest_rows(raw: RawVectors, sample: QuerySample, metric: Metric) -> Neares
     near, there = best[:, :NEAREST], np.isfinite(best[:, :NEAREST])
     last = np.where(np.isfinite(best[:, NEAREST:]), best[:, NEAREST:], LOWEST)
     nearer = near > last + ALIKE * np.maximum(1, np.abs(last))
-    return NearestRows(rows[:, :NEAREST], there & nearer)
+    return rows[:, :NEAREST], there & nearer
 
 
 def recall_by_count(
-    truth: NearestRows, candidates: Rows, counts: list[int]
+    truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
     """How many of the nearest are among so many first candidates, and that mean's standard error.
 
-    ``candidates``: shape (queries, most), nearest first.
+    ``truth``: what :func:`nearest_rows` gave. ``candidates``: shape (queries, most), nearest first.
     """
-    places = np.full(truth.rows.shape, candidates.shape[1])
-    for query, (near, found) in enumerate(zip(truth.rows, candidates, strict=True)):
+    nearest, is_wanted = truth
+    places = np.full(nearest.shape, candidates.shape[1])
+    for query, (near, found) in enumerate(zip(nearest, candidates, strict=True)):
         of_near, place = np.nonzero(near[:, np.newaxis] == found[np.newaxis])
         places[query, of_near] = place
-    wanted = truth.wanted.sum(axis=1)
+    wanted = is_wanted.sum(axis=1)
     asked = np.flatnonzero(wanted)
     if not len(asked):
         return [(1.0, 0.0)] * len(counts)
     recalls = []
     for count in counts:
-        shares = (truth.wanted & (places < count)).sum(axis=1)[asked] / wanted[asked]
+        shares = (is_wanted & (places < count)).sum(axis=1)[asked] / wanted[asked]
         recalls.append((float(shares.mean()), float(shares.std() / np.sqrt(len(asked)))))
     return recalls
 
@@ -371,7 +363,7 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
             best = _similarities(queries, there, metric).max(axis=1, initial=-np.inf)
             np.maximum(nearest, best, out=nearest)
         reached = max(float(np.quantile(each, CHANCE_SHARE)) for each in (pairs, nearest))
-    return round(reached, DIGITS) if isfinite(reached) else None
+    return round(reached, DIGITS) if math.isfinite(reached) else None
 
 
 def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:

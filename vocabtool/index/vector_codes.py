@@ -4,7 +4,7 @@ Each vector is put into the list of its nearest coarse centroid, and a search vi
 lists; small indexes have a single one, which, unlike FAISS's flat index, takes masks. Coded is by
 what the vector differs from that centroid, a quarter byte a dimension; for L2 the vector itself is
 coded, as differences would take a table for each list that a query visits. Zero vectors are in no
-list: they are never found. Candidates are approximate; who scores them exactly is ``leg.py``.
+list: they are never found. Candidates are approximate; ``vector_leg.py`` scores them exactly.
 
 The file is FAISS's own. Checksums are the caller's business.
 
@@ -35,7 +35,6 @@ from vocabtool.index.raw_vectors import (
     QuerySample,
     RawVectors,
     nearest_rows,
-    prepare_queries,
     queries_unlike_documents,
     recall_by_count,
 )
@@ -69,8 +68,8 @@ class CodeFacts:
 
     ``lists``: of the coarse layer, 1 for small indexes; ``probes``: how many of them a search
     visits. ``candidates``: how many rows a search refines exactly, at least. ``recall_asked``,
-    ``recall``: of the ten nearest, asked and measured, over ``queries`` vectors that were ``given``
-    or else made (``raw_vectors.py``). ``sample``: how many vectors the codes were trained on.
+    ``recall``: of the ten nearest, asked and measured, over ``queries`` vectors that were made
+    (``raw_vectors.py``); ``given``: never. ``sample``: how many vectors the codes were trained on.
     ``coded``: how many rows there were when they were built; ``seconds``: how long that took.
     """
 
@@ -81,11 +80,11 @@ class CodeFacts:
     recall_asked: float
     recall: float
     queries: int
-    given: bool
     sample: int
     coded: int
     seed: int
     seconds: float
+    given: bool = False
 
 
 class VectorCodes:
@@ -139,18 +138,13 @@ class VectorCodes:
         with file.open("rb") as written:
             os.fsync(written.fileno())
 
-    def add(self, vectors: Vectors) -> None:
-        """Add the codes of further rows: shape (n, dim), prepared."""
-        there = vectors.any(axis=1)
-        rows = self.rows + np.flatnonzero(there)
-        if len(rows):
-            self._index.add_with_ids(_pad(vectors[there]), rows)
-        self.rows += len(vectors)
-
     def add_rows(self, raw: RawVectors, progress: Progress | None = None) -> None:
-        """Add the codes of all rows that have none."""
+        """Add the codes of all rows that have none; zero vectors have none."""
         for first, vectors in raw.blocks(self.rows):
-            self.add(vectors)
+            there = vectors.any(axis=1)
+            if there.any():
+                self._index.add_with_ids(_pad(vectors[there]), first + np.flatnonzero(there))
+            self.rows = first + len(vectors)
             if progress is not None:
                 progress(first + len(vectors), raw.count)
 
@@ -186,7 +180,6 @@ def build_codes(
     recall: float = 0.95,
     memory: int | None = None,
     seed: int = 0,
-    queries: Vectors | None = None,
     lists: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[VectorCodes, CodeFacts]:
@@ -198,9 +191,8 @@ def build_codes(
     (measured on queries of three words), half as many misses are allowed. Where none reaches it,
     the best one is in the facts with what it reaches.
 
-    ``memory``: bytes that this may take beyond what the process holds already. ``queries``: vectors
-    like those that will be asked, shape (n, dim), n of some hundreds. ``lists``: how many, by the
-    number of rows unless said. ``progress``: called with rows done and rows to do. The same
+    ``memory``: bytes that this may take beyond what the process holds already. ``lists``: how many,
+    by the number of rows unless said. ``progress``: called with rows done and rows to do. The same
     vectors and seed give the same codes. Raises :class:`VocabtoolError` where they do not fit into
     ``memory``.
     """
@@ -216,22 +208,18 @@ def build_codes(
     if there.any() and not there.all():
         rows, sample = rows[there], sample[there]
     codes = VectorCodes.train(sample, lists, metric, seed)
-    if queries is not None:
-        kinds = [prepare_queries(queries, metric)]
-    else:
-        kinds = queries_unlike_documents(sample, rows, metric, random)
-    wanted = recall if queries is not None else 1 - (1 - recall) / EASIER
+    kinds = queries_unlike_documents(sample, rows, metric, random)
+    wanted = 1 - (1 - recall) / EASIER
     codes.add_rows(raw, progress)
-    chosen = _choose_setting(raw, codes, kinds, metric, wanted)
+    probes, candidates, reached = _choose_setting(raw, codes, kinds, metric, wanted)
     return codes, CodeFacts(
         dim=raw.dim,
         lists=lists,
-        probes=chosen.probes,
-        candidates=chosen.candidates,
+        probes=probes,
+        candidates=candidates,
         recall_asked=recall,
-        recall=chosen.recall,
+        recall=reached,
         queries=sum(len(kind.queries) for kind in kinds),
-        given=queries is not None,
         sample=size,
         coded=raw.count,
         seed=seed,
@@ -239,22 +227,17 @@ def build_codes(
     )
 
 
-def memory_needed(rows: int, dim: int, sample: int) -> int:
-    """Bytes that building and opening codes take at their peak."""
-    code = -(-dim // WIDTH) / 2
-    training = 3 * sample * dim * 4  # copies: differences and FAISS's, or the queries' mixtures
-    opened = int(rows * (2 * code + 42))  # codes and row numbers, while lists grow
-    return max(training, opened) + 6 * READ_BYTES
-
-
 def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
     wanted = min(raw.count, max(SAMPLE, SAMPLE_PER_LIST * lists))
     if memory is None:
         return wanted
-    fits = (memory - 6 * READ_BYTES) // (3 * raw.dim * 4)
+    row_bytes = 3 * raw.dim * 4  # copies: differences and FAISS's, or the queries' mixtures
+    blocks = 6 * READ_BYTES
+    codes = int(raw.count * (-(-raw.dim // WIDTH) + 42))  # and row numbers, while lists grow
+    fits = (memory - blocks) // row_bytes
     least = min(wanted, max(MIN_SAMPLE, lists))
-    if memory_needed(raw.count, raw.dim, 0) > memory or fits < least:
-        needed = memory_needed(raw.count, raw.dim, least)
+    if codes + blocks > memory or fits < least:
+        needed = max(codes, least * row_bytes) + blocks
         raise VocabtoolError(
             f"the codes of {raw.count:,} vectors of {raw.dim:,} numbers need about "
             f"{needed / 2**20:,.0f} MiB of memory to be built and searched, got "
@@ -263,22 +246,16 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
     return min(wanted, fits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """``probes``: lists visited; ``candidates``: rows refined exactly."""
-
-    probes: int
-    candidates: int
-    recall: float
-
-
 def _choose_setting(
     raw: RawVectors, codes: VectorCodes, kinds: list[QuerySample], metric: Metric, recall: float
-) -> _Setting:
-    """The cheapest setting whose recall is enough even if it was overrated; else the best."""
+) -> tuple[int, int, float]:
+    """Lists visited, rows refined exactly, and the recall of that, of the lowest kind of queries.
+
+    The cheapest setting whose recall is enough even if it was overrated; else the best.
+    """
     truths = [nearest_rows(raw, kind, metric) for kind in kinds]
     counts = _steps(32, min(codes.rows, MAX_CANDIDATES))
-    best, enough, cost = _Setting(1, 0, -1.0), None, math.inf
+    best, enough, cost = (1, 0, -1.0), None, math.inf
     for probes in _steps(1, codes.lists):
         share = probes / codes.lists
         if codes.cost(share, 0, raw.dim) >= cost:
@@ -288,9 +265,8 @@ def _choose_setting(
             for kind, truth in zip(kinds, truths, strict=True)
         ]
         for count, values in zip(counts, zip(*measured, strict=True), strict=True):
-            lowest = min(mean for mean, _ in values)
-            setting = _Setting(probes, count, round(lowest, 4))
-            best = max(best, setting, key=lambda one: one.recall)
+            setting = (probes, count, round(min(mean for mean, _ in values), 4))
+            best = max(best, setting, key=lambda one: one[2])
             if min(mean - error for mean, error in values) >= recall:
                 if (now := codes.cost(share, count, raw.dim)) < cost:
                     enough, cost = setting, now

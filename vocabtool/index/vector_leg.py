@@ -2,8 +2,8 @@
 
 Rows without codes (of small indexes all, of large ones the newest) are searched exactly, and so
 are the few rows that a strict mask leaves. Where lists hold too few allowed rows, more of them
-are visited. Scores are those of ``raw.similarities``: equal vectors get equal ones wherever they
-lie. Where these are in double precision, all rows are scored in single precision first, and then
+are visited. Scores are those of ``similarities``: equal vectors get equal ones wherever they lie.
+Where these are in double precision, all rows are scored in single precision first, and then
 those that may be among the best.
 """
 
@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
@@ -44,8 +43,6 @@ class VectorLeg:
         facts: CodeFacts | None = None,
         kept_bytes: int = KEPT_BYTES,
     ) -> None:
-        if (codes is None) != (facts is None):
-            raise ValueError("codes and their facts come together")
         self.raw, self._metric = raw, metric
         self.codes, self._facts = codes, facts
         self._coded = codes.rows if codes else 0
@@ -75,34 +72,46 @@ class VectorLeg:
             return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
         if limit < 1:
             return Near(RankedRows.none(), self._scores(query, rows))
-        allowed = self._full_mask(among)
-        if self.codes is None:
+        if among is not None and len(among) < raw.count:
+            among = np.concatenate([among, np.zeros(raw.count - len(among), np.bool_)])
+        allowed = None if among is None or among[: raw.count].all() else among[: raw.count]
+        if self.codes is None or self._facts is None:
             found = self._search_rest(query, limit, allowed)
-            return Near(found, self._scored_but(found, query, rows))
+            if not len(rows):
+                return Near(found, np.empty(0, np.float32))
+            known = np.full(raw.count, np.nan, np.float32)  # what was found is not read again
+            known[found.rows] = found.scores
+            scores: Scores = known[rows]
+            others = np.flatnonzero(np.isnan(scores))
+            if len(others):
+                scores[others] = self._scores(query, rows[others])
+            return Near(found, scores)
+        codes, facts = self.codes, self._facts
+        coded = None if allowed is None else allowed[: codes.rows]
+        count = max(limit, facts.candidates)
         if allowed is not None:
             left = np.flatnonzero(allowed)
-            share = min(1.0, self._probes(len(left)) / self.codes.lists)
-            refined = min(len(left), self._candidates(limit))
-            if raw.dim * len(left) * REFINED <= self.codes.cost(share, refined, raw.dim):
+            share = min(1.0, self._probes(facts, len(left)) / codes.lists)
+            cost = codes.cost(share, min(len(left), count), raw.dim)
+            if raw.dim * len(left) * REFINED <= cost:
                 blocks = (Block.of(part, raw.take(part), metric) for part in self._parts(left))
                 found = merge_best((block.best(query, limit, metric) for block in blocks), limit)
                 return Near(found, self._scores(query, rows))
+        # Lists are visited until enough rows are found.
+        there = codes.rows if coded is None else int(np.count_nonzero(coded))
+        probes = self._probes(facts, there)
+        while True:
+            seem = codes.candidates(query[np.newaxis], count, probes, coded)[0]
+            candidates: Rows = np.sort(seem[seem >= 0])
+            if len(candidates) >= min(limit, there) or probes >= codes.lists:
+                break
+            probes *= 4
         # Candidates and ``rows`` are read together; rows without codes are all compared.
-        candidates = self._candidate_rows(self.codes, query, limit, allowed)
         scores = self._scores(query, np.concatenate((candidates, rows)))
         found = best_of_scores(candidates, scores[: len(candidates)], limit)
-        if self._coded < raw.count:
+        if codes.rows < raw.count:
             found = merge_best([found, self._search_rest(query, limit, allowed)], limit)
         return Near(found, scores[len(candidates) :])
-
-    def _full_mask(self, among: Mask | None) -> Mask | None:
-        """A mask as long as the rows, ``None`` where it allows all of them."""
-        count = self.raw.count
-        if among is None or (len(among) >= count and among[:count].all()):
-            return None
-        if len(among) >= count:
-            return among[:count]
-        return np.concatenate([among, np.zeros(count - len(among), np.bool_)])
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
         """The nearest of the rows without codes, exactly.
@@ -146,37 +155,9 @@ class VectorLeg:
             parts.append(scores)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _scored_but(self, found: RankedRows, query: Vectors, rows: Rows) -> Scores:
-        """How near the rows are; what was found is not read again."""
-        if not len(rows):
-            return np.empty(0, np.float32)
-        known = np.full(self.raw.count, np.nan, np.float32)
-        known[found.rows] = found.scores
-        scores: Scores = known[rows]
-        others = np.flatnonzero(np.isnan(scores))
-        scores[others] = self._scores(query, rows[others])
-        return scores
-
-    def _candidate_rows(
-        self, codes: VectorCodes, query: Vectors, limit: int, allowed: Mask | None
-    ) -> Rows:
-        """What seems nearest, ascending; lists are visited until enough rows are found."""
-        coded = None if allowed is None else allowed[: self._coded]
-        left = self._coded if coded is None else int(np.count_nonzero(coded))
-        probes = self._probes(left)
-        while True:
-            found = codes.candidates(query[np.newaxis], self._candidates(limit), probes, coded)[0]
-            rows: Rows = np.sort(found[found >= 0])
-            if len(rows) >= min(limit, left) or probes >= codes.lists:
-                return rows
-            probes *= 4
-
-    def _candidates(self, limit: int) -> int:
-        return max(limit, self._facts.candidates if self._facts else 0)
-
-    def _probes(self, left: int) -> int:
+    def _probes(self, facts: CodeFacts, left: int) -> int:
         """More where a mask leaves few rows in each list, so that as many are looked at."""
-        return self._facts.probes * self._coded // max(1, left) if self._facts else 1
+        return facts.probes * self._coded // max(1, left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,20 +191,17 @@ class Block:
         """The nearest ``limit`` rows to a prepared query of shape (dim,)."""
         if metric == "cosine" or len(self.rows) <= limit:
             return best_of_scores(self.rows, similarities(query, self.vectors, metric), limit)
-        near = self._places_near(query, limit, metric)
-        parts = (near[start : start + BATCH_ROWS] for start in range(0, len(near), BATCH_ROWS))
-        exact = [similarities(query, self.vectors[part], metric) for part in parts]
-        return best_of_scores(self.rows[near], np.concatenate(exact), limit)
-
-    def _places_near(self, query: Vectors, limit: int, metric: Metric) -> NDArray[np.int64]:
-        """Where the rows are that rounding may put among the best, of more than ``limit``."""
+        # Where the rows are that rounding may put among the best.
         rough = np.einsum("ij,j->i", self.vectors, query)
         length, longest = float(np.sqrt(query @ query)), float(np.sqrt(self.squares.max()))
         error = (len(query) + 8) * SINGLE * longest * length
         if metric == "l2":
             rough = 2 * rough - self.squares
             error = 2 * error + (len(query) + 8) * SINGLE * longest**2
-        return np.flatnonzero(rough >= _nth(rough, limit) - 2 * error)
+        near = np.flatnonzero(rough >= _nth(rough, limit) - 2 * error)
+        parts = (near[start : start + BATCH_ROWS] for start in range(0, len(near), BATCH_ROWS))
+        exact = [similarities(query, self.vectors[part], metric) for part in parts]
+        return best_of_scores(self.rows[near], np.concatenate(exact), limit)
 
 
 def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:

@@ -12,23 +12,24 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
-from vocabtool.documents.reading import OnError, SkipCounter
+from vocabtool.documents.batch import Batch, SkipCounter
+from vocabtool.documents.options import OnError
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.documents import (
     PLAIN,
-    DocumentRows,
     Items,
-    document_rows,
+    batches_of,
     fit_to_kind,
     id_in_utf8,
-    python_strings,
+    in_utf8,
 )
-from vocabtool.index.folder import Commit, Load, Manifest, commit_in, recover
+from vocabtool.index.folder import Commit, Load, Manifest, recover
 from vocabtool.index.generation import GenerationWriter, Progress
 from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import prepare
@@ -36,6 +37,7 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import plural
 from vocabtool.system.ranking import Rows
+from vocabtool.vocabulary import decode
 
 WHAT_NEXT: Final = "Mend it, or leave such values out: --on-error skip, in Python on_error='skip'"
 FAILED: Final = (
@@ -105,14 +107,19 @@ class Writer:
         matrix = None if vectors is None else _matrix(vectors, self.manifest.configuration.dim)
         before, taken = self.rows, 0
         with self._all_or_nothing():
-            for rows in document_rows(documents, self.rows):
-                part = None if matrix is None else matrix[taken : taken + len(rows)]
-                taken += len(rows)
+            for batch in batches_of(documents, self.rows):
+                part = None if matrix is None else matrix[taken : taken + len(batch)]
+                taken += len(batch)
                 if matrix is not None and taken > len(matrix):
-                    raise ValueError(_unequal(len(matrix), documents, taken))
-                self.add_rows(rows, part, on_existing=on_existing, on_error=on_error)
-            if matrix is not None and taken < len(matrix):
-                raise ValueError(_unequal(len(matrix), documents, taken))
+                    break
+                self.add_batch(batch, part, on_existing=on_existing, on_error=on_error)
+            if matrix is not None and taken != len(matrix):
+                more = " or more" if taken > len(matrix) else ""  # than were taken of an iterator
+                count = (
+                    f"{len(documents):,}" if isinstance(documents, Sized) else f"{taken:,}{more}"
+                )
+                told = plural(len(matrix), "vector", "vectors")
+                raise ValueError(f"{told} for {count} documents")
         return self.rows - before
 
     def update(
@@ -128,8 +135,9 @@ class Writer:
     def delete(self, ids: Iterable[str]) -> int:
         """Delete documents; how many of these ids there were."""
         wanted = dict.fromkeys(map(id_in_utf8, [ids] if isinstance(ids, str) else ids))
-        found = self._find_existing([*wanted])
-        self.delete_rows(np.array([*found.values()], np.int64))
+        with self._all_or_nothing():
+            found = self._find_existing([*wanted])
+            self.delete_rows(np.array([*found.values()], np.int64))
         return len(found)
 
     def delete_rows(self, rows: Rows) -> None:
@@ -141,18 +149,18 @@ class Writer:
 
     def set_source(self, rows: Rows, source: int) -> None:
         """Note that rows are of this FILE now."""
-        self._changed |= self._files.database.set_source(rows, source)
+        with self._all_or_nothing():
+            self._changed |= self._files.database.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
         """All rows, deleted ones too, that are of some FILEs, ascending."""
-        found = self._files.database.select(
-            "SELECT row FROM fields WHERE source IN (?...)", numbers
-        )
-        return np.sort(np.fromiter((row for (row,) in found), np.int64))
+        statement = "SELECT row FROM fields WHERE source = ?"
+        found = [self._files.database.fetch_rows(statement, (number,)) for number in numbers]
+        return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
 
-    def add_rows(
+    def add_batch(
         self,
-        rows: DocumentRows,
+        batch: Batch,
         vectors: Vectors | None,
         *,
         on_existing: OnExisting,
@@ -166,34 +174,40 @@ class Writer:
         an id with U+FFFD may then be that of another one, and is looked for.
         """
         with self._all_or_nothing():
-            rows = self.of_kinds(rows, on_error)
-            if not are_new or pc.any(pc.match_substring(rows.ids, "\ufffd")).as_py():
-                chosen = self._choose(rows.ids.to_pylist(), on_existing)
+            batch = self.of_kinds(batch, on_error)
+            ids: pa.StringArray = batch.id_array()
+            if not are_new or pc.any(pc.match_substring(ids, "\ufffd")).as_py():
+                chosen = self._choose(ids.to_pylist(), on_existing)
                 if not chosen.all():
-                    rows = rows.only(chosen)
+                    batch = batch.only(chosen)
                     vectors = None if vectors is None else vectors[chosen]
-            if len(rows):
-                made = self._encode(rows) if vectors is None else vectors
-                metric = self.manifest.configuration.metric
-                self._files.append(rows, prepare(made, metric), [source] * len(rows))
-                self._changed = True
+            if not len(batch):
+                return
+            if vectors is None:
+                encoder = self._model.encoder
+                if encoder is None:
+                    raise VocabtoolError(
+                        f"{self._path}: holds vectors of one's own: give vectors=, or create an "
+                        "index with model="
+                    )
+                vectors = encoder.encode(batch.texts)
+            metric = self.manifest.configuration.metric
+            self._files.append(batch, prepare(vectors, metric), [source] * len(batch))
+            self._changed = True
 
-    def of_kinds(self, rows: DocumentRows, on_error: OnError) -> DocumentRows:
+    def of_kinds(self, batch: Batch, on_error: OnError) -> Batch:
         """The documents in UTF-8, each field's values of its kind."""
-        fields = {}
-        for name, column in rows.fields.items():
+        for name, texts in batch.columns.items():
             kind = self.manifest.fields.get(name, "null")
-            fields[name], others = fit_to_kind(column, kind)
+            batch, others = fit_to_kind(batch, name, kind)
             for row in others:
-                place = (
-                    rows.place(row) if rows.place else f"document {python_strings(rows.ids)[row]!r}"
-                )
-                got = python_strings(column.texts.slice(row, 1))[0][:50]
+                place = batch.place(row) if batch.source else f"document {batch.id_of(row)!r}"
+                got = decode(bytes(texts[row].as_buffer()))[:50]
                 reason = f"the field {name!r} holds {PLAIN[kind]}, got {got!r}"
                 if on_error == "raise":
                     raise VocabtoolError(f"{place}: {reason}. {WHAT_NEXT}")
                 self.left_out.add(place, reason)
-        return replace(rows, fields=fields).in_utf8()
+        return in_utf8(batch)
 
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
         """Make everything so far the last commit: on disk, and seen by readers.
@@ -228,7 +242,10 @@ class Writer:
             self._is_deleted = self._all_deleted()
             manifest = replace(manifest, commit=self.manifest.commit + 1)
             self._files.commit(manifest, self._is_deleted, codes=codes, progress=self._progress)
-            recover(self._path, commit_in(self._files.folder, self._files.database))
+            files = self._files
+            recover(
+                self._path, Commit(files.folder, files.database, files.manifest, self._is_deleted)
+            )
         self._changed = False
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
@@ -236,7 +253,16 @@ class Writer:
         existing = self._find_existing(ids)
         places = {id_: place for place, id_ in enumerate(ids)}  # the last of each
         if on_existing == "error":
-            _refuse_repeated(ids, existing)
+            seen: set[str] = set()
+            for id_ in ids:
+                if id_ in existing or id_ in seen:
+                    where = "among the documents twice" if id_ in seen else "in the index already"
+                    raise VocabtoolError(
+                        f"document {id_!r} is {where}: put it in the place of the other "
+                        "(--existing update, in Python on_existing='update'), or leave it out "
+                        "('skip')"
+                    )
+                seen.add(id_)
         elif on_existing == "skip":
             places = {id_: place for place, id_ in reversed(list(enumerate(ids)))}
             places = {id_: place for id_, place in places.items() if id_ not in existing}
@@ -255,15 +281,6 @@ class Writer:
             for row in rows
             if row >= known or not self._is_deleted[row]
         }
-
-    def _encode(self, rows: DocumentRows) -> Vectors:
-        encoder = self._model.encoder
-        if encoder is None:
-            raise VocabtoolError(
-                f"{self._path}: holds vectors of one's own: give vectors=, or create an index with "
-                "model="
-            )
-        return encoder.encode(rows.texts)
 
     def _all_deleted(self) -> NDArray[np.bool_]:
         """Which rows are deleted: shape (rows,)."""
@@ -302,22 +319,3 @@ def _matrix(vectors: NDArray[Any] | Sequence[Any], dim: int) -> Vectors:
     if not finite.all():
         raise ValueError(f"vector {int(np.argmin(finite)):,} holds NaN or infinity")
     return matrix
-
-
-def _unequal(vectors: int, documents: Items, taken: int) -> str:
-    """Numbers that differ; an iterator may have more documents than were taken of it."""
-    more = " or more" if taken > vectors else ""
-    count = f"{len(documents):,}" if isinstance(documents, Sized) else f"{taken:,}{more}"
-    return f"{plural(vectors, 'vector', 'vectors')} for {count} documents"
-
-
-def _refuse_repeated(ids: list[str], existing: dict[str, int]) -> None:
-    seen: set[str] = set()
-    for id_ in ids:
-        if id_ in existing or id_ in seen:
-            where = "among the documents twice" if id_ in seen else "in the index already"
-            raise VocabtoolError(
-                f"document {id_!r} is {where}: put it in the place of the other (--existing "
-                "update, in Python on_existing='update'), or leave it out ('skip')"
-            )
-        seen.add(id_)

@@ -1,7 +1,7 @@
 """What a search asks of an index: one commit of it, which stays as it is while it is asked.
 
-``index/snapshot.py`` is one. Which engines stand behind it is not known here. Several threads may
-ask at a time.
+The ``Snapshot`` of ``index/generation.py`` is one. Which engines stand behind it is not known here.
+Several threads may ask at a time.
 """
 
 from __future__ import annotations
