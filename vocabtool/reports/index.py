@@ -27,8 +27,7 @@ from vocabtool.system.messages import plural
 if TYPE_CHECKING:
     from vocabtool.embedding.embed import EmbedReport, Progress
     from vocabtool.evaluation.calibrate import WeightEstimate
-    from vocabtool.evaluation.compare import Evaluation
-    from vocabtool.evaluation.self_check import SelfCheck
+    from vocabtool.evaluation.compare import Evaluation, SelfCheck
     from vocabtool.evaluation.tune import TunedWeight
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
