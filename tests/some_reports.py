@@ -5,16 +5,25 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tests.judged_words import judged, lines
-from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, pairwise
+from vocabtool import (
+    ByteStrings,
+    Diff,
+    OovReport,
+    Vocabulary,
+    pairwise,
+    save_diff,
+    save_report,
+)
 from vocabtool.choices import Fold
 from vocabtool.comparison import use as corpus_use
 from vocabtool.comparison.diff import compare
 from vocabtool.oov.counter import OovCounts, batch_counts
 from vocabtool.oov.report import Estimate, Header
-from vocabtool.reports import comparison, files, oov
+from vocabtool.reports import comparison, oov, renderers
 from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.vocabulary import Marker
 
@@ -31,6 +40,17 @@ def vocabulary(
     entries: Sequence[bytes], name: str = "v", marker: Marker | None = None, first_id: int = 0
 ) -> Vocabulary:
     return Vocabulary(name, "list", ByteStrings.of(entries), first_id=first_id, marker=marker)
+
+
+def save(report: OovReport | Diff, path: Path, form: Any = None, **options: Any) -> None:
+    """As the public functions do."""
+    (save_diff if isinstance(report, Diff) else save_report)(report, path, form, **options)  # type: ignore[arg-type]
+
+
+def saved(report: OovReport | Diff, folder: Path, form: Any, **options: Any) -> bytes:
+    """What is written."""
+    save(report, folder / "saved", form, **options)
+    return (folder / "saved").read_bytes()
 
 
 # Unknown words.
@@ -77,13 +97,6 @@ def nasty_words(*, pieces: bool = False, **options: Any) -> OovReport:
     return unknown_words(texts, pieces=cut, **options)
 
 
-def oov_text(report: OovReport, width: int | None = None) -> str:
-    """What standard output shows: a terminal of that width, or no terminal."""
-    file = io.BytesIO()
-    oov.write(report, file, "table", width=width)
-    return file.getvalue().decode()
-
-
 # Comparisons.
 
 A = (b"the", b"of", b"Paris", b"287.9", b"cat", *NASTY)
@@ -116,16 +129,15 @@ def nasty_diff(*, corpus: bool = True) -> Diff:
     return compared(a, b, texts, labels=labels, sources=sources, rule="whitespace")
 
 
-def diff_text(found: Diff, width: int | None = None) -> str:
-    """What standard output shows of a comparison."""
-    file = io.BytesIO()
-    comparison.write(found, file, "text", width=width)
-    return file.getvalue().decode()
+def text_of(found: OovReport | Diff, width: int | None = None) -> str:
+    """What standard output shows: a terminal of that width, or no terminal."""
+    report = comparison.diff_report(found) if isinstance(found, Diff) else oov.oov_report(found)
+    return "".join(renderers.render_text(report, width))
 
 
-def pairs_as(form: files.Format, width: int | None = None) -> bytes:
+def pairs_as(form: renderers.Format, width: int | None = None) -> bytes:
     """The pairs of three vocabularies, written."""
     three = (vocabulary(A, "<b>"), vocabulary(B, "b"), vocabulary([b"of"], "c"))
     file = io.BytesIO()
-    files.write(comparison.view_pairs(pairwise(three)), file, form, width)
+    renderers.write(comparison.pairs_report(pairwise(three)), file, form, width)
     return file.getvalue()

@@ -6,33 +6,19 @@ import base64
 import hashlib
 import json
 import os
-import pty
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
+from tests.cli.running import COMMAND, on_terminal, run
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    pass
 
 WORDS = (b"the", b"na\xc3\xafve", b"a\nb", b"\xff\xfe", b"")
 SHA256 = hashlib.sha256(b"\n".join(WORDS)).hexdigest()
-
-
-def run(
-    *arguments: str | Path, cwd: Path = ROOT, environ: Mapping[str, str] = MappingProxyType({})
-) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "tests.plain_command", *map(str, arguments)]
-    environ = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"} | dict(environ)
-    return subprocess.run(command, capture_output=True, cwd=cwd, env=environ)
 
 
 @pytest.fixture
@@ -60,10 +46,9 @@ def test_inspect_table_for_programs(model: Path) -> None:
 
 def test_inspect_all(model: Path) -> None:
     """--all takes small constants too, and lists what was passed over."""
-    done = run("inspect", model, "--all")
-    lines = done.stdout.decode().splitlines()
-    assert [line.split("\t")[0] for line in lines] == ["name", "words", "labels"]
-    assert run("inspect", model).stdout.decode().count("labels") == 0
+    for arguments, names in (([], ["name", "words"]), (["--all"], ["name", "words", "labels"])):
+        lines = run("inspect", model, *arguments).stdout.decode().splitlines()
+        assert [line.split("\t")[0] for line in lines] == names
 
 
 def test_inspect_says_what_was_passed_over(tmp_path: Path) -> None:
@@ -142,17 +127,11 @@ def test_extract_json(model: Path) -> None:
 
 @pytest.mark.parametrize("output", ["json", "parquet"])
 def test_extract_reads_back(output: str, model: Path, tmp_path: Path) -> None:
-    """What json and parquet hold is the vocabulary."""
-    file = tmp_path / f"words.{output}"
-    assert run("extract", model, "--format", output, "-o", file).returncode == 0
-    assert vocabtool.read(file) == vocabtool.extract(model)
-
-
-def test_the_ending_of_the_file_tells_the_format(model: Path, tmp_path: Path) -> None:
-    """Without --format, -o words.json writes JSON."""
-    file = tmp_path / "words.json"
-    assert run("extract", model, "-o", file).returncode == 0
-    assert json.loads(file.read_bytes())["name"] == "words"
+    """What json and parquet hold is the vocabulary; the ending of FILE tells the format."""
+    for name, options in (("words", ["--format", output]), ("again", [])):
+        file = f"{name}.{output}"
+        assert run("extract", model, *options, "-o", tmp_path / file).returncode == 0
+        assert vocabtool.read(tmp_path / file) == vocabtool.extract(model)
 
 
 def test_text_says_that_it_holds_no_ids(tmp_path: Path) -> None:
@@ -167,12 +146,6 @@ def test_text_says_that_it_holds_no_ids(tmp_path: Path) -> None:
     assert run("extract", tmp_path).stderr.decode().splitlines()[-1] == (
         "vocabtool: ids are 2..5, uneven: text does not hold them, json does"
     )
-
-
-def test_extract_by_name(model: Path) -> None:
-    """--name takes any vocabulary that inspect --all lists."""
-    done = run("extract", model, "--name", "labels")
-    assert (done.stdout, done.stderr) == (b"yes\nno\n", b"")
 
 
 def test_extract_nearly_the_right_name(model: Path) -> None:
@@ -231,30 +204,6 @@ def test_errors(arguments: list[str], code: int, message: str) -> None:
     assert done.stdout == b""
 
 
-def test_no_vocabulary_exits_with_3(tmp_path: Path) -> None:
-    """Nothing to extract is bad input, and says what was looked at."""
-    graph = b.graph(b.node(b"x", b"Placeholder"))
-    (tmp_path / "saved_model.pb").write_bytes(b.saved_model(graph))
-    done = run("extract", tmp_path)
-    assert done.returncode == 3
-    assert b"no vocabulary found (SavedModel; 0 lists passed over)" in done.stderr
-
-
-def test_a_reader_that_stops(model: Path) -> None:
-    """`extract | head -1` ends quietly."""
-    command = [sys.executable, "-c", "from vocabtool.cli.main import main; main()"]
-    process = subprocess.Popen(
-        [*command, "extract", "data/sentence_encoder"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    assert process.stdout is not None
-    process.stdout.close()
-    _, errors = process.communicate()
-    assert errors == b""
-
-
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252"])
 def test_other_encodings(encoding: str, tmp_path: Path) -> None:
     """JSON is UTF-8 everywhere; tables and messages escape what the stream's encoding lacks."""
@@ -300,40 +249,37 @@ def test_a_name_too_long() -> None:
 
 def test_no_way_to_speak(model: Path) -> None:
     """Where even standard error is full, or standard output closed, the exit code says so."""
-    command = [sys.executable, "-c", "from vocabtool.cli.main import main; main()"]
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run([*command, "inspect", "nowhere"], stderr=full, cwd=ROOT)
+        done = subprocess.run([*COMMAND, "inspect", "nowhere"], stderr=full, cwd=ROOT)
         assert done.returncode == 3
-    shell = ['exec "$@" >&-', "sh", *command, "inspect", str(model)]
+    shell = ['exec "$@" >&-', "sh", *COMMAND, "inspect", str(model)]
     closed = subprocess.run(["sh", "-c", *shell], stderr=subprocess.PIPE, cwd=ROOT)
     assert closed.returncode == 3
     assert closed.stderr == b"vocabtool: error: there is no standard output\n"
 
 
-def test_a_full_disk(model: Path) -> None:
+@pytest.mark.parametrize(
+    "command", [["extract"], ["inspect"], ["oov", "-"], ["oov", "-", "--mask", "known"]]
+)
+def test_a_full_disk(command: list[str]) -> None:
     """Output that cannot be written is an error, and nothing is said of success."""
-    for arguments in (["extract", str(model)], ["inspect", str(model)]):
-        code = "from vocabtool.cli.main import main; main()"
-        with Path("/dev/full").open("wb") as full:
-            command = [sys.executable, "-c", code, *arguments]
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, cwd=ROOT)
-        assert done.returncode == 3
-        assert done.stderr.decode() == ("vocabtool: error: [Errno 28] No space left on device\n")
+    name, *others = command
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, name, "data/sentence_encoder", *others],
+            input=b"a word\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+        )
+    assert done.returncode == 3
+    assert done.stderr.endswith(b"vocabtool: error: [Errno 28] No space left on device\n")
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_terminal_gets_a_table(model: Path) -> None:
     """On a terminal inspect draws a table, and no control character of the model gets there."""
-    outer, inner = pty.openpty()
-    code = "from vocabtool.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "inspect", str(model)]
-    environ = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
-    with subprocess.Popen(command, stdout=inner, env=environ):
-        os.close(inner)
-        shown = b""
-        while piece := _read(outer):
-            shown += piece
-    os.close(outer)
-    text = shown.decode().replace("\r\n", "\n")
+    text = on_terminal(ROOT, "inspect", str(model))
     assert "words   table      5   0..4   -1        the naïve a\\nb … ''" in text
     assert text.endswith(
         "words\n"
@@ -343,48 +289,23 @@ def test_a_terminal_gets_a_table(model: Path) -> None:
     )
 
 
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # the other end is closed
-        return b""
+@pytest.mark.parametrize("command", [["extract"], ["oov", "missing"]])
+def test_parquet_is_not_for_terminals(command: list[str], model: Path) -> None:
+    """Parquet on a terminal is refused as usage, before anything is read."""
+    name, *others = command
+    shown = on_terminal(ROOT, name, str(model), *others, "--format", "parquet", code=2)
+    assert "parquet is not for a terminal; give a file with -o FILE" in shown
 
 
-def test_parquet_is_not_for_terminals(model: Path) -> None:
-    """Parquet on a terminal is refused as usage."""
-    outer, inner = pty.openpty()
-    code = "from vocabtool.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "extract", str(model), "--format", "parquet"]
-    environ = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, stdout=inner, stderr=subprocess.PIPE, env=environ)
-    os.close(inner)
-    os.close(outer)
-    assert done.returncode == 2
-    assert b"parquet is not for a terminal" in done.stderr
-
-
-def test_module() -> None:
-    """`python -m vocabtool` is the same command."""
+def test_version_and_help() -> None:
+    """`python -m vocabtool` is the same command; --help lists the commands."""
     command = [sys.executable, "-m", "vocabtool", "--version"]
     done = subprocess.run(command, capture_output=True, cwd=ROOT, check=True)
     assert done.stdout == run("--version").stdout
-
-
-def test_version() -> None:
-    """--version prints the version of the package."""
-    assert run("--version").stdout.decode() == f"vocabtool, version {vocabtool.__version__}\n"
-
-
-def test_help_names_every_command() -> None:
-    """--help lists the commands, and each explains its options."""
-    shown = run("--help").stdout.decode()
-    assert "inspect" in shown
-    assert "extract" in shown
-    told = " ".join(shown.split())
+    assert done.stdout.decode() == f"vocabtool, version {vocabtool.__version__}\n"
+    told = " ".join(run("--help").stdout.decode().split())
     assert "oov Report which words of FILE... MODEL does not know. search" in told
     assert "Find how much the keyword leg of the index in DIR weighs, and keep it there." in told
-    assert "--name" in run("extract", "--help").stdout.decode()
-    assert "--all" in run("inspect", "--help").stdout.decode()
 
 
 def test_help_does_not_load_numpy() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.test_text_commands import on_terminal, run
+from tests.cli.running import on_terminal, run
 
 ONE = "the\nof\nParis\n287.9\ncat\nlove\n"
 TWO = "of\nthe\nparis\ndog\n"
@@ -128,12 +128,6 @@ def test_use_is_told_beside_rows(here: Path) -> None:
         *("--rule", "keras", "--format", "csv"),
         cwd=here,
     )
-    rows = list(csv.DictReader(io.StringIO(done.stdout.decode(), newline="")))
-    assert [row["token"] for row in rows] == [
-        *["the", "of", "Paris", "287.9", "cat", "love"],
-        "paris",
-        "dog",
-    ]
     assert (
         "vocabtool: of 12 tokens known to A 50.00%, B 66.67%, both 33.33%, neither 16.67% "
         "(rule for both: keras)\n"
@@ -190,14 +184,10 @@ def test_more_than_two_make_pairs(here: Path, tmp_path: Path) -> None:
         (["one.txt", "two.txt", "--corpus", "x", "--rule", "kera"], "Did you mean keras?"),
         (["one.txt", "two.txt", "one.txt", "--corpus", "x"], "weighs two vocabularies, not more"),
         (["one.txt", "two.txt", "-o", "diff.xml"], "-o wants a file that ends in"),
-        (["one.txt", "two.txt", "-o", ""], "-o wants the name of a file"),
-        (["one.txt", "two.txt", "--only", "c"], "is not one of 'a', 'b', 'both'"),
         (["one.txt", "two.txt", "--only", "a", "--format", "json"], "not for JSON and pages"),
         (["one.txt", "two.txt", "--only", "a", "-o", "diff.json"], "not for JSON and pages"),
-        (["one.txt", "two.txt", "--only", "a", "-o", "diff.html"], "not for JSON and pages"),
         (["one.txt", "two.txt", "--only", "a", "--html", "diff.html"], "not for JSON and pages"),
         (["one.txt", "two.txt", "one.txt", "--only", "a"], "--only wants two vocabularies"),
-        (["one.txt", "two.txt", "--limit", "-1"], "is not in the range"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str, here: Path) -> None:

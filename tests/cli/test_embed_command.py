@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import ROOT
+from tests.cli.running import COMMAND, environment, read_terminal
+from tests.cli.test_index_commands import vocabtool
 from tests.counted_letters import write_corpus
 
 MODEL = "python:tests.counted_letters:encode"
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """The command, in a process of its own."""
-    command = [sys.executable, "-m", "vocabtool", "embed", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+def run(*arguments: str | Path, path: str = "") -> subprocess.CompletedProcess[str]:
+    """The command, in a process of its own. ``path``: a folder of modules that come first."""
+    return vocabtool("embed", *map(str, arguments), path=path)
 
 
 @pytest.fixture
@@ -76,12 +74,6 @@ def test_the_report_as_json(corpus: Path, tmp_path: Path) -> None:
     assert told["first_skipped"][0]["place"] == f"{corpus}:101"
 
 
-def test_quiet_is_quiet(corpus: Path, tmp_path: Path) -> None:
-    """Nothing on either stream."""
-    done = run(corpus, "--model", MODEL, "-o", tmp_path / "out", "--quiet")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
 def test_a_changed_run_is_refused(corpus: Path, tmp_path: Path) -> None:
     """With what changed; --force starts over."""
     options = ("--model", MODEL, "-o", tmp_path / "out")
@@ -90,14 +82,14 @@ def test_a_changed_run_is_refused(corpus: Path, tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "  - --dtype: was float32, is float16\n" in done.stderr
     assert "--force" in done.stderr
-    assert run(corpus, *options, "--dtype", "float16", "--force").returncode == 0
+    done = run(corpus, *options, "--dtype", "float16", "--force", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
         (("--model", MODEL), 2, "Missing option '-o'"),
-        (("-o", "out"), 2, "Missing option '--model'"),
         (("--model", MODEL, "-o", "out", "--keep", "vector"), 2, "keep: 'vector'"),
         (("--model", MODEL, "-o", "out", "--ray-address", "x"), 2, "--runner ray"),
         (("--model", "nowhere", "-o", "out"), 3, "nowhere"),
@@ -126,13 +118,7 @@ def test_what_a_model_raises_is_told(corpus: Path, tmp_path: Path) -> None:
         "        raise ValueError('too much')\n    return np.ones((1, 2))\n"
     )
     options = ["--model", "python:weak:encode", "-o", str(tmp_path / "out"), "--id-field", "id"]
-    done = subprocess.run(
-        [sys.executable, "-m", "vocabtool", "embed", str(corpus), *options],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )
+    done = run(corpus, *options, path=str(tmp_path))
     assert done.returncode == 3
     assert "error: d0 to d99: the model raised ValueError: too much" in done.stderr
     assert "Traceback" not in done.stderr
@@ -140,17 +126,13 @@ def test_what_a_model_raises_is_told(corpus: Path, tmp_path: Path) -> None:
 
 def test_progress_is_for_who_watches(corpus: Path, tmp_path: Path) -> None:
     """On a terminal there is a line that goes away; nothing of it elsewhere."""
-    command = [sys.executable, "-m", "vocabtool", "embed", str(corpus), "--model", MODEL]
+    command = [*COMMAND, "embed", str(corpus), "--model", MODEL, "-o", str(tmp_path / "out")]
     reader, terminal = pty.openpty()
     with subprocess.Popen(
-        [*command, "-o", str(tmp_path / "out")], stderr=terminal, stdout=subprocess.PIPE, cwd=ROOT
+        command, stderr=terminal, stdout=subprocess.PIPE, env=environment()
     ) as process:
         os.close(terminal)
-        said = b""
-        with contextlib.suppress(OSError):  # which is how a terminal ends
-            while piece := os.read(reader, 1 << 16):
-                said += piece
-    os.close(reader)
+        said = read_terminal(reader)
     assert process.returncode == 0
     assert b"100 documents" in said
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +21,12 @@ from vocabtool.embedding.shard_files import Counts
 from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats import vocabulary_files
 from vocabtool.formats.registry import split_name
+from vocabtool.index import index as index_module
 from vocabtool.index.folder import advice
-from vocabtool.reports.index import Took, embed_lines, lines, progress_line
-from vocabtool.reports.search import _why
-from vocabtool.search.hits import Explanation, LegPlace, MatchedWord
+from vocabtool.reports.index import embed_report, hits_report, index_report, progress_line
+from vocabtool.reports.model import Report
+from vocabtool.reports.renderers import render_text
+from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, MatchedWord, QuerySummary
 from vocabtool.search.settings import Calibration
 
 if TYPE_CHECKING:
@@ -40,17 +42,12 @@ def index(tmp_path: Path) -> str:
     return folder
 
 
+def lines(report: Report) -> list[str]:
+    """As a terminal shows it."""
+    return "".join(render_text(report, 80)).splitlines()
+
+
 ADDED = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
-
-
-@dataclass
-class Calibrated:
-    """Takes the place of calibrating, and counts."""
-
-    calls: int
-
-    def __call__(self, index: Index) -> None:
-        self.calls += 1
 
 
 @pytest.mark.parametrize(
@@ -83,7 +80,7 @@ def test_the_report_of_one_document(index: str) -> None:
     """In the singular, and with no speed, which would be that of starting."""
     fine("delete", index, "b", "c", "d")
     report = LoadReport(4, 1, 1, 0, 2, 0, 1, 1, 1, (), 1, 2.0)
-    assert list(lines(Index.open(index), report, Took(2.5, 0.0))) == [
+    assert lines(index_report(Index.open(index), report, 2.5, 0.0)) == [
         f"{index}: 1 document",
         "  done now    1 added, 2 unchanged in 2.5 s",
         "  gone on     1 document was in already",
@@ -100,13 +97,13 @@ def test_the_report_of_one_document(index: str) -> None:
 def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The speed is of what was added; models of pieces begin with another weight."""
     opened = Index.open(index)
-    monkeypatch.setattr(opened.snapshot(), "known_words", Pieces(2))
+    monkeypatch.setattr(opened.snapshot().model, "known_words", Pieces(2))
     report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0)
-    told = list(lines(opened, report, Took(7.0, 4.5)))
+    told = lines(index_report(opened, report, 7.0, 4.5))
     done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
     assert told[:2] == [f"{index}: 4 documents", f"  done now    {done}"]
     assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
-    told = list(lines(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), Took(2, 0)))
+    told = lines(index_report(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), 2, 0))
     assert told[1] == "  done now    nothing: there is no document"
     assert told[-1] == "  weight      of the keyword leg: 0.4, not calibrated"
 
@@ -121,14 +118,13 @@ def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents added later let it be; an estimate is made anew."""
-    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 1)
-    made = Calibrated(0)
-    monkeypatch.setattr(calibrating, "calibrate", made)
+    calls: list[Index] = []
+    monkeypatch.setattr(calibrating, "calibrate", calls.append)
     opened = Index.open(index)
-    for judged, calls in ((50, 0), (0, 1)):
+    for judged, wanted, count in ((50, True, 0), (0, False, 0), (0, None, 0), (0, True, 1)):
         opened.store_calibration(Calibration(0.3, judged, 4, 0))
-        index_command._calibrate(opened, 0, True, ADDED, quiet=True)
-        assert made.calls == calls
+        index_command._calibrate(opened, 0, wanted, ADDED, quiet=True)
+        assert len(calls) == count
 
 
 @pytest.mark.parametrize(
@@ -146,9 +142,7 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
     index: str, monkeypatch: pytest.MonkeyPatch, before: int, known: int | None, due: bool
 ) -> None:
     """Of four documents; ``known``: how many they were when it was calibrated last."""
-    monkeypatch.setattr(index_command, "CALIBRATED_FROM", 2)
-    made = Calibrated(0)
-    monkeypatch.setattr(calibrating, "calibrate", made)
+    monkeypatch.setattr(index_module, "CALIBRATED_FROM", 2)
     opened = Index.open(index)
     if known is not None:
         opened.store_calibration(Calibration(0.3, 0, 4, 0))
@@ -157,17 +151,13 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
         held = replace(opened.calibration, documents=known)
         set_manifest(Path(index), replace(opened.manifest, calibration=held))
         opened = Index.open(index)
-    index_command._calibrate(opened, before, None, ADDED, quiet=True)
-    assert made.calls == due
-    index_command._calibrate(opened, before, None, replace(ADDED, added=0), quiet=True)
-    index_command._calibrate(opened, before, False, ADDED, quiet=True)
-    assert made.calls == due
+    assert opened.calibration_is_due(before) is due
 
 
 def test_one_is_no_plural() -> None:
     """One of each, then several."""
     one = EmbedReport("out", 1, Counts(1, 1, 1, 1, 1, 1), 1, 1, 1, 1, 1, (), 1, 2.0)
-    assert [*embed_lines(one)] == [
+    assert lines(embed_report(one)) == [
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
         "  gone on     1 shard was there already",
@@ -181,7 +171,7 @@ def test_one_is_no_plural() -> None:
         "  unknown     1 of 1 word (100.00%)",
     ]
     two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
-    assert [*embed_lines(two)] == [
+    assert lines(embed_report(two)) == [
         "out: 4,000 documents in 2 shards",
         "  done now    4,000 documents in 2.0 s, 2,000 a second",
         "  gone on     2 shards were there already",
@@ -216,16 +206,13 @@ def test_progress_in_words() -> None:
 def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
     """The first holds no word of the query, the second one that stands too far down."""
     words = ((), (MatchedWord("kettle", 0.5),))
-    nowhere = LegPlace(None, None)
-    told = [
-        _why(
-            Explanation(LegPlace(1, 0.9), nowhere, matched, rank_without_keywords=1, highlights=())
-        )
-        for matched in words
-    ]
+    whys = [Explanation(LegPlace(1, 0.9), LegPlace(None, None), each, 1, ()) for each in words]
+    hits = tuple(Hit("a", "text", {}, 1.0, 0, explanation=why) for why in whys)
+    found = Hits(hits, QuerySummary("kettle", (), "coverage", None, None, None))
+    told = [line for line in lines(hits_report(found)) if line.startswith("    vectors")]
     assert told == [
-        "vectors number 1 (0.900); no keyword; without keywords number 1",
-        "vectors number 1 (0.900); keywords past the end of the list; by kettle 0.50; "
+        "    vectors number 1 (0.900); no keyword; without keywords number 1",
+        "    vectors number 1 (0.900); keywords past the end of the list; by kettle 0.50; "
         "without keywords number 1",
     ]
 

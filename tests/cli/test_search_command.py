@@ -200,10 +200,8 @@ def test_an_abbreviation_is_one_word_like_others(
     index = Index.create(tmp_path / "index", dim=2, vocabulary=["love"])
     with index.writer() as writer:
         writer.add(["things, e.g. others", "sorting an array", "e, g"], vectors=np.ones((3, 2)))
-    cli.main(
-        ["search", str(index.path), "e.g. sorting an array", "--explain", "--fusion", "keyword"],
-        standalone_mode=False,
-    )
+    query, options = "e.g. sorting an array", ["--explain", "--fusion", "keyword"]
+    cli.main(["search", str(index.path), query, *options], standalone_mode=False)
     told = capfd.readouterr().out
     assert "  e.g      unknown to the model, in 1 document\n" in told
     assert [line[:5] for line in told.splitlines() if line[1:3] in ("1.", "2.", "3.")] == [

@@ -123,22 +123,15 @@ def test_a_fold_is_applied_when_asked_for() -> None:
 
 
 def test_folds_in_one_order() -> None:
-    """Folds are named in any order, once; another is refused by name."""
-    found = diff(
-        made(["▁\uff21"], marker="▁"), made(["a"]), fold=("markers", "case", "nfkc", "case")
-    )
-    assert (found.fold, found.common) == (("case", "nfkc", "markers"), 1)
-    with pytest.raises(ValueError, match="wanted some of case, nfkc, markers, got 'stem'"):
-        diff(made(A), made(B), fold=["stem"])
-
-
-def test_folds_as_one_text() -> None:
-    """As the command line has them: names with commas between."""
-    found = diff(made(["The"]), made(["the"]), fold="nfkc, case")
-    assert (found.fold, found.common) == (("case", "nfkc"), 1)
-    assert diff(made(A), made(B), fold="").fold == ()
-    with pytest.raises(ValueError, match="wanted some of case, nfkc, markers, got 'stem'"):
-        diff(made(A), made(B), fold="case,stem")
+    """Folds are named in any order, once, or as one text; another is refused by name."""
+    a, b = made(["▁\uff21"], marker="▁"), made(["a"])
+    for given_ in (("markers", "case", "nfkc", "case"), "nfkc, markers,case"):
+        found = diff(a, b, fold=given_)
+        assert (found.fold, found.common) == (("case", "nfkc", "markers"), 1)
+    assert diff(a, b, fold="").fold == ()
+    for wrong in (["stem"], "case,stem"):
+        with pytest.raises(ValueError, match="wanted some of case, nfkc, markers, got 'stem'"):
+            diff(a, b, fold=wrong)
 
 
 def test_rows() -> None:
@@ -172,13 +165,12 @@ def test_pandas_and_polars() -> None:
     assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_a_library_that_is_missing(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """vocabtool needs neither: the message says what to install."""
-    monkeypatch.setitem(sys.modules, library, None)
-    found = diff(made(A), made(B))
-    with pytest.raises(VocabtoolError, match=f"the table needs {library}: pip install {library}"):
-        getattr(found, f"to_{library}")()
+    for library in ("pandas", "polars"):
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(VocabtoolError, match=f"the table needs {library}: pip install"):
+            getattr(diff(made(A), made(B)), f"to_{library}")()
 
 
 def test_samples() -> None:
@@ -277,22 +269,17 @@ def test_use_by_hand() -> None:
     assert "2 entries of A have capitals" in use.notes[0]
 
 
-def test_use_with_folds() -> None:
-    """With case folded, ``Paris`` is known to A as well, and nothing need be said of capitals."""
+def test_use_by_folds_and_another_rule() -> None:
+    """With case folded ``Paris`` is known to A; by blanks alone ``dog,`` is another word."""
     use = used(made(A), made(B), fold=("case",))
     assert (use.both, use.only_a, use.only_b, use.neither) == (7, 1, 2, 2)
     assert use.notes == ()
-
-
-def test_use_by_another_rule() -> None:
-    """By blanks alone ``Paris`` stays as it is, and ``dog,`` is another word."""
     use = used(made(A), made(B), rule="whitespace")
     assert (use.rule_name, use.rule) == ("whitespace", ("split at whitespace",))
     assert (use.both, use.only_a, use.only_b, use.neither) == (4, 1, 1, 6)
-    with pytest.raises(VocabtoolError, match=r"x\.model: no such file"):
-        used(made(A), made(B), rule="tokenizer:x.model")
-    with pytest.raises(VocabtoolError, match="Did you mean keras"):
-        used(made(A), made(B), rule="kera")
+    for rule, told in (("tokenizer:x.model", r"x\.model: no such file"), ("kera", "mean keras")):
+        with pytest.raises(VocabtoolError, match=told):
+            used(made(A), made(B), rule=rule)
 
 
 @pytest.mark.parametrize(
@@ -334,39 +321,21 @@ def test_words_that_wait_are_looked_up_in_parts(monkeypatch: pytest.MonkeyPatch)
     assert (parts.both, parts.only_a, parts.only_b) == (whole.both, whole.only_a, whole.only_b)
 
 
-def test_a_corpus_of_files(tmp_path: Path) -> None:
-    """``corpus`` takes what ``oov`` takes; none of it known, or none of it there, is no error."""
-    path = tmp_path / "corpus.txt"
-    path.write_text("\n".join(TEXTS), "utf-8")
-    use = diff(made(A), made(B), corpus=path).use
-    assert use is not None
-    assert (use.tokens, use.only_b, use.sources) == (12, 3, (str(path),))
-    empty = diff(made([]), made([]), corpus=iter(())).use
-    assert empty is not None
-    assert (empty.tokens, empty.share(empty.both), empty.carriers("a")) == (
-        *(0, 0.0),
-        (0, 0, 0.0),
-    )
-
-
-def test_a_corpus_whose_text_is_in_another_field(tmp_path: Path) -> None:
-    """``field`` is handed on to what reads the corpus."""
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps({"n": 1, "body": text}) + "\n" for text in TEXTS), "utf-8")
-    use = diff(made(A), made(B), corpus=path, field="body").use
-    assert use is not None
-    assert (use.tokens, use.only_b) == (12, 3)
-
-
-def test_files_are_compared(tmp_path: Path) -> None:
-    """A path is what ``extract`` takes; one that is not there is said to be missing."""
+def test_files(tmp_path: Path) -> None:
+    """Paths are what ``extract`` takes, ``corpus`` what ``oov`` takes; ``field`` is handed on."""
     for name, words in (("a", A), ("b", B)):
         (tmp_path / f"{name}.txt").write_text("\n".join(words) + "\n", "utf-8")
-    found = diff(tmp_path / "a.txt", str(tmp_path / "b.txt"))
+    a, b, path = tmp_path / "a.txt", str(tmp_path / "b.txt"), tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"n": 1, "body": text}) + "\n" for text in TEXTS), "utf-8")
+    found = diff(a, b, corpus=path, field="body")
     assert (found.common, found.only_a, found.only_b) == (3, 5, 4)
-    assert found.a.label == str(tmp_path / "a.txt")
+    assert (found.a.label, found.b.label) == (str(a), b)
+    assert found.use is not None
+    assert (found.use.tokens, found.use.only_b, found.use.sources) == (12, 3, (str(path),))
     with pytest.raises(NotFound):
-        diff(tmp_path / "a.txt", tmp_path / "c.txt")
+        diff(a, tmp_path / "c.txt")
+    empty = used(made([]), made([]), [])
+    assert (empty.tokens, empty.share(empty.both), empty.carriers("a")) == (0, 0.0, (0, 0, 0.0))
 
 
 def test_pairs_by_hand() -> None:

@@ -1,9 +1,11 @@
-"""Reading with options as keywords."""
+"""Reading with options as keywords, and what was read as Python shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Unpack
+from collections.abc import Iterable, Iterator
+from typing import Unpack, cast
+
+import pyarrow as pa
 
 from vocabtool import Document
 from vocabtool import documents as room
@@ -47,3 +49,36 @@ def documents(
     """Documents, bad rows counted in what is given."""
     log = None if skipped is None else ReadLog(skipped)
     return room.documents(sources, ReadOptions(**read), log=log, size=size, start=start)
+
+
+def binary(column: pa.Array) -> list[bytes]:
+    """Strings that need not be UTF-8."""
+    return cast(list[bytes], column.view(pa.binary()).to_pylist())
+
+
+def texts_of(found: Iterable[Batch]) -> list[bytes]:
+    """The texts of some batches, as bytes."""
+    return [text for batch in found for text in binary(batch.texts)]
+
+
+def ids_of(found: Iterable[Batch]) -> list[str]:
+    """The ids of some batches."""
+    return [id_ for batch in found for id_ in batch.id_array().to_pylist()]
+
+
+def numbered(found: Iterable[Batch]) -> list[tuple[int, bytes]]:
+    """Each text with its number."""
+    return [
+        pair
+        for batch in found
+        for pair in zip(batch.numbers.tolist(), binary(batch.texts), strict=True)
+    ]
+
+
+def skipping(
+    sources: Sources, *, size: int = 4 << 20, start: int = 0, **read: Unpack[ReadArguments]
+) -> tuple[list[tuple[int, bytes]], SkipCounter]:
+    """What is left, numbered, where bad rows are passed over, and what these are."""
+    skipped = SkipCounter()
+    read["on_error"] = "skip"
+    return numbered(batches(sources, skipped=skipped, size=size, start=start, **read)), skipped

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from tests.conftest import ROOT
-from tests.documents.reading import batches, documents
+from tests.documents.reading import batches, binary, documents, ids_of, skipping, texts_of
 from vocabtool import Document
 from vocabtool.documents import (
     END,
@@ -193,17 +193,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     return made
 
 
-def strings(column: pa.StringArray) -> list[str | None]:
-    return cast(list[str | None], column.to_pylist())
-
-
 def rows_of(found: Iterator[Batch]) -> list[Row]:
     """What some batches hold, all of it checked to be of one length."""
     rows = []
     for batch in found:
         columns = (batch.id_array(), batch.texts, batch.columns["title"], batch.columns["year"])
         assert {pa.string()} == {column.type for column in columns}
-        rows += list(map(Row._make, zip(*map(strings, columns), strict=True)))
+        rows += list(map(Row._make, zip(*(column.to_pylist() for column in columns), strict=True)))
         assert len(batch) == len(batch.texts)
     return rows
 
@@ -241,11 +237,9 @@ class TestEverySource:
         """Without an id field a document is called by its place, behind left out ones too."""
         if name in ("index of documents", "documents"):
             pytest.skip("documents come with their ids")
-        found = [strings(batch.id_array()) for batch in batches(sources(name))]
-        called = [id_ for ids in found for id_ in ids]
+        called = ids_of(batches(sources(name)))
         assert called == [document.id for document in documents(sources(name))]
-        later = [strings(batch.id_array()) for batch in batches(sources(name), start=500)]
-        assert [id_ for ids in later for id_ in ids] == called[500:]
+        assert ids_of(batches(sources(name), start=500)) == called[500:]
         assert len(set(called)) == COUNT
 
     def test_a_field_that_is_nowhere(self, name: str, sources: Callable[[str], Any]) -> None:
@@ -291,8 +285,7 @@ class TestUnread:
         path.write_bytes(data)
         with pytest.raises(InvalidFile, match="or damaged"):
             list(batches(str(path)))
-        found = [t for batch in batches(str(path), start=60) for t in batch.texts.to_pylist()]
-        assert found == table["text"].to_pylist()[60:]
+        assert texts_of(batches(str(path), start=60)) == binary(table["text"].combine_chunks())[60:]
 
     def test_lines(self, tmp_path: Path) -> None:
         """JSON lines that are left out are counted, blank ones not, and not looked at."""
@@ -391,15 +384,6 @@ def test_the_end_goes_through_other_processes() -> None:
     assert pickle.loads(pickle.dumps(END)) is END
 
 
-def test_batches_in_parts() -> None:
-    """A part of a batch is that part of all it holds."""
-    (batch,) = batches(iter(as_documents()), keep=["title"])
-    part = batch.part(10, 13)
-    assert part.id_array().to_pylist() == ["doc-10", "doc-11", "doc-12"]
-    assert part.columns["title"].to_pylist() == [row.title for row in TRUTH[10:13]]
-    assert (part.place(1), part.id_of(1), len(part)) == ("texts:12", "doc-11", 3)
-
-
 # ---- several sources, and what is one
 
 
@@ -410,12 +394,8 @@ def test_several_sources(tmp_path: Path) -> None:
     found = [(d.id, d.text) for d in documents(cast(Any, mixed))]
     place = f"{tmp_path / 'a.txt'}"
     assert found == [
-        ("texts:1", "x"),
-        (f"{place}:1", "one"),
-        (f"{place}:2", "two"),
-        ("texts2:1", "y"),
-        ("texts2:2", "z"),
-        ("texts3:1", "q"),
+        *(("texts:1", "x"), (f"{place}:1", "one"), (f"{place}:2", "two")),
+        *(("texts2:1", "y"), ("texts2:2", "z"), ("texts3:1", "q")),
     ]
     assert names(mixed[1:3]) == [place, "texts"]
 
@@ -483,7 +463,7 @@ def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path) -> None:
     """By their endings; neither hidden ones, nor those of a folder that we write in."""
-    for place in (
+    for place in [
         "a.txt",
         "b.md",
         "c/d.MD",
@@ -492,7 +472,7 @@ def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path) -> None:
         "c/f.md.gz",
         ".git/g.md",
         "own/h.md",
-    ):
+    ]:
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_text("text\n")
     assert names(str(tmp_path)) == [str(tmp_path / "a.txt")]
@@ -531,9 +511,8 @@ def test_rows_without_an_id(kind: str, tmp_path: Path) -> None:
     held = kind == "held"
     path = "texts" if held else str(write_rows(tmp_path / f"corpus.{kind}", rows))
     source: Any = iter(rows) if held else path
-    skipped = SkipCounter()
-    found = batches(source, id_field="id", on_error="skip", skipped=skipped)
-    assert [i for b in found for i in b.id_array().to_pylist()] == ["a", "d"]
+    found, skipped = skipping(source, id_field="id")
+    assert found == [(1, b"x"), (4, b"z")]
     no_id = "field 'id': wanted a string or a whole number for the id, got null"
     assert skipped.first == [
         Skip(f"{path}:2", no_id),
@@ -556,9 +535,8 @@ def test_ids_that_cannot_be(row: dict[str, Any], reason: str, tmp_path: Path) ->
     """An id is a string or a whole number, held or in lines, also where all are of that kind."""
     path = write_rows(tmp_path / "corpus.jsonl", [row, row])
     for source in (str(path), iter([row, row])):
-        skipped = SkipCounter()
-        found = batches(cast(Any, source), id_field="id", on_error="skip", skipped=skipped)
-        assert list(found) == []
+        found, skipped = skipping(cast(Any, source), id_field="id")
+        assert found == []
         assert [skip.reason.startswith(reason) for skip in skipped.first] == [True, True]
     held = [{"text": "a", "id": 0}, {"text": "b", "id": ""}]
     assert [document.id for document in documents(held, id_field="id")] == ["0", ""]
@@ -569,7 +547,7 @@ def test_files_without_the_id_field(kind: str, tmp_path: Path) -> None:
     """A file that has no such field at all, or none that holds ids, says so at once."""
     path = write_rows(tmp_path / f"corpus.{kind}", [{"name": "a", "text": "b"}])
     with pytest.raises(InvalidFile, match=f"corpus.{kind}: (text lines have )?no field 'id'"):
-        list(batches(str(path), id_field="id", on_error="skip", skipped=SkipCounter()))
+        skipping(str(path), id_field="id")
     if kind in ("parquet", "arrow"):
         write_rows(path, [{"id": 0.5, "text": "b"}])
         with pytest.raises(InvalidFile, match=r"field 'id': wanted strings .* got double"):
@@ -586,16 +564,8 @@ def test_files_without_the_id_field(kind: str, tmp_path: Path) -> None:
 
 
 VALUES: list[tuple[Any, str | None]] = [
-    ("a", "a"),
-    ("", ""),
-    (None, None),
-    (7, "7"),
-    (-(1 << 62), str(-(1 << 62))),
-    (True, "true"),
-    (1.5, "1.5"),
-    (1e300, "1e+300"),
-    (["é", "b"], '["é", "b"]'),
-    ({"a": None}, '{"a": null}'),
+    *(("a", "a"), ("", ""), (None, None), (7, "7"), (-(1 << 62), str(-(1 << 62))), (True, "true")),
+    *((1.5, "1.5"), (1e300, "1e+300"), (["é", "b"], '["é", "b"]'), ({"a": None}, '{"a": null}')),
     ("2020-01-01", "2020-01-01"),
 ]
 
@@ -636,14 +606,10 @@ def test_kept_columns_of_other_types(tmp_path: Path) -> None:
     }
     parquet.write_table(pa.table(columns), path)
     (batch,) = batches(str(path), keep=list(columns)[1:])
-    found = {name: column.view(pa.binary()).to_pylist() for name, column in batch.columns.items()}
+    found = {name: binary(column)[0] for name, column in batch.columns.items()}
     assert found == {
-        "bytes": [b"\xff"],
-        "day": [b"2020-01-02"],
-        "price": [b"1.10"],
-        "code": [b"a"],
-        "long": [b"b"],
-        "small": [b"200"],
+        **{"bytes": b"\xff", "day": b"2020-01-02", "price": b"1.10"},
+        **{"code": b"a", "long": b"b", "small": b"200"},
     }
 
 
@@ -655,8 +621,7 @@ def test_kept_values_that_json_does_not_know() -> None:
     skipped = SkipCounter()
     rows = [{"text": "x", "v": value} for value in values]
     (batch,) = batches(iter(rows), keep=["v"], on_error="skip", skipped=skipped)
-    found = batch.columns["v"].view(pa.binary()).to_pylist()
-    assert found == [b"3", b"[1, 2]", b"{1}", b'["\xff"]']
+    assert binary(batch.columns["v"]) == [b"3", b"[1, 2]", b"{1}", b'["\xff"]']
     assert skipped.first[0].reason.startswith("field 'v': no JSON can be made of it: Circular")
 
 
@@ -685,19 +650,10 @@ def test_extent(tmp_path: Path, sources: Callable[[str], Any]) -> None:
 # ---- standard input
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("corpus.jsonl", "jsonl"),
-        ("corpus.csv", "csv"),
-        ("corpus.tsv", "tsv"),
-        ("corpus.arrow", "arrow"),
-        ("corpus.arrows", "arrow"),
-        ("corpus.tfrecord", "tfrecord"),
-    ],
-)
-def test_standard_input(name: str, kind: str, sources: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "arrow", "arrows", "tfrecord"])
+def test_standard_input(ending: str, sources: Callable[[str], Any]) -> None:
     """All but Parquet comes through a pipe too; of an Arrow file the stream that it holds."""
+    name, kind = f"corpus.{ending}", ending.removesuffix("s") if "arrow" in ending else ending
     code = (
         "from tests.documents.reading import batches\n"
         f"found = list(batches('-', format={kind!r}, id_field='id'))\n"

@@ -10,60 +10,29 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from tests.documents.reading import batches, documents
+from tests.documents.reading import batches, documents, numbered, skipping, texts_of
 from vocabtool import Document
-from vocabtool.documents import Batch, Format, Skip, SkipCounter
+from vocabtool.documents import Format, Skip, SkipCounter
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 SIZES = st.sampled_from([1, 2, 3, 5, 8, 64, 1 << 20])
-NASTY = st.lists(
-    st.sampled_from(
-        [
-            b"a",
-            b"bc",
-            b"\n",
-            b"\r",
-            b"\r\n",
-            b"\0",
-            b"\xff",
-            b"\xef\xbb\xbf",
-            "\u2028\x85é".encode(),
-        ]
-    )
-).map(b"".join)
+CUTS = [b"a", b"bc", b"\n", b"\r", b"\r\n", b"\0", b"\xff", "\ufeff".encode(), "\u2028é".encode()]
+NASTY = st.lists(st.sampled_from(CUTS)).map(b"".join)
 
 
 def as_bytes(text: str) -> bytes:
     """A text of a document as it stood in its file."""
     return text.encode("utf-8", "surrogateescape")
-
-
-def texts_of(found: Iterator[Batch]) -> list[bytes]:
-    """The texts of some batches, as bytes."""
-    return [text for batch in found for text in batch.texts.view(pa.binary()).to_pylist()]
-
-
-def numbered(found: Iterator[Batch]) -> list[tuple[int, bytes]]:
-    """Each text with its number."""
-    return [
-        (int(number), text)
-        for batch in found
-        for number, text in zip(
-            batch.numbers, batch.texts.view(pa.binary()).to_pylist(), strict=True
-        )
-    ]
 
 
 def write(path: Path, data: bytes) -> str:
@@ -96,11 +65,11 @@ def test_batches_have_about_the_size_asked_for(tmp_path: Path) -> None:
     data = b"".join(b"x" * (number % 50) + b"\n" for number in range(5000)) + b"y" * 3000
     names = [write(tmp_path / "a.txt", data), write(tmp_path / "b.txt", data)]
     found = list(batches(names, size=1000))
-    sizes = [sum(map(len, texts_of(iter([batch])))) for batch in found]
+    sizes = [sum(map(len, texts_of([batch]))) for batch in found]
     assert [size for size, batch in zip(sizes, found, strict=True) if size > 1000] == [3000, 3000]
     assert [batch.source for batch in found] == sorted(batch.source for batch in found)
     assert {batch.source for batch in found} == set(names)
-    assert texts_of(iter(found)) == slow_lines(data) * 2
+    assert texts_of(found) == slow_lines(data) * 2
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
@@ -112,8 +81,7 @@ def test_a_line_that_is_too_long_is_a_bad_row(
     long = b"x" * 1000
     data = b"a\n" + b"y" * 99 + b"\n" + long + b"\r\nb\n" + long + b"\n\nc\n" + long
     name = write(tmp_path / "long.txt", data)
-    skipped = SkipCounter()
-    found = numbered(batches(name, size=size, on_error="skip", skipped=skipped))
+    found, skipped = skipping(name, size=size)
     assert found == [(1, b"a"), (2, b"y" * 99), (4, b"b"), (6, b""), (7, b"c")]
     reason = "a line of more than 100 bytes"
     assert skipped == SkipCounter(3, [Skip(f"{name}:{line}", reason) for line in (3, 5, 8)])
@@ -179,8 +147,7 @@ def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> 
     with pytest.raises(InvalidFile) as caught:
         list(read(name))
     assert str(caught.value).startswith(f"{name}:2: {reason}")
-    skipped = SkipCounter()
-    found = numbered(batches(name, on_error="skip", skipped=skipped))
+    found, skipped = skipping(name)
     assert found == [(1, b"a"), (3, b"z")]
     assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
     assert skipped.first[0].reason.startswith(reason)
@@ -253,24 +220,6 @@ def test_csv(tmp_path: Path) -> None:
         assert list(batches(write(tmp_path / "header.csv", b"id,text" + end))) == []
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "corpus.csv: empty: wanted a first row that names the fields"),
-        (b"id,body\n1,a\n", "corpus.csv: no field 'text'; the fields are 'id', 'body'. Say which"),
-        (b"text,text\n1,a\n", "corpus.csv: more than one field 'text'"),
-        (b"id,text\n1,a\n2\n", "corpus.csv:3: wanted 2 values, got 1"),
-        (b"id,text\n1,a\n\n2,b,c\n", "corpus.csv:3: wanted 2 values, got 3"),
-        (b"x" * 200_000 + b"\n1\n", "corpus.csv: the first row names no fields: field larger"),
-    ],
-)
-def test_bad_csv(tmp_path: Path, data: bytes, message: str) -> None:
-    """A file without the field, or a row of too few or too many values, is said by name."""
-    with pytest.raises(InvalidFile) as caught:
-        list(batches(write(tmp_path / "corpus.csv", data)))
-    assert f"{tmp_path}/{message}" in str(caught.value)
-
-
 def test_bad_csv_rows_are_skipped_over_many_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,8 +231,7 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
         b"%d\n" % row if row in bad else b"%d,text %d\n" % (row, row) for row in range(2, 1001)
     )
     name = write(tmp_path / "corpus.csv", data)
-    skipped = SkipCounter()
-    found = numbered(batches(name, on_error="skip", skipped=skipped))
+    found, skipped = skipping(name)
     assert found == [(row, b"text %d" % row) for row in kept]
     places = [f"{name}:{row}" for row in sorted(bad)]
     assert (skipped.count, [skip.place for skip in skipped.first]) == (8, places)
@@ -303,8 +251,7 @@ def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, num
     name = write(tmp_path / "corpus.csv", data)
     with pytest.raises(InvalidFile, match=f"csv:{number}: a quote is opened and never closed"):
         list(batches(name))
-    skipped = SkipCounter()
-    found = numbered(batches(name, on_error="skip", skipped=skipped))
+    found, skipped = skipping(name)
     assert [number for number, _ in found] == list(range(2, number))
     assert [skip.place for skip in skipped.first] == [f"{name}:{number}"]
 
@@ -315,7 +262,7 @@ def test_a_csv_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
     told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
     with pytest.raises(InvalidFile, match=told):
-        list(batches(name, on_error="skip", skipped=SkipCounter()))
+        skipping(name)
 
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
@@ -360,15 +307,12 @@ def test_csv_is_read_as_python_reads_it(
     if last != ["end", "end"]:
         del table[-1]
     name = write(tmp_path_factory.mktemp("csv") / "corpus.csv", data.encode())
-    found = numbered(batches(name, on_error="skip", skipped=SkipCounter()))
+    found, _ = skipping(name)
     assert found == [
         (number, row[1].encode())
         for number, row in enumerate(table, 1)
         if len(row) == 2 and number > 1
     ]
-
-
-# ---- Parquet
 
 
 # ---- compression
@@ -396,14 +340,6 @@ def test_damaged_compression(tmp_path: Path, kind: str, suffix: str) -> None:
             list(batches(name))
         codec = {".gz": "gzip", ".zst": "zstd"}[suffix]
         assert str(caught.value).startswith(f"{name}: not {codec}, or damaged: ")
-
-
-@pytest.mark.parametrize("name", ["a.txt.bz2", "a.zip", "a.jsonl.xz", "a.parquet.gz"])
-def test_what_is_not_unpacked(tmp_path: Path, name: str) -> None:
-    """Archives, other compression, and Parquet inside one are refused by their name."""
-    file = write(tmp_path / name, b"x")
-    with pytest.raises(UnsupportedFormat, match=name):
-        list(batches(file))
 
 
 # ---- names
@@ -443,14 +379,41 @@ def test_names_without_a_file(
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["p.txt", "p.jsonl", "p.csv", "p.parquet", "p.txt.gz"])
-def test_pointers_of_git_lfs(tmp_path: Path, name: str) -> None:
-    """A pointer is not taken for the file, in any format."""
-    with pytest.raises(InvalidFile, match="a pointer of Git LFS"):
-        list(batches(write(tmp_path / name, LFS)))
+# ---- files that are refused, by their names or by how they begin
+
+UTF16 = "\ufefftext\n東京" * 2
+REFUSED: list[tuple[str, bytes, str]] = [
+    ("a.csv", b"", ": empty: wanted a first row that names the fields"),
+    ("a.csv", b"id,body\n1,a\n", ": no field 'text'; the fields are 'id', 'body'. Say which"),
+    ("a.csv", b"text,text\n1,a\n", ": more than one field 'text'"),
+    ("a.csv", b"id,text\n1,a\n2\n", ":3: wanted 2 values, got 1"),
+    ("a.csv", b"id,text\n1,a\n\n2,b,c\n", ":3: wanted 2 values, got 3"),
+    ("a.csv", b"x" * 200_000 + b"\n1\n", ": the first row names no fields: field larger"),
+    ("a.txt.bz2", b"x", ": .bz2 is not read"),
+    ("a.zip", b"x", ": .zip is not read"),
+    ("a.jsonl.xz", b"x", ": .xz is not read"),
+    ("a.parquet.gz", b"x", ": Parquet is read from a plain file"),
+    *(("a." + kind, LFS, ": a pointer of Git LFS") for kind in ("txt", "csv", "parquet", "txt.gz")),
+    *(
+        (f"a.{kind}", UTF16.encode(f"utf-16-{order}"), ": UTF-16; wanted UTF-8: iconv")
+        for kind in ("txt", "jsonl", "csv", "tsv")
+        for order in ("le", "be")
+    ),
+]
 
 
-# ---- standard input
+@pytest.mark.parametrize(("name", "data", "message"), REFUSED)
+def test_what_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    """With the file, and the row where there is one."""
+    path = write(tmp_path / name, data)
+    with pytest.raises((InvalidFile, UnsupportedFormat)) as caught:
+        list(batches(path))
+    assert str(caught.value).startswith(f"{path}{message}")
+
+
+def test_lines_that_begin_like_utf16(tmp_path: Path) -> None:
+    """They stay what they are, without zeros."""
+    assert texts_of(batches(write(tmp_path / "a.txt", b"\xff\xfe a\nb"))) == [b"\xff\xfe a", b"b"]
 
 
 # ---- iterables
@@ -475,7 +438,7 @@ def test_iterables() -> None:
     ]
     assert found[3] is given_[3]
     (batch,) = batches(iter(given_))
-    assert texts_of(iter([batch])) == [as_bytes(document.text) for document in found]
+    assert texts_of([batch]) == [as_bytes(document.text) for document in found]
     assert [batch.id_of(row) for row in range(5)] == [document.id for document in found]
     assert texts_of(batches([{"body": "b"}], field="body")) == [b"b"]
 
@@ -483,8 +446,7 @@ def test_iterables() -> None:
 def test_bad_items() -> None:
     """An item that is no text is a bad row; all are counted and the first ten remembered."""
     given_: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z"]
-    skipped = SkipCounter()
-    found = numbered(batches(iter(given_ + [None] * 1000), on_error="skip", skipped=skipped))
+    found, skipped = skipping(iter(given_ + [None] * 1000))
     assert found == [(1, b"a"), (5, b"z")]
     assert skipped.first[:3] == [
         Skip("texts:2", "wanted a string, bytes, a Document or a mapping, got NoneType"),
@@ -496,21 +458,13 @@ def test_bad_items() -> None:
         list(documents(iter(given_)))
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"on_error": "skip"},
-        {"on_error": "ignore"},
-        {"size": 0},
-        {"size": 1 << 40},
-        {"start": -1},
-        {"keep": "title"},
-        {"on_duplicate": "all"},
-        {"on_duplicate": "first"},
-        {"on_duplicate": "last"},
-    ],
-    ids=str,
-)
+WRONG: list[dict[str, Any]] = [
+    *({"on_error": "skip"}, {"on_error": "ignore"}, {"size": 0}, {"size": 1 << 40}, {"start": -1}),
+    *({"keep": "title"}, *({"on_duplicate": which} for which in ("all", "first", "last"))),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
 def test_mistakes_of_the_caller(wrong: dict[str, Any]) -> None:
     """Nothing is skipped or dropped uncounted, and sizes have bounds; told before reading."""
     with pytest.raises(ValueError, match=next(iter(wrong))):
@@ -524,7 +478,7 @@ def test_endless_iterables() -> None:
     """A batch takes no more than it holds, and texts without a byte fill it too."""
     taken = (f"text {number}" for number in itertools.count())
     first = next(batches(taken, size=12))
-    assert (texts_of(iter([first])), next(taken)) == ([b"text 0", b"text 1"], "text 2")
+    assert (texts_of([first]), next(taken)) == ([b"text 0", b"text 1"], "text 2")
     assert len(next(batches(itertools.repeat(b"")))) == 1 << 18
 
 
@@ -579,25 +533,3 @@ def test_memory_is_constant(tmp_path: Path) -> None:
     enough, grown = done.stdout.split()
     assert (enough, done.stderr) == (b"True", b"")
     assert int(grown) < 100
-
-
-def test_the_texts_of_a_batch_outlive_it(tmp_path: Path) -> None:
-    """The buffer that lines are read into is used again, and no text given out changes."""
-    written = [b"%d" % number for number in range(10_000)]
-    name = write(tmp_path / "corpus.txt", b"\n".join(written))
-    held = list(batches(name, size=100))
-    assert len(held) > 100
-    assert texts_of(iter(held)) == written
-    assert np.concatenate([batch.numbers for batch in held]).tolist() == list(range(1, 10_001))
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("name", ["c.txt", "c.jsonl", "c.csv", "c.tsv"])
-def test_utf16_is_told(name: str, encoding: str, tmp_path: Path) -> None:
-    """Not taken for many strange words; but lines that begin like it stay what they are."""
-    path = tmp_path / name
-    path.write_bytes(("\ufefftext\n東京" * 2).encode(encoding))
-    with pytest.raises(InvalidFile, match="UTF-16; wanted UTF-8: iconv"):
-        list(documents(str(path)))
-    (tmp_path / "d.txt").write_bytes(b"\xff\xfe a\nb\n")
-    assert [d.text for d in documents(str(tmp_path / "d.txt"))] == ["\udcff\udcfe a", "b"]

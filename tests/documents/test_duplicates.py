@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.documents.reading import batches
+from tests.documents.reading import batches, texts_of
 from vocabtool import Document
 from vocabtool.documents import DuplicateCounter, OnDuplicate, Repeat, SkipCounter
 from vocabtool.errors import InvalidFile
@@ -43,33 +43,12 @@ def test_one_of_repeated(on_duplicate: OnDuplicate, kept: list[str]) -> None:
     rows = [{"id": id_, "text": f"{id_}{n}"} for n, id_ in enumerate("abbbca", 1)]
     repeated = DuplicateCounter()
     found = batches(rows, id_field="id", on_duplicate=on_duplicate, repeated=repeated)
-    assert [text for batch in found for text in batch.texts.to_pylist()] == kept
+    assert texts_of(found) == [text.encode() for text in kept]
     places = [("b", "texts:3", "texts:2"), ("b", "texts:4", "texts:2"), ("a", "texts:6", "texts:1")]
     assert repeated == DuplicateCounter(3, [Repeat(*place) for place in places])
     repeated, many = DuplicateCounter(), [rows[0]] * 1001
     list(batches(many, id_field="id", on_duplicate="first", repeated=repeated))
     assert (repeated.count, len(repeated.first)) == (1000, 10)
-
-
-def test_the_last_beside_rows_that_are_bad_by_a_kept_field() -> None:
-    """Both passes leave out the same rows."""
-    rows: list[dict[str, object]] = [
-        {"id": id_, "text": f"{id_}{n}"} for n, id_ in enumerate("aab")
-    ]
-    rows.insert(1, {"id": "c", "text": "c", "x": {(1, 2): 3}})  # no JSON
-    rows.append({"id": "b", "text": "b3"})
-    bad, repeated = SkipCounter(), DuplicateCounter()
-    found = batches(
-        rows,
-        id_field="id",
-        keep=["x"],
-        on_error="skip",
-        skipped=bad,
-        on_duplicate="last",
-        repeated=repeated,
-    )
-    assert [text for batch in found for text in batch.texts.to_pylist()] == ["a1", "b3"]
-    assert (bad.count, repeated.count) == (1, 2)
 
 
 @given(
@@ -92,8 +71,7 @@ def test_against_python(ids: list[str], size: int, start: int) -> None:
             size=size,
             start=start,
         )
-        texts = [int(text) for batch in found for text in batch.texts.to_pylist()]
-        assert texts == sorted(chosen.values())[start:]
+        assert list(map(int, texts_of(found))) == sorted(chosen.values())[start:]
         assert repeated.count == len(ids) - len(set(ids))
 
 

@@ -7,7 +7,6 @@ import itertools
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,17 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
-from tests.documents.reading import batches, documents
+from tests.documents.reading import batches, documents, skipping, texts_of
 from vocabtool.documents import Skip, SkipCounter
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 
-KINDS = [
-    pa.string(),
-    pa.large_string(),
-    pa.string_view(),
-    pa.dictionary(pa.int8(), pa.string()),
-    pa.dictionary(pa.int32(), pa.large_string()),
-]
+CODES = [pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.large_string())]
+KINDS = [pa.string(), pa.large_string(), pa.string_view(), *CODES]
 NAMES = ["corpus.parquet", "corpus.arrow", "corpus.arrows"]
 
 
@@ -56,11 +50,6 @@ def write(path: Path, table: pa.Table, rows: int = 3) -> str:
     return str(path)
 
 
-def texts_of(name: str, **asked: Any) -> list[bytes]:
-    found = batches(name, **asked)
-    return [text for batch in found for text in batch.texts.view(pa.binary()).to_pylist()]
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_types_of_strings(tmp_path: Path, kind: pa.DataType, name: str) -> None:
@@ -77,7 +66,7 @@ def test_types_of_strings(tmp_path: Path, kind: pa.DataType, name: str) -> None:
     reason = "field 'body': wanted a string, got null"
     assert skipped == SkipCounter(2, [Skip(f"{file}:2", reason), Skip(f"{file}:6", reason)])
     with pytest.raises(InvalidFile, match=rf"{name}:2: field 'body': wanted a string"):
-        texts_of(file, field="body")
+        texts_of(batches(file, field="body"))
 
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8))
@@ -110,11 +99,11 @@ def test_strings_that_are_not_utf8(tmp_path: Path) -> None:
     column = pa.array([b"\xff\xfe", b"a"]).view(pa.string())
     for name in NAMES[1:]:
         file = write(tmp_path / name, pa.table({"text": column}))
-        assert texts_of(file) == [b"\xff\xfe", b"a"]
+        assert texts_of(batches(file)) == [b"\xff\xfe", b"a"]
         path = Path(file)
         path.write_bytes(path.read_bytes().replace(b"text", b"te\xff\xff"))
         with pytest.raises(InvalidFile, match=r"the names of its columns are not UTF-8"):
-            texts_of(file)
+            texts_of(batches(file))
 
 
 def test_a_stream_whose_writer_waits(tmp_path: Path) -> None:
@@ -157,7 +146,7 @@ def test_what_is_no_arrow(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "corpus.arrow"
     path.write_bytes(data)
     with pytest.raises(InvalidFile) as caught:
-        texts_of(str(path))
+        texts_of(batches(str(path)))
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
@@ -166,13 +155,13 @@ def test_fields_that_are_none(name: str, tmp_path: Path) -> None:
     """A damaged file, a missing field, and one that holds no strings, are told apart."""
     file = write(tmp_path / name, pa.table({"n": [1], "m": [[1]]}))
     with pytest.raises(InvalidFile, match=rf"{name}: no field 'text'; the fields are 'n', 'm'"):
-        texts_of(file)
+        texts_of(batches(file))
     with pytest.raises(InvalidFile, match=rf"{name}: field 'n': wanted strings, got int64"):
-        texts_of(file, field="n")
+        texts_of(batches(file, field="n"))
     write(tmp_path / name, pa.table({"text": ["a"]}))
     Path(file).write_bytes(Path(file).read_bytes()[:-20])
     with pytest.raises(InvalidFile, match=rf"{name}: not (Parquet|Arrow IPC), or damaged: "):
-        texts_of(file, on_error="skip", skipped=SkipCounter())
+        skipping(file)
 
 
 @pytest.mark.parametrize("column", ["text", "v"])
@@ -203,7 +192,7 @@ def test_feather_1(tmp_path: Path) -> None:
     path = tmp_path / "old.feather"
     path.write_bytes(b"FEA1" + bytes(99))
     with pytest.raises(UnsupportedFormat, match=r"old\.feather: Feather of version 1 is not read"):
-        texts_of(str(path))
+        texts_of(batches(str(path)))
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
@@ -215,14 +204,14 @@ def test_offsets_out_of_their_column(name: str, tmp_path: Path) -> None:
     data[at + 8 : at + 12] = b"\xff\xff\xff\x70"
     path.write_bytes(data)
     with pytest.raises(InvalidFile, match="not Arrow IPC, or damaged"):
-        texts_of(str(path))
+        texts_of(batches(str(path)))
     codes = pa.array([0, 1, 77, 1], pa.int32())
     column = pa.DictionaryArray.from_arrays(codes, ["a", "b"], safe=False)
     make = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
     with make(str(path), pa.schema([("text", column.type)])) as writer:
         writer.write_batch(pa.record_batch({"text": column}))
     with pytest.raises(InvalidFile, match="not Arrow IPC, or damaged"):
-        texts_of(str(path))
+        texts_of(batches(str(path)))
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
@@ -238,7 +227,7 @@ def test_damage_anywhere(name: str, tmp_path: Path) -> None:
         data[int(rolled.integers(len(data)))] = int(rolled.integers(256))
         path.write_bytes(data[: int(rolled.integers(len(data) // 2, 2 * len(data)))])
         try:
-            assert len(texts_of(str(path), keep=["id"])) <= 40
+            assert len(texts_of(batches(str(path), keep=["id"]))) <= 40
         except (InvalidFile, UnsupportedFormat):
             failed += 1
     assert failed > 100
@@ -254,4 +243,4 @@ def test_only_what_is_wanted_is_read(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(OSError, match="corruption"):
         feather.read_table(io.BytesIO(bytes(data)))
-    assert texts_of(str(path)) == [b"a"] * 50
+    assert texts_of(batches(str(path))) == [b"a"] * 50

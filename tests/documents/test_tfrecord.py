@@ -9,12 +9,11 @@ from typing import Any
 
 import google_crc32c
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.documents.reading import batches, documents
+from tests.documents.reading import batches, documents, numbered, skipping
 from vocabtool.documents import Skip, SkipCounter
 from vocabtool.errors import InvalidFile
 
@@ -43,16 +42,6 @@ def texts(*found: bytes) -> list[bytes]:
     return [example(text=[text]).SerializeToString() for text in found]
 
 
-def read(name: str, **asked: Any) -> list[tuple[int, bytes]]:
-    return [
-        (int(number), text)
-        for batch in batches(name, **asked)
-        for number, text in zip(
-            batch.numbers, batch.texts.view(pa.binary()).to_pylist(), strict=True
-        )
-    ]
-
-
 FLOATS = st.floats(width=32, allow_nan=False)
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
 LISTS = st.lists(st.binary(max_size=9)) | st.lists(FLOATS) | st.lists(INTEGERS)
@@ -78,25 +67,9 @@ def test_round_trip(
     path = tmp_path_factory.mktemp("records") / "corpus.tfrecord"
     written = [example(**lists, text=[text]).SerializeToString() for text, lists in rows]
     name = write(path, written)
-    assert read(name, size=size) == list(enumerate((text for text, _ in rows), 1))
+    assert numbered(batches(name, size=size)) == list(enumerate((text for text, _ in rows), 1))
     for found, (_, lists) in zip(documents(name), rows, strict=True):
         assert found.fields == {key: shown(values) for key, values in lists.items()}
-
-
-def test_ids_and_kept_fields(tmp_path: Path) -> None:
-    """An id is of bytes or a whole number; a kept list is its JSON text, a missing one null."""
-    rows = [
-        example(text=[b"a"], id=[b"x"], v=[1, 2]),
-        example(text=[b"b"], id=[7], v=[0.5]),
-        example(text=[b"c"], id=[8], w=[]),
-        example(text=[b"d"], id=[b"z"], v=["é".encode(), b"\xff"]),
-    ]
-    name = write(tmp_path / "corpus.tfrecords", [row.SerializeToString() for row in rows])
-    (batch,) = batches(name, id_field="id", keep=["v", "w"])
-    assert batch.id_array().to_pylist() == ["x", "7", "8", "z"]
-    found = {name: column.view(pa.binary()).to_pylist() for name, column in batch.columns.items()}
-    assert found["v"] == [b"[1, 2]", b"0.5", None, '["é", "'.encode() + b'\xff"]']
-    assert found["w"] == [None, None, b"[]", None]
 
 
 def test_unpacked_and_repeated_messages(tmp_path: Path) -> None:
@@ -147,12 +120,11 @@ def test_bad_records(tmp_path: Path, record: bytes, reason: str) -> None:
     """A record that holds no document is a bad row among good ones."""
     before, after = texts(b"a", b"z")
     name = write(tmp_path / "corpus.tfrecord", [before, record, after])
-    skipped = SkipCounter()
-    assert read(name, on_error="skip", skipped=skipped) == [(1, b"a"), (3, b"z")]
-    assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
+    found, skipped = skipping(name)
+    assert (found, skipped.count) == ([(1, b"a"), (3, b"z")], 1)
     assert skipped.first[0].reason.startswith(reason)
     with pytest.raises(InvalidFile) as caught:
-        read(name)
+        list(batches(name))
     assert str(caught.value).startswith(f"{name}:2: {reason}")
 
 
@@ -170,12 +142,12 @@ def test_a_wrong_checksum(tmp_path: Path, at: int) -> None:
     name, data, size = three(tmp_path / "corpus.tfrecord")
     data[size * (1 if at > 0 else 2) + at] ^= 1
     Path(name).write_bytes(data)
-    skipped = SkipCounter()
-    assert read(name, on_error="skip", skipped=skipped) == [(1, b"aaaa"), (3, b"cccc")]
+    found, skipped = skipping(name)
+    assert found == [(1, b"aaaa"), (3, b"cccc")]
     reason = f"the record's checksum does not match (at byte {size})"
     assert skipped == SkipCounter(1, [Skip(f"{name}:2", reason)])
     with pytest.raises(InvalidFile, match=r"tfrecord:2: the record's checksum does not match"):
-        read(name)
+        numbered(batches(name))
 
 
 @pytest.mark.parametrize("at", [0, 7, 8, 11])
@@ -201,12 +173,12 @@ def test_cut_off(tmp_path: Path) -> None:
         Path(name).write_bytes(data[:end])
         for start in (0, 3):
             with pytest.raises(InvalidFile, match=r"record 3 .*is cut off") as caught:
-                read(name, on_error="skip", skipped=SkipCounter(), start=start)
+                skipping(name, start=start)
             assert caught.value.offset == 2 * size
     Path(name).write_bytes(data[: 2 * size])
-    assert read(name) == [(1, b"aaaa"), (2, b"bbbb")]
+    assert numbered(batches(name)) == [(1, b"aaaa"), (2, b"bbbb")]
     Path(name).write_bytes(b"")
-    assert read(name) == []
+    assert numbered(batches(name)) == []
 
 
 def test_a_length_without_data(tmp_path: Path) -> None:
@@ -218,7 +190,7 @@ def test_a_length_without_data(tmp_path: Path) -> None:
     name = tmp_path / "corpus.tfrecord"
     name.write_bytes(data)
     with pytest.raises(InvalidFile, match=r"record 1 of 1,152,921,504,606,846,976 bytes is cut"):
-        read(str(name))
+        numbered(batches(str(name)))
 
 
 def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,11 +198,11 @@ def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vocabtool.documents.tfrecord.MAX_RECORD_BYTES", 100)
     monkeypatch.setattr("vocabtool.documents.tfrecord.PIECE", 7)
     name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
-    skipped = SkipCounter()
-    assert read(name, on_error="skip", skipped=skipped) == [(1, b"a"), (3, b"z")]
+    found, skipped = skipping(name)
+    assert found == [(1, b"a"), (3, b"z")]
     assert skipped == SkipCounter(1, [Skip(f"{name}:2", "a record of more than 100 bytes")])
     with pytest.raises(InvalidFile, match=r":2: a record of more than 100 bytes"):
-        read(name)
+        numbered(batches(name))
 
 
 def test_packed_under_a_plain_name(tmp_path: Path) -> None:
@@ -241,10 +213,10 @@ def test_packed_under_a_plain_name(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidFile, match=r"compressed with gzip: give it a name that ends in \.gz"
     ):
-        read(str(path))
+        numbered(batches(str(path)))
     path.write_bytes(b"plain text, no records")
     with pytest.raises(InvalidFile, match=r"record 1: the checksum of its length .*at byte 0"):
-        read(str(path))
+        numbered(batches(str(path)))
 
 
 def test_what_is_left_out_is_not_parsed(tmp_path: Path) -> None:
@@ -252,14 +224,13 @@ def test_what_is_left_out_is_not_parsed(tmp_path: Path) -> None:
     name, data, size = three(tmp_path / "corpus.tfrecord")
     data[14] ^= 1
     Path(name).write_bytes(data)
-    assert read(name, start=1) == [(2, b"bbbb"), (3, b"cccc")]
-    skipped = SkipCounter()
-    assert read(name, start=1, on_error="skip", skipped=skipped) == [(3, b"cccc")]
-    assert skipped.count == 1
+    assert numbered(batches(name, start=1)) == [(2, b"bbbb"), (3, b"cccc")]
+    found, skipped = skipping(name, start=1)
+    assert (found, skipped.count) == ([(3, b"cccc")], 1)
     data[size + 2] ^= 1
     Path(name).write_bytes(data)
     with pytest.raises(InvalidFile, match="record 2: the checksum of its length"):
-        read(name, start=3)
+        numbered(batches(name, start=3))
 
 
 def test_damage_anywhere(tmp_path: Path) -> None:
@@ -271,4 +242,4 @@ def test_damage_anywhere(tmp_path: Path) -> None:
         damaged[at] ^= 1 << int(rolled.integers(8))
         Path(name).write_bytes(damaged)
         with pytest.raises(InvalidFile):
-            read(name)
+            numbered(batches(name))

@@ -61,5 +61,9 @@ def test_threads_and_batches_change_no_figure(way: str, threads: int, tmp_path: 
         found, expected = counting.report(), watching.report()
         assert found == expected
         assert list(found.commonest()) == list(expected.commonest())
+        if batches and budget > 1:
+            together = OovCounter(words)
+            together.count([pa.array([text for batch in batches for text in batch], pa.string())])
+            assert together.report() == found
 
     check()

@@ -20,43 +20,28 @@ def kind_of(word: str | bytes, example: str = "") -> tuple[Kind, str | None]:
     return kind, ENTRIES[entry] if entry >= 0 else None
 
 
+LIKE: list[tuple[str, Kind, str]] = [
+    *(("THE", "form", "the"), ("cafe\u0301", "form", "café"), ("strasse", "form", "Straße")),
+    *(("piece", "form", "▁piece"), ("\uff43\uff41\uff54", "form", "cat")),
+    *(("ångström", "form", "\u212bngström"), ("recide", "misspelling", "recede")),
+    *(("recieve", "misspelling", "receive"), ("receives", "misspelling", "receive")),
+    *(("receve", "misspelling", "receive"), ("reseive", "misspelling", "receive")),
+    *(("RECIEVE", "misspelling", "receive"), ("them", "misspelling", "the")),
+]
+UNLIKE: dict[Kind, list[str | bytes]] = {
+    "number": ["3,141.59", "-17%", "٤٢", "½"],
+    "code": [
+        *("CVE-2024-1234", "snake_case", "camelCase", "C++", "0x80070005", "std::map", "me@home"),
+        "2nd",
+    ],
+    "script": ["привет", "漢字"],
+    "name": ["London", "O'Neill"],
+    "symbol": ["...", "😀", ""],
+    "other": ["e.g.", "cut", "xapian", b"caf\xe9"],  # of "cut", three characters are not enough
+}
 CASES: list[tuple[str | bytes, Kind, str | None]] = [
-    ("THE", "form", "the"),
-    ("cafe\u0301", "form", "café"),
-    ("strasse", "form", "Straße"),
-    ("piece", "form", "▁piece"),
-    ("\uff43\uff41\uff54", "form", "cat"),
-    ("ångström", "form", "\u212bngström"),
-    ("3,141.59", "number", None),
-    ("-17%", "number", None),
-    ("٤٢", "number", None),
-    ("½", "number", None),
-    ("CVE-2024-1234", "code", None),
-    ("snake_case", "code", None),
-    ("camelCase", "code", None),
-    ("C++", "code", None),
-    ("0x80070005", "code", None),
-    ("std::map", "code", None),
-    ("me@home", "code", None),
-    ("2nd", "code", None),
-    ("e.g.", "other", None),
-    ("привет", "script", None),
-    ("漢字", "script", None),
-    ("recieve", "misspelling", "receive"),
-    ("receives", "misspelling", "receive"),
-    ("receve", "misspelling", "receive"),
-    ("reseive", "misspelling", "receive"),
-    ("RECIEVE", "misspelling", "receive"),
-    ("recide", "misspelling", "recede"),
-    ("cut", "other", None),  # three characters are not enough
-    ("them", "misspelling", "the"),
-    ("London", "name", None),
-    ("O'Neill", "name", None),
-    ("...", "symbol", None),
-    ("😀", "symbol", None),
-    ("", "symbol", None),
-    ("xapian", "other", None),
-    (b"caf\xe9", "other", None),
+    *LIKE,
+    *((word, kind, None) for kind, words in UNLIKE.items() for word in words),
 ]
 
 

@@ -12,82 +12,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.html_page import Page, check_inert, check_well_formed
-from tests.some_reports import (
-    FORMATS,
-    HEADER,
-    KNOWN,
-    NASTY,
-    SCRIPT,
-    nasty_words,
-    oov_text,
-    unknown_words,
-)
-from vocabtool import NotFound, OovReport, save_report
-
-
-def saved(report: OovReport, folder: Path, form: Any) -> bytes:
-    save_report(report, folder / "report", form)
-    return (folder / "report").read_bytes()
-
-
-@pytest.mark.parametrize("form", [*FORMATS, "table"])
-def test_the_same_report_gives_the_same_bytes(form: str, tmp_path: Path) -> None:
-    """Twice counted and written: equal, and nothing is left beside; of nothing, too."""
-    first = saved(nasty_words(pieces=True, others=(nasty_words(),)), tmp_path, form)
-    assert saved(nasty_words(pieces=True, others=(nasty_words(),)), tmp_path, form) == first
-    assert [path.name for path in tmp_path.iterdir()] == ["report"]
-    assert saved(unknown_words([], []), tmp_path, form)
-
-
-@pytest.mark.parametrize(
-    ("ending", "form"),
-    [
-        *((f".{form}", form) for form in FORMATS),
-        *((".htm", "html"), (".txt", "table"), ("", "table"), (".JSON", "json")),
-    ],
-)
-def test_the_ending_tells_the_format(ending: str, form: str, tmp_path: Path) -> None:
-    """Without a format the file's ending decides; an unknown one means the table."""
-    path = tmp_path / f"words{ending}"
-    save_report(nasty_words(), path)
-    assert path.read_bytes() == saved(nasty_words(), tmp_path, form)
-
-
-def test_no_folder_to_write_in(tmp_path: Path) -> None:
-    """The message names the folder."""
-    with pytest.raises(NotFound, match="no/such: no such folder"):
-        save_report(nasty_words(), tmp_path / "no" / "such" / "report", "json")
-
-
-def test_json_by_hand(tmp_path: Path) -> None:
-    """The documented keys, with full precision."""
-    document = json.loads(saved(nasty_words(notes=("a note",)), tmp_path, "json"))
-    assert list(document) == [
-        *("model", "vocabulary", "rule", "sources", "documents", "tokens", "distinct_words"),
-        *("unknown_words", "unknown_words_listed", "unknown_words_in_all", "kinds", "coverage"),
-        *("pieces", "estimated", "notes", "others"),
-    ]
-    tokens = 6 + len(NASTY)
-    rate = (tokens - 2) / tokens
-    assert document["tokens"] == {"all": tokens, "unknown": tokens - 2, "unknown_rate": rate}
-    assert document["vocabulary"] == {
-        "name": "words & more",
-        "size": 4,
-        "used": 2,
-        "never_used": ["receive", SCRIPT[:-1].decode()],
-    }
-    assert document["rule"] == {"steps": list(HEADER.rule), "fingerprint": "sha256:0123"}
-    assert document["unknown_words"][0] == {
-        **{"word": "dog", "count": 3, "documents": 2, "error": 0, "kind": "other", "like": None},
-        "example": "the dog dog",
-    }
-    recieve = next(word for word in document["unknown_words"] if word["word"] == "recieve")
-    assert (recieve["kind"], recieve["like"]) == ("misspelling", "receive")
-    assert document["notes"] == ["a note"]
-    last = {"words": 4 + len(NASTY), "covered": 1.0, "known": 2 / tokens}
-    assert document["coverage"][-1] == last
-    assert sum(kind["tokens"] for kind in document["kinds"]) == tokens - 2
+from tests.html_page import Page
+from tests.some_reports import KNOWN, NASTY, nasty_words, saved, text_of, unknown_words
 
 
 def words_of(document: dict[str, Any]) -> list[bytes]:
@@ -122,29 +48,6 @@ def test_words_come_back(tmp_path: Path) -> None:
     assert next(row["like"] for row in table if row["word"] == "recieve") == "receive"
 
 
-def test_parquet_holds_the_other_figures(tmp_path: Path) -> None:
-    """Its metadata is what JSON says, without the words."""
-    report = nasty_words(pieces=True)
-    whole = json.loads(saved(report, tmp_path, "json"))
-    rest = {key: value for key, value in whole.items() if not key.startswith("unknown_words")}
-    schema = pq.read_schema(io.BytesIO(saved(report, tmp_path, "parquet")))
-    assert json.loads(schema.metadata[b"vocabtool"]) == rest
-
-
-def test_the_page_is_inert_and_well_formed(tmp_path: Path) -> None:
-    """Words, names and sources make no tag, no handler, and nothing that is loaded."""
-    report = nasty_words(pieces=True, others=(nasty_words(),), notes=("<u>",))
-    text = saved(report, tmp_path, "html").decode()
-    shown = check_inert(text)
-    for word in (SCRIPT.decode(), "</style>", "models/<b>", "<i>.txt", "$x^2$", "<u>"):
-        assert word in shown
-    assert "\\u202eabc" in shown
-    assert "\u202e" not in text
-    check_well_formed(text, plots=3)
-    for label in ("% of tokens", "known to the model", "pieces of a word", "punctuation or symbol"):
-        assert label in text
-
-
 def test_the_page_says_what_json_says(tmp_path: Path) -> None:
     """Rates and counts of the page are JSON's, to the last digit."""
     report = nasty_words()
@@ -160,7 +63,7 @@ def test_the_page_says_what_json_says(tmp_path: Path) -> None:
 
 def test_the_tab_separated_table() -> None:
     """A line a word, each with as many fields as the first; nothing unprintable."""
-    rows = [line.split("\t") for line in oov_text(nasty_words()).splitlines()]
+    rows = [line.split("\t") for line in text_of(nasty_words()).splitlines()]
     assert rows[0] == ["word", "count", "documents", "error", "kind", "like", "example"]
     assert rows[1] == ["dog", "3", "2", "0", "other", "", "the dog dog"]
     assert len(rows) == 1 + 2 + len(NASTY)
@@ -205,7 +108,7 @@ def test_the_table_for_a_terminal(tmp_path: Path) -> None:
     header = {"model": "a model", "vocabulary": "words", "rule": ("split at whitespace",)}
     texts = [[b"the", b"dog"], [], [b"dog", b"cat", b"Cat"]]
     report = unknown_words(texts, [b"the", b"cat"], header={**header, "sources": ("a.txt",)})
-    assert oov_text(report, 80) == SHOWN
+    assert text_of(report, 80) == SHOWN
     assert saved(report, tmp_path, "table").decode() == SHOWN
 
 
@@ -218,9 +121,9 @@ def test_people_see_the_beginning_of_a_giant_word(size: int, tmp_path: Path) -> 
     assert (word.decode() if size <= 200 else word[:200].decode() + "…") in page
     assert "x" * 200 not in page
     assert len(page) < 100_000
-    assert word.decode() in oov_text(report)
-    assert "é" + "x" * 22 + "…" in oov_text(report, 100)
-    assert "x" * 50 not in oov_text(report, 100)
+    assert word.decode() in text_of(report)
+    assert "é" + "x" * 22 + "…" in text_of(report, 100)
+    assert "x" * 50 not in text_of(report, 100)
     assert words_of(json.loads(saved(report, tmp_path, "json"))) == [word]
     assert word in saved(report, tmp_path, "csv")
     table = pq.read_table(io.BytesIO(saved(report, tmp_path, "parquet")))
@@ -230,7 +133,7 @@ def test_people_see_the_beginning_of_a_giant_word(size: int, tmp_path: Path) -> 
 def test_one_is_no_plural(tmp_path: Path) -> None:
     """A vocabulary of one entry that was not used, and one unknown word."""
     report = unknown_words([[b"dog"]], [b"the"], header={"vocabulary": "words"})
-    shown = oov_text(report, 80)
+    shown = text_of(report, 80)
     assert "words: 1 entry\n" in shown
     assert "\n1 of 1 entries was never used: the\n" in shown
     page = saved(report, tmp_path, "html").decode()
@@ -243,7 +146,7 @@ def test_one_is_no_plural(tmp_path: Path) -> None:
 )
 def test_the_table_shows_the_word_by_itself(text: bytes, at: str) -> None:
     """Where an example is cut again for a column, it is cut around the word, not around a part."""
-    assert at in oov_text(unknown_words([[b"p"]], [], line=text), 120)
+    assert at in text_of(unknown_words([[b"p"]], [], line=text), 120)
 
 
 def test_estimates_are_marked(tmp_path: Path) -> None:
@@ -256,7 +159,7 @@ def test_estimates_are_marked(tmp_path: Path) -> None:
         "curve": "the coverage curve",
     }
     report = nasty_words(estimated=dict.fromkeys(names, 0.5))
-    for text in (oov_text(report, 100), saved(report, tmp_path, "html").decode()):
+    for text in (text_of(report, 100), saved(report, tmp_path, "html").decode()):
         assert "~" in text
         for name in names.values():
             assert f"estimated: {name}, off by " in text
@@ -269,7 +172,7 @@ def test_further_tables_are_shown_apart(tmp_path: Path) -> None:
     other = nasty_words(header={"vocabulary": "bigrams"})
     report = nasty_words(others=(other,))
     assert report.tokens == other.tokens
-    assert f"bigrams: {len(KNOWN)} entries" in oov_text(report, 100)
+    assert f"bigrams: {len(KNOWN)} entries" in text_of(report, 100)
     assert "By itself: bigrams" in saved(report, tmp_path, "html").decode()
     whole = json.loads(saved(report, tmp_path, "json"))
     assert whole["others"] == [json.loads(saved(other, tmp_path, "json"))]
@@ -288,7 +191,7 @@ def test_further_tables_are_shown_apart(tmp_path: Path) -> None:
 def test_percent(unknown: int, known: int, shown: str) -> None:
     """Nothing rounds to all or nothing."""
     report = unknown_words([[b"dog"] * unknown + [b"the"] * known])
-    (line,) = (line for line in oov_text(report, 80).splitlines() if line.startswith(" tokens"))
+    (line,) = (line for line in text_of(report, 80).splitlines() if line.startswith(" tokens"))
     assert line.split()[-1] == shown
 
 

@@ -1,13 +1,5 @@
 """``demo``: the whole story offline, on text that every Python has, told while it is made.
 
-What ``help`` says on topics, and the docstrings of the standard library, which are read out of its
-source files: nothing of it is imported or run, and ``python -OO`` does not strip them. Long texts
-are cut into passages, ``topics.types#2``.
-
-Positive pointwise mutual information of words that stand near each other, then a truncated singular
-value decomposition (Levy and Goldberg, "Neural Word Embedding as Implicit Matrix Factorization",
-2014). Rare words get no vector: the model does not know them.
-
 A small model is trained on Python's own documentation; its words are read out again, what it does
 not know is counted, the documents are indexed, and queries whose answer is known are asked, by
 vectors alone and with keywords.
@@ -31,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from shlex import quote
 from textwrap import wrap
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +35,16 @@ from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.vocabulary_files import save
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
-from vocabtool.search.hits import Hits, WordSummary
+from vocabtool.search.hits import WordSummary
+from vocabtool.search.settings import Fusion
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.checked_model import import_tensorflow
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, printable
+
+# What Python says about itself: topics of ``help``, and docstrings read out of the source files of
+# the standard library. Nothing of it is imported or run, and ``python -OO`` does not strip them.
 
 MIN_CHARACTERS: Final = 60  # of a docstring: "Return x." says nothing
 PASSAGE_WORDS: Final = 200  # of which a word that stands once is still a part
@@ -72,9 +68,21 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
 
         for name in sorted(topics):
             documents += _passages(f"topics.{name}", topics[name].strip(), "topics")
+    modules = []
+    for file in library.rglob("*.py"):
+        inside = file.relative_to(library)
+        if PASSED_OVER.isdisjoint(inside.parts) and file.stat().st_size <= MAX_FILE_BYTES:
+            parts = inside.parent.parts if file.stem == "__init__" else inside.with_suffix("").parts
+            modules.append((".".join(parts), file))
     seen = set()
-    for module, file in sorted(_modules(library)):
-        for name, text in _docstrings(file, module):
+    for module, file in sorted(modules):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some files have escapes that Python warns of
+            try:
+                tree = ast.parse(file.read_bytes())
+            except (SyntaxError, ValueError):  # templates, and what lib2to3 translates
+                continue
+        for name, text in _docstrings(tree, module):
             if len(text) >= MIN_CHARACTERS and name not in seen:
                 seen.add(name)
                 documents += _passages(name, text, module.partition(".")[0])
@@ -88,7 +96,7 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
 
 
 def _passages(name: str, text: str, module: str) -> Iterator[Document]:
-    """A text below its name; a long one cut between paragraphs, each part below the name."""
+    """A text below its name; a long one cut between paragraphs, ``name#2`` and so on."""
     parts: list[list[str]] = [[]]
     words = 0
     for paragraph in text.split("\n\n"):
@@ -102,27 +110,8 @@ def _passages(name: str, text: str, module: str) -> Iterator[Document]:
         yield Document(id_, "\n\n".join([name, *part]), {"module": module})
 
 
-def _modules(library: Path) -> Iterator[tuple[str, Path]]:
-    for file in library.rglob("*.py"):
-        inside = file.relative_to(library)
-        if PASSED_OVER.isdisjoint(inside.parts) and file.stat().st_size <= MAX_FILE_BYTES:
-            parts = inside.parent.parts if file.stem == "__init__" else inside.with_suffix("").parts
-            yield ".".join(parts), file
-
-
-def _docstrings(file: Path, module: str) -> Iterator[tuple[str, str]]:
-    """The names that a file defines and their docstrings; of a file that is no Python, none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some files have escapes that Python warns of
-        try:
-            tree = ast.parse(file.read_bytes())
-        except (SyntaxError, ValueError):  # templates, and what lib2to3 translates
-            return
-    yield from _of_definition(tree, module)
-
-
-def _of_definition(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
-    """A module or class and what stands in it, also below an ``if``; nothing inside functions."""
+def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
+    """Of a module or class and what stands in it, also below an ``if``; not inside functions."""
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         if text := ast.get_docstring(node):
             yield name, text
@@ -130,10 +119,14 @@ def _of_definition(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
             return
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _of_definition(inner, f"{name}.{inner.name}")
+            yield from _docstrings(inner, f"{name}.{inner.name}")
         elif isinstance(inner, ast.If | ast.Try | ast.ExceptHandler):
-            yield from _of_definition(inner, name)
+            yield from _docstrings(inner, name)
 
+
+# Training: positive pointwise mutual information of words that stand near each other, then a
+# truncated singular value decomposition (Levy and Goldberg, "Neural Word Embedding as Implicit
+# Matrix Factorization", 2014). Rare words get no vector: the model does not know them.
 
 MAX_WORDS: Final = 3_000
 DIMENSIONS: Final = 64
@@ -197,12 +190,6 @@ def reduce_dimensions(matrix: Any, dimensions: int = DIMENSIONS) -> NDArray[np.f
     return np.asarray(vectors / np.maximum(lengths, 1e-9))
 
 
-def save_word_vectors(file: Path, texts: Sequence[str]) -> None:
-    """Train, and write the words and vectors into an ``.npz`` archive."""
-    words, vectors = train(texts, WORD_VECTORS_RULE)
-    np.savez(file, words=np.array(words), vectors=vectors)
-
-
 def save_sentence_encoder(folder: Path, texts: Sequence[str], tf: Any) -> None:
     """Train, and write a SavedModel of TensorFlow (``tf``) that does all text processing itself.
 
@@ -233,8 +220,6 @@ def save_sentence_encoder(folder: Path, texts: Sequence[str], tf: Any) -> None:
     tf.saved_model.save(encoder, str(folder), signatures=encoder.__call__)
     (folder / "fingerprint.pb").unlink(missing_ok=True)  # tells one save from the next
 
-
-Fusion = Literal["dense", "keyword", "rrf", "coverage"]
 
 MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
 ABOUT: Final = b"""
@@ -294,7 +279,23 @@ def tell_story(folder: Path, seed: int = 0) -> Iterator[str]:
     Raises :class:`VocabtoolError` where something else is in the folder, :class:`NotFound` where
     this Python lacks its documentation.
     """
-    _prepare_folder(folder)
+    about = folder / "ABOUT.txt"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_own = about.is_file() and about.read_bytes().startswith(MARK)
+        if any(folder.iterdir()) and not is_own:
+            raise VocabtoolError(
+                f"{folder}: not empty, and not made by the demo, so nothing is done. "
+                "Name a new folder"
+            )
+        for path in (folder / name for name in CONTENT):  # a link goes, not what it leads to
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        about.write_bytes(MARK + ABOUT)
+    except OSError as error:
+        raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
     return _Story(folder, seed).tell()
 
 
@@ -304,33 +305,75 @@ class _Story:
         self.seed = seed
         self.start = self.last = time.perf_counter()
         self.corpus = folder / "documents.jsonl"
-        self.documents: tuple[Document, ...] = ()
-        self.options: dict[str, Any] = {}  # of the encoder, where they are not the usual ones
 
     def tell(self) -> Iterator[str]:
         """All of it."""
-        yield from self._train()
-        encoder, words = self._open()
-        name, entries = words.vocabulary.name, len(words.vocabulary)
-        model, corpus = quote(str(self.model)), quote(str(self.corpus))
+        tensorflow: Any = None
+        try:
+            tensorflow = import_tensorflow()
+            yield from self._step("TensorFlow is loaded")
+        except UnsupportedFormat:
+            note = "so the model is a file of word vectors, not a SavedModel; for that: "
+            install = "pip install '.[tensorflow]'"
+            yield from self._step("TensorFlow is not installed", note + install)
+        documents = documentation()
+        texts = [document.text for document in documents]
+        with self.corpus.open("w", encoding="utf-8") as file:
+            for document in documents:
+                row = {"id": document.id, "text": document.text, **document.fields}
+                file.write(json.dumps(row) + "\n")
+        characters = sum(map(len, texts)) / 1e6
+        count = f"{len(texts):,} texts of its documentation, {characters:.1f} million characters"
+        yield from self._step("What every Python has", count, f"in {self.corpus}")
+        options: dict[str, Any] = {}
+        rule = weights = ""  # of the commands that do the same
+        if tensorflow is not None:
+            path = self.folder / "model"
+            save_sentence_encoder(path, texts, tensorflow)
+        else:
+            path = self.folder / "vectors.npz"
+            options = {"rule": WORD_VECTORS_RULE, "weights": "none"}
+            rule, weights = f" --rule {WORD_VECTORS_RULE}", " --weights none"
+            spellings, vectors = train(texts, WORD_VECTORS_RULE)
+            np.savez(path, words=np.array(spellings), vectors=vectors)
+        yield from self._step(
+            "A small sentence encoder is trained",
+            f"vectors of {MAX_WORDS:,} words, from which words stand near which in these texts",
+            f"saved in {path}",
+        )
+        encoder = open_encoder(path, **options)  # its words are read off the model's files again
+        words = encoder.words
+        if words is None:
+            raise VocabtoolError(f"{path}: its words are not recovered")
+        save(words.vocabulary, self.folder / "vocabulary.txt")
+        model, corpus = quote(str(path)), quote(str(self.corpus))
         yield from self._step(
             "Its vocabulary is read out of its files",
-            f"{entries:,} entries, called {name} in the model",
+            f"{len(words.vocabulary):,} entries, called {words.vocabulary.name} in the model",
             command=f"extract {model}",
         )
-        rule = f" --rule {WORD_VECTORS_RULE}" if self.options else ""
-        yield from self._count(words, f"oov {model} {corpus}{rule}")
-        index = Index.create(self.folder / "index", self.model, **self.options)
+        counter = OovCounter(words)
+        counter.count([string_array(texts)])
+        report = counter.report(model=str(path), sources=(str(self.corpus),))
+        commonest = [printable(each.word) for each in report.commonest(8)]
+        yield from self._step(
+            "What it does not know",
+            f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts, "
+            f"{report.token_rate:.1%}; {report.distinct_unknown:,} different ones",
+            f"the commonest of them: {', '.join(commonest)}",
+            command=f"oov {model} {corpus}{rule}",
+        )
+        index = Index.create(self.folder / "index", path, **options)
         with index.writer() as writer:
-            writer.add(self.documents)
-        weights = " --weights none" if self.options else ""
+            writer.add(documents)
         another = quote(str(self.folder / "another-index"))
         yield from self._step(
             "They are indexed",
             f"{len(index):,} documents by their vectors and by their words, in {index.path}",
             command=f"index {corpus} --model {model}{rule}{weights} -o {another}",
         )
-        yield from self._ask(index, encoder, words)
+        questions = list(draw_questions(documents, words, index, self.seed))
+        yield from self._ask(index, encoder, questions)
         seconds = time.perf_counter() - self.start
         yield f"All of it is in {self.folder}, to play with; it took {seconds:.0f} s."
 
@@ -345,60 +388,7 @@ class _Story:
         yield ""
         self.last = now
 
-    def _train(self) -> Iterator[str]:
-        tensorflow: Any = None
-        try:
-            tensorflow = import_tensorflow()
-            yield from self._step("TensorFlow is loaded")
-        except UnsupportedFormat:
-            note = "so the model is a file of word vectors, not a SavedModel; for that: "
-            install = "pip install '.[tensorflow]'"
-            yield from self._step("TensorFlow is not installed", note + install)
-        self.documents = documentation()
-        texts = [document.text for document in self.documents]
-        with self.corpus.open("w", encoding="utf-8") as file:
-            for document in self.documents:
-                row = {"id": document.id, "text": document.text, **document.fields}
-                file.write(json.dumps(row) + "\n")
-        characters = sum(map(len, texts)) / 1e6
-        count = f"{len(texts):,} texts of its documentation, {characters:.1f} million characters"
-        yield from self._step("What every Python has", count, f"in {self.corpus}")
-        if tensorflow is not None:
-            self.model = self.folder / "model"
-            save_sentence_encoder(self.model, texts, tensorflow)
-        else:
-            self.model = self.folder / "vectors.npz"
-            self.options = {"rule": WORD_VECTORS_RULE, "weights": "none"}
-            save_word_vectors(self.model, texts)
-        yield from self._step(
-            "A small sentence encoder is trained",
-            f"vectors of {MAX_WORDS:,} words, from which words stand near which in these texts",
-            f"saved in {self.model}",
-        )
-
-    def _open(self) -> tuple[Encoder, Words]:
-        """The encoder and its words, read off the model's files again."""
-        encoder = open_encoder(self.model, **self.options)
-        if encoder.words is None:
-            raise VocabtoolError(f"{self.model}: its words are not recovered")
-        save(encoder.words.vocabulary, self.folder / "vocabulary.txt")
-        return encoder, encoder.words
-
-    def _count(self, words: Words, command: str) -> Iterator[str]:
-        counter = OovCounter(words)
-        counter.count([string_array([document.text for document in self.documents])])
-        report = counter.report(model=str(self.model), sources=(str(self.corpus),))
-        commonest = [printable(each.word) for each in report.commonest(8)]
-        yield from self._step(
-            "What it does not know",
-            f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts, "
-            f"{report.token_rate:.1%}; {report.distinct_unknown:,} different ones",
-            f"the commonest of them: {', '.join(commonest)}",
-            command=command,
-        )
-
-    def _ask(self, index: Index, encoder: Encoder, words: Words) -> Iterator[str]:
-        questions = list(_draw_questions(self.documents, words, index, self.seed))
+    def _ask(self, index: Index, encoder: Encoder, questions: list[Question]) -> Iterator[str]:
         queries, qrels = self.folder / "queries.jsonl", self.folder / "qrels.tsv"
         with queries.open("w") as file, qrels.open("w") as judgements:
             judgements.write("query-id\tcorpus-id\tscore\n")
@@ -433,8 +423,7 @@ class _Story:
 
 def _tell_question(question: Question, index: Index, encoder: Encoder) -> Iterator[str]:
     """The words of a query, and the first hits without and with keywords."""
-    hybrid = index.search(question.text, k=3, explain=True)
-    query = hybrid.query
+    query = index.search(question.text, k=3, explain=True).query
     yield f"  made of {question.document}"
     for word in query.words:
         known = "known" if word.known else "unknown to the model"
@@ -448,19 +437,19 @@ def _tell_question(question: Question, index: Index, encoder: Encoder) -> Iterat
     own, other = encoder.encode([question.text, question.text.replace(question.unknown, NO_WORD)])
     if np.array_equal(own, other):
         yield "  the vector is the same with any other unknown word in its place"
-    dense = index.search(question.text, k=3, fusion="dense", explain=True)
-    pairs: tuple[tuple[Fusion, Hits], ...] = (("dense", dense), ("coverage", hybrid))
-    for name, hits in pairs:
+    asked: tuple[tuple[Fusion, str], ...] = (("dense", "vectors alone"), ("coverage", "hybrid"))
+    for name, told in asked:
+        hits = index.search(question.text, k=3, fusion=name, explain=True)
         place = question.place(index, name)
         where = f"at place {place}" if place else f"not among the first {DEPTH}"
-        yield f"  {FUSIONS[name].removesuffix(' by coverage (the default)')}: {where}"
+        yield f"  {told}: {where}"
         for rank, hit in enumerate(hits, 1):
-            words = hit.explanation.words if hit.explanation else ()
-            held = f"  (holds {', '.join(word.surface for word in words)})" if words else ""
+            words = [word.surface for word in hit.explanation.words] if hit.explanation else []
+            held = f"  (holds {', '.join(words)})" if words else ""
             yield f"   {'>' if hit.id == question.document else ' '}{rank}. {hit.id}{held}"
 
 
-def _draw_questions(
+def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, seed: int
 ) -> Iterator[Question]:
     """At most :data:`QUERIES` queries by :data:`RULE`; the same documents give the same ones."""
@@ -500,27 +489,6 @@ def _draw_questions(
         taken = sorted([code, *known], key=order.index)
         query = " ".join(spellings[each].decode() for each in taken)
         yield Question(query, spellings[code].decode(), documents[text].id)
-
-
-def _prepare_folder(folder: Path) -> None:
-    """Make the folder, or empty it of an earlier demo: a link goes, not what it leads to."""
-    about = folder / "ABOUT.txt"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        is_own = about.is_file() and about.read_bytes().startswith(MARK)
-        if any(folder.iterdir()) and not is_own:
-            raise VocabtoolError(
-                f"{folder}: not empty, and not made by the demo, so nothing is done. "
-                "Name a new folder"
-            )
-        for path in (folder / name for name in CONTENT):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        about.write_bytes(MARK + ABOUT)
-    except OSError as error:
-        raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
 
 
 def _wrap(text: str) -> list[str]:

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import click
 
 from vocabtool.choices import FOLDS, Only
-from vocabtool.cli.options import (
-    FIELD,
-    HTML,
-    OUTPUT,
-    RULES,
-    check_rule,
-    gather,
-    input_format,
-    on_error,
-)
+from vocabtool.cli.options import HTML, OUTPUT, RULES, check_rule, text_options
 from vocabtool.cli.output import (
     check_ending,
     check_files,
-    open_output,
+    deliver_report,
     refuse_nothing,
     tell_notes,
     tell_skipped,
@@ -32,7 +23,8 @@ from vocabtool.cli.output import (
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
-    from vocabtool.comparison.diff import Diff, Pairs
+    from vocabtool.comparison.diff import Diff
+    from vocabtool.documents.options import ReadOptions
 
 DiffFormat = Literal["text", "json", "csv", "parquet"]
 WHOLE: Final = (".json", ".html")  # endings of files that hold the whole comparison
@@ -68,12 +60,7 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     metavar="FILE",
     help="Weigh the difference by the words of these documents, as oov reads them; repeatable.",
 )
-@gather(
-    "read",
-    FIELD,
-    input_format("Of the corpus. "),
-    on_error("a row of the corpus that is no document."),
-)
+@text_options("Of the corpus. ", "a row of the corpus that is no document.")
 @click.option(
     "--rule",
     callback=check_rule,
@@ -105,7 +92,7 @@ def diff_command(
     vocabularies: tuple[str, ...],
     fold: tuple[str, ...],
     corpus: tuple[str, ...],
-    read: dict[str, Any],
+    read: ReadOptions,
     rule: str | None,
     output: DiffFormat | None,
     file: str,
@@ -116,38 +103,41 @@ def diff_command(
     """Compare the vocabularies of A and B: what both hold, and what one of them only."""
     if len(vocabularies) < 2:
         raise click.UsageError("wanted two vocabularies or more, got one")
-    if not corpus and (rule or read["field"] or read["format"]):
+    if not corpus and (rule or read.field or read.format):
         raise click.UsageError("--rule, --field and --input-format are for --corpus")
     if output is None:
         check_ending(file)
     check_files(file, html, output)
-    if only is not None:
-        _check_only(vocabularies, file, html, output)
-    if corpus and len(vocabularies) > 2:
+    several = len(vocabularies) > 2
+    if only is not None:  # nothing but lists of entries holds just these
+        ending = Path(file).suffix.lower()
+        if html is not None or output == "json" or (output is None and ending in WHOLE):
+            raise click.UsageError("--only is for text, csv and parquet: not for JSON and pages")
+        if several:
+            raise click.UsageError("--only wants two vocabularies, not more")
+    if corpus and several:
         raise click.UsageError("--corpus weighs two vocabularies, not more")
+    from vocabtool.comparison.diff import pairwise
+    from vocabtool.reports.comparison import diff_report, known_to, pairs_report
+    from vocabtool.reports.model import percent
 
-    if len(vocabularies) > 2:
-        from vocabtool.comparison.diff import pairwise
-
+    if several:
         pairs = pairwise(vocabularies, fold=fold)
         tell_notes(pairs.notes)
-        _write_pairs(pairs, file, html, output)
+        deliver_report(pairs_report(pairs), file, html, output)
         return
-    comparison = _compare(vocabularies, fold, corpus, rule, read)
-    _write(comparison, file, html, output, limit, only)
-    if not (file == "-" and output in (None, "text") and only is None and width() is not None):
-        _tell_figures(comparison)
-
-
-def _check_only(
-    names: tuple[str, ...], file: str, html: str | None, output: DiffFormat | None
-) -> None:
-    """``--only`` restricts lists of entries, and nothing else holds just these."""
-    whole = output == "json" or (output is None and Path(file).suffix.lower() in WHOLE)
-    if whole or html is not None:
-        raise click.UsageError("--only is for text, csv and parquet: not for JSON and pages")
-    if len(names) > 2:
-        raise click.UsageError("--only wants two vocabularies, not more")
+    found = _compare(vocabularies, fold, corpus, rule, read)
+    report = diff_report(found, limit, only)
+    deliver_report(report, file, html, output, as_list=only is not None)
+    if file == "-" and output in (None, "text") and only is None and width() is not None:
+        return  # the tables hold these figures
+    common, only_a, only_b = found.common, found.only_a, found.only_b
+    a, b = found.a.label, found.b.label
+    tell(f"{common:,} entries common, {only_a:,} only in {a}, {only_b:,} only in {b}")
+    use = found.use
+    if use is not None:
+        known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in known_to(use))
+        tell(f"of {use.tokens:,} tokens known to {known} (rule for both: {use.rule_name})")
 
 
 def _compare(
@@ -155,7 +145,7 @@ def _compare(
     fold: tuple[str, ...],
     corpus: tuple[str, ...],
     rule: str | None,
-    read: dict[str, Any],
+    read: ReadOptions,
 ) -> Diff:
     """Compare, and print each note as soon as it is known."""
     import pyarrow as pa
@@ -170,60 +160,13 @@ def _compare(
     tell_notes(notes)
     if not corpus:
         return comparison
-    from vocabtool.documents.reading import ReadLog, ReadOptions, batches, left_out
+    from vocabtool.documents.reading import ReadLog, batches, left_out
 
     log = ReadLog()
-    documents = watch(batches(corpus, ReadOptions(**read), log=log, size=BATCH_BYTES))
+    documents = watch(batches(corpus, read, log=log, size=BATCH_BYTES))
     comparison = diff.weigh(comparison, a, b, (each.texts for each in documents), rule, corpus)
     tell_skipped(log.skipped)
     refuse_nothing(comparison.use.documents if comparison.use else 0, corpus)
     left = left_out([*corpus])
     tell_notes(left)
     return replace(comparison, notes=notes + left)
-
-
-def _write(
-    comparison: Diff,
-    file: str,
-    html: str | None,
-    output: DiffFormat | None,
-    limit: int | None,
-    only: Only | None,
-) -> None:
-    from vocabtool.reports.comparison import save_diff, write
-
-    if html is not None:
-        save_diff(comparison, html, "html", most=limit)
-    if file != "-":
-        save_diff(comparison, file, output, most=limit, only=only)
-        return
-    with open_output(file) as out:
-        write(comparison, out, output or "text", width=width(), most=limit, only=only)
-
-
-def _write_pairs(pairs: Pairs, file: str, html: str | None, output: DiffFormat | None) -> None:
-    from vocabtool.reports import files
-    from vocabtool.reports.comparison import view_pairs
-
-    report = view_pairs(pairs)
-    if html is not None:
-        files.save(report, html, "html")
-    if file != "-":
-        files.save(report, file, output)
-        return
-    with open_output(file) as out:
-        files.write(report, out, output or "text", width())
-
-
-def _tell_figures(comparison: Diff) -> None:
-    """The figures that lists do not hold."""
-    from vocabtool.reports.comparison import known_to
-    from vocabtool.reports.model import percent
-
-    a, b = comparison.a.label, comparison.b.label
-    common, only_a, only_b = comparison.common, comparison.only_a, comparison.only_b
-    tell(f"{common:,} entries common, {only_a:,} only in {a}, {only_b:,} only in {b}")
-    use = comparison.use
-    if use is not None:
-        known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in known_to(use))
-        tell(f"of {use.tokens:,} tokens known to {known} (rule for both: {use.rule_name})")

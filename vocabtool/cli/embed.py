@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from vocabtool.choices import CHECKS, DTYPES, RUNNERS, SHARD_ROWS
-from vocabtool.cli.options import DOCUMENTS, ENCODER, QUIET, format_option, gather
-from vocabtool.cli.output import (
-    SHOWN,
-    print_report,
-    progress_bar,
-    tell_left_out,
-    usage_errors,
-)
+from vocabtool.choices import SHARD_ROWS, Check, Dtype, Runner
+from vocabtool.cli.options import DOCUMENTS, QUIET, encoder_options, format_option, gather
+from vocabtool.cli.output import SHOWN, progress_bar, show_report, tell_left_out, usage_errors
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
+    from vocabtool.documents.options import ReadOptions
     from vocabtool.embedding.embed import Progress
+    from vocabtool.encoders.encoder import EncoderOptions
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
 vectors (GloVe, word2vec, fastText .vec, .npz), a folder of sentence-transformers (or
@@ -36,7 +32,9 @@ RUN = gather(
         show_default=True,
         help="Rows of a shard, which is what a stop can cost.",
     ),
-    click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True),
+    click.option(
+        "--dtype", type=click.Choice(get_args(Dtype)), default="float32", show_default=True
+    ),
     click.option(
         "--batch-size",
         type=click.IntRange(1),
@@ -44,7 +42,7 @@ RUN = gather(
     ),
     click.option(
         "--check",
-        type=click.Choice(CHECKS),
+        type=click.Choice(get_args(Check)),
         default="stat",
         show_default=True,
         help="How a changed FILE is noticed: by size and time, or by its content.",
@@ -56,7 +54,9 @@ RUN = gather(
         metavar="DIR",
         help="Keep vectors by model and text: no text is encoded twice, in later runs too.",
     ),
-    click.option("--runner", type=click.Choice(RUNNERS), default="local", show_default=True),
+    click.option(
+        "--runner", type=click.Choice(get_args(Runner)), default="local", show_default=True
+    ),
     click.option(
         "--workers",
         type=click.IntRange(1, 1024),
@@ -76,12 +76,13 @@ RUN = gather(
 @click.command("embed", epilog=MODEL_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--model", required=True, metavar="MODEL", help="What makes the vectors.")
-@click.option(
-    "--exact-words",
-    is_flag=True,
-    help="Take the unknown words from the running TensorFlow model, in the same pass.",
+@encoder_options(
+    click.option(
+        "--exact-words",
+        is_flag=True,
+        help="Take the unknown words from the running TensorFlow model, in the same pass.",
+    )
 )
-@ENCODER
 @click.option(
     "-o",
     "--folder",
@@ -98,11 +99,10 @@ RUN = gather(
 def embed_command(
     files: tuple[str, ...],
     model: str,
-    exact_words: bool,
-    encoder: dict[str, Any],
+    encoder: EncoderOptions,
     folder: str,
     run: dict[str, Any],
-    read: dict[str, Any],
+    read: ReadOptions,
     no_text: bool,
     quiet: bool,
     report_format: Literal["text", "json"],
@@ -116,26 +116,26 @@ def embed_command(
 
     from vocabtool.embedding.embed import embed
     from vocabtool.encoders.open_encoder import open_encoder
-    from vocabtool.reports.index import embed_lines
+    from vocabtool.reports.index import embed_report
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own takes a third more memory here
     if run["ray_address"] is not None and run["runner"] != "ray":
         raise click.UsageError("--ray-address is for --runner ray")
-    opened = open_encoder(model, exact_words=exact_words, **encoder)
+    opened = open_encoder(model, encoder)
     if not quiet:
         for note in opened.notes:
             tell(note)
     with usage_errors(), _progress(quiet) as progress:
         try:
             report = embed(
-                list(files), opened, folder, text=not no_text, progress=progress, **run, **read
+                list(files), opened, folder, read, text=not no_text, progress=progress, **run
             )
         except KeyboardInterrupt:
             tell("stopped; the same command goes on from the shards that are there")
             raise
     if quiet:
         return
-    print_report(report.to_json() if report_format == "json" else None, embed_lines(report))
+    show_report(embed_report(report), report_format)
     tell_left_out(report.first_skipped[:SHOWN])
     for note in report.notes:
         if note not in opened.notes:

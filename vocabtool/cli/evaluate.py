@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
 from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
-from vocabtool.cli.output import print_report, usage_errors
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from vocabtool.cli.output import show_report, usage_errors
+from vocabtool.system.messages import tell
 
 QUERIES = gather(
     "queries",
@@ -69,22 +67,18 @@ def eval_command(
     whether they hold a word that the model does not know. With --self-check: known documents.
     """
     from vocabtool.evaluation.compare import evaluate
-    from vocabtool.evaluation.self_check import self_check as check
-    from vocabtool.reports import search as report
+    from vocabtool.evaluation.compare import self_check as check
+    from vocabtool.reports.index import evaluation_report, self_check_report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("wanted --queries and --qrels, or --self-check")
     with usage_errors():
         index = open_index(folder, model)
         if self_check:
-            checked = check(index, sample, queries["seed"])
-            data = checked.to_dict() if report_format == "json" else None
-            print_report(data, report.self_check_lines(checked))
-            return
-        scored = evaluate(index, *_queries_and_qrels(queries), **_vectors_and_seed(queries))
-        print_report(
-            scored.to_dict() if report_format == "json" else None, report.evaluation_lines(scored)
-        )
+            report = self_check_report(check(index, sample, queries["seed"]))
+        else:
+            report = evaluation_report(evaluate(index, **_judged(queries)))
+        show_report(report, report_format)
 
 
 @click.command("calibrate")
@@ -115,18 +109,13 @@ def calibrate_command(
     """
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
     from vocabtool.evaluation.tune import tune
-    from vocabtool.reports import search as report
-    from vocabtool.system.messages import tell
+    from vocabtool.reports.index import calibration_report, tuning_report
 
     with usage_errors():
         index = open_index(folder, model)
         if queries["qrels"] is not None:
-            tuned = tune(index, *_queries_and_qrels(queries), **_vectors_and_seed(queries))
-            calibration, data, lines = (
-                tuned.calibration,
-                tuned.to_dict(),
-                report.tuning_lines(tuned),
-            )
+            tuned = tune(index, **_judged(queries))
+            calibration, report = tuned.calibration, tuning_report(tuned)
         else:
             if queries["vectors"] is not None:
                 raise click.UsageError("--vectors is for judged queries: give --qrels")
@@ -142,26 +131,23 @@ def calibrate_command(
                     "found: nothing can be said"
                 )
                 return 1
-            calibration, data = found.calibration, found.to_dict()
-            lines = report.calibration_lines(found)
+            calibration, report = found.calibration, calibration_report(found)
         if not dry_run:
             index.store_calibration(calibration)
-        print_report(data if report_format == "json" else None, lines)
+        show_report(report, report_format)
     return 0
 
 
-def _queries_and_qrels(queries: dict[str, Any]) -> tuple[Any, Any]:
-    """Queries and their judgements."""
-    from vocabtool.evaluation.judgements import read_qrels, read_queries
+def _judged(queries: dict[str, Any]) -> dict[str, Any]:
+    """Queries, their judgements and vectors, and the seed, as the library takes them."""
+    from vocabtool.evaluation.judgements import read_qrels, read_queries, read_query_vectors
 
     if queries["queries"] is None or queries["qrels"] is None:
         raise click.UsageError("--queries and --qrels go together")
-    return read_queries(queries["queries"]), read_qrels(queries["qrels"])
-
-
-def _vectors_and_seed(queries: dict[str, Any]) -> dict[str, Any]:
-    from vocabtool.evaluation.judgements import read_query_vectors
-
     file = queries["vectors"]
-    vectors: NDArray[Any] | None = read_query_vectors(file) if file is not None else None
-    return {"vectors": vectors, "seed": queries["seed"]}
+    return {
+        "queries": read_queries(queries["queries"]),
+        "qrels": read_qrels(queries["qrels"]),
+        "vectors": None if file is None else read_query_vectors(file),
+        "seed": queries["seed"],
+    }

@@ -1,4 +1,4 @@
-"""The commands that make an index and keep it up to date with its files: ``index``, ``update``."""
+"""The commands that make an index, keep it up to date with its files, and keep it in order."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 from click.core import ParameterSource
 
-from vocabtool.choices import COMMIT_ROWS, EXACT_BELOW, METRICS, ON_EXISTING, RECALL, STORED_TYPES
+from vocabtool.choices import COMMIT_ROWS, EXACT_BELOW, RECALL, Metric, OnExisting, StoredType
 from vocabtool.cli.options import (
     DIR,
     DOCUMENTS,
-    ENCODER,
     INDEX_MODEL,
     QUIET,
+    encoder_options,
     format_option,
     gather,
 )
 from vocabtool.cli.output import (
     SHOWN,
-    print_report,
     refuse_nothing,
+    show_report,
     step_progress,
     tell_left_out,
     tell_notes,
@@ -34,6 +34,8 @@ from vocabtool.cli.output import (
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
+    from vocabtool.documents.options import ReadOptions
+    from vocabtool.encoders.encoder import EncoderOptions
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
 
@@ -68,14 +70,14 @@ SHAPE = gather(
     "shape",
     click.option(
         "--metric",
-        type=click.Choice(METRICS),
+        type=click.Choice(get_args(Metric)),
         default="cosine",
         show_default=True,
         help="What near means.",
     ),
     click.option(
         "--dtype",
-        type=click.Choice(STORED_TYPES),
+        type=click.Choice(get_args(StoredType)),
         default="float16",
         show_default=True,
         help="How vectors are stored.",
@@ -132,7 +134,7 @@ CALIBRATE = click.option(
 @click.command("index", epilog=INDEX_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--model", metavar="MODEL", help="What makes the vectors.")
-@ENCODER
+@encoder_options()
 @click.option(
     "-o",
     "--folder",
@@ -143,7 +145,7 @@ CALIBRATE = click.option(
 )
 @click.option(
     "--existing",
-    type=click.Choice(ON_EXISTING),
+    type=click.Choice(get_args(OnExisting)),
     default="error",
     show_default=True,
     help="What becomes of a document whose id is in the index.",
@@ -162,14 +164,14 @@ CALIBRATE = click.option(
 def index_command(
     files: tuple[str, ...],
     model: str | None,
-    encoder: dict[str, Any],
+    encoder: EncoderOptions,
     folder: str,
     existing: Literal["error", "skip", "update"],
     shape: dict[str, Any],
     force: bool,
     filling: dict[str, Any],
     calibrate: bool | None,
-    read: dict[str, Any],
+    read: ReadOptions,
     quiet: bool,
     report_format: Literal["text", "json"],
 ) -> None:
@@ -180,14 +182,12 @@ def index_command(
     a folder that embed wrote, whose vectors are taken. DIR remembers FILE and options: update
     reads them again.
     """
-    from vocabtool.documents.options import ReadOptions
-    from vocabtool.encoders.encoder import EncoderOptions
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
 
     _refuse_an_index(files)
     began = time.monotonic()
-    options = EncoderOptions(**encoder).given_options()
+    options = encoder.given_options()
     with usage_errors(), _advice_after_a_stop():
         build = Path(folder)
         if force:
@@ -195,22 +195,17 @@ def index_command(
         with removed_if_empty(build):
             index = _open(build, folder, model, options, shape)
             if index is None:
+                options |= {**shape, "memory": filling["memory"]}
+                notify = None if quiet else tell
                 index = Index.create_for(
-                    build,
-                    list(files),
-                    model,
-                    read=ReadOptions(**read),
-                    notify=None if quiet else tell,
-                    memory=filling["memory"],
-                    **shape,
-                    **options,
+                    build, list(files), model, read=read, notify=notify, **options
                 )
             kinds, held = index.manifest.fields, len(index)
             if existing == "update":
-                _refuse_lost_fields(files, kinds, read["keep"])
+                _refuse_lost_fields(files, kinds, read.keep)
             with step_progress(quiet) as progress:
                 report = index.load(
-                    list(files), on_existing=existing, progress=progress, **filling, **read
+                    list(files), read, on_existing=existing, progress=progress, **filling
                 )
                 refuse_nothing(report.read, files)
                 seconds = _calibrate(index, held - report.resumed, calibrate, report, quiet)
@@ -218,7 +213,11 @@ def index_command(
             index = index.put_in_place()
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
-        _tell_missing(index, read["keep"])
+        from vocabtool.reports.model import safe
+
+        for name in read.keep:
+            if index.manifest.fields.get(name, "null") == "null":
+                tell(f"no document has a value in the field '{safe(name)}'")
 
 
 @click.command("update")
@@ -266,7 +265,6 @@ def update_command(
             seconds = _calibrate(index, held, calibrate, report, quiet)
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
-        _tell_missing(index, ())
 
 
 @contextmanager
@@ -314,30 +312,16 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 def _refuse_lost_fields(files: Sequence[str], held: Iterable[str], keep: Sequence[str]) -> None:
     """Documents are put in the place of others whole; what ``embed`` wrote brings its fields."""
     from vocabtool.index.sources import shards_in
+    from vocabtool.reports.model import safe
 
     lost = [name for name in held if name not in keep]
     if lost and shards_in(files) is None:
-        names = ", ".join(f"'{_printable(name)}'" for name in lost)
-        options = " ".join(f"--keep {_printable(name)}" for name in lost)
+        names = ", ".join(f"'{safe(name)}'" for name in lost)
+        options = " ".join(f"--keep {safe(name)}" for name in lost)
         raise click.UsageError(
             f"documents here have {plural(len(lost), 'field', 'fields')} that those put in their "
             f"place would lack: {names}. Keep what is to stay: {options}"
         )
-
-
-def _tell_missing(index: Index, keep: Sequence[str]) -> None:
-    """A kept field of which no document has a value."""
-    now = index.manifest.fields
-    for name in keep:
-        if now.get(name, "null") == "null":
-            tell(f"no document has a value in the field '{_printable(name)}'")
-
-
-def _printable(name: str) -> str:
-    """A name as a person may safely see it."""
-    from vocabtool.vocabulary import encode, printable
-
-    return printable(encode(name))
 
 
 def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
@@ -356,24 +340,21 @@ def _open(
     from vocabtool.index.index import Index
 
     in_place = build == Path(folder)
+    index = None
     if is_index(build):
         try:
             index = Index.open(build, model, **options)
-            if in_place:
-                _refuse_another_shape(index, shape)
-            elif model is not None:
+            if not in_place and model is not None:
                 index.encoder  # noqa: B018 - opened now, for what was built may be of another
-            return index
         except (InvalidFile, NotFound, OtherModel):
             if in_place:
                 raise
-    if not in_place:
+            index = None
+    if index is None and not in_place:
         remove_build(build)
-    return None
-
-
-def _refuse_another_shape(index: Index, shape: dict[str, Any]) -> None:
-    """An index stays what it was created as: an option that says otherwise is not passed over."""
+    if index is None or not in_place:
+        return index
+    # It stays what it was created as: an option that says otherwise is not passed over.
     context = click.get_current_context()
     for name, wanted in shape.items():
         held = getattr(index.configuration, name)
@@ -382,6 +363,7 @@ def _refuse_another_shape(index: Index, shape: dict[str, Any]) -> None:
                 f"--{name.replace('_', '-')} {wanted}: {index.path} was made with {held}: "
                 "leave it out, name a new folder, or start over with --force"
             )
+    return index
 
 
 def _calibrate(
@@ -416,10 +398,74 @@ def _show(
     calibrating: float,
     report_format: Literal["text", "json"],
 ) -> None:
-    from vocabtool.reports.index import Took, as_json, lines
+    from vocabtool.reports.index import index_report
 
-    took = Took(seconds, calibrating)
-    data = as_json(index, report, took) if report_format == "json" else None
-    print_report(data, lines(index, report, took))
+    show_report(index_report(index, report, seconds, calibrating), report_format)
     tell_notes(report.notes)
     tell_left_out((*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]))
+
+
+@click.command("delete")
+@DIR
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+def delete_command(folder: str, ids: tuple[str, ...]) -> int:
+    """Delete the documents of these IDs from the index in DIR; exit with 1 where one is missing.
+
+    One comes back where a FILE that holds it is indexed after that FILE changed.
+    """
+    from vocabtool.index.index import Index
+    from vocabtool.reports.model import safe
+
+    index = Index.open(folder)
+    missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
+    with index.writer() as writer:
+        deleted = writer.delete(ids)
+    asked = plural(len(set(ids)), "document", "documents")
+    tell(f"{deleted:,} of {asked} deleted, {plural(len(index), 'is', 'are')} left")
+    for id_ in missing[:SHOWN]:
+        tell(f"not in the index: {safe(id_)}")
+    return 1 if missing else 0
+
+
+@click.command("compact")
+@DIR
+@QUIET
+def compact_command(folder: str, quiet: bool) -> None:
+    """Write the index in DIR anew: without deleted documents, and with codes of what is left."""
+    from vocabtool.index.maintenance import compact
+
+    with step_progress(quiet) as progress:
+        removed, left = compact(Path(folder), progress)
+    if not quiet:
+        deleted = plural(removed, "deleted document", "deleted documents")
+        tell(f"{deleted} removed, {plural(left, 'is', 'are')} left")
+
+
+@click.command("upgrade")
+@DIR
+@QUIET
+def upgrade_command(folder: str, quiet: bool) -> None:
+    """Make the index of version 0.1.0 in DIR one that this version reads; no model is needed."""
+    from vocabtool.index.maintenance import upgrade
+
+    with step_progress(quiet) as progress:
+        removed, left = upgrade(Path(folder), progress)
+    if not quiet:
+        deleted = plural(removed, "deleted document", "deleted documents")
+        tell(f"{plural(left, 'document', 'documents')} taken over, {deleted} left out")
+
+
+@click.command("verify")
+@DIR
+@QUIET
+@format_option()
+def verify_command(folder: str, quiet: bool, report_format: Literal["text", "json"]) -> None:
+    """Read every byte of the index in DIR: checksums, both legs, and the recall measured again."""
+    from vocabtool.index.index import Index
+    from vocabtool.reports.index import verify_report
+
+    index = Index.open(folder)
+    with step_progress(quiet) as progress:
+        found = index.verify(progress)
+    if not quiet:
+        show_report(verify_report(folder, found), report_format)

@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 import vocabtool
-from vocabtool.cli.options import NAME, OUTPUT, RULES, TRUST, check_rule, gather, split_model
-from vocabtool.cli.output import check_ending, check_files, standard_output, width
+from vocabtool.cli.options import (
+    NAME,
+    OUTPUT,
+    RULES,
+    TRUST,
+    check_rule,
+    format_option,
+    gather,
+    split_model,
+)
+from vocabtool.cli.output import check_ending, check_files, show_report, standard_output, width
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
     from vocabtool.formats.vocabulary_files import FileFormat
+    from vocabtool.reports.model import Report
     from vocabtool.tokenization.words import Words
 
 EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
@@ -35,15 +45,8 @@ several vocabularies in it. Nothing of it is run, and TensorFlow is not needed."
     is_flag=True,
     help="Also constants of fewer than ten strings, and what was passed over, and why.",
 )
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(("table", "json")),
-    default="table",
-    show_default=True,
-    help="A table (tab-separated where no terminal is), or JSON.",
-)
-def inspect_command(model: str, show_all: bool, output: Literal["table", "json"]) -> None:
+@format_option("A table (tab-separated where no terminal is), or JSON.", people="table")
+def inspect_command(model: str, show_all: bool, report_format: Literal["table", "json"]) -> None:
     """List every vocabulary in MODEL: name, kind, size, ids, where it hides.
 
     `"complete": true` in JSON says that every place was read in which vocabtool knows this format
@@ -51,22 +54,29 @@ def inspect_command(model: str, show_all: bool, output: Literal["table", "json"]
     folders inside a folder, and what code or a custom op holds do not count.
     """
     from vocabtool.formats.registry import choose
-    from vocabtool.reports import inspection
+    from vocabtool.reports.inspection import model_report
 
     path, name = split_model(model, None)
     found = vocabtool.inspect(path, small=show_all or name is not None)
     if name is not None:
         found = found._replace(vocabularies=(choose(found, name),))
-    if output == "json":
-        text = inspection.to_json(found, passed_over=show_all)
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
-    else:
-        sys.stdout.write(inspection.to_text(found, passed_over=show_all, width=width()))
-    sys.stdout.flush()  # before anything is said of it
-    if output != "json" and not found.vocabularies:
-        tell(inspection.nothing_found(found))
+    _show(model_report(found, passed_over=show_all), report_format)
+    if report_format != "json" and not found.vocabularies:
+        passed = f"{len(found.passed_over)} lists passed over"
+        tell(f"{found.path}: no vocabulary found ({found.format}; {passed})")
     for warning in found.warnings:
         tell(f"incomplete: {warning}")
+
+
+def _show(report: Report, report_format: Literal["table", "json"]) -> None:
+    """Text in the encoding of standard output, which may lack what a vocabulary holds."""
+    from vocabtool.reports.renderers import render_text
+
+    if report_format == "json":
+        show_report(report, report_format)
+        return
+    with standard_output():
+        sys.stdout.writelines(render_text(report, width()))
 
 
 @click.command("extract", epilog=MODEL_HELP)
@@ -140,27 +150,17 @@ WORDS_OPTIONS = gather(
 @click.argument("model")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @WORDS_OPTIONS
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(("table", "json")),
-    default="table",
-    show_default=True,
-    help="Columns (tab-separated where no terminal is), or JSON.",
-)
+@format_option("Columns (tab-separated where no terminal is), or JSON.", people="table")
 def words_command(
-    model: str, texts: tuple[str, ...], output: Literal["table", "json"], options: dict[str, Any]
+    model: str,
+    texts: tuple[str, ...],
+    report_format: Literal["table", "json"],
+    options: dict[str, Any],
 ) -> None:
     """Show how MODEL makes words of a text, and which words of TEXT it knows."""
-    from vocabtool.reports import inspection as words_report
+    from vocabtool.reports.inspection import words_report
 
-    words = open_words(model, options)
-    with standard_output() as out:
-        if output == "json":
-            text = words_report.words_to_json(words, texts)
-            out.write(text.encode("utf-8", "backslashreplace") + b"\n")
-        else:
-            sys.stdout.write(words_report.words_to_text(words, texts, tabs=width() is None))
+    _show(words_report(open_words(model, options), texts), report_format)
 
 
 def open_words(model: str, options: dict[str, Any]) -> Words:

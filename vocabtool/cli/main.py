@@ -18,14 +18,15 @@ import vocabtool
 from vocabtool.cli.diff import diff_command
 from vocabtool.cli.embed import embed_command
 from vocabtool.cli.evaluate import calibrate_command, eval_command
-from vocabtool.cli.index import index_command, update_command
-from vocabtool.cli.inspect import extract_command, inspect_command, words_command
-from vocabtool.cli.maintain import (
+from vocabtool.cli.index import (
     compact_command,
     delete_command,
+    index_command,
+    update_command,
     upgrade_command,
     verify_command,
 )
+from vocabtool.cli.inspect import extract_command, inspect_command, words_command
 from vocabtool.cli.oov import oov_command
 from vocabtool.cli.search import search_command
 from vocabtool.errors import InvalidFile, VocabtoolError

@@ -11,10 +11,11 @@ import click
 
 from vocabtool.choices import MaskMode
 from vocabtool.cli.inspect import WORDS_MODEL, WORDS_OPTIONS, open_words
-from vocabtool.cli.options import FIELD, HTML, OUTPUT, gather, input_format, on_error
+from vocabtool.cli.options import HTML, OUTPUT, text_options
 from vocabtool.cli.output import (
     check_ending,
     check_files,
+    deliver_report,
     open_output,
     refuse_nothing,
     tell_notes,
@@ -22,11 +23,11 @@ from vocabtool.cli.output import (
     watch,
     width,
 )
-from vocabtool.system.messages import tell
+from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
+    from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Batch
-    from vocabtool.oov.report import OovReport
     from vocabtool.tokenization.words import Words
 
 COUNT_BYTES: Final = 1 << 19  # of text counted together: larger batches take more memory
@@ -51,7 +52,7 @@ def _share(context: click.Context, option: click.Parameter, text: str | None) ->
 @click.argument("model")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @WORDS_OPTIONS
-@gather("read", FIELD, input_format(), on_error("a row that is no document."))
+@text_options("", "a row that is no document.")
 @click.option(
     "--format",
     "output",
@@ -92,7 +93,7 @@ def oov_command(
     model: str,
     files: tuple[str, ...],
     options: dict[str, Any],
-    read: dict[str, Any],
+    read: ReadOptions,
     output: ReportFormat | None,
     file: str,
     html: str | None,
@@ -106,9 +107,11 @@ def oov_command(
     A FILE holds one document a line, or is .jsonl, .csv, .tsv or .parquet, perhaps .gz or .zst;
     a glob in quotes is a FILE too, and - is standard input.
     """
-    from vocabtool.documents.reading import BATCH_BYTES, ReadLog, ReadOptions, batches, left_out
+    from vocabtool.documents.reading import BATCH_BYTES, ReadLog, batches, left_out
     from vocabtool.oov.counter import OovCounter
-    from vocabtool.reports import inspection as words_report
+    from vocabtool.reports.model import percent, safe
+    from vocabtool.reports.oov import oov_report
+    from vocabtool.reports.renderers import format_of
 
     if mask is None and output is None:
         check_ending(file)
@@ -116,11 +119,15 @@ def oov_command(
         raise click.UsageError("--mask prints lines: not with --format, --html or --fail-over")
     check_files(file, html, output)
     words = open_words(model, options)
-    if mask is not None or not _tells_the_rule(output, file):
-        tell(words_report.rule_line(words))
+    kind = "text" if mask else output or format_of(file)
+    for_people = kind in ("table", "text") and (file != "-" or width() is not None)
+    tells_the_rule = mask is None and (kind == "json" or for_people)
+    if not tells_the_rule:
+        name, steps = safe(words.vocabulary.name), "; ".join(words.describe())
+        tell(f"{name}, rule {words.fingerprint[:16]}: {steps}")
     log, notes = ReadLog(), left_out([*files])
     size = BATCH_BYTES if mask is not None else COUNT_BYTES
-    documents = watch(batches(files, ReadOptions(**read), log=log, size=size))
+    documents = watch(batches(files, read, log=log, size=size))
     if mask is not None:
         _print_masked(words, documents, mask, file, files)
         tell_skipped(log.skipped)
@@ -131,46 +138,13 @@ def oov_command(
     report = counter.report(model=model, sources=files)
     refuse_nothing(report.documents, files)
     report = replace(report, notes=report.notes + notes)
-    _write(report, file, output, html)
-    if fail_over is not None or not _tells_the_rule(output, file):
-        _tell_share(report)
+    deliver_report(oov_report(report), file, html, output)
+    if fail_over is not None or not tells_the_rule:
+        unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
+        share = percent(report.token_rate)
+        tell(f"{unknown:,} of {report.tokens:,} tokens {be} unknown ({share})")
     tell_notes(report.notes)
     tell_skipped(log.skipped)
-    return _exit_code(report, fail_over)
-
-
-def _tells_the_rule(output: ReportFormat | None, file: str) -> bool:
-    """Whether the report says how texts became words: as JSON, and as a table on a terminal."""
-    from vocabtool.reports.files import format_of
-
-    kind = output or format_of(file)
-    return kind == "json" or (kind in ("table", "text") and (file != "-" or width() is not None))
-
-
-def _write(report: OovReport, file: str, output: ReportFormat | None, html: str | None) -> None:
-    from vocabtool.reports.oov import save_report, write
-
-    if html is not None:
-        save_report(report, html, "html")
-    if file != "-":
-        save_report(report, file, output)
-        return
-    with open_output(file) as out:
-        write(report, out, output or "table", width=width())
-
-
-def _tell_share(report: OovReport) -> None:
-    from vocabtool.reports.model import percent
-
-    unknown, tokens = report.tokens_unknown, report.tokens
-    be = "is" if unknown == 1 else "are"
-    tell(f"{unknown:,} of {tokens:,} tokens {be} unknown ({percent(report.token_rate)})")
-
-
-def _exit_code(report: OovReport, fail_over: float | None) -> int:
-    """1 where more is unknown than the caller allows, or nothing can be said."""
-    from vocabtool.reports.model import percent
-
     if not report.tokens:
         tell("no words were counted: nothing can be said of these documents")
         return 0 if fail_over is None else 1
@@ -196,12 +170,14 @@ def _print_masked(
             out.write((printable(line).encode() if shown else line) + b"\n")
         refuse_nothing(totals.lines, sources)
     if totals.exact < totals.lines:
-        aligned, strange = totals.lines - totals.exact, totals.unaligned
+        aligned = totals.lines - totals.exact
         was = "was" if aligned == 1 else "were"
-        are = "word, not found in its line, is"
-        if strange != 1:
-            are = "words, not found in their line, are"
+        strange = plural(
+            totals.unaligned,
+            "unknown word, not found in its line, is",
+            "unknown words, not found in their line, are",
+        )
         tell(
             f"{aligned:,} of {totals.lines:,} lines {was} aligned word by word from the left; "
-            f"{strange:,} unknown {are} printed as the model makes them"
+            f"{strange} printed as the model makes them"
         )

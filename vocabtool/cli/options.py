@@ -4,20 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
-from vocabtool.choices import KINDS, RULE_NAMES, WEIGHTINGS
-from vocabtool.documents.options import Format, OnDuplicate, OnError
+from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting
+from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
+
+if TYPE_CHECKING:
+    from vocabtool.encoders.encoder import EncoderOptions
 
 Decorator = Callable[[Any], Any]
 
 RULES: Final = ", ".join(RULE_NAMES)
-REPORTS: Final = ("text", "json")
 
 
-def together(*options: Decorator) -> Decorator:
+def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) -> Decorator:
+    """Options that the command gets as one argument, made ``into`` of their values by name."""
+
+    def probe() -> None: ...
+
+    names = [option.name for option in _together(*options)(probe).__click_params__]
+
+    def decorate(command: Any) -> Any:
+        @wraps(command)
+        def run(**given: Any) -> Any:
+            return command(**{argument: into(**{name: given.pop(name) for name in names})}, **given)
+
+        return _together(*options)(run)
+
+    return decorate
+
+
+def _together(*options: Decorator) -> Decorator:
     """Several options as one decorator, in their order."""
 
     def decorate(command: Any) -> Any:
@@ -28,29 +47,11 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
-def gather(argument: str, *options: Decorator) -> Decorator:
-    """Options that the command gets as one argument: a dictionary of their values by name."""
-
-    def probe() -> None: ...
-
-    names = [option.name for option in together(*options)(probe).__click_params__]
-
-    def decorate(command: Any) -> Any:
-        @wraps(command)
-        def run(**given: Any) -> Any:
-            return command(**{argument: {name: given.pop(name) for name in names}}, **given)
-
-        return together(*options)(run)
-
-    return decorate
-
-
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
     """Refuse a rule that there is not."""
     if spec is not None:
-        from vocabtool.choices import tokenizer_file
         from vocabtool.errors import VocabtoolError
-        from vocabtool.tokenization.rule import parse_rule
+        from vocabtool.tokenization.rule import parse_rule, tokenizer_file
 
         try:
             if tokenizer_file(spec) is None:
@@ -84,13 +85,13 @@ HTML = click.option("--html", type=click.Path(dir_okay=False), help="Also write 
 QUIET = click.option("--quiet", is_flag=True, help="No progress and no report.")
 
 
-def format_option(help_text: str | None = None) -> Decorator:
-    """``--format`` of a report that is text or JSON."""
+def format_option(help_text: str | None = None, *, people: str = "text") -> Decorator:
+    """``--format`` of a report that is text or JSON. ``people``: the name of the first."""
     return click.option(
         "--format",
         "report_format",
-        type=click.Choice(REPORTS),
-        default="text",
+        type=click.Choice((people, "json")),
+        default=people,
         show_default=True,
         help=help_text,
     )
@@ -104,40 +105,59 @@ TRUST = click.option(
     is_flag=True,
     help="Run a model even though it reads files, uses the network or runs Python.",
 )
-ENCODER = gather(
-    "encoder",
-    click.option(
-        "--encoder", "kind", type=click.Choice(KINDS), help="[default: MODEL's content tells]"
-    ),
-    click.option("--signature", help="Of a TensorFlow model: which function takes the texts."),
-    click.option("--output", "output", help="Of a TensorFlow model: which output is meant."),
-    NAME,
-    click.option(
-        "--fingerprint",
-        help="Of a Python callable: a text that changes when its vectors do. [default: its source]",
-    ),
-    click.option(
-        "--rule", callback=check_rule, help="How texts become words. [default: as the model does]"
-    ),
-    TRUST,
-    click.option(
-        "--weights",
-        type=click.Choice(WEIGHTINGS),
-        help="Of word vectors: how words weigh; fitted on the corpus. [default: idf]",
-    ),
-    click.option(
-        "--remove-component",
-        is_flag=True,
-        default=None,
-        help="Of word vectors: take out what all texts have in common.",
-    ),
-    click.option(
-        "--fitted",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="Of word vectors: weights fitted before, the _weights.json of a DIR.",
-    ),
-)
+
+
+def encoder_options(*first: Decorator) -> Decorator:
+    """:class:`EncoderOptions` as ``encoder``; ``first``: further ones that stand above them."""
+
+    def make(**given: Any) -> EncoderOptions:
+        from vocabtool.encoders.encoder import EncoderOptions  # loads NumPy
+
+        return EncoderOptions(**given)
+
+    return gather(
+        "encoder",
+        *first,
+        click.option(
+            "--encoder",
+            "kind",
+            type=click.Choice(get_args(EncoderKind)),
+            help="[default: MODEL's content tells]",
+        ),
+        click.option("--signature", help="Of a TensorFlow model: which function takes the texts."),
+        click.option("--output", "output", help="Of a TensorFlow model: which output is meant."),
+        NAME,
+        click.option(
+            "--fingerprint",
+            help="Of a Python callable: a text that changes when its vectors do. "
+            "[default: its source]",
+        ),
+        click.option(
+            "--rule",
+            callback=check_rule,
+            help="How texts become words. [default: as the model does]",
+        ),
+        TRUST,
+        click.option(
+            "--weights",
+            type=click.Choice(get_args(Weighting)),
+            help="Of word vectors: how words weigh; fitted on the corpus. [default: idf]",
+        ),
+        click.option(
+            "--remove-component",
+            is_flag=True,
+            default=None,
+            help="Of word vectors: take out what all texts have in common.",
+        ),
+        click.option(
+            "--fitted",
+            type=click.Path(dir_okay=False),
+            metavar="FILE",
+            help="Of word vectors: weights fitted before, the _weights.json of a DIR.",
+        ),
+        into=make,
+    )
+
 
 # Documents.
 
@@ -146,8 +166,7 @@ FIELD = click.option(
 )
 
 
-def input_format(of: str = "") -> Decorator:
-    """``--input-format``; ``of``: a sentence in front of its help."""
+def _input_format(of: str = "") -> Decorator:
     return click.option(
         "--input-format",
         "format",
@@ -156,8 +175,7 @@ def input_format(of: str = "") -> Decorator:
     )
 
 
-def on_error(what: str) -> Decorator:
-    """The option ``--on-error``; ``what``: what the help says it is about, as "a bad row"."""
+def _on_error(what: str) -> Decorator:
     return click.option(
         "--on-error",
         type=click.Choice(get_args(OnError)),
@@ -167,15 +185,24 @@ def on_error(what: str) -> Decorator:
     )
 
 
+def text_options(of: str, what: str) -> Decorator:
+    """:class:`ReadOptions` as ``read``, of texts without ids.
+
+    ``of``: a sentence in front of the help of ``--input-format``; ``what``: ``--on-error`` is
+    about, as "a bad row."
+    """
+    return gather("read", FIELD, _input_format(of), _on_error(what), into=ReadOptions)
+
+
 DOCUMENTS = gather(
     "read",
     FIELD,
-    input_format(),
+    _input_format(),
     click.option("--id-field", help="Which field is the id. [default: FILE:LINE]"),
     click.option(
         "--keep", multiple=True, metavar="FIELD", help="Store this field too; may be repeated."
     ),
-    on_error(
+    _on_error(
         "a row that is no document, and in an index of a value that is not of its field's kind: "
         "an error, or left out and counted."
     ),
@@ -186,6 +213,7 @@ DOCUMENTS = gather(
         show_default=True,
         help="What becomes of documents with the same id.",
     ),
+    into=ReadOptions,
 )
 
 # Indexes.

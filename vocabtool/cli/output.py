@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
 from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.system.messages import tell
+from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import Batch, Skip, SkipCounter
+    from vocabtool.reports.model import Report
+    from vocabtool.reports.renderers import Format
 
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # rows that were left out
@@ -77,13 +78,36 @@ def open_output(file: str) -> Iterator[BinaryIO]:
         yield opened
 
 
-def print_report(data: Mapping[str, Any] | None, lines: Iterable[str]) -> None:
-    """A report on standard output: as JSON where ``data`` is given, else line by line."""
+def show_report(report: Report, output: Format) -> None:
+    """A report on standard output; text looks the same on a terminal and elsewhere."""
+    from vocabtool.reports.renderers import FILE_WIDTH, write
+
     with standard_output() as out:
-        if data is not None:
-            out.write(json.dumps(data, indent=1).encode() + b"\n")
-        else:
-            out.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        write(report, out, output, FILE_WIDTH)
+
+
+def deliver_report(
+    report: Report,
+    file: str,
+    html: str | None,
+    output: Format | None,
+    *,
+    as_list: bool = False,
+) -> None:
+    """A report into ``file``, and as a page into ``html``; ``-``: standard output.
+
+    Without ``output`` the ending of the file tells. ``as_list``: text is a complete list for
+    people, too, as it is for programs.
+    """
+    from vocabtool.reports.renderers import FILE_WIDTH, save, write
+
+    if html is not None:
+        save(report, html, "html")
+    if file != "-":
+        save(report, file, output, None if as_list else FILE_WIDTH)
+        return
+    with standard_output() as out:
+        write(report, out, output or "text", None if as_list else width())
 
 
 @contextmanager
@@ -149,16 +173,16 @@ def refuse_nothing(documents: int, names: Iterable[str], what: str = "document")
 
 def tell_notes(notes: Iterable[str]) -> None:
     """Notes may hold names of strangers: they are made printable."""
-    from vocabtool.vocabulary import encode, printable
+    from vocabtool.reports.model import safe
 
     for note in notes:
-        tell(printable(encode(note)))
+        tell(safe(note))
 
 
 def tell_skipped(skipped: SkipCounter) -> None:
     """How many rows of documents were left out, and the first of them."""
     if skipped.count:
-        tell(f"{skipped.count:,} {'row' if skipped.count == 1 else 'rows'} left out")
+        tell(f"{plural(skipped.count, 'row', 'rows')} left out")
         for skip in skipped.first[:SHOWN]:
             tell(f"  {skip.place}: {skip.reason}")
         if skipped.count > SHOWN:

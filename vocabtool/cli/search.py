@@ -11,7 +11,7 @@ import click
 
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
-from vocabtool.cli.output import refuse_nothing, standard_output, usage_errors
+from vocabtool.cli.output import refuse_nothing, show_report, standard_output, usage_errors
 from vocabtool.search.settings import FUSIONS, NO_RESULTS, PHRASES
 from vocabtool.system.messages import tell
 
@@ -118,6 +118,8 @@ def search_command(
     Words that the model does not know weigh more among the keywords. QUERY - takes a query a line
     from standard input.
     """
+    from vocabtool.reports.index import hits_report
+
     more = click.get_current_context().args
     if more:
         whole = " ".join((query, *more))
@@ -128,7 +130,12 @@ def search_command(
             tell(f"{folder}: made without a model, so queries are searched by their words only")
         asked = {"k": k, "where": where, "explain": explain, **settings}
         for hits in _answers(index, query, asked):
-            _show(hits, report_format, one_of_many=query == STDIN)
+            report = hits_report(hits, one_of_many=query == STDIN)
+            if report_format == "text":
+                show_report(report, report_format)
+                continue
+            with standard_output() as out:  # a line a query
+                out.write(json.dumps(report.data()).encode() + b"\n")
 
 
 def _answers(index: Index, query: str, asked: dict[str, Any]) -> Iterator[Hits]:
@@ -161,14 +168,3 @@ def _refuse_open_quote(query: str, place: str = "") -> None:
     if position is not None:
         what = f"{place}the quote at character {position + 1} is never closed"
         raise InvalidCondition(f"{what}: close it, or leave it out", query, position)
-
-
-def _show(hits: Hits, report_format: Literal["text", "json"], *, one_of_many: bool) -> None:
-    from vocabtool.reports.search import lines
-
-    with standard_output() as out:
-        if report_format == "json":
-            out.write(json.dumps(hits.to_dict()).encode() + b"\n")
-            return
-        text = "".join(f"{line}\n" for line in lines(hits, one_of_many=one_of_many))
-        out.write(text.encode("utf-8", "replace"))

@@ -33,7 +33,6 @@ installed: a third of a second.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -280,7 +279,13 @@ def _look_up(character: str) -> int:
 
 # ---- of what kinds they are
 
-_SPECIAL: Final = re.compile(rb"<[^<>\s]*[A-Za-z/][^<>\s]*>|\[[^\[\]\s]*[A-Za-z]{2}[^\[\]\s]*\]")
+# Patterns of RE2. Python's white space is its own and the vertical tab.
+_SPECIAL: Final = "|".join(
+    (
+        r"\A<[^<>\s\v]*[A-Za-z/][^<>\s\v]*>\z",
+        r"\A\[[^\[\]\s\v]*[A-Za-z]{2}[^\[\]\s\v]*\]\z",
+    )
+)
 _CAMEL: Final = "[a-z][A-Z]"
 _JOINED: Final = "|".join(
     (
@@ -324,24 +329,15 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
         bearing = bear_marker(byte_strings(union.tokens), marker)
         pieces = ~bearing & (bits & (WORDED | NUMBER | BROKEN) != 0)
         codes[bearing & (bits != 0) if marker in GOING_ON else pieces] = CODES["subword piece"]
-    codes[_special(union.tokens)] = CODES["special"]
+    special = pc.match_substring_regex(union.tokens, pattern=_SPECIAL)
+    codes[booleans(special)] = CODES["special"]
     return codes
 
 
 def _matches(plain: pa.LargeBinaryArray, at: Numbers, pattern: str) -> NDArray[np.bool_]:
-    """Whether an RE2 pattern is found in each entry at these places; all of them are UTF-8."""
+    """Whether a pattern is found in each entry at these places; all of them are UTF-8."""
     some = take(plain, at).view(pa.large_string())
     return booleans(pc.match_substring_regex(some, pattern=pattern))
-
-
-def _special(entries: pa.LargeBinaryArray) -> list[int]:
-    data, bounds = contents(entries)
-    long = np.flatnonzero(np.diff(bounds) > 2)
-    first, last = data[bounds[long]], data[bounds[long + 1] - 1]
-    angle = (first == ord("<")) & (last == ord(">"))
-    square = (first == ord("[")) & (last == ord("]"))
-    bracketed = long[angle | square].tolist()
-    return [i for i in bracketed if _SPECIAL.fullmatch(entries[i].as_py())]
 
 
 # ---- what folding makes of them

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.choices import Fold, tokenizer_file
+from vocabtool.choices import Fold
 from vocabtool.comparison.entries import (
     GOING_ON,
     UPPER,
@@ -166,7 +166,7 @@ class UseCounter:
     def __init__(
         self, a: Vocabulary, b: Vocabulary, *, rule: str | None = None, folds: Iterable[Fold] = ()
     ) -> None:
-        from vocabtool.tokenization.rule import Rule, parse_rule
+        from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
         from vocabtool.tokenization.words import check_pieces, tokenizer_of
 
         self._rule_name = rule or RULE

@@ -15,11 +15,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.documents.options import ReadOptions
+from vocabtool.errors import InvalidFile
 from vocabtool.vocabulary import decode, encode
 
 BATCH_BYTES: Final = 4 << 20  # bytes of text in a batch, unless another number is asked for
 MAX_ROWS: Final = 1 << 18  # texts in a batch: an empty one takes no byte, and yet memory
 MAX_EXAMPLES: Final = 10  # bad rows of which the place and the reason are kept
+SKIP_IT: Final = "mend or cut it, or leave it out with --on-error skip"
 MAX_NAMES: Final = 20  # field names in a message
 
 Kind = Literal["null", "integer", "number", "boolean", "string"]
@@ -178,20 +180,26 @@ class Ahead:
 class Request:
     """What is asked of one source.
 
-    ``options``: which fields, above all. ``size``: about how many bytes of text a batch is to
-    hold. ``rows``: how many documents that come one by one are gathered at most.
-    ``whole``: whether all other fields are wanted too.
-    ``refuse``: called with the number of each bad row and the reason; may raise.
+    ``options``: which fields, above all. ``log``: counts bad rows. ``size``: about how many bytes
+    of text a batch is to hold. ``rows``: how many documents that come one by one are gathered at
+    most. ``whole``: whether all other fields are wanted too.
     ``ahead``: what need not be read; rows that are given out nevertheless are left out later.
     """
 
-    source: str
+    source: str = ""
     options: ReadOptions
+    log: ReadLog
     size: int
     rows: int
     whole: bool
-    refuse: Callable[[int, str], None]
     ahead: Ahead
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Pass a bad row over, or raise :class:`InvalidFile`, as it was asked for."""
+        place = f"{self.source}:{number}"
+        if self.options.on_error == "raise":
+            raise InvalidFile(f"{reason} ({SKIP_IT})", file=place)
+        self.log.skipped.add(place, reason)
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:

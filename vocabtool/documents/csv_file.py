@@ -91,7 +91,9 @@ class _Rows:
             for part, is_open in self._without_end(self._parts(stream)):
                 left_out += self._refuse_uneven()
                 if part.num_rows:
-                    numbers = _numbers(following, part.num_rows, left_out)
+                    count = part.num_rows + len(left_out)
+                    numbers = np.arange(following, following + count, dtype=np.int64)
+                    numbers = numbers[~np.isin(numbers, left_out)][: part.num_rows]
                     following = int(numbers[-1]) + 1
                     if is_open and max(left_out, default=0) < following:  # else in an uneven row
                         request.refuse(following - 1, OPEN)
@@ -166,19 +168,11 @@ class _Rows:
         columns = null_columns(self.request, part.num_rows)
         columns |= {name: strings(place) for name, place in self.kept.items()}
         ids = None if self.ids is None else strings(self.ids)
-        fields = self._fields(part) if self.request.whole else None
+        fields: list[dict[str, object]] | None = None
+        if self.request.whole:
+            fields = [{} for _ in range(part.num_rows)]
+            for place, name in enumerate(self.names):
+                if place != self.text:
+                    for row, value in zip(fields, part.column(str(place)).to_pylist(), strict=True):
+                        row[name] = decode(value)
         return Batch(self.request.source, strings(self.text), numbers, ids, columns, fields)
-
-    def _fields(self, part: pa.RecordBatch) -> list[dict[str, object]]:
-        """What stands in the other columns, as ``str``."""
-        others = [place for place in range(len(self.names)) if place != self.text]
-        named = [self.names[place] for place in others]
-        values = [map(decode, part.column(str(place)).to_pylist()) for place in others]
-        rows = zip(*values, strict=True) if values else [()] * part.num_rows
-        return [dict(zip(named, row, strict=True)) for row in rows]
-
-
-def _numbers(following: int, count: int, left_out: list[int]) -> NDArray[np.int64]:
-    """The next ``count`` numbers from ``following`` on, without those left out."""
-    candidates = np.arange(following, following + count + len(left_out), dtype=np.int64)
-    return candidates[~np.isin(candidates, left_out)][:count] if left_out else candidates

@@ -1,12 +1,11 @@
-r"""Text lines, one document each, and blocks of lines for formats that are made of them.
+r"""Text lines and JSON lines, one document each, and the blocks of lines that both are read in.
 
 A line ends at ``\n`` or ``\r\n``; a lone CR, NUL, U+0085 and U+2028 are content. An empty line is a
 document; a last line without an end is one, and behind a last ``\n`` there is none.
 
-JSON lines: each line an object of which one field is the text, or a string that is the text.
-
-Lines of nothing but blanks hold no row, but are counted. A lone surrogate (``\ud83d``) has no
-UTF-8; the text then holds its three bytes, which are not UTF-8. The last of equal keys counts.
+Of JSON lines each is an object of which one field is the text, or a string that is the text. Lines
+of nothing but blanks hold no row, but are counted. A lone surrogate (``\ud83d``) has no UTF-8; the
+text then holds its three bytes, which are not UTF-8. The last of equal keys counts.
 """
 
 from __future__ import annotations
@@ -66,19 +65,15 @@ def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
             rest = data[end:]
         elif len(data) == MAX_LINE_BYTES:
             request.refuse(first, f"a line of more than {MAX_LINE_BYTES:,} bytes")
-            rest, first = _behind_line(file, request.size), first + 1
+            rest, first = b"", first + 1
+            while data := file.read(request.size):
+                if end := data.find(b"\n") + 1:
+                    rest = data[end:]
+                    break
         else:
             rest = data
     if rest:
         yield first, rest
-
-
-def _behind_line(file: Readable, size: int) -> bytes:
-    """Read on to the end of a line; what was read behind it."""
-    while data := file.read(size):
-        if (end := data.find(b"\n") + 1) > 0:
-            return data[end:]
-    return b""
 
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -161,8 +156,6 @@ def _parse(line: bytes) -> object:
         raise BadRow("arrays or objects nested too deeply") from error
 
 
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= MAX_INTEGER_DIGITS else float(digits)
-
-
-DECODER: Final = json.JSONDecoder(parse_int=_integer)
+DECODER: Final = json.JSONDecoder(
+    parse_int=lambda digits: int(digits) if len(digits) <= MAX_INTEGER_DIGITS else float(digits)
+)

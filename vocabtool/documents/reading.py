@@ -89,7 +89,6 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "tfrecord": tfrecord.read,
 }
 DEFAULTS: Final = ReadOptions()
-SKIP_IT: Final = "mend or cut it, or leave it out with --on-error skip"
 
 
 def batches(
@@ -122,8 +121,8 @@ def batches(
     if options.on_duplicate in ("first", "last") and log is None:
         wanted = "needs log=ReadLog(), to count what is left out"
         raise ValueError(f"on_duplicate={options.on_duplicate!r} {wanted}")
-    run = _Reading(sources, options, log, size, rows, start)
-    found = again = run.batches()
+    request = _request(options, log, size, rows, start)
+    found = again = _batches(sources, request)
     if options.on_duplicate == "last":
         for source in each_source(sources):
             if not can_be_read_again(source):
@@ -131,11 +130,11 @@ def batches(
                 what_next = "Keep the first, or put it into a file."
                 raise VocabtoolError(f"{source.name}: {wanted}. {what_next}")
         # Bad rows are counted once.
-        found = _Reading(sources, options, ReadLog(), size, rows, 0).batches()
+        found = _batches(sources, _request(options, ReadLog(), size, rows, 0))
     if options.on_duplicate is not None:
-        counted = DuplicateCounter() if options.on_duplicate == "error" else run.log.repeated
+        counted = DuplicateCounter() if options.on_duplicate == "error" else request.log.repeated
         found = one_of_repeated(options.on_duplicate, found, again, counted)
-    yield from run.drop_start(found)
+    yield from _drop_start(found, request.ahead)
 
 
 def documents(
@@ -153,98 +152,76 @@ def documents(
     compared with each other.
     """
     options = replace(options, keep=(), on_duplicate=None)
-    run = _Reading(sources, options, log, size, MAX_ROWS, start, whole=True)
+    request = _request(options, log, size, MAX_ROWS, start, whole=True)
     for source in each_source(sources):
         if isinstance(source, Container):
-            for document in objects.documents(source.source, run.request(source.name)):
-                if run.ahead.left:
-                    run.ahead.left -= 1
+            asked = replace(request, source=source.name)
+            for document in objects.documents(source.source, asked):
+                if request.ahead.left:
+                    request.ahead.left -= 1
                 else:
                     yield document
         else:
-            for batch in run.drop_start(run.files(source.name)):
+            for batch in _drop_start(_in_files(source.name, request), request.ahead):
                 texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
                 ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
                 fields = batch.fields or [{}] * len(batch)
                 yield from map(Document, ids, texts, fields)
 
 
-class _Reading:
-    """One reading of all sources: what is asked of each of them, and what happens on the way."""
+def _request(
+    options: ReadOptions,
+    log: ReadLog | None,
+    size: int,
+    rows: int,
+    start: int,
+    *,
+    whole: bool = False,
+) -> Request:
+    if not 1 <= size <= lines.MAX_LINE_BYTES:
+        raise ValueError(f"size: wanted 1 to {lines.MAX_LINE_BYTES:,} bytes, got {size:,}")
+    if start < 0:
+        raise ValueError(f"start: wanted 0 or more documents, got {start:,}")
+    raises = options.on_error == "raise"
+    if log is None and not raises:
+        raise ValueError("on_error='skip' needs log=ReadLog(), to count what is left out")
+    compared = options.on_duplicate is not None and options.id_field is not None
+    ahead, log = Ahead(start, raises and not compared), log or ReadLog()
+    return Request(options=options, log=log, size=size, rows=rows, whole=whole, ahead=ahead)
 
-    def __init__(
-        self,
-        sources: Sources,
-        options: ReadOptions,
-        log: ReadLog | None,
-        size: int,
-        rows: int,
-        start: int,
-        whole: bool = False,
-    ) -> None:
-        if not 1 <= size <= lines.MAX_LINE_BYTES:
-            most = lines.MAX_LINE_BYTES
-            raise ValueError(f"size: wanted 1 to {most:,} bytes, got {size:,}")
-        if start < 0:
-            raise ValueError(f"start: wanted 0 or more documents, got {start:,}")
-        raises = options.on_error == "raise"
-        if log is None and not raises:
-            raise ValueError("on_error='skip' needs log=ReadLog(), to count what is left out")
-        self.sources, self.options = sources, options
-        self.size, self.rows, self.whole = size, rows, whole
-        self.log = log or ReadLog()
-        compared = options.on_duplicate is not None and options.id_field is not None
-        self.ahead = Ahead(start, raises and not compared)
 
-    def batches(self) -> Iterator[Batch]:
-        """All of them; a reader may have left out some at the start unread."""
-        for source in each_source(self.sources):
-            if isinstance(source, Container):
-                yield from objects.batches(source.source, self.request(source.name))
-            else:
-                yield from self.files(source.name)
+def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
+    """All of them; a reader may have left out some at the start unread."""
+    for source in each_source(sources):
+        if isinstance(source, Container):
+            yield from objects.batches(source.source, replace(request, source=source.name))
+        else:
+            yield from _in_files(source.name, request)
 
-    def drop_start(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The batches without the documents that are still to be left out."""
-        for batch in batches:
-            out = min(self.ahead.left, len(batch))
-            self.ahead.left -= out
-            if out < len(batch):
-                yield batch.part(out, len(batch)) if out else batch
 
-    def files(self, name: str) -> Iterator[Batch]:
-        """What the files hold that are meant, each looked for when the one before it is done."""
-        with reading(name):
-            files = find(name)
-        for file in files:
-            before = self.log.bytes
-            tells = Path(file).is_file()  # a pipe does not say how far it is read
-            with reading(file):
-                kind = kind_of(file, self.options.format)
-                with open_file(file, kind.codec) as readable:
-                    for batch in READERS[kind.format](readable, self.request(file)):
-                        if tells:
-                            self.log.bytes = before + readable.tell()
-                        yield batch
+def _in_files(name: str, request: Request) -> Iterator[Batch]:
+    """What the files hold that are meant, each looked for when the one before it is done."""
+    with reading(name):
+        files = find(name)
+    for file in files:
+        before = request.log.bytes
+        tells = Path(file).is_file()  # a pipe does not say how far it is read
+        with reading(file):
+            kind = kind_of(file, request.options.format)
+            with open_file(file, kind.codec) as readable:
+                for batch in READERS[kind.format](readable, replace(request, source=file)):
+                    if tells:
+                        request.log.bytes = before + readable.tell()
+                    yield batch
 
-    def request(self, source: str) -> Request:
-        """What is asked of one source."""
 
-        def refuse(number: int, reason: str) -> None:
-            place = f"{source}:{number}"
-            if self.options.on_error == "raise":
-                raise InvalidFile(f"{reason} ({SKIP_IT})", file=place)
-            self.log.skipped.add(place, reason)
-
-        return Request(
-            source=source,
-            options=self.options,
-            size=self.size,
-            rows=self.rows,
-            whole=self.whole,
-            refuse=refuse,
-            ahead=self.ahead,
-        )
+def _drop_start(batches: Iterable[Batch], ahead: Ahead) -> Iterator[Batch]:
+    """The batches without the documents that are still to be left out."""
+    for batch in batches:
+        out = min(ahead.left, len(batch))
+        ahead.left -= out
+        if out < len(batch):
+            yield batch.part(out, len(batch)) if out else batch
 
 
 # ---- ids that repeat: in a table of SQLite in a temporary file, so memory does not grow with them
@@ -280,12 +257,13 @@ class SeenIds:
         first = self._rows
         self._rows += len(keys)
         place = self._sources.setdefault(source, len(self._sources))
-        count = self._count()
+        changed = self._database.total_changes
         rows = range(first, self._rows)
         values = zip(keys, rows, rows, repeat(place), numbers.tolist())
         with _errors():
             self._database.executemany(self._insert, values)
-        if self._count() - count == len(keys) and "NOTHING" in self._insert:
+        changed = self._database.total_changes - changed
+        if changed == len(keys) and "NOTHING" in self._insert:
             return []
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
 
@@ -304,9 +282,6 @@ class SeenIds:
         query = f"SELECT {column} FROM ids WHERE id = ?"  # noqa: S608 - a name of ours
         with _errors():
             return int(self._database.execute(query, (id_,)).fetchone()[0])
-
-    def _count(self) -> int:
-        return self._database.total_changes
 
 
 @contextmanager

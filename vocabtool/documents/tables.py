@@ -1,17 +1,13 @@
-"""Documents in tables whose columns have types: which columns are asked for, and as strings.
+"""Documents in tables whose columns have types: Parquet and Arrow IPC.
 
-Shared by Parquet and Arrow IPC; how their files are read is in ``parquet_file.py`` and
-``arrow_ipc.py``.
+One column of strings is the text; only the columns that are wanted are read. Of Parquet a few rows
+at a time, and where a column's dictionary holds long texts, by that dictionary: a file of 50 KB can
+hold a text of 1 MB twenty thousand times. Row groups and record batches that are left out are not
+read.
 
-Parquet: one column of strings is the text; only the columns that are wanted are read.
-
-A few rows at a time, and where a column's dictionary holds long texts, by that dictionary: a file
-of 50 KB can hold a text of 1 MB twenty thousand times. Row groups that are left out are not read.
-
-Arrow IPC: files (``.arrow``, ``.feather`` of version 2) and streams, as from standard input.
-
-A file is a stream between two magic words with a footer behind it, so one that comes through a pipe
-is read as the stream it holds. Format: arrow.apache.org/docs/format/Columnar.html.
+An Arrow file (``.arrow``, ``.feather`` of version 2) is a stream between two magic words with a
+footer behind it, so one that comes through a pipe is read as the stream it holds. Format:
+arrow.apache.org/docs/format/Columnar.html.
 """
 
 from __future__ import annotations
@@ -87,14 +83,18 @@ class Columns:
         ``first``: the number of the first row.
         """
         kept = {name: as_strings(part.column(name), name) for name in self.kept}
-        nulls = null_columns(request, part.num_rows)
+        fields: list[dict[str, Any]] | None = None
+        if request.whole:
+            others = part.drop_columns([self.text])
+            values = [_python_times(column) for column in others.columns]
+            fields = pa.record_batch(values, others.schema.names).to_pylist()
         batch = Batch(
             request.source,
             as_strings(part.column(self.text), self.text),
             np.arange(first, first + part.num_rows, dtype=np.int64),
             None if self.id is None else as_strings(part.column(self.id), self.id),
-            {name: kept.get(name, null) for name, null in nulls.items()},
-            _rows(part.drop_columns([self.text])) if request.whole else None,
+            null_columns(request, part.num_rows) | kept,
+            fields,
         )
         has_text = np.asarray(batch.texts.is_valid())
         has_id = has_text if batch.ids is None else np.asarray(batch.ids.is_valid())
@@ -124,14 +124,8 @@ def _without_dictionary(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pt.is_dictionary(kind) else kind
 
 
-def _rows(part: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows as Python has them; times to the microsecond, as Python's are."""
-    columns = [_python_times(column) for column in part.columns]
-    rows: list[dict[str, Any]] = pa.record_batch(columns, part.schema.names).to_pylist()
-    return rows
-
-
 def _python_times(column: pa.Array) -> pa.Array:
+    """Times to the microsecond, as Python's are."""
     kind = column.type
     if pt.is_timestamp(kind) and kind.unit == "ns":
         return column.cast(pa.timestamp("us", kind.tz), safe=False)
@@ -165,18 +159,13 @@ def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBa
     """Rows in parts of not too much text: one that is stored once may stand in many rows."""
     ends = np.zeros(rows.num_rows + 1, np.int64)
     for name in names:
-        ends[1:] += np.cumsum(_row_lengths(rows.column(name)))
+        column = rows.column(name)
+        if not pt.is_dictionary(column.type):
+            ends[1:] += np.cumsum(byte_lengths(column))
+        elif len(lengths := byte_lengths(column.dictionary)):
+            ends[1:] += np.cumsum(lengths[np.asarray(column.indices.fill_null(0))])
     for start, end in spans(ends, BATCH_BYTES):
         yield rows if end - start == rows.num_rows else rows.slice(start, end - start)
-
-
-def _row_lengths(column: pa.Array) -> NDArray[np.int64]:
-    """How many bytes each value has: shape (n,)."""
-    if not pt.is_dictionary(column.type):
-        return byte_lengths(column)
-    lengths = byte_lengths(column.dictionary)
-    codes = np.asarray(column.indices.fill_null(0))
-    return lengths[codes] if len(lengths) else np.zeros(len(codes), np.int64)
 
 
 def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
@@ -188,7 +177,7 @@ def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
 
 MAX_ROWS_AT_ONCE: Final = 1024
 BUFFER: Final = 1 << 20  # bytes read ahead in a column
-MAX_TEXT: Final = 64 << 20  # bytes of text that so many rows may be, before a look at each
+MAX_LONG: Final = (64 << 20) // MAX_ROWS_AT_ONCE  # bytes of a text before a look at each row's
 PARQUET_ERROR: Final = "not Parquet, or damaged"
 
 
@@ -213,11 +202,8 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
 def parquet_row_counts(file: str) -> list[int]:
     """How many rows each row group of a file has. Raises :class:`InvalidFile`."""
     with arrow_errors(PARQUET_ERROR):
-        return _row_counts(parquet.read_metadata(file))
-
-
-def _row_counts(metadata: Any) -> list[int]:
-    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        metadata = parquet.read_metadata(file)
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
 def _parquet_batches(file: IO[bytes], request: Request) -> Iterator[Batch]:
@@ -228,34 +214,25 @@ def _parquet_batches(file: IO[bytes], request: Request) -> Iterator[Batch]:
     long = [name for name in wanted if is_long(schema.field(name).type)]
     coded = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long)
     first = 1
-    for group, count in enumerate(_row_counts(table.metadata)):
+    for group in range(table.num_row_groups):
+        metadata = table.metadata.row_group(group)
+        count = metadata.num_rows
         if request.ahead.left and request.ahead.pass_over(count):
             first += count
             continue
-        is_coded = _repeats_long_texts(coded, group, long)
-        reader = coded if is_coded else table
-        for rows in reader.iter_batches(_rows_at_once(table, group, wanted), [group], wanted):
+        # Few rows may be much text: the dictionaries tell, which come with the first row.
+        row = next(coded.iter_batches(1, [group], long), None)
+        is_coded = row is not None and any(
+            byte_lengths(row.column(name).dictionary).max(initial=0) > MAX_LONG for name in long
+        )
+        # About BUFFER bytes on the average, as far as the file says.
+        chunks = map(metadata.column, range(metadata.num_columns))
+        size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in wanted)
+        at_once = max(1, min(MAX_ROWS_AT_ONCE, BUFFER * count // max(size, 1)))
+        for rows in (coded if is_coded else table).iter_batches(at_once, [group], wanted):
             for part in in_parts(rows, long) if is_coded else (rows,):
                 yield columns.batch(part, first, request)
                 first += part.num_rows
-
-
-def _repeats_long_texts(coded: Any, group: int, names: Sequence[str]) -> bool:
-    """Whether few rows may be much text: asks dictionaries, which come with the first row."""
-    first = next(coded.iter_batches(1, [group], names), None)
-    most = MAX_TEXT // MAX_ROWS_AT_ONCE
-    return first is not None and any(
-        byte_lengths(first.column(name).dictionary).max(initial=0) > most for name in names
-    )
-
-
-def _rows_at_once(table: Any, group: int, names: Sequence[str]) -> int:
-    """How many rows hold about ``BUFFER`` bytes on the average, as far as the file says."""
-    metadata = table.metadata.row_group(group)
-    columns = map(metadata.column, range(metadata.num_columns))
-    size: int = sum(c.total_uncompressed_size for c in columns if c.path_in_schema in names)
-    rows: int = metadata.num_rows
-    return max(1, min(MAX_ROWS_AT_ONCE, BUFFER * rows // max(size, 1)))
 
 
 def _concatenate(batches: Sequence[Batch]) -> Batch:
@@ -334,17 +311,11 @@ def _arrow_batches(
     for rows in parts:
         chosen = rows if request.whole else rows.select(columns.all())
         for column in chosen.columns:
-            _check(column)
+            kind = column.type  # of strings, which need not be UTF-8, only the places are checked
+            kind = pa.binary() if pt.is_string(kind) else kind
+            kind = pa.large_binary() if pt.is_large_string(kind) else kind
+            column.view(kind).validate(full=True)
         long = [field.name for field in chosen.schema if is_long(field.type)]
         for part in in_parts(chosen, long):
             yield from in_size(columns.batch(part, first, request), request.size)
             first += part.num_rows
-
-
-def _check(column: pa.Array) -> None:
-    """Raise where an offset or a code points out of its column; strings need not be UTF-8."""
-    if pt.is_string(column.type):
-        column = column.view(pa.binary())
-    elif pt.is_large_string(column.type):
-        column = column.view(pa.large_binary())
-    column.validate(full=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final, Unpack
 
@@ -117,6 +117,7 @@ def embed(
     sources: Sources,
     model: Model,
     output: str | Path,
+    options: ReadOptions | None = None,
     *,
     text: bool = True,
     shard_rows: int = SHARD_ROWS,
@@ -139,8 +140,8 @@ def embed(
     missing, and the folder ends with the same bytes as if nothing had happened.
 
     ``sources`` is that of :func:`vocabtool.documents.batches`, ``model`` that of
-    :func:`open_encoder`; ``read``: ``field``, ``format``, ``id_field``, ``keep``, ``on_error`` and
-    ``on_duplicate`` of :class:`vocabtool.documents.ReadOptions`.
+    :func:`open_encoder`; how documents are read is said by ``options`` or the same as keyword
+    arguments: see :class:`vocabtool.documents.ReadOptions`.
     ``text``: whether the text is stored too. ``shard_rows``: rows of a shard, fewer where they hold
     256 MB of text. ``batch_size``: texts encoded at once, else what the encoder wants.
     ``check``: whether files are known again by size and time, or by their content.
@@ -153,7 +154,7 @@ def embed(
     :class:`NotFound` where there is no document, and :class:`VocabtoolError` for what is wrong
     with documents, model or folder.
     """
-    options = ReadOptions(**read)
+    options = replace(options or ReadOptions(), **read)
     numbers = {"shard_rows": shard_rows, "batch_size": batch_size}
     for name, number in (numbers | {"workers": workers, "threads": threads}).items():
         if number is not None and number < 1:

@@ -20,9 +20,9 @@ from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors, 
 from vocabtool.encoders.saved_model_functions import (
     Call,
     IdInput,
-    Source,
+    Output,
     TextInput,
-    choose_source,
+    choose_output,
     fixed_size,
 )
 from vocabtool.errors import (
@@ -36,10 +36,14 @@ from vocabtool.errors import (
 from vocabtool.formats import files
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.native_import import import_library
-from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
-from vocabtool.tokenization.exact_words import ExactTokenizer
-from vocabtool.tokenization.instrumented_model import InstrumentedModel
-from vocabtool.tokenization.model_functions import Entry, sizes
+from vocabtool.tokenization.checked_model import (
+    Entry,
+    import_tensorflow,
+    load_checked,
+    reason_of,
+    sizes,
+)
+from vocabtool.tokenization.instrumented_model import ExactTokenizer, InstrumentedModel
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.words import Words, exact_words
 
@@ -77,12 +81,12 @@ class TensorFlowEncoder(Encoder):
         self.exact = options.exact_words
         self._tap: InstrumentedModel | None = None
         with reading(str(opened.path)):
-            self._loaded, self._source = self._load(opened)
+            self._loaded, self._output = self._load(opened)
             self._input = self._choose_input()
             wanted, size = options.max_batch or MAX_BATCH, self._input.size
             self.max_batch = wanted if size is None or size == 1 else size
             self._exact_words = self._tap and exact_words(self._tap, folder, options.name)
-            self.dim = self._source.output.dim or self._probe_dim()
+            self.dim = self._output.dim or self._probe_dim()
             if isinstance(self._input, IdInput):
                 self._input.by_length = self._is_changed_by_padding(self._input)
             self.fingerprint = self._digest(opened.file)
@@ -101,9 +105,9 @@ class TensorFlowEncoder(Encoder):
     @property
     def notes(self) -> tuple[str, ...]:
         """The function and output, what becomes of numbers and texts, what words cost."""
-        notes = [str(self._source), *self._input.notes]
-        if self._source.output.dtype != "float32":
-            notes.append(f"its numbers are {self._source.output.dtype} and become float32")
+        notes = [f"{self._output.function}, output {self._output}", *self._input.notes]
+        if self._output.dtype != "float32":
+            notes.append(f"its numbers are {self._output.dtype} and become float32")
         if self._tap is not None:
             cost = "n texts are run one by one, for this model allows nothing else"
             if self._tap.runs_together:
@@ -143,27 +147,27 @@ class TensorFlowEncoder(Encoder):
         given = _as_byte_list(texts)
         if not given:
             return VectorsAndWords(self._concatenate([]), judge.look_up(texts_array([])))
-        ran = self._tap.run_batches(self._batches(given), self._source.output.read)
+        ran = self._tap.run_batches(self._batches(given), self._output.read)
         return VectorsAndWords(self._check(ran.rows, given), judge.look_up_traces(ran.traces))
 
     # Opening it.
 
-    def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Source]:
+    def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
         """Load a model, with its tap where exact words are wanted and it takes texts.
 
         What it returns first must live as long as its functions are called.
         """
         options = self.options
-        sources: list[Source] = []
+        chosen: list[Output] = []
 
         def choose(loaded: Any) -> Entry:
-            sources[:] = [choose_source(loaded, options.signature, options.output)]
-            function = sources[0].function
+            chosen[:] = [choose_output(loaded, options.signature, options.output)]
+            function = chosen[0].function
             return Entry.of(function, function.text_shape or ())
 
         if options.exact_words:
             tap = InstrumentedModel.load(opened.path, trust=options.trust, choose=choose)
-            shape = sources[0].function.text_shape
+            shape = chosen[0].function.text_shape
             if shape is not None:
                 if options.rule is not None:
                     raise VocabtoolError("exact words are the model's own: name no rule")
@@ -173,13 +177,13 @@ class TensorFlowEncoder(Encoder):
                         "model that takes one, or any number. Open it without exact words"
                     )
                 self._tap = tap
-                return None, sources[0]
+                return None, chosen[0]
         loaded = load_checked(opened, trust=options.trust)
         choose(loaded)
-        return loaded, sources[0]
+        return loaded, chosen[0]
 
     def _choose_input(self) -> TextInput | IdInput:
-        function = self._source.function
+        function = self._output.function
         shape = function.text_shape
         if shape is not None:
             return TextInput(Entry.of(function, shape))
@@ -242,7 +246,7 @@ class TensorFlowEncoder(Encoder):
                     f"the model fails at the id {word} of {vocabulary.name}, "
                     f"{vocabulary.id_range}: {reason_of(error)}. --name takes another vocabulary"
                 ) from error
-            vectors.append(self._source.output.read(answer, len(filled)))
+            vectors.append(self._output.read(answer, len(filled)))
         short, long = vectors
         return not np.allclose(short, long, rtol=0, atol=TOLERANCE)
 
@@ -251,7 +255,7 @@ class TensorFlowEncoder(Encoder):
 
         Each file goes in with its name and its size, so that no two models have one digest.
         """
-        parts = [str(self._source.function), self._source.output.name]
+        parts = [str(self._output.function), self._output.name]
         if isinstance(self._input, IdInput):
             words = self._input.words
             parts += [words.fingerprint, words.vocabulary.fingerprint]
@@ -297,8 +301,8 @@ class TensorFlowEncoder(Encoder):
     def _call(self, tensor: Any) -> Any:
         """Call the function; what a tap reports of it is thrown away."""
         if self._tap is None:
-            return self._source.function.call(tensor)
-        return self._tap.call_untraced(lambda: self._source.function.call(tensor))
+            return self._output.function.call(tensor)
+        return self._tap.call_untraced(lambda: self._output.function.call(tensor))
 
     def _run(self, texts: Sequence[bytes]) -> Vectors:
         """The vectors of texts. Raises :class:`UnsupportedFormat` with the one that it fails at."""
@@ -317,13 +321,13 @@ class TensorFlowEncoder(Encoder):
     def _collect(self, calls: Iterable[Call], texts: int) -> Vectors:
         """The answers to calls that hold each of the texts once."""
         vectors = np.empty((texts, 0), np.float32)
-        for call in calls:
-            rows = self._source.output.read(self._call(call.tensor), call.rows)
-            if call.rows == texts and isinstance(call.texts, slice):  # all in one call
+        for tensor, positions, size in calls:
+            rows = self._output.read(self._call(tensor), size)
+            if size == texts and isinstance(positions, slice):  # all in one call
                 return rows
             if not vectors.size:
                 vectors = np.empty((texts, rows.shape[1]), np.float32)
-            vectors[call.texts] = rows[: len(vectors[call.texts])]
+            vectors[positions] = rows[: len(vectors[positions])]
         return vectors
 
     def _concatenate(self, batches: Sequence[Vectors]) -> Vectors:

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.lookup import WordLookup
-from vocabtool.tokenization.model_functions import (
+from vocabtool.tokenization.checked_model import (
     MODEL_CALLS,
     SERVING,
     Entry,
     ModelFunction,
     functions_of,
+    import_tensorflow,
     methods_of,
     sizes,
 )
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
@@ -38,16 +38,9 @@ UNKNOWN_ENTRIES: Final = (b"[UNK]", b"<unk>", b"<UNK>", b"<oov>", b"<OOV>", b"UN
 PAD_ENTRIES: Final = (b"[PAD]", b"<pad>", b"<PAD>", b"", b"PAD")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of a function. ``texts``: the positions of the texts that the first rows are of.
-
-    ``rows``: how many there are; those behind the texts' fill the batch up.
-    """
-
-    tensor: Any
-    texts: slice | Integers
-    rows: int
+# One call of a function: its input; the positions of the texts that the first rows are of; and how
+# many rows there are: those behind the texts' fill the batch up.
+Call = tuple[Any, slice | Integers, int]
 
 
 class TextInput:
@@ -65,7 +58,7 @@ class TextInput:
             positions = slice(start, start + len(part))
             # The last text again: what the model takes already, it takes.
             part += part[-1:] * (size - len(part))
-            yield Call(self._entry.tensor(part), positions, size)
+            yield self._entry.tensor(part), positions, size
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -118,7 +111,7 @@ class IdInput:
                 part = rows[start : start + size]
                 positions = texts[start : start + len(part)]
                 filled = np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
-                yield Call(self.tensor(filled), positions, size)
+                yield self.tensor(filled), positions, size
 
     def tensor(self, rows: Integers | Sequence[Sequence[int]]) -> Any:
         """Rows of ids as the function wants them."""
@@ -222,6 +215,7 @@ class Output:
     ``per_text``: whether the function takes a single text only, so that one row is all there is.
     """
 
+    function: ModelFunction
     name: str
     leaf: int
     spec: Any
@@ -271,19 +265,8 @@ class Output:
         return vectors
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a model's vectors come from."""
-
-    function: ModelFunction
-    output: Output
-
-    def __str__(self) -> str:
-        return f"{self.function}, output {self.output}"
-
-
-def choose_source(loaded: Any, signature: str | None, output: str | None) -> Source:
-    """The function and the output to take; texts as input go before ids.
+def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
+    """The output to take, and so the function; texts as input go before ids.
 
     ``serving_default`` or ``default`` before other signatures, a single one of these before the
     model called. Raises :class:`UnsupportedFormat`, with all that the model has, where there is
@@ -300,15 +283,15 @@ def choose_source(loaded: Any, signature: str | None, output: str | None) -> Sou
         functions = named
     takes_texts = [function for function in functions if function.text_shape is not None]
     for candidates in (takes_texts, [*filter(takes_ids, functions)]):
-        sources = [
-            Source(function, each)
+        outputs = [
+            each
             for function in candidates
             for each in outputs_of(function)
             if each.why_not is None and output in (None, each.name)
         ]
-        if sources:
-            own = _of_one_function(sources)
-            default = [source for source in own if source.output.name == DEFAULT]
+        if outputs:
+            own = _of_one_function(outputs)
+            default = [each for each in own if each.name == DEFAULT]
             if len(own) > 1 and not default:
                 raise UnsupportedFormat(
                     "several outputs are vectors; say which with --output:"
@@ -336,7 +319,7 @@ def outputs_of(function: ModelFunction) -> list[Output]:
     else:
         named = [(str(i), leaf) for i, leaf in enumerate(flatten(structure))]
     per_text = _takes_one(function)
-    return [Output(name, i, leaf, per_text) for i, (name, leaf) in enumerate(named)]
+    return [Output(function, name, i, leaf, per_text) for i, (name, leaf) in enumerate(named)]
 
 
 def takes_ids(function: ModelFunction) -> bool:
@@ -361,9 +344,9 @@ def _takes_one(function: ModelFunction) -> bool:
     return shape[:1] in ((), (1,))
 
 
-def _of_one_function(sources: Sequence[Source]) -> list[Source]:
+def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
     """Those of the function to take. Raises :class:`UnsupportedFormat` where that is not clear."""
-    functions = [source.function for source in sources]
+    functions = [output.function for output in outputs]
     signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
     only = signatures if len(signatures) == 1 else []
     names = {f.name for f in functions}
@@ -375,7 +358,7 @@ def _of_one_function(sources: Sequence[Source]) -> list[Source]:
         )
     candidates = [f for f in functions if first in (None, f.name)]
     function = min(candidates, key=lambda f: (f.in_training, _takes_one(f)))
-    return [source for source in sources if source.function is function]
+    return [output for output in outputs if output.function is function]
 
 
 def _list_functions(functions: Sequence[ModelFunction]) -> str:

@@ -372,7 +372,6 @@ HEAD: Final = struct.Struct("<2i 12i d 3i 2q")
 BEHIND: Final = struct.Struct("<qb")  # an entry's count and type
 MATRIX: Final = struct.Struct("<?2q")  # whether it is quantised, rows, columns
 MAX_ENTRY: Final = 1 << 16  # bytes of an entry
-SUPERVISED: Final = 3
 
 
 def _recognise_fasttext(source: Source) -> str | None:
@@ -416,7 +415,7 @@ def _read_fasttext(source: Source) -> ReadResult:
             offset=64,
         )
     notes = [f"{dim:,} dimensions", "without subwords: a word outside gets no vector"]
-    if maxn > 0 and not (version == 11 and model == SUPERVISED):  # there fastText takes it for 0
+    if maxn > 0 and not (version == 11 and model == 3):  # supervised: then 0
         notes[1] = (
             f"a word outside gets a vector all the same, from its n-grams of {minn} to "
             f"{maxn} characters: it is unknown only as a whole"

@@ -23,7 +23,6 @@ from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
 
-MAGIC: Final = b"GGUF"
 VERSIONS: Final = (1, 2, 3)
 
 STRING: Final = 8
@@ -188,7 +187,7 @@ def _letter(value_type: int, pos: int) -> str:
 
 
 def _recognise(source: Source) -> str | None:
-    return None if source.head.startswith(MAGIC) else "does not begin with 'GGUF'"
+    return None if source.head.startswith(b"GGUF") else "does not begin with 'GGUF'"
 
 
 def _read(source: Source) -> ReadResult:

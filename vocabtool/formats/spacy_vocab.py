@@ -32,7 +32,6 @@ FORMAT: Final = "spaCy vocab"
 
 MAX_FILE: Final = 1 << 28  # bytes of a file but the vectors, of which the head is read
 MAX_WORD: Final = 1 << 16  # bytes of a word
-SEED: Final = 1
 MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
 SHIFT: Final = np.uint64(47)
 BLOCK: Final = 8  # bytes hashed at a time
@@ -161,7 +160,7 @@ def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
         return found
 
     starts, lengths = strings.starts.astype(np.int64), strings.lengths.astype(np.int64)
-    keys = np.uint64(SEED) ^ (lengths.astype(np.uint64) * MULTIPLIER)
+    keys = np.uint64(1) ^ (lengths.astype(np.uint64) * MULTIPLIER)
     left = np.arange(len(strings))
     for block in range(min(int(lengths.max(initial=0)), MAX_WORD) // BLOCK):
         left = left[lengths[left] >= (block + 1) * BLOCK]

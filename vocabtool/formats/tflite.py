@@ -38,8 +38,6 @@ from vocabtool.formats.wire import Table
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
 
-IDENTIFIER: Final = b"TFL3"
-
 # The fields of Model, SubGraph, Tensor, Buffer, Operator, OperatorCode and HashtableOptions.
 MODEL_CODES, MODEL_GRAPHS, MODEL_BUFFERS = 1, 2, 4
 GRAPH_TENSORS, GRAPH_OPERATORS = 0, 3
@@ -58,14 +56,12 @@ HASHTABLE: Final = 136  # BuiltinOperators
 FIND: Final = 137  # of a table, a key and what is given for others
 IMPORT: Final = 138  # into a table, of keys and values
 
-FLEX: Final = b"Flex"
 LARGE: Final = 1 << 10  # bytes of options in which an operator that we do not know may hold words
 # What these write for each id lies in field 2 of their model, with blanks for marks.
 DETOKENIZERS: Final = (b"TFText>FastSentencepieceDetokenize", b"TFSentencepieceDetokenizeOp")
 WRITTEN: Final = 2
 SAME_AS: Final = {b"TFSentencepieceTokenizeOp": b"TFText>FastSentencepieceTokenize"}
 
-DIRECTORY_END: Final = b"PK\x05\x06"  # of a zip archive
 SEARCHED: Final = (1 << 16) + 22  # bytes at the end of a file where a directory may end
 
 MAX_PARTS: Final = 1_000_000  # tensors, operators and their codes of all graphs
@@ -202,7 +198,7 @@ class _Model:
                     yield from self._tokenizer(graph, operator, place)
 
     def _tokenizer(self, graph: Table, operator: _Operator, place: Place) -> Iterator[Finding]:
-        op = operator.custom.removeprefix(FLEX)
+        op = operator.custom.removeprefix(b"Flex")
         op = SAME_AS.get(op, op)
         options = self._bytes(operator.table, OPERATOR_CUSTOM_OPTIONS)
         if op == SENTENCEPIECE:
@@ -294,7 +290,7 @@ def _tensor(graph: Table, number: int) -> _Tensor:
 
 
 def _recognise(source: Source) -> str | None:
-    return None if source.head[4:8] == IDENTIFIER else "no 'TFL3' at byte 4"
+    return None if source.head[4:8] == b"TFL3" else "no 'TFL3' at byte 4"
 
 
 def _read(source: Source) -> ReadResult:
@@ -303,7 +299,7 @@ def _read(source: Source) -> ReadResult:
     findings = [*model.tables(), *model.tokenizers(), *model.constants()]
     with source.file.open("rb") as opened:
         opened.seek(max(0, source.size - SEARCHED))
-        is_followed = DIRECTORY_END in opened.read(SEARCHED)
+        is_followed = b"PK\x05\x06" in opened.read(SEARCHED)
     if is_followed:
         with model.unread.warning("the files packed behind the model are not read"):
             findings += _packed_files(source, model.unread)

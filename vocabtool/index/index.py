@@ -351,6 +351,7 @@ class Index:
     def load(
         self,
         sources: Sources,
+        options: ReadOptions | None = None,
         *,
         on_existing: OnExisting = "error",
         commit_rows: int = COMMIT_ROWS,
@@ -363,8 +364,8 @@ class Index:
 
         Called again with the same arguments after a stop, it goes on where the last commit is;
         after its end it does nothing. ``sources`` is that of :func:`vocabtool.documents.batches`;
-        ``read``: ``field``, ``format``, ``id_field``, ``keep``, ``on_error`` and ``on_duplicate``
-        of :class:`vocabtool.documents.ReadOptions`.
+        how they are read is said by ``options`` or the same as keyword arguments: see
+        :class:`vocabtool.documents.ReadOptions`.
         ``on_existing`` is that of :meth:`Writer.add`, but ``"update"`` lets documents of the same
         content be; ``memory`` is that of :meth:`writer`.
         ``commit_rows``: documents between commits.
@@ -372,7 +373,7 @@ class Index:
         """
         request = LoadRequest(
             sources=sources,
-            options=ReadOptions(**read),
+            options=replace(options or ReadOptions(), **read),
             on_existing=on_existing,
             commit_rows=commit_rows,
             threads=threads,

@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from vocabtool.choices import KINDS, tokenizer_file
+from vocabtool.choices import KINDS
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder
@@ -31,6 +31,7 @@ from vocabtool.index.folder import Manifest
 from vocabtool.search.store import KnownWords
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.own_files import checksum, whole_file
+from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, encode
 

@@ -17,21 +17,19 @@ from __future__ import annotations
 
 import unicodedata
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, BinaryIO, Final, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vocabtool.choices import Fold, Only, tokenizer_file
-from vocabtool.comparison.diff import COLUMNS, Diff, Order, Pairs, Part, Side
-from vocabtool.comparison.entries import KINDS, FoldOrAll, Gain, take
+from vocabtool.choices import Fold, Only
+from vocabtool.comparison.diff import COLUMNS, Diff, Order, Pairs, Part
+from vocabtool.comparison.entries import KINDS, FoldOrAll, take
 from vocabtool.comparison.use import CARRYING, SideName, Use
-from vocabtool.reports import files, plots
-from vocabtool.reports.files import Format as DiffFormat
+from vocabtool.reports import plots, renderers
 from vocabtool.reports.model import (
     Block,
     Column,
@@ -49,9 +47,10 @@ from vocabtool.reports.model import (
     Type,
     as_text,
     percent,
+    short_name,
 )
-from vocabtool.reports.page import short_name
-from vocabtool.vocabulary import decode, encode, is_utf8, printable
+from vocabtool.reports.renderers import Format as DiffFormat
+from vocabtool.vocabulary import decode, is_utf8
 
 CHUNK: Final = 1 << 14
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
@@ -101,29 +100,15 @@ def save_diff(
     entries that only A holds (``a``), only B (``b``), or ``both``. Raises ``ValueError`` for it
     with ``json`` or ``html``, which hold the whole comparison.
     """
-    chosen = format or files.format_of(path)
-    report = view(comparison, chosen, most, only)
-    files.save(report, path, chosen, files.FILE_WIDTH if only is None else None)
+    chosen = format or renderers.format_of(path)
+    if only is not None and chosen in ("json", "html"):
+        raise ValueError(f"only: {chosen} holds the whole comparison")
+    report = diff_report(comparison, most, only)
+    renderers.save(report, path, chosen, renderers.FILE_WIDTH if only is None else None)
 
 
-def write(
-    comparison: Diff,
-    file: BinaryIO,
-    format: DiffFormat,  # noqa: A002 - as the option is called
-    *,
-    width: int | None = None,
-    most: int | None = None,
-    only: Only | None = None,
-) -> None:
-    """Write to an open file, as :func:`save_diff`; ``text`` in ``width`` columns, or as a list."""
-    report = view(comparison, format, most, only)
-    files.write(report, file, format, width if only is None else None)
-
-
-def view(comparison: Diff, format: DiffFormat, most: int | None, only: Only | None) -> Report:  # noqa: A002 - as the option is called
-    """The comparison as sections, figures and lists."""
-    if only is not None and format in ("json", "html"):
-        raise ValueError(f"only: {format} holds the whole comparison")
+def diff_report(comparison: Diff, most: int | None = None, only: Only | None = None) -> Report:
+    """The comparison as sections, figures and lists. Arguments: those of :func:`save_diff`."""
     labels = (comparison.a.label, comparison.b.label)
     short_a, short_b = map(short_name, labels)
     parts = PARTS if only is None else (HELD_BY[only],)
@@ -131,7 +116,7 @@ def view(comparison: Diff, format: DiffFormat, most: int | None, only: Only | No
         title=" and ".join(labels if short_a == short_b else (short_a, short_b)),
         subtitle=" and ".join(labels),
         sections=partial(_sections, comparison, most),
-        data=partial(data, comparison),
+        data=partial(_data, comparison),
         lists={part: partial(_entries, comparison, part, most) for part in PARTS},
         rows=[Rows(tuple(ROW), partial(_chunks, comparison, parts, most), tuple(ROW.values()))],
     )
@@ -140,10 +125,17 @@ def view(comparison: Diff, format: DiffFormat, most: int | None, only: Only | No
 # For machines.
 
 
-def _chunks(comparison: Diff, parts: Iterable[Part], most: int | None) -> Iterator[Any]:
+def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[Any]:
     """The entries of parts by id, the lowest first, as many rows at a time as are worked on."""
     names = np.array([*KINDS, ""], object)
-    rank_a, rank_b, shift = comparison.rank_columns
+
+    def where(held: Any, values: Any) -> list[Any]:
+        """The values, ``None`` where there are none."""
+        shown = values.astype(object)
+        shown[~held] = None
+        plain: list[Any] = shown.tolist()
+        return plain
+
     for part in parts:
         places = comparison.places(part, most)
         for at in range(0, len(places), CHUNK):
@@ -153,21 +145,13 @@ def _chunks(comparison: Diff, parts: Iterable[Part], most: int | None) -> Iterat
                 take(comparison.tokens, some).to_pylist(),
                 in_a.tolist(),
                 in_b.tolist(),
-                _where(in_a, comparison.ids_a[some]),
-                _where(in_b, comparison.ids_b[some]),
-                _where(in_a, names[np.minimum(comparison.kinds_a[some], len(KINDS))]),
-                _where(in_b, names[np.minimum(comparison.kinds_b[some], len(KINDS))]),
-                *(_where(in_a & in_b, column[some]) for column in (rank_a, rank_b, shift)),
+                where(in_a, comparison.ids_a[some]),
+                where(in_b, comparison.ids_b[some]),
+                where(in_a, names[np.minimum(comparison.kinds_a[some], len(KINDS))]),
+                where(in_b, names[np.minimum(comparison.kinds_b[some], len(KINDS))]),
+                *(where(in_a & in_b, column[some]) for column in comparison.rank_columns),
             )
             yield list(zip(*columns, strict=True))
-
-
-def _where(held: NDArray[np.bool_], values: NDArray[Any]) -> list[Any]:
-    """The values, ``None`` where there are none."""
-    shown = values.astype(object)
-    shown[~held] = None
-    plain: list[Any] = shown.tolist()
-    return plain
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
@@ -181,9 +165,14 @@ def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[st
             yield {name: value for name, value in row.items() if value is not None}
 
 
-def data(comparison: Diff) -> dict[str, Any]:
-    """All but the entries, as values that JSON has."""
+def _data(comparison: Diff) -> dict[str, Any]:
+    """All but the entries."""
     shifts = comparison.shifts(JSON_SHIFTS)
+    gains = []
+    for gain in comparison.gains:
+        values = gain._asdict()
+        examples = [{"a": as_text(a), "b": as_text(b)} for a, b in values.pop("examples")]
+        gains.append({**values, "jaccard": gain.jaccard, "examples": examples})
     return {
         "a": comparison.a._asdict(),
         "b": comparison.b._asdict(),
@@ -193,7 +182,7 @@ def data(comparison: Diff) -> dict[str, Any]:
         "only_b": comparison.only_b,
         "jaccard": comparison.jaccard,
         "kinds": [kind._asdict() for kind in comparison.kinds],
-        "gains": [_gain_data(gain) for gain in comparison.gains],
+        "gains": gains,
         "ranks": {
             "words": len(comparison.ranks),
             "rho": comparison.ranks.rho,
@@ -204,35 +193,28 @@ def data(comparison: Diff) -> dict[str, Any]:
     }
 
 
-def _gain_data(gain: Gain) -> dict[str, Any]:
-    values = gain._asdict()
-    examples = [{"a": as_text(a), "b": as_text(b)} for a, b in values.pop("examples")]
-    return {**values, "jaccard": gain.jaccard, "examples": examples}
-
-
 def _use_data(use: Use) -> dict[str, Any]:
-    names = ("a", "b", "both", "only_a", "only_b", "neither")
-    figures = (use.known_a, use.known_b, use.both, use.only_a, use.only_b, use.neither)
-    known = dict(zip(names, figures, strict=True))
-    return {
+    known = {
+        **{"a": use.known_a, "b": use.known_b, "both": use.both},
+        **{"only_a": use.only_a, "only_b": use.only_b, "neither": use.neither},
+    }
+    data = {
         "rule": {"name": use.rule_name, "steps": list(use.rule), "fingerprint": use.fingerprint},
         "sources": list(use.sources),
         "documents": use.documents,
         "tokens": {"all": use.tokens, **known},
         "shares": {name: use.share(tokens) for name, tokens in known.items()},
         "words_both": use.words_both,
-        **{f"only_{side}": _words_data(use, side) for side in SIDES},
     }
-
-
-def _words_data(use: Use, side: SideName) -> dict[str, Any]:
-    words = use.words(side)
-    some = words.slice(0, JSON_WORDS).to_pylist()
-    return {
-        "words": len(words),
-        "carriers": use.carriers(side)._asdict(),
-        "commonest": [{"word": as_text(each["word"]), "count": each["count"]} for each in some],
-    }
+    for side in SIDES:
+        words = use.words(side)
+        some = words.slice(0, JSON_WORDS).to_pylist()
+        data[f"only_{side}"] = {
+            "words": len(words),
+            "carriers": use.carriers(side)._asdict(),
+            "commonest": [{"word": as_text(each["word"]), "count": each["count"]} for each in some],
+        }
+    return data
 
 
 # For people.
@@ -242,34 +224,40 @@ def _sections(comparison: Diff, most: int | None, page: bool) -> Iterator[Sectio
     entries = (PAGE_ENTRIES if page else TERMINAL_ENTRIES) if most is None else most
     facts = list(_facts(comparison))
     use = comparison.use
-    if not page:
-        yield Section("", [Facts(facts)])
-    yield Section("", _overlap(comparison, page))
     if page:
-        yield Section("", [Facts(facts[:3])])
+        yield Section("", [*_overlap(comparison, page), Facts(facts[:3])])
+    else:
+        yield Section("", [Facts(facts)])
+        yield Section("", _overlap(comparison, page))
     if page and use is not None:
-        yield Section("What that means for the corpus", _use(use, PAGE_WORDS, page))
+        rule = f"Words are cut by one rule for both, {use.rule_name}: {'; '.join(use.rule)}."
+        blocks = [*_known_shares(use, page), Paragraph(rule, small=True)]
+        blocks += (block for side in SIDES for block in _carriers(use, side, PAGE_WORDS))
+        yield Section("What that means for the corpus", blocks)
     if comparison.kinds:
-        yield Section("Kinds of entries", _kinds(comparison, page))
+        columns = (Column("kind"), *_counts("A", "B", "only in A", "only in B"))
+        plot = [Plot(lambda: plots.kinds(comparison.kinds))] * page
+        yield Section("Kinds of entries", [*plot, Table(columns, comparison.kinds)])
     yield Section("What would become common", _gains(comparison, page))
     if len(comparison.ranks):
         shifts = PAGE_SHIFTS if page else entries
         yield Section("Rank against rank", _ranks(comparison, shifts, page))
     for part, name, side in (("only_a", "A", comparison.a), ("only_b", "B", comparison.b)):
-        title = f"Only in {name}: {side.label}"
-        yield Section(title, _only(comparison, part, name, entries))  # type: ignore[arg-type]
+        table = _only(comparison, part, name, entries)  # type: ignore[arg-type]
+        yield Section(f"Only in {name}: {side.label}", [table])
     if use is not None and not page:
-        yield from (Section("", [block]) for block in _known_shares(use, page))
-        words = [_carriers(use, side, entries) for side in SIDES]
-        yield from (Section("", blocks) for blocks in words)
+        yield Section("", _known_shares(use, page))
+        yield from (Section("", _carriers(use, side, entries)) for side in SIDES)
     notes = Notes(_notes(comparison))
     yield Section("What was compared, and how", [Facts(facts), notes] if page else [notes])
 
 
 def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
     """What was compared, and how; the rule of a corpus a step a line."""
-    yield "A", _describe(comparison.a)
-    yield "B", _describe(comparison.b)
+    for letter, side in (("A", comparison.a), ("B", comparison.b)):
+        name = "" if side.label == side.name else f"{side.name}, "
+        marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
+        yield letter, f"{side.label}: {name}{side.size:,} entries{marks}"
     yield "entries compared", _describe_folds(comparison.fold)
     use = comparison.use
     if use is not None:
@@ -278,12 +266,6 @@ def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
         yield "rule for both", use.rule_name
         yield from (("", step) for step in use.rule)
         yield "rule's fingerprint", use.fingerprint
-
-
-def _describe(side: Side) -> str:
-    name = "" if side.label == side.name else f"{side.name}, "
-    marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
-    return f"{side.label}: {name}{side.size:,} entries{marks}"
 
 
 def _describe_folds(folds: tuple[Fold, ...]) -> str:
@@ -308,18 +290,12 @@ def _overlap(comparison: Diff, page: bool) -> Iterator[Block]:
         ("only in B", only_b, None, only_b / b if b else None),
     )
     shares = (Column("of A", "percent"), Column("of B", "percent"))
-    yield Table((Column(""), Column("entries", "count"), *shares), rows)
+    yield Table((Column(), *_counts("entries"), *shares), rows)
     yield Paragraph(f"Jaccard index {comparison.jaccard:.4f}")
 
 
 def _counts(*names: str) -> tuple[Column, ...]:
     return tuple(Column(name, "count") for name in names)
-
-
-def _kinds(comparison: Diff, page: bool) -> Iterator[Block]:
-    if page:
-        yield Plot(lambda: plots.kinds(comparison.kinds))
-    yield Table((Column("kind"), *_counts("A", "B", "only in A", "only in B")), comparison.kinds)
 
 
 def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
@@ -329,27 +305,27 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
         Column("Jaccard", "ratio"),
         Column("for example"),
     )
+
+    def code_points(entry: bytes) -> str:
+        """Of a word whose characters may look like its own normal form."""
+        text = decode(entry)
+        if not page or not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
+            return ""
+        return text.encode("ascii", "backslashreplace").decode()
+
     rows = []
     for gain in comparison.gains:
         parts: list[str | bytes] = []
         for a, b in gain.examples[: None if page else TERMINAL_EXAMPLES]:
-            between = (", " if page else " ") * bool(parts)
-            parts += [between, a, " = ", b, _code_points(b) * page]
-            if page and _code_points(a):
-                parts[-3] = f"{_code_points(a)} = "
+            if parts:
+                parts.append(", " if page else " ")
+            of_a, of_b = code_points(a), code_points(b)
+            parts += [a, f" ({of_a}) = " if of_a else " = ", b, f" ({of_b})" if of_b else ""]
         rows.append((FOLDS[gain.fold], gain.entries_a, gain.entries_b, gain.jaccard, tuple(parts)))
     yield Table(columns, rows)
     if page:
         remark = "Of the entries as they are stored; nothing is folded unless it is asked for."
         yield Paragraph(remark, small=True)
-
-
-def _code_points(entry: bytes) -> str:
-    """The numbers of a word's characters, where it may look like its own normal form."""
-    text = decode(entry)
-    if not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
-        return ""
-    return f" ({text.encode('ascii', 'backslashreplace').decode()})"
 
 
 def _ranks(comparison: Diff, most: int, page: bool) -> Iterator[Block]:
@@ -366,7 +342,7 @@ def _ranks(comparison: Diff, most: int, page: bool) -> Iterator[Block]:
     yield Table((*names, Column("doublings", "doublings")), comparison.shifts(most))
 
 
-def _only(comparison: Diff, part: Part, name: str, most: int) -> Iterator[Block]:
+def _only(comparison: Diff, part: Part, name: str, most: int) -> Table:
     """A row for each kind, the largest first, with the entries that rank highest."""
     counts = [(getattr(count, part), count.kind) for count in comparison.kinds]
     rows = []
@@ -376,7 +352,7 @@ def _only(comparison: Diff, part: Part, name: str, most: int) -> Iterator[Block]
             entries = [part for entry in sample for part in ("  ", entry)][1:]
             rows.append((kind, count, tuple(entries)))
     columns = (Column(f"only in {name}"), *_counts("entries"), Column("lowest ids first"))
-    yield Table(columns, rows)
+    return Table(columns, rows)
 
 
 def known_to(use: Use) -> tuple[tuple[str, int], ...]:
@@ -384,31 +360,21 @@ def known_to(use: Use) -> tuple[tuple[str, int], ...]:
     return ("A", use.known_a), ("B", use.known_b), ("both", use.both), ("neither", use.neither)
 
 
-def _use(use: Use, words: int, page: bool) -> Iterator[Block]:
-    yield from _known_shares(use, page)
-    steps = "; ".join(use.rule)
-    yield Paragraph(f"Words are cut by one rule for both, {use.rule_name}: {steps}.", small=True)
-    for side in SIDES:
-        yield from _carriers(use, side, words)
-
-
-def _known_shares(use: Use, page: bool) -> Iterator[Block]:
+def _known_shares(use: Use, page: bool) -> list[Block]:
     parts = (
         *(("only A", use.only_a), ("both", use.both)),
         *(("only B", use.only_b), ("neither", use.neither)),
     )
-    if page:
-        figures = []
-        for name, tokens in known_to(use):
-            share = use.share(tokens)
-            figure = Exact(name, share, percent(share))
-            figures.append(Figure(f"known to {name}", figure, (f"{tokens:,} tokens",)))
-        yield Figures(figures)
-        yield Plot(lambda: plots.one_bar("use", parts))
-        return
-    columns = (Column("known to"), *_counts("tokens"), Column("share", "percent"))
-    rows = [(name, n, use.share(n)) for name, n in (*known_to(use)[:2], *parts)]
-    yield Table(columns, rows)
+    if not page:
+        columns = (Column("known to"), *_counts("tokens"), Column("share", "percent"))
+        rows = [(name, n, use.share(n)) for name, n in (*known_to(use)[:2], *parts)]
+        return [Table(columns, rows)]
+    figures = []
+    for name, tokens in known_to(use):
+        share = use.share(tokens)
+        figure = Exact(name, share, percent(share))
+        figures.append(Figure(f"known to {name}", figure, (f"{tokens:,} tokens",)))
+    return [Figures(figures), Plot(lambda: plots.one_bar("use", parts))]
 
 
 def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
@@ -426,9 +392,8 @@ def _carriers(use: Use, side: SideName, most: int) -> list[Block]:
         f"{every:,} of {use.tokens:,} tokens"
     )
     some = use.words(side).slice(0, most).to_pylist()
-    rows = [(each["word"], each["count"]) for each in some]
     columns = (Column(f"only {knows} knows"), *_counts("count"))
-    return [Paragraph(sentence), Table(columns, rows)]
+    return [Paragraph(sentence), Table(columns, [(each["word"], each["count"]) for each in some])]
 
 
 def _orders(comparison: Diff) -> Iterator[str]:
@@ -448,6 +413,8 @@ def _notes(comparison: Diff) -> Iterator[str]:
     yield from _orders(comparison)
     use = comparison.use
     if use is not None:
+        from vocabtool.tokenization.rule import tokenizer_file
+
         if not use.tokens:
             yield "the corpus holds no words: its shares say nothing"
         marked = comparison.a.marker or comparison.b.marker
@@ -463,16 +430,14 @@ def _notes(comparison: Diff) -> Iterator[str]:
 # with the fields of ``Pair``, and ``notes``; complete lists: a row for each pair.
 
 
-def view_pairs(pairs: Pairs) -> Report:
+def pairs_report(pairs: Pairs) -> Report:
     """The pairs as a table and a list."""
-    integers = dict.fromkeys(COLUMNS[2:7], "integer")
-    types: dict[str, Any] = {**dict.fromkeys(COLUMNS[:2], "text"), **integers}
-    types |= dict.fromkeys(COLUMNS[7:], "number")
+    types: tuple[Type, ...] = ("text",) * 2 + ("integer",) * 5 + ("number",) * 2
     return Report(
         title="Vocabularies compared",
         sections=partial(_pair_sections, pairs),
         data=lambda: {**pairs._asdict(), "pairs": [pair._asdict() for pair in pairs.pairs]},
-        rows=[Rows(COLUMNS, lambda: iter([pairs.pairs]), tuple(types.values()))],
+        rows=[Rows(COLUMNS, lambda: iter([pairs.pairs]), types)],
     )
 
 
@@ -483,11 +448,10 @@ def _pair_sections(pairs: Pairs, page: bool) -> Iterator[Section]:
         *_counts("in A", "in B", "common", "only in A", "only in B"),
         *(Column("Jaccard", "ratio"), Column("rho", "ratio")),
     )
-    names: Iterable[tuple[str, str]]
-    names = ((printable(encode(each.a)), printable(encode(each.b))) for each in pairs.pairs)
+    names = [(each.a, each.b) for each in pairs.pairs]
     if page:
         numbers = [str(number) for number in range(1, len(pairs.labels) + 1)]
-        names = combinations(numbers, 2)
+        names = [*combinations(numbers, 2)]
         facts = [
             *zip(numbers, pairs.labels, strict=True),
             ("entries compared", _describe_folds(pairs.fold)),

@@ -1,173 +1,170 @@
-"""What ``index`` and ``update`` tell at their end: what was done, and how it will be searched.
-
-What ``embed`` shows: progress while it runs, and what was done at the end.
-"""
+"""What commands tell that make, search, judge or check an index, and what ``embed`` tells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.reports.model import percent
+from vocabtool.reports.model import (
+    Block,
+    Column,
+    Facts,
+    Item,
+    Notes,
+    Paragraph,
+    Report,
+    Section,
+    Table,
+    percent,
+    safe,
+)
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
 from vocabtool.system.messages import plural
-from vocabtool.vocabulary import encode, printable
 
 if TYPE_CHECKING:
     from vocabtool.embedding.embed import EmbedReport, Progress
+    from vocabtool.evaluation.calibrate import WeightEstimate
+    from vocabtool.evaluation.compare import Evaluation, SelfCheck
+    from vocabtool.evaluation.tune import TunedWeight
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
+    from vocabtool.index.maintenance import VerifyReport
+    from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, QuerySummary, WordSummary
 
-CHANGES: Final = ("added", "updated", "unchanged", "removed")
 RATED: Final = 100  # documents; the speed of fewer is that of starting
+NAMES: Final = 10  # characters of a name of a fact
+WIDTH: Final = 160  # characters of a text that are shown
+LEAD: Final = 40  # of them before the first word of the query
+ROUNDING: Final = 1e-9
+BAR: Final = 30  # characters of the longest bar of a curve
 
 
-class Took(NamedTuple):
-    """Seconds: of the whole command, and of these of calibrating."""
-
-    seconds: float
-    calibrating: float
+def _report(data: Callable[[], Mapping[str, Any]], *sections: Iterable[Block]) -> Report:
+    return Report(sections=lambda page: [Section("", blocks) for blocks in sections], data=data)
 
 
-def as_json(index: Index, report: LoadReport, took: Took) -> dict[str, Any]:
-    """Ready for JSON."""
+# Making vectors and an index.
+
+
+def index_report(index: Index, report: LoadReport, seconds: float, calibrating: float) -> Report:
+    """What was done, and how the index will be searched.
+
+    ``seconds``: of the whole command; ``calibrating``: those of them that calibrating took.
+    """
     manifest = index.manifest
-    return {
+    data = {
         "folder": str(index.path),
         "documents": len(index),
         **asdict(report),
-        "seconds": took.seconds,
+        "seconds": seconds,
         "seconds_loading": report.seconds,
-        "seconds_calibrating": took.calibrating,
+        "seconds_calibrating": calibrating,
         "commit": manifest.commit,
         "approximate": None if manifest.codes is None else asdict(manifest.codes),
         "calibration": None if manifest.calibration is None else asdict(manifest.calibration),
     }
+    head = Paragraph(f"{index.path}: {plural(len(index), 'document', 'documents')}")
+    facts = Facts(_index_facts(index, report, seconds, calibrating), NAMES)
+    return _report(lambda: data, [head, facts])
 
 
-def lines(index: Index, report: LoadReport, took: Took) -> Iterator[str]:
-    """For a person to read."""
-    documents = plural(len(index), "document", "documents")
-    yield f"{printable(encode(str(index.path)))}: {documents}"
-    yield f"  done now    {_work_done(report, took)}"
+def _index_facts(
+    index: Index, report: LoadReport, seconds: float, calibrating: float
+) -> Iterator[tuple[str, str]]:
+    done = "nothing: there is no document"
+    if report.read > report.resumed or report.removed:
+        counts = [
+            f"{count:,} {name}"
+            for name in ("added", "updated", "unchanged", "removed")
+            if (count := getattr(report, name))
+        ]
+        done = f"{', '.join(counts or ['0 added'])} in {seconds:,.1f} s"
+        if calibrating:
+            done += f", {calibrating:,.1f} s of them calibrating"
+        if (new := report.added + report.updated) >= RATED:
+            done += f"; {new / max(report.seconds, 1e-9):,.0f} a second"
+    elif report.resumed:
+        done = "nothing: the same was indexed before, and is unchanged"
+    yield "done now", done
     if report.read > report.resumed > 0:
         were = plural(report.resumed, "document was", "documents were")
-        yield f"  gone on     {were} in already"
+        yield "gone on", f"{were} in already"
     if report.skipped:
-        rows = plural(report.skipped, "row that is no document", "rows that are no documents")
-        yield f"  skipped     {rows}"
+        yield "skipped", plural(report.skipped, *SKIPPED)
     if report.left_out:
         values = plural(report.left_out, "value that is", "values that are")
-        yield f"  left out    {values} not of the field's kind; their documents were added"
+        yield "left out", f"{values} not of the field's kind; their documents were added"
     if report.dropped:
-        dropped = plural(report.dropped, "document", "documents")
-        yield f"  dropped     {dropped} of an id that was there"
+        yield "dropped", plural(report.dropped, *DROPPED)
     if report.zero:
         vectors = plural(report.zero, "vector", "vectors")
-        yield f"  zero        {vectors}: found by keywords alone"
+        yield "zero", f"{vectors}: found by keywords alone"
     if report.not_utf8:
         texts = plural(report.not_utf8, "document", "documents")
-        yield f"  not UTF-8   {texts}, kept with U+FFFD: perhaps another encoding, or no text"
-    yield f"  vectors     {_vectors(index)}"
-    words = plural(index.manifest.words, "running word", "running words")
-    yield f"  keywords    {index.configuration.language}, {words}"
-    yield f"  weight      of the keyword leg: {_weight(index)}"
-
-
-def _work_done(report: LoadReport, took: Took) -> str:
-    if report.read > report.resumed or report.removed:
-        counts = {name: getattr(report, name) for name in CHANGES}
-        some = [f"{count:,} {name}" for name, count in counts.items() if count] or ["0 added"]
-        told = f"{', '.join(some)} in {took.seconds:,.1f} s"
-        if took.calibrating:
-            told += f", {took.calibrating:,.1f} s of them calibrating"
-        if (new := report.added + report.updated) < RATED:
-            return told
-        return f"{told}; {new / max(report.seconds, 1e-9):,.0f} a second"
-    if not report.resumed:
-        return "nothing: there is no document"
-    return "nothing: the same was indexed before, and is unchanged"
-
-
-def _vectors(index: Index) -> str:
+        yield "not UTF-8", f"{texts}, kept with U+FFFD: perhaps another encoding, or no text"
     held, codes = index.configuration, index.manifest.codes
-    what = f"{held.dim} numbers, {held.dtype}, {held.metric}"
+    vectors = f"{held.dim} numbers, {held.dtype}, {held.metric}"
     if codes is None:
-        return f"{what}; every one is compared"
-    cells = f", {codes.probes} of {codes.lists} lists" if codes.lists > 1 else ""
-    return (
-        f"{what}; 4-bit codes, {codes.candidates} candidates compared exactly{cells}: "
-        f"recall@10 {codes.recall:.3f} on {codes.queries} queries when they were built (wanted "
-        f"{codes.recall_asked:g})"
-    )
+        yield "vectors", f"{vectors}; every one is compared"
+    else:
+        cells = f", {codes.probes} of {codes.lists} lists" if codes.lists > 1 else ""
+        yield (
+            "vectors",
+            f"{vectors}; 4-bit codes, {codes.candidates} candidates compared exactly{cells}: "
+            f"recall@10 {codes.recall:.3f} on {codes.queries} queries when they were built (wanted "
+            f"{codes.recall_asked:g})",
+        )
+    words = plural(index.manifest.words, "running word", "running words")
+    yield "keywords", f"{held.language}, {words}"
+    yield "weight", f"of the keyword leg: {_weight_of(index)}"
 
 
-def _weight(index: Index) -> str:
+def _weight_of(index: Index) -> str:
+    """Of the keyword leg; may open the model, which may be elsewhere."""
     found = index.calibration
-    if found is None:
-        return f"{_fixed_weight(index)}, not calibrated"
-    if found.judged:
+    if found is not None and found.judged:
         return f"{found.a:.2f}, tuned on {found.judged:,} judged queries"
-    return f"{found.a:.2f}, an estimate from {found.sample:,} documents"
-
-
-def _fixed_weight(index: Index) -> str:
-    """What it is unless told; may open the model, which may be elsewhere."""
+    if found is not None:
+        return f"{found.a:.2f}, an estimate from {found.sample:,} documents"
     try:
         knowledge = index.snapshot().known_words
     except VocabtoolError:
-        return f"{A_OF_WORDS}, or {A_OF_PIECES} for models of pieces"
-    return str(Settings().weight(knowledge is not None and knowledge.subword))
+        return f"{A_OF_WORDS}, or {A_OF_PIECES} for models of pieces, not calibrated"
+    weight = Settings().weight(knowledge is not None and knowledge.subword)
+    return f"{weight}, not calibrated"
 
 
-# What the report says of one, and of several.
-RESUMED = ("shard was there already", "shards were there already")
-REDONE = ("shard that was begun and lost", "shards that were begun and lost")
-SKIPPED = ("row that is no document", "rows that are no documents")
-DROPPED = ("document of an id that was there", "documents of an id that was there")
-EMPTY = ("text of nothing but blanks", "texts of nothing but blanks")
-ZERO = (
+# What a report says of one, and of several.
+RESUMED: Final = ("shard was there already", "shards were there already")
+REDONE: Final = ("shard that was begun and lost", "shards that were begun and lost")
+SKIPPED: Final = ("row that is no document", "rows that are no documents")
+DROPPED: Final = ("document of an id that was there", "documents of an id that was there")
+EMPTY: Final = ("text of nothing but blanks", "texts of nothing but blanks")
+ZERO: Final = (
     "vector: the model knows no word of the text",
     "vectors: the model knows no word of the text",
 )
-NOT_UTF8 = (
+NOT_UTF8: Final = (
     "document, stored with U+FFFD for such bytes",
     "documents, stored with U+FFFD for such bytes",
 )
-CACHED = ("vector that was not made again", "vectors that were not made again")
+CACHED: Final = ("vector that was not made again", "vectors that were not made again")
 
 
-def progress_line(progress: Progress) -> str:
-    """``12,288 documents, 3,100/s, 2 min left, 4.1% of words unknown, 17% from the cache``."""
-    counts = progress.counts
-    parts = [plural(counts.documents, "document", "documents"), f"{progress.rate:,.0f}/s"]
-    if progress.remaining is not None:
-        parts.append(f"{_duration(progress.remaining)} left")
-    if counts.tokens:
-        parts.append(f"{counts.tokens_unknown / counts.tokens:.1%} of words unknown")
-    if progress.hits:
-        parts.append(f"{progress.hits / counts.documents:.0%} from the cache")
-    return ", ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def embed_lines(report: EmbedReport) -> Iterator[str]:
+def embed_report(report: EmbedReport) -> Report:
     """What was done, what was left out, and what the vectors do not show."""
     counts = report.counts
     documents = plural(counts.documents, "document", "documents")
     shards = plural(report.shards, "shard", "shards")
-    yield f"{Path(report.folder)}: {documents} in {shards}"
-    yield f"  done now    {_done_now(report)}"
-    for name, count, (one, more) in (
+    done = "nothing: all of it was there"
+    if report.encoded:
+        encoded = plural(report.encoded, "document", "documents")
+        done = f"{encoded} in {report.seconds:,.1f} s, {report.rate:,.0f} a second"
+    facts = [("done now", done)]
+    for name, count, words in (
         ("gone on", report.resumed, RESUMED),
         ("redone", report.redone, REDONE),
         ("skipped", report.skipped, SKIPPED),
@@ -178,15 +175,271 @@ def embed_lines(report: EmbedReport) -> Iterator[str]:
         ("cached", report.hits, CACHED),
     ):
         if count:
-            yield f"  {name:<11} {plural(count, one, more)}"
+            facts.append((name, plural(count, *words)))
     if counts.tokens:
         share = percent(counts.tokens_unknown / counts.tokens)
-        words = plural(counts.tokens, "word", "words")
-        yield f"  unknown     {counts.tokens_unknown:,} of {words} ({share})"
+        every = plural(counts.tokens, "word", "words")
+        facts.append(("unknown", f"{counts.tokens_unknown:,} of {every} ({share})"))
+    head = Paragraph(f"{Path(report.folder)}: {documents} in {shards}")
+    return _report(report.to_json, [head, Facts(facts, NAMES)])
 
 
-def _done_now(report: EmbedReport) -> str:
-    if report.encoded:
-        documents = plural(report.encoded, "document", "documents")
-        return f"{documents} in {report.seconds:,.1f} s, {report.rate:,.0f} a second"
-    return "nothing: all of it was there"
+def progress_line(progress: Progress) -> str:
+    """``12,288 documents, 3,100/s, 2 min left, 4.1% of words unknown, 17% from the cache``."""
+    counts, left = progress.counts, progress.remaining
+    parts = [plural(counts.documents, "document", "documents"), f"{progress.rate:,.0f}/s"]
+    if left is not None:
+        minutes = round(left / 60)
+        if left < 60:
+            parts.append(f"{left:.0f} s left")
+        elif minutes < 60:
+            parts.append(f"{minutes} min left")
+        else:
+            parts.append(f"{minutes // 60} h {minutes % 60:02} min left")
+    if counts.tokens:
+        parts.append(f"{counts.tokens_unknown / counts.tokens:.1%} of words unknown")
+    if progress.hits:
+        parts.append(f"{progress.hits / counts.documents:.0%} from the cache")
+    return ", ".join(parts)
+
+
+def verify_report(folder: str, found: VerifyReport) -> Report:
+    """That the index is whole, and what stands beside it."""
+    near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
+    documents = plural(found.documents, "document", "documents")
+    lines = [f"{folder}: whole: {documents} in both legs, vectors: {near}"]
+    if found.loading:
+        lines.append("a load is not at its end: where it was stopped, the same command goes on")
+    lines += [f"not of the index, and not read: {name}" for name in found.others]
+    return _report(lambda: asdict(found), map(Paragraph, lines))
+
+
+# Searching.
+
+
+def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
+    """The answer to a query. ``one_of_many``: above it stands which query it is for."""
+    explained = bool(found.hits) and found.hits[0].explanation is not None
+    query: Block = Paragraph(f"query: {found.query.text}")
+    answer: list[Block] = [] if found.hits else [Paragraph("nothing found")]
+    if found.guesses:
+        told = "guesses: the nearest vectors, although no word of the query is known or found"
+        answer.append(Paragraph(told))
+    answer += (_hit(number, hit) for number, hit in enumerate(found.hits, 1))
+    answer.append(_notes(found.notes))
+    answer += (
+        Paragraph(f"{each.word}: perhaps {', '.join(each.spellings)}") for each in found.suggestions
+    )
+    if not explained and found.hits:
+        return _report(found.to_dict, [query] * one_of_many + answer)
+    asked = found.query
+    codes_first = any(hit.tier for hit in found.hits)
+    words = [
+        (word.surface, ", ".join(_facts_of(word, asked.fusion, codes_first=codes_first)))
+        for word in asked.words
+    ]
+    blocks = [query, Table((Column(), Column()), words, plain=True)]
+    if asked.weight is not None:
+        blocks.append(Paragraph(f"  keywords weigh {_weight(asked, asked.weight)}"))
+    return _report(found.to_dict, blocks, answer)
+
+
+def _notes(notes: Iterable[str]) -> Notes:
+    return Notes(f"note: {note}" for note in notes)
+
+
+def _weight(asked: QuerySummary, weight: float) -> str:
+    """The weight, and how it came about: by the formula, or because one leg gave nothing."""
+    told = f"{weight:.2f}"
+    if asked.a is None:
+        return told
+    by_formula = asked.a + (1 - asked.a) * (asked.m or 0)
+    if abs(weight - by_formula) > ROUNDING:
+        return f"{told}: {'vectors' if weight else 'keywords'} find nothing here"
+    if asked.m is None or all(word.known is None for word in asked.words):
+        return told
+    share = f"{asked.m:.2f}, the share of the query in unknown words that documents hold"
+    return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
+
+
+def _facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[str]:
+    from vocabtool.search.query import is_word
+
+    if not word.counts:
+        yield "not searched for: a stop word"
+        return
+    if word.known is None:
+        yield "nothing tells whether it is known"
+    else:
+        yield "known" if word.known else "unknown to the model"
+    if word.identifier:
+        yield "a code: documents that hold it come first" if codes_first else "a code"
+    if word.pieces is not None:
+        yield plural(word.pieces, "piece", "pieces")
+    if (whole := word.document_frequency) is not None:
+        documents = plural(whole, "document", "documents")
+        if word.part_frequency in (None, whole):
+            yield f"in {documents}"
+        else:
+            yield f"whole in {documents}, its rarest part in {word.part_frequency:,}"
+    if word.weight is not None and word.weight != 1:
+        yield f"counted {word.weight:.4g} times"
+    says_nothing = not word.identifier and not is_word(word.surface)
+    if fusion == "coverage" and word.weight == 1 and word.known is False and says_nothing:
+        yield "counted as a known word is: a number, or one character"
+
+
+def _hit(number: int, hit: Hit) -> Item:
+    told = [f"{hit.score:.3f}"]
+    if hit.tier:
+        told.append("holds the code")
+    if hit.similarity is not None:
+        told.append(f"similarity {hit.similarity:.3f}")
+    if hit.bm25 is not None:
+        told.append(f"BM25 {hit.bm25:.3f}")
+    why = hit.explanation
+    lines = [_snippet(hit.text, why.highlights if why is not None else ())]
+    lines += [f"{name}: {safe(str(value))[:WIDTH]}" for name, value in hit.fields.items()]
+    if why is not None:
+        lines.append(_why(why))
+    return Item(f"{number:>2}. {hit.id}  ({', '.join(told)})", lines, indent=4)
+
+
+def _why(why: Explanation) -> str:
+    """Where the hit stands in both legs, and where it would stand without keywords."""
+    from vocabtool.search.hits import DEEP
+
+    has_keyword = why.words or why.keyword.rank is not None
+    keywords = f"keywords {_place(why.keyword)}" if has_keyword else "no keyword"
+    told = [f"vectors {_place(why.dense)}", keywords]
+    if why.words:
+        parts = {True: "", False: "parts of "}
+        words = [f"{parts[word.whole]}{word.surface} {word.score:.2f}" for word in why.words]
+        told.append(f"by {', '.join(words)}")
+    without = why.rank_without_keywords
+    if without is not None:
+        told.append(f"without keywords number {without:,}")
+    elif why.dense.score is not None:
+        told.append(f"without keywords not among the first {DEEP:,}")
+    return "; ".join(told)
+
+
+def _place(place: LegPlace) -> str:
+    rank = "past the end of the list" if place.rank is None else f"number {place.rank:,}"
+    return rank if place.score is None else f"{rank} ({place.score:.3f})"
+
+
+def _snippet(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """The text around the first word of the query, such words between brackets."""
+    start = at = max(0, spans[0][0] - LEAD) if spans else 0
+    end = min(len(text), start + WIDTH)
+    told = "..." * (start > 0)
+    for first, last in spans:
+        if last > end:
+            break
+        told += f"{text[at:first]}[{text[first:last]}]"
+        at = last
+    told += text[at:end] + "..." * (end < len(text))
+    return " ".join(told.split())
+
+
+# Judging.
+
+
+def evaluation_report(found: Evaluation) -> Report:
+    """A table for each split: means, and the difference of nDCG@10 to the default."""
+    from vocabtool.evaluation.compare import MEASURES, REFERENCE, SPLITS
+
+    unknown = f"{found.unknown:,} with a word the model does not know"
+    sections: list[list[Block]] = [[Paragraph(f"{found.queries:,} judged queries, {unknown}")]]
+    widths = (10, *[12] * (len(MEASURES) - 1))
+    means = [Column(name, "score", width) for name, width in zip(MEASURES, widths, strict=True)]
+    for split in SPLITS:
+        rows = [row for row in found.rows if row.split == split]
+        cells = []
+        for row in rows:
+            gap = row.differences.get(MEASURES[0])
+            told = f"   {gap.mean:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" if gap else ""
+            cells.append((row.fusion, *(row.measures[name] for name in MEASURES), told))
+        if rows:
+            table = Table((Column(width=13), *means, Column()), cells, plain=True)
+            sections.append([Paragraph(f"{split} ({rows[0].queries:,})"), table])
+    told = f"nDCG@10 less that of {REFERENCE}, with its 95 % interval (paired bootstrap)"
+    return _report(found.to_dict, *sections, [Paragraph(told), _notes(found.notes)])
+
+
+FOUND_RATES: Final = (Column("first", "share", 8), Column("in ten", "share", 8))
+
+
+def self_check_report(found: SelfCheck) -> Report:
+    """How often each fusion finds the document that a query was made of."""
+    columns = (Column(width=13), Column("words", width=10), Column("queries", "count", 8))
+    rows = [
+        (each.fusion, each.kind, each.queries, each.first, each.first_ten) for each in found.rates
+    ]
+    blocks: list[Block] = [
+        Paragraph(f"queries made of {found.sample:,} documents: how often that document is found"),
+        Paragraph(
+            "words: ordinary, all of them known to the model; unknown, with one that it does not "
+            "know"
+        ),
+        Table((*columns, *FOUND_RATES), rows, plain=True),
+    ]
+    if found.recall is not None:
+        share, queries = found.recall.mean, found.recall.queries
+        told = f"recall@10 of the vector leg {share:.3f}, on {queries:,} queries"
+        blocks.append(Paragraph(told))
+    return _report(found.to_dict, [*blocks, _notes(found.notes)])
+
+
+def calibration_report(found: WeightEstimate) -> Report:
+    """The weight, how it came about, and that it is an estimate."""
+    columns = (Column("query", width=8), Column("leg", width=10), *FOUND_RATES)
+    rows = [(each.kind, each.leg, each.first, each.first_ten) for each in found.rates]
+    loss = "mean logarithm of the rank of the document that a query was made of: low is good"
+    return _report(
+        found.to_dict,
+        [
+            Paragraph(f"a = {found.a:.3f} by the documents"),
+            Paragraph(
+                "keywords weigh at least so much, more where the model does not know words of the "
+                "query"
+            ),
+            Paragraph(f"from {found.sample:,} documents, seed {found.seed}"),
+        ],
+        [_curve(loss, [(point.a, point.loss) for point in found.curve])],
+        [
+            Paragraph(
+                "title: a title or first sentence is asked; hard: some words of another one, if "
+                "there is"
+            ),
+            Paragraph("one; of sentences that read like language, where a document has any"),
+            Table(columns, rows, plain=True),
+            _notes(found.notes),
+        ],
+    )
+
+
+def tuning_report(found: TunedWeight) -> Report:
+    """The weight, and what it is worth on queries that did not choose it."""
+    lines = [
+        f"a = {found.a:.2f}, the best for {found.queries:,} judged queries",
+        f"nDCG@10 {found.held_out:.3f} on held-out queries; {found.fixed:.3f} as shipped, untuned",
+    ]
+    if found.held_out <= found.fixed:
+        lines.append(
+            "tuning is worth nothing here: the weight as shipped does as well on held-out queries"
+        )
+    curve = _curve("nDCG@10", [(point.a, point.ndcg) for point in found.curve])
+    return _report(found.to_dict, list(map(Paragraph, lines)), [curve, _notes(found.notes)])
+
+
+def _curve(what: str, points: Sequence[tuple[float, float]]) -> Table:
+    """Bars of what lies above the lowest value."""
+    values = [value for _, value in points]
+    low, wide = min(values), (max(values) - min(values)) or 1.0
+    rows = [
+        (f"{a:.2f}", f"{value:.3f} {'#' * round(BAR * (value - low) / wide)}")
+        for a, value in points
+    ]
+    return Table((Column("a", width=6), Column(what)), rows, plain=True)

@@ -1,10 +1,7 @@
 """What a report is made of: sections of facts, tables, figures, plots, notes; and complete lists.
 
-Builders (``oov.py``, ``comparison.py``, ``inspection.py``) make a :class:`Report` of what
-was found; renderers (``terminal.py``, ``page.py``, ``json_file.py``, ``csv_file.py``,
-``parquet_file.py``) show any of them; ``files.py`` chooses one.
-
-Reports as text: tables for a terminal, tab-separated lines for a program.
+The other files of this package make a :class:`Report` of what was found; ``renderers.py`` shows
+any of them. What comes from strangers is put into a report as it is: renderers make it harmless.
 """
 
 from __future__ import annotations
@@ -16,10 +13,14 @@ from typing import Any, Final, Literal
 from vocabtool.vocabulary import encode, printable
 
 MAX_ENTRY_BYTES: Final = 200  # of an entry that a person is shown; one may be a whole file
+MAX_ENTRY_WIDTH: Final = 24  # characters of an entry in a table
 
 # How the cells of a column are shown. All but ``text`` are numbers, and end right.
-Kind = Literal["text", "count", "percent", "ratio", "doublings"]
-# A text of ours, an entry (strangers' bytes), both one behind the other, or a number.
+Kind = Literal["text", "count", "percent", "ratio", "doublings", "score", "share"]
+FORMATS: Final[dict[Kind, str]] = {
+    **{"count": ",", "ratio": ".4f", "doublings": "+.1f", "score": ".3f", "share": ".1%"},
+}
+# A text, an entry (strangers' bytes), both one behind the other, or a number.
 Cell = str | bytes | tuple[str | bytes, ...] | float | None
 Row = Sequence[Cell]
 # What a column of a complete list holds: the entry that the row is about, other bytes (shown
@@ -33,30 +34,37 @@ class Estimate(int):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people."""
+    """A column of a table for people. ``width``: in characters, else as wide as what it holds."""
 
-    name: str
+    name: str = ""
     kind: Kind = "text"
+    width: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table for people. ``bars``: a page draws the column of that name as bars, too.
 
-    ``small``: a page shows the column of that name small, below the first one.
+    ``small``: a page shows the column of that name small, below the first one. ``plain``: on a
+    terminal it has no lines, and no head where no column has a name; between tabs for programs.
     """
 
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
     rows: Iterable[Row]
     bars: str | None = None
     small: str | None = None
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names and what they mean; what has no name belongs to the one before."""
+    """Names and what they mean; what has no name belongs to the one before.
+
+    ``width``: of the names, which are indented then; else as wide as the longest.
+    """
 
     pairs: Iterable[tuple[str, str]]
+    width: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,15 @@ class Paragraph:
 
     text: str
     small: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A line, and those that belong to it, ``indent`` characters further right."""
+
+    head: str
+    lines: Iterable[str]
+    indent: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +123,7 @@ class Plot:
     draw: Callable[[], str]
 
 
-Block = Table | Facts | Notes | Paragraph | Figures | Plot
+Block = Table | Facts | Notes | Paragraph | Item | Figures | Plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +180,9 @@ def percent(share: float) -> str:
 
 def number(value: float, kind: Kind) -> str:
     """A number as people read it."""
-    match kind:
-        case "percent":
-            return percent(value)
-        case "ratio":
-            return f"{value:.4f}"
-        case "doublings":
-            return f"{value:+.1f}"
-    return f"{'~' * isinstance(value, Estimate)}{value:,}"
+    if kind == "percent":
+        return percent(value)
+    return f"{'~' * isinstance(value, Estimate)}{value:{FORMATS[kind]}}"
 
 
 def as_text(data: bytes) -> str:
@@ -178,110 +190,18 @@ def as_text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
-MAX_ENTRY_WIDTH: Final = 24  # characters of an entry
-
-
-def render_text(report: Report, width: int) -> str:
-    """The sections of a report, in ``width`` columns of text."""
-    sections = (
-        "".join(_block(block, width) for block in section.blocks)
-        for section in report.sections(False)
-    )
-    return "\n".join(section for section in sections if section)
-
-
-def tabs(report: Report) -> Iterator[str]:
-    """The complete lists of a report: names of columns, then a line for each row.
-
-    Entries are escaped where they are not printable.
-    """
-    for place, rows in enumerate(report.rows):
-        yield "\n" * (place > 0) + "\t".join(_without_flags(rows, rows.names)) + "\n"
-        for chunk in rows.chunks():
-            yield from ("\t".join(map(_plain, _without_flags(rows, row))) + "\n" for row in chunk)
-
-
-def _without_flags(rows: Rows, cells: Sequence[Any]) -> list[Any]:
-    """Without flags, which say what empty cells say."""
-    if "flag" not in rows.types:
-        return [*cells]
-    return [cell for cell, kind in zip(cells, rows.types, strict=True) if kind != "flag"]
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bytes | str):
-        return printable(value if isinstance(value, bytes) else encode(value))
-    return "" if value is None else str(value)
-
-
-def _block(block: Block, width: int) -> str:
-    match block:
-        case Table():
-            rows = [
-                tuple(_cell(cell, column) for cell, column in zip(row, block.columns, strict=True))
-                for row in block.rows
-            ]
-            return draw(block.columns, rows, width) if rows else ""
-        case Facts():
-            return "".join(list_facts(block.pairs))
-        case Notes():
-            return "".join(f"{printable(encode(sentence))}\n" for sentence in block.sentences)
-        case Paragraph():
-            return f"{block.text}\n"
-    return ""
-
-
-def _cell(cell: Cell, column: Column) -> str:
-    match cell:
-        case None:
-            return ""
-        case str():
-            return cell
-        case bytes():
-            return short(clip_entry(cell))
-        case tuple():
-            return "".join(_cell(part, column) for part in cell)
-    return number(cell, column.kind)
-
-
-def draw(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int) -> str:
-    """A table in at most ``width`` columns of text; numbers end right."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    table = RichTable(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        justify = "left" if column.kind == "text" else "right"
-        table.add_column(column.name, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console = Console(width=width, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    lines = [line.rstrip() for line in capture.get().split("\n")]
-    return "".join(f"{line}\n" for line in lines if line)
-
-
-def list_facts(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Names and what they mean, a line each; strangers' text is made printable."""
-    rows = [(name, printable(encode(text))) for name, text in pairs]
-    margin = max((len(name) for name, _ in rows), default=0)
-    return (f"{name:<{margin}}  {text}\n" for name, text in rows)
-
-
-def align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows of equally many cells as lines; a wide character (``日``) takes two columns of text."""
-    from rich.cells import cell_len
-
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = zip(row, widths, strict=True)
-        yield "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in cells).rstrip()
+def safe(text: str) -> str:
+    """A text of strangers on one line, without anything that a terminal obeys."""
+    return printable(encode(text))
 
 
 def short(entry: bytes, most: int = MAX_ENTRY_WIDTH) -> str:
     """An entry as a person may safely see it, cut where it is long."""
     text = printable(entry)
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def short_name(path: str) -> str:
+    """The last part of a path or an address; where that is a number, with the part before it."""
+    *before, last = path.rstrip("/").split("/")
+    return f"{before[-1]}/{last}" if before and last.isdigit() else last

@@ -16,13 +16,12 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, Final
 
 from vocabtool.oov.lookalikes import Kind, clip, find_word
-from vocabtool.oov.report import MOST_PIECES, Header, OovReport, UnknownWord
-from vocabtool.oov.report import Estimate as Bound
+from vocabtool.oov.report import MOST_PIECES, OovReport, Pieces
 from vocabtool.oov.report import Figure as FigureName
-from vocabtool.reports import files, plots
+from vocabtool.reports import plots, renderers
 from vocabtool.reports.model import (
     Block,
     Cell,
@@ -36,20 +35,20 @@ from vocabtool.reports.model import (
     Paragraph,
     Plot,
     Report,
-    Row,
     Rows,
     Section,
     Table,
     Type,
     as_text,
     clip_entry,
+    number,
     percent,
     short,
+    short_name,
 )
-from vocabtool.reports.page import short_name
+from vocabtool.reports.renderers import Format as ReportFormat
+from vocabtool.system.messages import plural
 from vocabtool.vocabulary import is_utf8, printable
-
-ReportFormat = Literal["table", "json", "csv", "parquet", "html"]
 
 KINDS: Final[dict[Kind, str]] = {
     "form": "known in another case or Unicode form",
@@ -92,21 +91,10 @@ def save_report(
     and ``html`` hold all figures, and the commonest unknown words; ``csv`` and ``parquet`` a row
     for each unknown word.
     """
-    files.save(view(report), path, "text" if format == "table" else format)
+    renderers.save(oov_report(report), path, format)
 
 
-def write(
-    report: OovReport,
-    file: BinaryIO,
-    format: ReportFormat,  # noqa: A002 - as the option is called
-    *,
-    width: int | None = None,
-) -> None:
-    """Write a report to an open file; ``table`` in ``width`` columns, or else tab-separated."""
-    files.write(view(report), file, "text" if format == "table" else format, width)
-
-
-def view(report: OovReport) -> Report:
+def oov_report(report: OovReport) -> Report:
     """The report as sections, figures and lists."""
     return Report(
         title=f"What {short_name(report.header.model)} does not know",
@@ -125,7 +113,13 @@ def _chunks(report: OovReport) -> Iterator[list[tuple[Any, ...]]]:
 
 def _data(report: OovReport) -> dict[str, Any]:
     header, pieces = report.header, report.pieces
-    words = [_word_data(word) for word in report.commonest(JSON_WORDS)]
+    words: list[dict[str, Any]] = []
+    for word in report.commonest(JSON_WORDS):
+        like = None if word.like is None else as_text(word.like)
+        values = (word.count, word.documents, word.error, word.kind, like, as_text(word.example))
+        words.append(dict(zip(NAMES, (as_text(word.word), *values), strict=True)))
+        if not is_utf8(word.word):
+            words[-1]["base64"] = b64encode(word.word).decode()
 
     def rate(every: int, unknown: int, share: float) -> dict[str, Any]:
         return {"all": every, "unknown": unknown, "unknown_rate": share}
@@ -164,42 +158,20 @@ def _data(report: OovReport) -> dict[str, Any]:
     }
 
 
-def _word_data(word: UnknownWord) -> dict[str, Any]:
-    data = {
-        "word": as_text(word.word),
-        "count": word.count,
-        "documents": word.documents,
-        "error": word.error,
-        "kind": word.kind,
-        "like": None if word.like is None else as_text(word.like),
-        "example": as_text(word.example),
-    }
-    if not is_utf8(word.word):
-        data["base64"] = b64encode(word.word).decode()
-    return data
-
-
 # For people.
 
 
 def _sections(report: OovReport, page: bool) -> Iterator[Section]:
-    facts = Section("What was counted, and how", [Facts(_facts(report.header))])
-    if not page:
-        yield facts
-    yield Section("", [_rates(report, page)])
-    words = Section("The commonest unknown words", [_words(report, page)])
+    facts = Section("What was counted, and how", [Facts(_facts(report))])
     coverage = Section("How much the commonest words cover", _coverage(report, page))
-    if page:
-        yield coverage
-    yield words
+    words = Section("The commonest unknown words", [_words(report, page)])
+    rates = Section("", [_rates(report, page)])
+    yield from (rates, coverage, words) if page else (facts, rates, words)
     if report.kinds:
         yield Section("What they look like", _kinds(report, page))
     if report.pieces is not None:
-        yield Section("Words in pieces", _pieces(report, page))
-    if page:
-        yield facts
-    else:
-        yield coverage
+        yield Section("Words in pieces", _pieces(report.pieces, page))
+    yield facts if page else coverage
     yield Section("", [Notes(_notes(report, page))])
     for other in report.others:  # counted by itself: the figures, without plots
         if page:
@@ -209,43 +181,36 @@ def _sections(report: OovReport, page: bool) -> Iterator[Section]:
             yield from _sections(other, page)
 
 
-def _facts(header: Header) -> Iterator[tuple[str, str]]:
+def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
     """What the report is on; the rule a step a line."""
+    header = report.header
     yield "model", header.model
-    entries = "entry" if header.vocabulary_size == 1 else "entries"
-    yield "vocabulary", f"{header.vocabulary}: {header.vocabulary_size:,} {entries}"
-    for number, step in enumerate(header.rule):
-        yield "rule" if number == 0 else "", step
+    entries = plural(header.vocabulary_size, "entry", "entries")
+    yield "vocabulary", f"{header.vocabulary}: {entries}"
+    for place, step in enumerate(header.rule):
+        yield "rule" if place == 0 else "", step
     if header.fingerprint:
         yield "rule's fingerprint", header.fingerprint
-    for number, source in enumerate(header.sources):
-        yield "documents" if number == 0 else "", source
+    for place, source in enumerate(header.sources):
+        yield "documents" if place == 0 else "", source
 
 
 def _rates(report: OovReport, page: bool) -> Block:
     """How much is unknown, counted in three ways."""
     about = Estimate if report.estimate("distinct") is not None else int
+    unknown, distinct = about(report.distinct_unknown), about(report.distinct)
     rows = (
         ("tokens", report.tokens_unknown, report.tokens, report.token_rate),
-        (
-            "distinct words",
-            about(report.distinct_unknown),
-            about(report.distinct),
-            report.distinct_rate,
-        ),
+        ("distinct words", unknown, distinct, report.distinct_rate),
         ("documents", report.documents_unknown, report.documents, report.document_rate),
     )
     if not page:
-        columns = (Column(""), _count("unknown"), _count("of"), Column("rate", "percent"))
+        columns = (Column(), _count("unknown"), _count("of"), Column("rate", "percent"))
         return Table(columns, rows)
     figures = []
-    for name, unknown, every, share in rows:
-        mark = "~" * isinstance(unknown, Estimate)
-        below = (
-            Exact(f"{name} unknown", unknown, f"{mark}{unknown:,}"),
-            " of ",
-            Exact(f"{name} all", every, f"{mark}{every:,}"),
-        )
+    for name, missed, every, share in rows:
+        some = Exact(f"{name} unknown", missed, number(missed, "count"))
+        below = (some, " of ", Exact(f"{name} all", every, number(every, "count")))
         rate = Exact(f"{name} rate", share, percent(share))
         figures.append(Figure(f"unknown {name}", rate, below))
     return Figures(figures)
@@ -261,23 +226,19 @@ def _words(report: OovReport, page: bool) -> Table:
         *(_count("count"), _count("documents")),
         *(Column("looks like"), Column("example")),
     )
-    rows = [
-        _word_row(word, page) for word in report.commonest(PAGE_WORDS if page else TERMINAL_WORDS)
-    ]
+    rows = []
+    for word in report.commonest(PAGE_WORDS if page else TERMINAL_WORDS):
+        count = Estimate if word.error > 0 else int
+        like: Cell = KINDS[word.kind] if word.kind else ""
+        if word.like is not None:
+            like = ("form of " if word.kind == "form" else "near ", word.like)
+        example: Cell = word.example
+        if not page:  # a part of the example that the word stands in
+            line = word.example.strip()
+            middle = max(find_word(line, word.word), 0) + len(word.word) // 2
+            example = printable(clip(line, 0, len(line), middle, EXAMPLE_BYTES))
+        rows.append((word.word, count(word.count), count(word.documents), like, example))
     return Table(columns, rows, bars="count", small="example")
-
-
-def _word_row(word: UnknownWord, page: bool) -> Row:
-    count = Estimate if word.error > 0 else int
-    like: Cell = KINDS[word.kind] if word.kind else ""
-    if word.like is not None:
-        like = ("form of " if word.kind == "form" else "near ", word.like)
-    example: Cell = word.example
-    if not page:  # a part of the example that the word stands in
-        line = word.example.strip()
-        middle = max(find_word(line, word.word), 0) + len(word.word) // 2
-        example = printable(clip(line, 0, len(line), middle, EXAMPLE_BYTES))
-    return (word.word, count(word.count), count(word.documents), like, example)
 
 
 def _kinds(report: OovReport, page: bool) -> Iterator[Block]:
@@ -288,19 +249,17 @@ def _kinds(report: OovReport, page: bool) -> Iterator[Block]:
     yield Plot(
         lambda: plots.bars("kinds", [(KINDS[each.kind], each.tokens) for each in report.kinds])
     )
-    tokens, count = sum(share.tokens for share in report.kinds), report.classified
+    tokens = plural(sum(share.tokens for share in report.kinds), "token", "tokens")
+    count = report.classified
     words = "unknown word" if count == 1 else f"{count:,} commonest unknown words"
     yield Paragraph(
-        f"Tokens, of the {words} ({tokens:,} token{'' if tokens == 1 else 's'}). A word counts "
-        f"once, as the first that fits of: {', '.join(KINDS.values())}.",
+        f"Tokens, of the {words} ({tokens}). A word counts once, as the first that fits of: "
+        f"{', '.join(KINDS.values())}.",
         small=True,
     )
 
 
-def _pieces(report: OovReport, page: bool) -> Iterator[Block]:
-    pieces = report.pieces
-    if pieces is None:
-        return
+def _pieces(pieces: Pieces, page: bool) -> Iterator[Block]:
     yield Paragraph(f"{pieces.mean:.2f} pieces per token{'.' * page}")
     if page:
         yield Plot(lambda: plots.pieces(pieces))
@@ -339,12 +298,8 @@ def _notes(report: OovReport, page: bool) -> Iterator[str]:
             more = ["…"] * (len(report.never_used) > len(entries))
             sentence += f": {' '.join((*shown, *more))}"
         yield sentence
-    yield from map(_bound_line, report.estimated)
+    for bound in report.estimated:
+        by = percent(bound.off_by) if bound.figure == "curve" else f"{bound.off_by:,.0f}"
+        sure = "at most" if bound.certain else "at most (99.7 of 100 times)"
+        yield f"estimated: {FIGURES[bound.figure]}, off by {by} {sure}"
     yield from report.notes
-
-
-def _bound_line(bound: Bound) -> str:
-    off = bound.off_by
-    by = percent(off) if bound.figure == "curve" else f"{off:,.0f}"
-    sure = "at most" if bound.certain else "at most (99.7 of 100 times)"
-    return f"estimated: {FIGURES[bound.figure]}, off by {by} {sure}"

@@ -9,13 +9,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from vocabtool.comparison.diff import KindCount, Ranks
     from vocabtool.oov.report import CurvePoint, Pieces
@@ -43,29 +42,19 @@ _IDS: Final = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
-    """What ``draw`` puts on its axes; ``name``: tells its ids from those of other plots."""
+    """The ``svg`` element with what ``draw`` puts on its axes.
+
+    ``name``: tells its ids from those of other plots. ``height``: in inches.
+    """
     from matplotlib.figure import Figure
     from matplotlib.style import context
 
     with context(["default", STYLE]):  # whatever the user has set for other plots
         figure = Figure(figsize=(INCHES, height), layout="constrained")
         draw(figure.add_subplot())
-        return _inline(figure, name)
-
-
-def bare(axes: Axes) -> None:
-    """Bars that carry their number need no axis for it."""
-    axes.xaxis.set_visible(False)
-    axes.spines["bottom"].set_visible(False)
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-
-
-def _inline(figure: Figure, name: str) -> str:
-    """The ``svg`` element alone."""
-    file = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(file, format="svg", transparent=True, metadata=nothing)
+        file = io.StringIO()
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     text = file.getvalue()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
     text = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"| height="[\d.]+pt"', "", text, count=2)
@@ -73,8 +62,16 @@ def _inline(figure: Figure, name: str) -> str:
     return _IDS.sub(rf"\g<1>{name}-", text)
 
 
-def _grid(axes: Axes, axis: str = "both") -> None:
-    axes.grid(axis=axis, color=INK, alpha=0.15)  # type: ignore[arg-type]
+def _bare(axes: Axes) -> None:
+    """Bars that carry their number need no axis for it."""
+    axes.xaxis.set_visible(False)
+    axes.spines["bottom"].set_visible(False)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def _grid(axes: Axes, axis: Literal["x", "y"]) -> None:
+    axes.grid(axis=axis, color=INK, alpha=0.15)
     axes.set_axisbelow(True)
 
 
@@ -129,7 +126,7 @@ def bars(name: str, sizes: Sequence[tuple[str, int]]) -> str:
         )
         axes.bar_label(shown, [f"{size:,}" for _, size in sizes], padding=4)
         axes.invert_yaxis()
-        bare(axes)
+        _bare(axes)
         axes.margins(x=0.18)
 
     return svg(name, draw, 0.3 + 0.27 * len(sizes))
@@ -167,7 +164,7 @@ def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
             start += size
         axes.set_xlim(0, max(start, 1))
         axes.set_yticks([])
-        bare(axes)
+        _bare(axes)
         axes.legend(ncols=len(parts), loc="lower center", bbox_to_anchor=(0.5, 1.0), handlelength=1)
 
     return svg(name, draw, 1.1)

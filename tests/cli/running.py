@@ -1,0 +1,61 @@
+"""Commands as a person types them: in a process of their own, on a terminal or not."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from tests.conftest import ROOT
+
+COMMAND = [sys.executable, "-c", "from vocabtool.cli.main import main; main()"]
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def environment(more: Mapping[str, str] = NOTHING) -> dict[str, str]:
+    """``PYTHONPATH`` in ``more`` comes before ours."""
+    paths = os.pathsep.join(filter(None, (more.get("PYTHONPATH"), str(ROOT))))
+    return os.environ | {"COLUMNS": "100", "NO_COLOR": "1"} | dict(more) | {"PYTHONPATH": paths}
+
+
+def run(
+    *arguments: str | Path,
+    cwd: Path = ROOT,
+    given: bytes = b"",
+    environ: Mapping[str, str] = NOTHING,
+) -> subprocess.CompletedProcess[bytes]:
+    """A command, as a plain install has it; both streams apart."""
+    command = [sys.executable, "-m", "tests.plain_command", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, cwd=cwd, env=environment(environ), input=given
+    )
+
+
+def on_terminal(here: Path, *arguments: str, code: int = 0) -> str:
+    """What a terminal shows of standard output, and then standard error."""
+    outer, inner = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdout=inner, stderr=subprocess.PIPE, env=environment(), cwd=here
+    ) as process:
+        os.close(inner)
+        shown = read_terminal(outer)
+        errors = process.stderr.read() if process.stderr else b""
+    assert process.returncode == code
+    assert b"Traceback" not in errors
+    return (shown + errors).decode().replace("\r\n", "\n")
+
+
+def read_terminal(outer: int) -> bytes:
+    """All that is written to the other end, until it is closed."""
+    shown = b""
+    try:
+        while piece := os.read(outer, 1 << 16):
+            shown += piece
+    except OSError:  # which is how a terminal ends
+        pass
+    os.close(outer)
+    return shown

@@ -1,0 +1,96 @@
+"""What reports on words and comparisons promise alike, in every format."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.html_page import check_inert, check_well_formed
+from tests.some_reports import (
+    FORMATS,
+    compared,
+    nasty_diff,
+    nasty_words,
+    save,
+    saved,
+    unknown_words,
+    vocabulary,
+)
+from vocabtool import NotFound
+
+MAKERS: dict[str, Any] = {
+    "words": lambda: nasty_words(pieces=True, others=(nasty_words(),), notes=("<u>",)),
+    "diff": nasty_diff,
+}
+
+
+@pytest.fixture(params=MAKERS)
+def make(request: pytest.FixtureRequest) -> Any:
+    """Makes a report full of what strangers may put into it, each time anew."""
+    return MAKERS[request.param]
+
+
+@pytest.mark.parametrize("form", [*FORMATS, "text"])
+def test_the_same_report_gives_the_same_bytes(form: str, make: Any, tmp_path: Path) -> None:
+    """Twice counted and written: equal, and nothing is left beside; of nothing, too."""
+    data = saved(make(), tmp_path, form)
+    assert saved(make(), tmp_path, form) == data
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    nothing = vocabulary([], "nothing")
+    assert saved(compared(nothing, nothing, []), tmp_path, form)
+    assert saved(unknown_words([], []), tmp_path, form)
+
+
+@pytest.mark.parametrize(
+    ("ending", "form"),
+    [
+        *((f".{form}", form) for form in FORMATS),
+        *((".htm", "html"), (".txt", "text"), ("", "text"), (".JSON", "json")),
+    ],
+)
+def test_the_ending_tells_the_format(ending: str, form: str, make: Any, tmp_path: Path) -> None:
+    """Without a format the file's ending decides; an unknown one means text."""
+    path = tmp_path / f"entries{ending}"
+    save(make(), path)
+    assert path.read_bytes() == saved(make(), tmp_path, form)
+
+
+def test_no_folder_to_write_in(make: Any, tmp_path: Path) -> None:
+    """The message names the folder."""
+    with pytest.raises(NotFound, match="no/such: no such folder"):
+        save(make(), tmp_path / "no" / "such" / "report", "json")
+
+
+def test_parquet_holds_the_other_figures(make: Any, tmp_path: Path) -> None:
+    """Its metadata is what JSON says, without the lists."""
+    whole = json.loads(saved(make(), tmp_path, "json"))
+    listed = ("entries", "unknown_words", "unknown_words_listed", "unknown_words_in_all")
+    rest = {key: value for key, value in whole.items() if key not in listed}
+    schema = pq.read_schema(io.BytesIO(saved(make(), tmp_path, "parquet")))
+    assert json.loads(schema.metadata[b"vocabtool"]) == rest
+
+
+SHOWN = {
+    "words": ("<script>alert(1)</script>", "</style>", "models/<b>", "<i>.txt", "$x^2$", "<u>"),
+    "diff": ("models/<i>", "<b>one</b>", "<u>.txt", "</style>", "$x^2$"),
+}
+LABELS = {
+    "words": ("% of tokens", "known to the model", "pieces of a word", "punctuation or symbol"),
+    "diff": ("% of entries", "rank in A", "rank in B", "common to both", "neither"),
+}
+
+
+@pytest.mark.parametrize(("kind", "plots"), [("words", 3), ("diff", 4)])
+def test_the_page_is_inert_and_well_formed(kind: str, plots: int, tmp_path: Path) -> None:
+    """Entries, names and sources make no tag, no handler, and nothing that is loaded."""
+    text = saved(MAKERS[kind](), tmp_path, "html").decode()
+    shown = check_inert(text)
+    assert [word for word in (*SHOWN[kind], "\\u202eabc") if word not in shown] == []
+    assert "\u202e" not in text
+    check_well_formed(text, plots=plots)
+    assert [label for label in LABELS[kind] if label not in text] == []

@@ -1,0 +1,425 @@
+"""Reports as text, CSV (RFC 4180), JSON, Parquet and pages; a file appears when it is complete.
+
+CSV: only an entry that is not UTF-8 has a ``base64``, and is empty itself; flags are 0 or 1; what
+there is not is empty; other bytes are escaped where they are not UTF-8.
+
+JSON: lists that may be long come last, an entry a line, and are written as they are made.
+
+Parquet: an entry is a string, null where it is not UTF-8, and ``bytes``, null where it is. The
+report's other figures are JSON, without the lists, in the metadata under the key ``vocabtool``.
+
+A page asks for no network and no script, and is well-formed XML, too. Its own policy forbids
+scripts and whatever would be loaded. What comes from strangers is made printable everywhere, and
+escaped on pages.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal
+
+from vocabtool.reports.model import (
+    Block,
+    Cell,
+    Column,
+    Exact,
+    Facts,
+    Figures,
+    Item,
+    Notes,
+    Paragraph,
+    Plot,
+    Report,
+    Table,
+    as_text,
+    clip_entry,
+    number,
+    safe,
+    short,
+)
+from vocabtool.system.own_files import whole_file
+from vocabtool.vocabulary import is_utf8, printable
+
+Format = Literal["text", "table", "json", "csv", "parquet", "html"]  # a table is text
+ENDINGS: Final[dict[str, Format]] = {
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".html": "html",
+    ".htm": "html",
+}
+FILE_WIDTH: Final = 100  # columns of text in a file
+METADATA_KEY: Final = b"vocabtool"
+# Of what JSON holds, what the rows of Parquet hold.
+LISTED: Final = ("unknown_words", "unknown_words_listed", "unknown_words_in_all")
+
+
+def format_of(path: str | Path) -> Format:
+    """What the ending of a file means; any other ending than those of ``ENDINGS`` is text."""
+    return ENDINGS.get(Path(path).suffix.lower(), "text")
+
+
+def save(
+    report: Report,
+    path: str | Path,
+    format: Format | None = None,  # noqa: A002 - as the option is called
+    width: int | None = FILE_WIDTH,
+) -> None:
+    """Write a file wholly or not at all. Raises :class:`NotFound` without a folder to write in."""
+    with whole_file(path) as file:
+        write(report, file, format or format_of(path), width)
+
+
+def write(
+    report: Report,
+    file: BinaryIO,
+    format: Format,  # noqa: A002 - as the option is called
+    width: int | None = None,
+) -> None:
+    """Write a report to an open file. The same report always gives the same bytes.
+
+    Text is for a terminal of ``width`` columns, or, without one, for programs.
+    """
+    if format == "json":
+        _write_json(report, file)
+    elif format == "csv":
+        _write_csv(report, file)
+    elif format == "parquet":
+        _write_parquet(report, file)
+    else:
+        parts = render_page(report) if format == "html" else render_text(report, width)
+        file.writelines(map(_bytes, parts))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _write_json(report: Report, file: BinaryIO) -> None:
+    text = json.dumps(report.data(), ensure_ascii=False, indent=2)
+    if not report.lists:
+        file.write(_bytes(text) + b"\n")
+        return
+    file.write(_bytes(text.removesuffix("\n}")) + b',\n  "entries": {')
+    for place, (name, rows) in enumerate(report.lists.items()):
+        file.write(b"," * (place > 0) + f'\n    "{name}": ['.encode())
+        between = b"\n"
+        for row in rows():
+            file.write(between + b"      " + _bytes(json.dumps(row, ensure_ascii=False)))
+            between = b",\n"
+        file.write(b"\n    ]")
+    file.write(b"\n  }\n}\n")
+
+
+def _write_csv(report: Report, file: BinaryIO) -> None:
+    rows = report.rows[0]
+    first, *others = rows.names
+
+    def write_lines(lines: Iterable[Iterable[object]]) -> None:
+        # Line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR.
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\r\n").writerows(lines)
+        file.write(_bytes(text.getvalue()))
+
+    write_lines([[first, *["base64"] * (rows.types[0] == "entry"), *others]])
+    for chunk in rows.chunks():
+        lines = []
+        for row in chunk:
+            cells: list[object] = []
+            for value, kind in zip(row, rows.types, strict=True):
+                if kind == "entry":
+                    whole = is_utf8(value)
+                    cells += (value.decode(), "") if whole else ("", b64encode(value).decode())
+                elif isinstance(value, bytes):
+                    cells.append(as_text(value))
+                else:
+                    cells.append(int(value) if kind == "flag" else value)
+            lines.append(cells)
+        write_lines(lines)
+
+
+def _write_parquet(report: Report, file: BinaryIO) -> None:
+    """A row group for each chunk of the first complete list."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = report.rows[0]
+    types = {
+        **dict.fromkeys(("entry", "escaped", "text"), pa.string()),
+        **{"flag": pa.bool_(), "integer": pa.int64(), "number": pa.float64()},
+    }
+    fields = [(name, types[kind]) for name, kind in zip(rows.names, rows.types, strict=True)]
+    metadata = None
+    if rows.types[0] == "entry":
+        fields.insert(1, ("bytes", pa.binary()))
+        others = {name: value for name, value in report.data().items() if name not in LISTED}
+        metadata = {METADATA_KEY: json.dumps(others).encode()}
+    schema = pa.schema(fields, metadata)
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for chunk in rows.chunks():
+            columns: list[list[Any]] = []
+            for values, kind in zip(zip(*chunk, strict=True), rows.types, strict=True):
+                if kind == "entry":
+                    columns.append([value if is_utf8(value) else None for value in values])
+                    columns.append([None if is_utf8(value) else value for value in values])
+                elif kind == "escaped":
+                    columns.append([None if value is None else as_text(value) for value in values])
+                else:
+                    columns.append(list(values))
+            arrays = map(pa.array, columns, schema.types)
+            writer.write_batch(pa.record_batch(list(arrays), schema=schema))
+
+
+# Text.
+
+
+def render_text(report: Report, width: int | None) -> Iterator[str]:
+    """The sections in ``width`` columns of text; without it complete lists, between tabs.
+
+    What has no such lists shows its sections to programs, too.
+    """
+    if width is None and report.rows:
+        yield from _tab_separated(report)
+        return
+    between = ""
+    for section in report.sections(False):
+        shown = "".join(line for block in section.blocks for line in _block_lines(block, width))
+        if shown:
+            yield between + shown
+            between = "\n"
+
+
+def _tab_separated(report: Report) -> Iterator[str]:
+    """Names of columns, then a line for each row; flags say what empty cells say, and are left out.
+
+    Entries are escaped where they are not printable.
+    """
+
+    def plain(value: Any) -> str:
+        if isinstance(value, bytes | str):
+            return printable(value) if isinstance(value, bytes) else safe(value)
+        return "" if value is None else str(value)
+
+    for place, rows in enumerate(report.rows):
+        types = rows.types or ("text",) * len(rows.names)
+        kept = [at for at, kind in enumerate(types) if kind != "flag"]
+        yield "\n" * (place > 0) + "\t".join(rows.names[at] for at in kept) + "\n"
+        for chunk in rows.chunks():
+            yield from ("\t".join(plain(row[at]) for at in kept) + "\n" for row in chunk)
+
+
+def _block_lines(block: Block, width: int | None) -> Iterator[str]:
+    """Lines with their ends."""
+    match block:
+        case Table():
+            rows = [
+                [_cell_text(cell, column) for cell, column in zip(row, block.columns, strict=True)]
+                for row in block.rows
+            ]
+            if rows and block.plain:
+                yield from _plain_table(block.columns, rows, tabs=width is None)
+            elif rows:
+                yield _drawn_table(block.columns, rows, width or FILE_WIDTH)
+        case Facts():
+            pairs = list(block.pairs)
+            longest = max((len(name) for name, _ in pairs), default=0)
+            indent = "" if block.width is None else "  "
+            for name, text in pairs:
+                yield f"{indent}{name:<{block.width or longest}}  {safe(text)}\n"
+        case Notes():
+            yield from (f"{safe(sentence)}\n" for sentence in block.sentences)
+        case Paragraph():
+            yield f"{safe(block.text)}\n"
+        case Item():
+            yield f"{safe(block.head)}\n"
+            yield from (f"{' ' * block.indent}{safe(line)}\n" for line in block.lines)
+
+
+def _cell_text(cell: Cell, column: Column) -> str:
+    match cell:
+        case None:
+            return ""
+        case str():
+            return safe(cell)
+        case bytes():
+            return short(clip_entry(cell))
+        case tuple():
+            return "".join(_cell_text(part, column) for part in cell)
+    return number(cell, column.kind)
+
+
+def _drawn_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> str:
+    """In at most ``width`` columns of text; numbers end right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    table = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        justify = "left" if column.kind == "text" else "right"
+        table.add_column(column.name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    lines = [line.rstrip() for line in capture.get().split("\n")]
+    return "".join(f"{line}\n" for line in lines if line)
+
+
+def _plain_table(columns: Sequence[Column], rows: list[list[str]], *, tabs: bool) -> Iterator[str]:
+    """A wide character (``日``) takes two columns of text."""
+    if any(column.name for column in columns):
+        rows = [[column.name for column in columns], *rows]
+    if tabs:
+        yield from ("\t".join(row) + "\n" for row in rows)
+        return
+    from rich.cells import cell_len
+
+    widths = [
+        column.width or max(map(cell_len, cells)) + 2
+        for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
+    ]
+    for row in rows:
+        line = "  "
+        for cell, column, width in zip(row, columns, widths, strict=True):
+            blanks = " " * (width - cell_len(cell))
+            line += cell + blanks if column.kind == "text" else blanks + cell
+        yield line.rstrip() + "\n"
+
+
+# Pages.
+
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+STYLE: Final = """
+:root { color-scheme: light dark; --line: #8884; --bar: #d9722e55; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }
+h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+.rates { display: flex; flex-wrap: wrap; gap: .75rem; }
+.rates div { flex: 1 1 9rem; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem; }
+.rates b { display: block; font-size: 1.7rem; line-height: 1.2; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0; }
+th:last-child, td:last-child { padding-right: 0; }
+th { font-weight: 600; border-bottom: 1px solid var(--line); }
+td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.bar { display: block; height: .3rem; background: var(--bar); border-radius: .15rem; }
+.example, .small { font-size: .85rem; opacity: .75; }
+.example { display: block; }
+dt { font-weight: 600; }
+dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
+figure { margin: 0 auto; max-width: 36rem; }
+svg { width: 100%; height: auto; }
+"""
+
+
+def render_page(report: Report) -> Iterator[str]:
+    """A whole page for a browser, on a phone as on a desk."""
+    title = _inert(report.title)
+    yield (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
+        f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
+    )
+    if report.subtitle:
+        yield f'<p class="small">{_inert(report.subtitle)}</p>\n'
+    for section in report.sections(True):
+        blocks = [f"{shown}\n" for block in section.blocks if (shown := _block_element(block))]
+        if section.title and blocks:
+            yield f"<h2>{_inert(section.title)}</h2>\n"
+        yield from blocks
+    yield "</body></html>\n"
+
+
+def _inert(shown: str) -> str:
+    """What strangers wrote."""
+    return escape(safe(shown))
+
+
+def _block_element(block: Block) -> str:
+    match block:
+        case Table():
+            return _table_element(block)
+        case Facts():
+            shown = (f"{f'<dt>{n}</dt>' if n else ''}<dd>{_inert(t)}</dd>" for n, t in block.pairs)
+            return f"<dl>{''.join(shown)}</dl>"
+        case Notes():
+            return _list_element(block.sentences)
+        case Paragraph():
+            look = ' class="small"' if block.small else ""
+            return f"<p{look}>{_inert(block.text)}</p>"
+        case Item():
+            return f"<p>{_inert(block.head)}</p>{_list_element(block.lines)}"
+        case Figures():
+            shown = (
+                f"<div>{_inert(figure.title)}<b>{_part(figure.value)}</b>"
+                f'<span class="small">{"".join(map(_part, figure.note))}</span></div>'
+                for figure in block.figures
+            )
+            return f'<div class="rates">{"".join(shown)}</div>'
+        case Plot():
+            return f"<figure>{block.draw()}</figure>"
+
+
+def _list_element(lines: Iterable[str]) -> str:
+    items = "".join(f"<li>{_inert(line)}</li>" for line in lines)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def _table_element(table: Table) -> str:
+    """Numbers end right, and have their full precision beside them for programs."""
+    rows = list(table.rows)
+    if not rows:
+        return ""
+    names = [column.name for column in table.columns]
+    small = names.index(table.small) if table.small else None
+    bars = names.index(table.bars) if table.bars else None
+    longest = 1 if bars is None else max(row[bars] for row in rows)  # type: ignore[type-var]
+    kept = [at for at in range(len(names)) if at != small]
+    look = ["" if column.kind == "text" else ' class="number"' for column in table.columns]
+    head = "".join(f"<th{look[at]}>{_inert(names[at])}</th>" for at in kept)
+    body = ""
+    for row in rows:
+        cells = {at: _cell_element(row[at], table.columns[at], row[0]) for at in range(len(row))}
+        if bars is not None:
+            share = 100 * row[bars] / longest  # type: ignore[operator]
+            bar = f'<span class="bar" style="width:{share:.1f}%"></span>'
+            cells[0] = f"<b>{cells[0]}</b>{bar}"
+        if small is not None and cells[small]:
+            cells[0] += f'<span class="example">{cells[small]}</span>'
+        line = "".join(f"<td{look[at]}>{cells[at]}</td>" for at in kept)
+        body += f"<tr>{line}</tr>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
+    """``first``: the row's first cell, which names its numbers where it is no entry."""
+    match cell:
+        case None:
+            return ""
+        case str():
+            return _inert(cell)
+        case bytes():
+            return f"<bdi>{escape(printable(clip_entry(cell)))}</bdi>" if cell else ""
+        case tuple():
+            return "".join(_cell_element(part, column, first) for part in cell)
+    name = first if isinstance(first, str) and first else column.name
+    return _part(Exact(name, cell, number(cell, column.kind)))
+
+
+def _part(part: str | Exact) -> str:
+    """A text, or a number and beside it what it is exactly."""
+    if isinstance(part, str):
+        return _inert(part)
+    value = int(part.value) if isinstance(part.value, int) else part.value
+    return f'<data value="{value!r}" title="{_inert(part.name)}">{escape(part.shown)}</data>'
