@@ -23,7 +23,7 @@ from vocabtool.errors import (
     UnsupportedFormat,
     reading,
 )
-from vocabtool.formats import wire
+from vocabtool.formats import files, wire
 from vocabtool.formats.reader import Findings, Reader, ReadResult, Source
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
 from vocabtool.formats.saved_model.linker import Linker
@@ -126,11 +126,8 @@ def open_graphs(model: str | Path) -> GraphFile:
 
 def path_of(model: str | Path) -> Path:
     """Where a model lies: the path itself, or the folder in the cache for a hub handle."""
-    if isinstance(model, str) and "://" in model:
-        from vocabtool.formats import files
-
-        if files.is_handle(model):
-            return files.find(model)
+    if isinstance(model, str) and files.is_handle(model):
+        return files.find(model)
     path = Path(model)
     if not path.exists():
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
@@ -354,10 +351,7 @@ def _keras_layers(opened: GraphFile, findings: Findings) -> tuple[LookupLayer, .
 
 def _read(source: Source) -> ReadResult:
     """Read a folder that holds a file of graphs, or such a file."""
-    file = graphs_file_in(source.file) if source.file.is_dir() else source.file
-    if file is None:
-        raise no_model_in(source.file)
-    opened = read_graphs(source.file, file)
+    opened = open_graphs(source.file)
     with reading(str(opened.file)):
         return read_model(opened)
 
