@@ -149,9 +149,7 @@ def test_a_hard_query_is_the_content_words_of_a_later_sentence() -> None:
 
     White space goes with the sentence before, so that a copy joins no words that were apart.
     """
-    text = (
-        "Zero one two three four. The wing is of an aircraft.\nThe jet was in the air (v1.2/x-y)."
-    )
+    text = "Zero one two three four. The wing is of an aircraft.\nThe jet was in air (v1.2/x-y)."
     assert {of(text, seed)["hard"] for seed in range(20)} == {
         ("wing aircraft", "Zero one two three four. The jet was in air (v1.2/x-y)."),
         ("jet air v1 2 x y", "Zero one two three four. The wing is of an aircraft."),
