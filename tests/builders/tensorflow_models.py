@@ -45,6 +45,7 @@ WORDS = (
     *("tab\there", " padded ", "cr\r", "\u2028", "👩\u200d🚀", "[UNK]"),
 )
 LINE_WORDS = ("the", "naïve", "日本", "O'Neil", "a b", "a\rb", "\x85", "\u2028", " padded ", LONG)
+KERAS_WORDS = [word for word in WORDS if word not in ("", "[UNK]")]  # the layers add those
 NUMBERS = (12, 1138, 42, -7, 0, 2**40)
 PIECES = (
     *("[PAD]", "[UNK]", "the", "great", "##est", "##ly", "they", "##'", "##re", "'"),
@@ -847,7 +848,6 @@ def tf2_asset(folder: Path) -> tuple[Truth, ...]:
 
 # Keras layers: the same for Keras 2 (tf_keras) and Keras 3.
 
-KERAS_WORDS = [word for word in WORDS if word not in ("", "[UNK]")]  # the layers add those
 KERAS_LINES = [word for word in LINE_WORDS if word == word.strip() and "\r" not in word]
 LAYERS: dict[str, Callable[[Library, str], Tensor]] = {
     "vectorization_adapted": lambda layers, _: adapted(layers.TextVectorization(name="words")),

@@ -206,7 +206,6 @@ import numpy as np, pyarrow as pa
 from vocabtool.oov.counter import OovCounts, batch_counts
 from vocabtool.oov.report import Header
 from vocabtool.tokenization.lookup import WordLookup
-from vocabtool.tokenization.text_arrays import as_strings
 counter = OovCounts(1, budget=int(sys.argv[1]) << 20)
 d = 100_000
 def peak():
@@ -214,9 +213,9 @@ def peak():
 def add(batch):
     distinct = pa.array([b"word%012d" % n for n in range(batch * d, batch * d + d)], pa.binary())
     counter.add(batch_counts(WordLookup(
-        np.arange(d, dtype=np.int32), np.arange(d + 1, dtype=np.int64), as_strings(distinct),
+        np.arange(d, dtype=np.int32), np.arange(d + 1, dtype=np.int64), distinct.view(pa.string()),
         np.zeros(d, bool), np.zeros(d, np.int64), np.full(d, -1),
-    )), as_strings(distinct))
+    )), distinct.view(pa.string()))
     assert counter.documents == (batch + 1) * d
 last = int(sys.argv[2])
 for batch in range(min(10, last)):

@@ -25,13 +25,13 @@ from tests.builders import saved_model_bytes as b
 from tests.builders.tensorflow_models import Tensor, filled, quiet, save, save_v1, static
 from tests.builders.text_models import AWKWARD, TEXT_CASES, VOCABULARY, TextTruth
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.tokenization.exact_words import trace_by_word
 from vocabtool.tokenization.instrumented_graph import instrument
 from vocabtool.tokenization.instrumented_model import (
     BATCH_BYTES,
     BATCH_TEXTS,
     InstrumentedModel,
     _batches,
+    trace_by_word,
 )
 from vocabtool.tokenization.op_traces import OpTrace, join_traces
 

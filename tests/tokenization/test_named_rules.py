@@ -151,15 +151,6 @@ def test_the_mark_between_matches_may_stand_in_the_text() -> None:
     assert shown("regex:[a-z]+", "a\x1e0\x1fb\x1e1\x1fc") == ["a", "b", "c"]
 
 
-@given(
-    SOME, st.sampled_from(["whitespace", "lower", "keras", "regex:[a-z]+", r"regex:[^[:space:]]+"])
-)
-def test_local_rules_may_follow_a_split(text: bytes, rule: str) -> None:
-    """The words of the pieces between ASCII whitespace are those of the text."""
-    pieces = words(rule, *text.split())
-    assert [word for piece in pieces for word in piece] == words(rule, text)[0]
-
-
 def test_every_rule_describes_itself() -> None:
     """Each step in plain words, and equal rules have one fingerprint."""
     for name in (*RULES, "regex:a"):

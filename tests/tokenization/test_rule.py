@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations, pairwise
 
 import pytest
@@ -88,6 +89,14 @@ TEXT = (
     | st.binary(max_size=8)
 )
 TEXTS = st.lists(TEXT, max_size=6)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_text_is_short() -> Iterator[None]:
+    """Texts of a few bytes are cut in pieces, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vocabtool.tokenization.rule.SHORT", 0)
+        yield
 
 
 def expanded(coded: TokenCodes) -> list[list[bytes]]:

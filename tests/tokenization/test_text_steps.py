@@ -29,7 +29,7 @@ from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.tokenization.lookup import WordPiece, read_fast_wordpiece
 from vocabtool.tokenization.sentencepiece import SentencePieces, charsmaps
-from vocabtool.tokenization.string_steps import NGrams, RegexReplace
+from vocabtool.tokenization.string_steps import NGrams
 from vocabtool.tokenization.text_arrays import Step, Tokens, as_bytes, string_array
 from vocabtool.tokenization.text_steps import (
     BertNormalize,
@@ -54,7 +54,6 @@ BROKEN = (
     b"\xed\xa0\x80z",
     b"\xc0\xafQ\xcc\x81",
 )
-AWKWARD_TEXTS = [*(text.encode() for text in SENTENCES), *BROKEN]
 BYTES = st.binary(max_size=8) | st.lists(
     st.sampled_from(
         [b"a", b"B ", b"\xe2", b"\x82", b"\xe3\x80", b"\x80", b"\xc2", b"\xa0", b"\xcc"]
@@ -265,24 +264,6 @@ def test_wordpieces(options: dict[str, Any], words: Texts) -> None:
     assert [[number for _, number in row] for row in found] == wanted[1]
 
 
-@pytest.mark.parametrize("longest", [100, 4])
-@given(words=WORDS)
-def test_fast_wordpieces(longest: int, words: Texts) -> None:
-    """The op that reads a flatbuffer makes the same pieces of words."""
-    words = [*words, *LONG]
-    make = functools.partial(
-        tft.FastWordpieceTokenizer,
-        list(ENTRIES),
-        max_bytes_per_word=longest,
-        no_pretokenization=True,
-    )
-    wanted = [make(token_out_type=out).tokenize(words).to_list() for out in (tf.string, tf.int64)]
-    wordpiece = WordPiece(IDS, max_bytes_per_word=longest)
-    found = [wordpiece.cut(word)[0] for word in words]
-    assert [[piece for piece, _ in row] for row in found] == wanted[0]
-    assert [[number for _, number in row] for row in found] == wanted[1]
-
-
 @functools.cache
 def fast_wordpieces(end_to_end: bool, detokenizes: bool) -> tuple[Any, Any]:
     """The op, giving pieces, and giving ids."""
@@ -314,57 +295,6 @@ def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
     found = [[piece for word in row for piece in wordpiece.cut(word)[0]] for row in words]
     assert [[piece for piece, _ in row] for row in found] == to_pieces.tokenize(texts).to_list()
     assert [[number for _, number in row] for row in found] == to_ids.tokenize(texts).to_list()
-
-
-def pieces_of(steps: Sequence[Step], texts: Texts) -> list[list[list[bytes]]]:
-    """The pieces of the words that steps make of texts."""
-    cut = functools.reduce(
-        lambda cut, step: step.apply(cut), steps, Tokens.whole(string_array(texts))
-    )
-    wordpiece = WordPiece(IDS)
-    return [
-        [[piece for piece, _ in wordpiece.cut(word)[0]] for word in words]
-        for words in cut.to_lists()
-    ]
-
-
-BARE = (CaseFold(), NormalizeUtf8("NFD"), RegexReplace(r"\p{Mn}", ""))
-SPACED = RegexReplace(r"\p{Cc}|\p{Cf}", " ")
-UNUSED = bert_tokenizer._UNUSED_TOKEN_REGEX
-CHAINS: list[tuple[dict[str, Any], tuple[Step, ...]]] = [
-    ({"lower_case": True}, (*BARE, SPACED, RegexSplit(DELIMITER, KEEP))),
-    ({"lower_case": False}, (SPACED, RegexSplit(DELIMITER, KEEP))),
-    *(
-        ({"normalization_form": form}, (NormalizeUtf8(form), SPACED, RegexSplit(DELIMITER, KEEP)))
-        for form in get_args(Form)
-    ),
-    ({"keep_whitespace": True}, (SPACED, RegexSplit(DELIMITER, DELIMITER))),
-    (
-        {"preserve_unused_token": True},
-        (SPACED, RegexSplit(f"({UNUSED}|{DELIMITER[1:]}", f"({UNUSED}|{KEEP[1:]}")),
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "steps"), CHAINS, ids=lambda value: str(value)[:40])
-@example(texts=AWKWARD_TEXTS)
-@given(texts=TEXTS)
-def test_bert_tokenizer(options: dict[str, Any], steps: Sequence[Step], texts: Texts) -> None:
-    """BertTokenizer is this chain of steps."""
-    tokenizer = tft.BertTokenizer(table(), token_out_type=tf.string, **options)
-    assert pieces_of(steps, texts) == tokenizer.tokenize(texts).to_list()
-
-
-@pytest.mark.parametrize("lower", [True, False])
-@example(texts=AWKWARD_TEXTS)
-@given(texts=TEXTS)
-def test_fast_bert_tokenizer(lower: bool, texts: Texts) -> None:
-    """FastBertTokenizer is a normalizer, a cut, and pieces."""
-    tokenizer = tft.FastBertTokenizer(
-        list(ENTRIES), token_out_type=tf.string, lower_case_nfd_strip_accents=lower
-    )
-    found = pieces_of((BertNormalize(lower), BertSplit()), texts)
-    assert [list(chain(*words)) for words in found] == tokenizer.tokenize(texts).to_list()
 
 
 # SentencePiece.

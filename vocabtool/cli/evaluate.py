@@ -67,7 +67,7 @@ def eval_command(
     whether they hold a word that the model does not know. With --self-check: known documents.
     """
     from vocabtool.evaluation.compare import evaluate
-    from vocabtool.evaluation.self_check import self_check as check
+    from vocabtool.evaluation.compare import self_check as check
     from vocabtool.reports.index import evaluation_report, self_check_report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):

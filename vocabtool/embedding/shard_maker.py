@@ -45,7 +45,7 @@ from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import InvalidFile, NotFound, OperatorFailed, VocabtoolError, reading
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
-from vocabtool.tokenization.text_arrays import as_bytes, as_strings, dictionary_encode
+from vocabtool.tokenization.text_arrays import as_bytes
 
 SLAB_ROWS: Final = 1024  # or one batch of the encoder, where that is larger
 SLAB_BYTES: Final = 4 << 20  # of text, or a single longer one
@@ -132,8 +132,8 @@ def unknown_words(words: WordLookup) -> Unknown:
     texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
     codes, distinct = words.codes, words.distinct
     if not words.unique:
-        encoded = dictionary_encode(distinct)
-        codes, distinct = encoded.indices.to_numpy()[codes], as_strings(encoded.dictionary)
+        encoded = distinct.view(pa.binary()).dictionary_encode()
+        codes, distinct = encoded.indices.to_numpy()[codes], encoded.dictionary.view(pa.string())
     missing = ~words.known[words.codes]
     texts, codes = texts[missing], codes[missing].astype(np.int64)
     # The first of each word in each text.

@@ -36,10 +36,14 @@ from vocabtool.errors import (
 from vocabtool.formats import files
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.native_import import import_library
-from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
-from vocabtool.tokenization.exact_words import ExactTokenizer
-from vocabtool.tokenization.instrumented_model import InstrumentedModel
-from vocabtool.tokenization.model_functions import Entry, sizes
+from vocabtool.tokenization.checked_model import (
+    Entry,
+    import_tensorflow,
+    load_checked,
+    reason_of,
+    sizes,
+)
+from vocabtool.tokenization.instrumented_model import ExactTokenizer, InstrumentedModel
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.words import Words, exact_words
 

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.lookup import WordLookup
-from vocabtool.tokenization.model_functions import (
+from vocabtool.tokenization.checked_model import (
     MODEL_CALLS,
     SERVING,
     Entry,
     ModelFunction,
     functions_of,
+    import_tensorflow,
     methods_of,
     sizes,
 )
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary

@@ -1,22 +1,27 @@
-"""Every fusion side by side on judged queries: what each finds, and how sure the difference is.
+"""Every fusion side by side: on judged queries, and on queries made of documents to be found.
 
-All queries, and apart those with and without a word that the model does not know. The measures are
-those of ``judgements.py``; an interval is that of the difference to ``coverage``, query by query.
+All judged queries, and apart those with and without a word that the model does not know. The
+measures are those of ``judgements.py``; an interval is that of the difference to ``coverage``,
+query by query. Without judgements a self-check shows whether an index works, not how good it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.choices import SELF_CHECK_SAMPLE, Metric
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import (
     RELEVANT,
     Interval,
-    Judged,
     JudgedQuery,
     Qrels,
     intervals,
@@ -25,12 +30,17 @@ from vocabtool.evaluation.judgements import (
     reciprocal_rank,
     with_judgements,
 )
-from vocabtool.search.hits import Hits
+from vocabtool.index.raw_vectors import prepare
+from vocabtool.index.vector_leg import Block, merge_best
+from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import FUSIONS, Fusion, Settings
+from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
+    from vocabtool.index.generation import Snapshot
     from vocabtool.index.index import Index
 
+Kind = Literal["ordinary", "unknown"]
 Measure = Literal["ndcg@10", "recall@100", "mrr@10"]
 Split = Literal["all", "unknown", "known"]
 
@@ -39,7 +49,20 @@ SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 REFERENCE: Final[Fusion] = Settings().fusion
 DEPTH: Final = 100
 MRR_DEPTH: Final = 10
+KEYWORDS: Final[tuple[Fusion, ...]] = ("keyword",)
 KEYWORDS_ONLY: Final = "without vectors of the queries only keywords can be judged: give vectors"
+ORDINARY: Final = 4
+BESIDE_UNKNOWN: Final = 2
+RAREST: Final = 12  # known words of a document that queries are drawn from
+MAX_CHARACTERS: Final = 20_000  # of a document that is looked at
+NEAREST: Final = 10
+ALIKE: Final = 1e-6  # similarities that differ by less, relatively, are tied
+MAX_RECALL_QUERIES: Final = 100  # each is compared with every vector
+NO_ENCODER: Final = (
+    "the index has no encoder: its queries have no vectors, so only keywords are checked, and "
+    "recall is measured with vectors of documents, which are easier than those of queries"
+)
+NO_VOCABULARY: Final = "nothing tells which words the model knows: all count as ordinary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +119,7 @@ def evaluate(
     """
     chosen = with_judgements(queries, qrels)
     given = chosen.vectors(index, vectors)
-    fusions = FUSIONS if given is not None else ("keyword",)
+    fusions = FUSIONS if given is not None else KEYWORDS
     texts = [query.text for query in chosen.queries]
     hits = {
         fusion: index.search_many(texts, vectors=given, k=DEPTH, fusion=fusion, **settings)
@@ -104,64 +127,161 @@ def evaluate(
     }
     if given is None:
         chosen.notes.append(KEYWORDS_ONLY)
-    chosen.notes.extend(_missing_documents(index, chosen.judged))
-    values = {
-        fusion: np.array([_measure(*each) for each in zip(found, chosen.judged, strict=True)])
-        for fusion, found in hits.items()
-    }
+    relevant = {id_ for each in chosen.judged for id_, gain in each.items() if gain >= RELEVANT}
+    if missing := [id_ for id_ in sorted(relevant) if id_ not in index]:  # of another kind perhaps
+        told = f"{len(missing):,} of {len(relevant):,} relevant documents are not in the index"
+        chosen.notes.append(f"{told}, as {missing[0]!r}")
+    values: dict[Fusion, NDArray[np.float64]] = {}
+    for fusion, found in hits.items():
+        rankings = zip(([hit.id for hit in each] for each in found), chosen.judged, strict=True)
+        values[fusion] = np.array(  # in the order of MEASURES
+            [
+                (ndcg(ids, judged), recall(ids, judged), reciprocal_rank(ids, judged, MRR_DEPTH))
+                for ids, judged in rankings
+            ]
+        )
     # Queries whose search the weight of an unknown word changed.
     unknown = np.array([bool(each.query.m) for each in hits.get(REFERENCE, hits["keyword"])])
-    masks: dict[Split, NDArray[np.bool_]] = {
-        "all": np.ones(len(unknown), np.bool_),
-        "unknown": unknown,
-        "known": ~unknown,
-    }
+    masks = {"all": np.ones(len(unknown), np.bool_), "unknown": unknown, "known": ~unknown}
     rows: list[FusionScore] = []
     for split in SPLITS:
-        if masks[split].any():
-            part = {fusion: each[masks[split]] for fusion, each in values.items()}
-            rows += _score_split(part, split, seed)
+        part = {fusion: each[masks[split]] for fusion, each in values.items()}
+        if not masks[split].any():
+            continue
+        others = [fusion for fusion in part if fusion != REFERENCE and REFERENCE in part]
+        apart: dict[Fusion, list[Interval]] = {}
+        if others:  # all differences are resampled together
+            columns = np.concatenate([part[each] - part[REFERENCE] for each in others], axis=1)
+            bounds = iter(intervals(columns, seed=seed))
+            apart = {fusion: [next(bounds) for _ in MEASURES] for fusion in others}
+        for fusion, each in part.items():
+            means = dict(zip(MEASURES, each.mean(axis=0).tolist(), strict=True))
+            differences = dict(zip(MEASURES, apart.get(fusion, ()), strict=False))
+            rows.append(FusionScore(fusion, split, len(each), means, differences))
     return Evaluation(tuple(rows), len(texts), int(unknown.sum()), seed, tuple(chosen.notes))
 
 
-def _missing_documents(index: Index, judged: Sequence[Judged]) -> list[str]:
-    """What is relevant and cannot be found: perhaps ids of another kind."""
-    relevant = {name for each in judged for name, gain in each.items() if gain >= RELEVANT}
-    missing = [name for name in sorted(relevant) if name not in index]
-    if not missing:
-        return []
-    return [
-        f"{len(missing):,} of {len(relevant):,} relevant documents are not in the index, as "
-        f"{missing[0]!r}"
-    ]
+@dataclass(frozen=True, slots=True)
+class HitRate:
+    """How often the document that a query was made of comes first, and among the first ten."""
+
+    kind: Kind
+    fusion: Fusion
+    queries: int
+    first: float
+    first_ten: float
 
 
-def _measure(hits: Hits, judged: Judged) -> tuple[float, float, float]:
-    """In the order of :data:`MEASURES`."""
-    ranked = [hit.id for hit in hits]
-    found = recall(ranked, judged, DEPTH)
-    return ndcg(ranked, judged), found, reciprocal_rank(ranked, judged, MRR_DEPTH)
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """``mean``: share of the ten nearest that are found, 0 to 1. ``queries``: vectors asked for."""
+
+    mean: float
+    queries: int
 
 
-def _score_split(
-    values: Mapping[Fusion, NDArray[np.float64]], split: Split, seed: int
-) -> list[FusionScore]:
-    """One row for each fusion; all differences are resampled together."""
-    others = [fusion for fusion in values if fusion != REFERENCE and REFERENCE in values]
-    apart: dict[Fusion, list[Interval]] = {}
-    if others:
-        columns = np.concatenate([values[each] - values[REFERENCE] for each in others], axis=1)
-        found = intervals(columns, seed=seed)
-        for place, fusion in enumerate(others):
-            start = place * len(MEASURES)
-            apart[fusion] = found[start : start + len(MEASURES)]
-    return [
-        FusionScore(
-            fusion,
-            split,
-            len(each),
-            dict(zip(MEASURES, each.mean(axis=0).tolist(), strict=True)),
-            dict(zip(MEASURES, apart.get(fusion, ()), strict=False)),
-        )
-        for fusion, each in values.items()
-    ]
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """``rates``: of each fusion and leg, on each kind of query there is.
+
+    ``recall``: of the ten nearest vectors how many the index finds; ``None`` where none was asked
+    for. ``sample``: documents drawn, with ``seed``.
+    """
+
+    rates: tuple[HitRate, ...]
+    recall: Recall | None
+    sample: int
+    seed: int
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        facts = asdict(self)
+        return {**facts, "rates": list(facts["rates"]), "notes": list(self.notes)}
+
+
+def self_check(index: Index, sample: int = SELF_CHECK_SAMPLE, seed: int = 0) -> SelfCheck:
+    """Search an index for documents that are known to be there.
+
+    Of each document drawn: four of its rarest words that the model knows (``ordinary``), and two of
+    them with one that it does not know (``unknown``). Nothing is taken out of the document, so this
+    shows whether an index works, not how good it is.
+    Raises :class:`VocabtoolError` for an index without a document that holds a word.
+    """
+    snapshot, metric = index.snapshot(), index.configuration.metric
+    generator = np.random.default_rng(seed)
+    rows = generator.permutation(np.flatnonzero(snapshot.live))[:sample]
+    items: list[tuple[Kind, str, str]] = []
+    for document in snapshot.documents.fetch_documents(rows):
+        known, unknown = _words(document.text[:MAX_CHARACTERS], snapshot)
+        drawn = generator.permutation(known[:RAREST]).tolist()
+        if drawn:
+            items.append(("ordinary", document.id, " ".join(drawn[:ORDINARY])))
+        if unknown:
+            word = unknown[int(generator.integers(len(unknown)))]
+            items.append(("unknown", document.id, " ".join((word, *drawn[:BESIDE_UNKNOWN]))))
+    if not items:
+        raise VocabtoolError(f"{index.path}: no document holds a word, so there is nothing to ask")
+    kinds, wanted, texts = zip(*items, strict=True)
+    vectors = None if index.encoder is None else index.encoder.encode(texts)
+    rates: list[HitRate] = []
+    for fusion in KEYWORDS if vectors is None else FUSIONS:
+        found = index.search_many(texts, vectors=vectors, k=NEAREST, fusion=fusion)
+        for kind in get_args(Kind):
+            ranks = [
+                next((rank for rank, hit in enumerate(hits, 1) if hit.id == id_), NEAREST + 1)
+                for hits, id_, each in zip(found, wanted, kinds, strict=True)
+                if each == kind
+            ]
+            if ranks:
+                first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, NEAREST))
+                rates.append(HitRate(kind, fusion, len(ranks), first, first_ten))
+    notes = []
+    if vectors is None:
+        vectors = snapshot.vectors.raw.take(rows)
+        notes.append(NO_ENCODER)
+    if snapshot.known_words is None:
+        notes.append(NO_VOCABULARY)
+    nearest = measure_recall(snapshot, prepare(vectors, metric), metric)
+    return SelfCheck(tuple(rates), nearest, min(sample, len(index)), seed, tuple(notes))
+
+
+def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
+    """The different words of a text that the model knows, rarest first, and those it does not."""
+    identifier = Settings().is_identifier()
+    words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
+    found = {word.word.words: word for word in words if word.counts}
+    known, unknown = [], []
+    for word in found.values():
+        surface = word.word.surface
+        if word.unknown and snapshot.known_words is not None:
+            unknown.append(surface)
+        elif is_word(surface):
+            frequencies = snapshot.keywords.document_frequencies(word.telling)
+            known.append((min(frequencies.values()), surface))
+    return [surface for _, surface in sorted(known, key=itemgetter(0))], unknown
+
+
+def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Recall | None:
+    """How many of the nearest an index finds, against comparing every vector with them.
+
+    Of the first hundred ``vectors`` (prepared, shape (n, dim)) that are not zero; ``None`` where
+    there is none. Documents as near as the tenth are as good as it.
+    """
+    used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
+    best = [RankedRows.none()] * len(used)
+    for first, block_vectors in snapshot.vectors.raw.blocks():  # the file is read once
+        rows = np.arange(first, first + len(block_vectors))
+        block = Block.of(rows, block_vectors, metric).among(snapshot.live)
+        best = [
+            merge_best((held, block.best(vector, NEAREST, metric)), NEAREST)
+            for held, vector in zip(best, used, strict=True)
+        ]
+    shares = []
+    for vector, exact in zip(used, best, strict=True):
+        if len(exact.rows):
+            found = snapshot.vectors.search(vector, NEAREST, snapshot.live)
+            tenth = float(exact.scores[-1])
+            as_good = found.scores >= tenth - ALIKE * max(1.0, abs(tenth))
+            shares.append(int(as_good.sum()) / len(exact.rows))
+    return Recall(float(np.mean(shares)), len(shares)) if shares else None

@@ -37,7 +37,6 @@ from vocabtool.system.parallel import parallel_map
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import (
     as_bytes,
-    as_strings,
     not_utf8,
     string_array,
     text_bytes,
@@ -242,7 +241,7 @@ def batch_counts(found: WordLookup, blanks: int = 0) -> BatchCounts:
     first = np.searchsorted(found.offsets, tokens, "right") - 1
     starts, ends = found.offsets[first], found.offsets[first + 1]
     return BatchCounts(
-        words=as_bytes(as_strings(found.distinct).take(pa.array(kept))),
+        words=as_bytes(found.distinct.view(pa.string()).take(pa.array(kept))),
         positions=found.positions[kept],
         known=known,
         pieces=None if found.pieces is None else found.pieces[kept],

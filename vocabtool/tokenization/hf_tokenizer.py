@@ -48,10 +48,8 @@ from vocabtool.tokenization.text_arrays import (
     Integers,
     TokenCodes,
     as_bytes,
-    as_strings,
     chunks,
     cut_before,
-    dictionary_encode,
     starts_of,
     string_array,
     text_bounds,
@@ -154,8 +152,8 @@ class HFWordTokenizer:
         if found is None:
             return self._look_up(texts)
         of_texts, offsets = found
-        encoded = dictionary_encode(of_texts)
-        lookup = self._look_up(as_strings(encoded.dictionary))
+        encoded = of_texts.view(pa.binary()).dictionary_encode()
+        lookup = self._look_up(encoded.dictionary.view(pa.string()))
         tokens = TokenCodes(lookup.codes, lookup.offsets, lookup.distinct)
         tokens = tokens.of_texts(encoded.indices.to_numpy(), offsets)
         return lookup._replace(codes=tokens.codes, offsets=tokens.offsets)

@@ -43,9 +43,7 @@ from vocabtool.tokenization.text_arrays import (
     Step,
     TokenCodes,
     Tokens,
-    as_strings,
     chunks,
-    dictionary_encode,
     is_filled,
     list_offsets,
     map_unless_ascii,
@@ -57,6 +55,7 @@ from vocabtool.vocabulary import decode, encode
 
 MAX_GROWTH: Final = 64  # times as many bytes as the texts have
 GROWTH_ALLOWANCE: Final = 1 << 20  # bytes that a step may always make
+SHORT: Final = 4096  # bytes of texts that are not worth a search for pieces that repeat
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 
@@ -72,12 +71,12 @@ class Rule:
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
         """The same words, each distinct piece of text looked at once where that is the same."""
-        if not self.works_between_blanks(texts):
+        if len(text_data(texts)) < SHORT or not self.works_between_blanks(texts):
             return TokenCodes.encode(self.tokens(texts))
         of_texts, offsets = chunks(texts)
-        encoded = dictionary_encode(of_texts)
+        encoded = of_texts.view(pa.binary()).dictionary_encode()
         alone, joins = self.steps[: self._first_join], self.steps[self._first_join :]
-        tokens = _apply(alone, Tokens.whole(as_strings(encoded.dictionary)))
+        tokens = _apply(alone, Tokens.whole(encoded.dictionary.view(pa.string())))
         codes = TokenCodes.encode(tokens).of_texts(encoded.indices.to_numpy(), offsets)
         if not joins:
             return codes

@@ -25,7 +25,6 @@ from vocabtool.tokenization.text_arrays import (
     SplitStep,
     Step,
     Tokens,
-    as_strings,
     is_filled,
     list_offsets,
     map_distinct,
@@ -241,7 +240,7 @@ class Join(ChangeStep):
             pa.scalar(self.after, pa.binary()),
             pa.scalar(b"", pa.binary()),
         )
-        return as_strings(joined)
+        return joined.view(pa.string())
 
     def describe(self) -> str:
         parts = [f"put {quote(self.before)} before"] if self.before else []
@@ -371,7 +370,7 @@ class NGrams(Step):
         order = np.argsort(texts, kind="stable")
         joined = pa.chunked_array([values for _, values in runs], pa.binary()).combine_chunks()
         counts = np.bincount(texts, minlength=len(tokens.offsets) - 1)
-        return Tokens(as_strings(joined.take(pa.array(order))), starts_of(counts))
+        return Tokens(joined.take(pa.array(order)).view(pa.string()), starts_of(counts))
 
     def _runs(self, tokens: Tokens) -> Iterator[tuple[Integers, pa.BinaryArray]]:
         """For each width, and for each length of texts that are too short: whose, and the runs."""

@@ -1,7 +1,8 @@
 """Texts and tokens as Arrow arrays: what every step from text to tokens takes and gives.
 
 Strings are bytes here, as they are in TensorFlow: an Arrow ``string`` array whose content need not
-be UTF-8. On ``binary`` arrays Arrow's regular expressions would match bytes instead of characters.
+be UTF-8. On ``binary`` arrays Arrow's regular expressions would match bytes instead of characters;
+where strings are told apart, or joined, they are viewed as ``binary``, without a look at the bytes.
 
 Steps are frozen dataclasses, equal when they do the same. A rule's fingerprint is made of their
 ``repr``, and indexes store it: names of the classes and of their fields must not change.
@@ -65,8 +66,8 @@ class TokenCodes(NamedTuple):
     @classmethod
     def encode(cls, tokens: Tokens) -> TokenCodes:
         """Dictionary-encode tokens."""
-        encoded = dictionary_encode(tokens.values)
-        return cls(encoded.indices.to_numpy(), tokens.offsets, as_strings(encoded.dictionary))
+        encoded = tokens.values.view(pa.binary()).dictionary_encode()
+        return cls(encoded.indices.to_numpy(), tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
         """The tokens of texts, where these are the tokens of the distinct chunks of the texts.
@@ -86,7 +87,7 @@ class TokenCodes(NamedTuple):
 
 def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
     """Texts as an Arrow ``string`` array; ``bytes`` need not be UTF-8."""
-    return as_strings(pa.array(list(map(text_bytes, texts)), pa.binary()))
+    return pa.array(list(map(text_bytes, texts)), pa.binary()).view(pa.string())
 
 
 def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
@@ -104,7 +105,10 @@ def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
         raise VocabtoolError("a text that is null is not a text: fill or drop it first")
     if pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type):
         texts = texts.cast(pa.binary())
-    return as_strings(texts)
+    texts = texts.view(pa.string())
+    if len(texts) and not texts.offset and text_bounds(texts)[0]:
+        texts = pa.concat_arrays([texts])  # Arrow 26 lower-cases other bytes of such an array
+    return texts
 
 
 def text_bytes(text: str | bytes) -> bytes:
@@ -117,11 +121,6 @@ def text_bytes(text: str | bytes) -> bytes:
         except UnicodeEncodeError:  # half a character of UTF-16, as JSON may hold
             return text.encode("utf-8", "surrogatepass")
     raise TypeError(f"wanted a text (str or bytes), got {type(text).__name__}")
-
-
-def as_strings(array: pa.Array) -> pa.StringArray:
-    """A ``binary`` or ``string`` array as ``string``, without a look at its bytes."""
-    return array.view(pa.string())
 
 
 def as_bytes(array: pa.StringArray) -> list[bytes]:
@@ -150,16 +149,11 @@ def is_filled(values: pa.StringArray) -> NDArray[np.bool_]:
     return filled
 
 
-def dictionary_encode(values: pa.StringArray) -> pa.DictionaryArray:
-    """Dictionary-encode strings by their bytes."""
-    return values.view(pa.binary()).dictionary_encode()
-
-
 def map_distinct(values: pa.StringArray, change: Callable[[bytes], bytes]) -> pa.StringArray:
     """``change`` applied to each string, once for equal ones."""
-    encoded = dictionary_encode(values)
+    encoded = values.view(pa.binary()).dictionary_encode()
     results = pa.array(map(change, encoded.dictionary.to_pylist()), pa.binary())
-    return as_strings(results.take(encoded.indices))
+    return results.take(encoded.indices).view(pa.string())
 
 
 def map_unless_ascii(
@@ -180,7 +174,7 @@ def map_unless_ascii(
     if count == len(values):
         return changed
     binary = change_ascii(values).view(pa.binary())
-    return as_strings(pc.replace_with_mask(binary, hard, changed.view(pa.binary())))
+    return pc.replace_with_mask(binary, hard, changed.view(pa.binary())).view(pa.string())
 
 
 def list_offsets(lists: pa.ListArray) -> Integers:
@@ -285,12 +279,12 @@ class SplitStep(Step):
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
         """Cut many strings; returns the parts, and offsets of shape (len(values) + 1,)."""
-        encoded = dictionary_encode(values)
+        encoded = values.view(pa.binary()).dictionary_encode()
         parts = [self.split(entry) for entry in as_bytes(encoded.dictionary)]
         flat = pa.array(list(chain.from_iterable(parts)), pa.binary())
         offsets = pa.array(starts_of(list(map(len, parts))), pa.int32())
         lists = pa.ListArray.from_arrays(offsets, flat).take(encoded.indices)
-        return as_strings(lists.flatten()), list_offsets(lists)
+        return lists.flatten().view(pa.string()), list_offsets(lists)
 
     def split(self, text: bytes) -> list[bytes]:
         """Cut one string."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -313,18 +313,20 @@ def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | 
     ``model``: what was loaded; ``name``: the vocabulary, if several are looked up in.
     """
     from vocabtool.formats.saved_model import graph_files
-    from vocabtool.tokenization import exact_words, infer_rule
+    from vocabtool.tokenization import infer_rule
+    from vocabtool.tokenization.instrumented_model import ExactTokenizer
 
     found, paths = infer_rule.read_lookup_paths(model)
-    live = [path for path in paths if exact_words.reaches(instrumented, path)]
-    chosen = infer_rule.choose(live, found, name).vocabulary
+    reached = {(op.function, op.node) for op in instrumented.ops if op.live}
+    live = [path for path in paths if path.places & reached]
+    chosen = infer_rule.choose(live, found, name).vocabulary.name
     with graph_files.open_graphs(model).file.open("rb") as file:
         graph = hashlib.file_digest(file, "sha256").digest()
-    tokenizers = exact_words.exact_tokenizers(instrumented, live, graph)
-    vocabularies = {path.vocabulary.name: path.vocabulary for path in reversed(live)}
-    others = tuple(
-        Words(vocabularies[other], "exact", tokenizer)
-        for other, tokenizer in tokenizers.items()
-        if other != chosen.name
-    )
-    return Words(chosen, "exact", tokenizers[chosen.name], others, found.warnings)
+    words = {}
+    for path in live:
+        same = [other for other in live if other.vocabulary.name == path.vocabulary.name]
+        if same[0] is path:
+            tokenizer = ExactTokenizer(instrumented, same, graph)
+            words[path.vocabulary.name] = Words(path.vocabulary, "exact", tokenizer)
+    first = words.pop(chosen)
+    return replace(first, others=tuple(words.values()), notes=found.warnings)
