@@ -262,7 +262,6 @@ class RuleTokenizer:
         self._ids = vocabulary.id_array()
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Cut and look up, each distinct word once."""
         return self.look_up_words(self._rule.token_codes(texts))
 
     def look_up_words(self, tokens: TokenCodes) -> WordLookup:
@@ -293,16 +292,13 @@ class RuleTokenizer:
         return self._vocabulary.to_arrow().column("token").combine_chunks()
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """Nothing: words are looked up whole."""
         return ()
 
     def describe(self) -> tuple[str, ...]:
-        """The rule's steps."""
         return self._rule.describe()
 
     @property
     def fingerprint(self) -> str:
-        """The rule's."""
         return self._rule.fingerprint
 
 
@@ -324,7 +320,6 @@ class WordPieceTokenizer(RuleTokenizer):
         return spelled_lookup(tokens, words, self._vocabulary, unknown)._replace(unique=True)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """As the tokenizer cuts it."""
         return tuple(piece for piece, _ in self._wordpiece.cut(word)[0])
 
 
@@ -360,16 +355,13 @@ class PieceTokenizer(NamedTuple):
         return found._replace(known=known, ids=ids, positions=positions)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """The tokenizer's."""
         return self.tokenizer.pieces(word)
 
     def describe(self) -> tuple[str, ...]:
-        """The tokenizer's steps."""
         return self.tokenizer.describe()
 
     @property
     def fingerprint(self) -> str:
-        """The tokenizer's."""
         return self.tokenizer.fingerprint
 
 
