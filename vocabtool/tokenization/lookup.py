@@ -41,6 +41,7 @@ from vocabtool.tokenization.text_arrays import (
 )
 from vocabtool.vocabulary import Vocabulary, encode
 
+PYTHON_LOOKUPS: Final = 4_096  # words that Python looks up faster than Arrow learns the entries
 MAX_BYTES: Final = 4  # fields of the flatbuffer, as in saved_model/tokenizers.py
 INDICATOR: Final = 5
 UNKNOWN_TOKEN: Final = 6
@@ -132,9 +133,6 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
         unknown_id=model.integer(UNKNOWN_ID),
     )
     return wordpiece, bool(model.byte(END_TO_END))
-
-
-PYTHON_LOOKUPS: Final = 4_096  # words that Python looks up faster than Arrow learns the entries
 
 
 class Spellings(NamedTuple):
