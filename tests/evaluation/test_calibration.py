@@ -66,24 +66,28 @@ def test_a_search_takes_the_weight_that_was_kept(index: Index, capsysbinary: Out
     opened.store_calibration(None)
 
 
+def numbers(folder: Path, texts: Sequence[str], encoded: list[str]) -> Index:
+    """An index whose vectors count letters, and note what is encoded."""
+
+    def letters(given: Sequence[str]) -> NDArray[np.float32]:
+        encoded.extend(given)
+        return np.array([[text.count(each) + 1 for each in "abde"] for text in given], np.float32)
+
+    index = Index.create(folder / "index", letters, fingerprint="letters")
+    with index.writer() as writer:
+        writer.add(texts)
+    encoded.clear()
+    return index
+
+
 def test_everything_is_encoded_once(tmp_path: Path) -> None:
     """Two queries and two copies for each document, nothing for a weight."""
-    encoded: list[str] = []
-
-    def letters(texts: Sequence[str]) -> NDArray[np.float32]:
-        encoded.extend(texts)
-        return np.array([[text.count(each) + 1 for each in "abde"] for text in texts], np.float32)
-
-    index = Index.create(tmp_path / "index", letters, fingerprint="letters")
-    words = [f"w{number}" for number in range(40)]
+    words, encoded = [f"w{number}" for number in range(40)], list[str]()
     texts = [
         ". ".join(" ".join(words[at % 37 : at % 37 + 6]) for at in range(n, n + 3))
         for n in range(30)
     ]
-    with index.writer() as writer:
-        writer.add(texts)
-    encoded.clear()
-    assert calibrate(index, sample=12) is not None
+    assert calibrate(numbers(tmp_path, texts, encoded), sample=12) is not None
     assert len(encoded) == 4 * 12
 
 
@@ -91,14 +95,7 @@ def test_what_tells_nothing_is_no_estimate(
     own: Index, index: Index, tmp_path: Path, capsysbinary: Output
 ) -> None:
     """Short texts: none; a small sample, and an index without an encoder, are errors."""
-
-    def lengths(texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.array([[len(text), 1] for text in texts], np.float32)
-
-    short = Index.create(tmp_path / "index", lengths, fingerprint="lengths")
-    with short.writer() as writer:
-        writer.add(["short text"] * 50)
-    assert calibrate(short) is None
+    assert calibrate(numbers(tmp_path, ["short text"] * 50, [])) is None
     with pytest.raises(ValueError, match="sample: wanted 10 documents or more, got 9"):
         calibrate(index, sample=9)
     with pytest.raises(errors.VocabtoolError, match=r"calibrating encodes .* judged queries"):

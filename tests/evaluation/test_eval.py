@@ -105,31 +105,6 @@ def test_without_vectors_only_keywords_are_judged(
         evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / "c.npy")
 
 
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        ({"queries": np.arange(3.0)}, "a matrix"),
-        ({"queries": np.ones((2, 2), np.int64)}, "of floating point numbers, got int64"),
-        ({"a": np.ones((2, 2)), "b": np.ones((2, 2))}, "wanted an array 'queries', got a, b"),
-        ({"queries": np.array([["a", None]], object)}, "allow_pickle"),
-        (b"", r"not a \.npy or \.npz file"),
-        (b"PK\x03\x04 cut", r"not a \.npy or \.npz file"),
-        (b"\x93NUMPY\x01\x00", r"not a \.npy or \.npz file"),
-    ],
-)
-def test_other_files_of_vectors_are_refused(
-    content: Any, what: str, own: Index, tmp_path: Path, capsysbinary: Output
-) -> None:
-    """Also pickled objects: nothing is unpickled."""
-    write_judgements(tmp_path)
-    if isinstance(content, bytes):
-        (tmp_path / "v.npz").write_bytes(content)
-    else:
-        np.savez(tmp_path / "v.npz", **content)
-    with pytest.raises(errors.InvalidFile, match=what):
-        evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / "v.npz")
-
-
 BEIR = '{"_id": "1", "text": "%s"}\n{"_id": "x", "text": "%s", "metadata": {}}\n'
 TOPICS = """<top>
 <num> Number: 301
@@ -174,52 +149,52 @@ def test_every_layout_of_test_collections_is_read(
     assert (found["queries"], found["rows"][0]["measures"]["mrr@10"]) == (2, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("queries", "what"),
-    [
-        ("", "no query"),
-        ('{"_id": "1"}', "wanted"),
-        ('{"_id": [], "text": ""}', "wanted"),
-        ('{"_id": "1", "text": "a"}\n[]', r"wanted .*at byte 26"),
-        ('{"_id": "1", "text": "a"}\nnot', r"not a JSON object.*at byte 26"),
-        ('{"a":' * 100_000, "not a JSON object"),
-        ('{"_id": "1", "text": "a"}\n{"_id": "1", "text": "b"}', r"'1' stands twice.*byte 26"),
-        ("<top>\n<num> 1\n</top>", "without <num> or <title>"),
-        ("<top>\n<num> 1\n<title> a", "without </top>"),
-        ("a" * ((1 << 20) + 1), "a line of more than"),
-        ("a\nb\udcff", r"not UTF-8 \(at byte 3\)"),
-    ],
-)
-def test_a_file_that_holds_no_queries_is_refused(
-    queries: str, what: str, own: Index, tmp_path: Path, capsysbinary: Output
-) -> None:
-    """The error names the file, what is wrong and the byte where."""
-    (tmp_path / "queries").write_bytes(queries.encode("utf-8", "surrogateescape"))
-    (tmp_path / "qrels").write_text("1\td1\t1\n")
-    with pytest.raises(errors.InvalidFile, match=rf"^{tmp_path / 'queries'}: .*{what}"):
-        evaluation(capsysbinary, own, tmp_path)
+QUERY = '{"_id": "1", "text": "a"}'
 
 
 @pytest.mark.parametrize(
-    ("judgements", "what"),
+    ("name", "content", "what"),
     [
-        ("", "no judgement"),
-        ("query-id\tcorpus-id\tscore\n", "no judgement"),
-        ("1\td1\t1\n1\td2\tgood\n", r"a whole number last \(at byte 7\)"),
-        ("1\td1\t0.5\n2\td1\t0.5\n", "a whole number last"),
-        ("1\td1\tinf\n2\td1\tnan\n", "a whole number last"),
-        ("1 0 d1 1 extra\n", "wanted"),
-        ("1\td1\t1\n1\td1\t0\n", "judged twice"),
+        ("queries", "", "no query"),
+        ("queries", '{"_id": "1"}', "wanted"),
+        ("queries", '{"_id": [], "text": ""}', "wanted"),
+        ("queries", f"{QUERY}\n[]", r"wanted .*at byte 26"),
+        ("queries", f"{QUERY}\nnot", r"not a JSON object.*at byte 26"),
+        ("queries", '{"a":' * 100_000, "not a JSON object"),
+        ("queries", f"{QUERY}\n{QUERY}", r"'1' stands twice.*byte 26"),
+        ("queries", "<top>\n<num> 1\n</top>", "without <num> or <title>"),
+        ("queries", "<top>\n<num> 1\n<title> a", "without </top>"),
+        ("queries", "a" * ((1 << 20) + 1), "a line of more than"),
+        ("queries", b"a\nb\xff", r"not UTF-8 \(at byte 3\)"),
+        ("qrels", "", "no judgement"),
+        ("qrels", "query-id\tcorpus-id\tscore\n", "no judgement"),
+        ("qrels", "1\td1\t1\n1\td2\tgood\n", r"a whole number last \(at byte 7\)"),
+        ("qrels", "1\td1\t0.5\n2\td1\t0.5\n", "a whole number last"),
+        ("qrels", "1\td1\tinf\n2\td1\tnan\n", "a whole number last"),
+        ("qrels", "1 0 d1 1 extra\n", "wanted"),
+        ("qrels", "1\td1\t1\n1\td1\t0\n", "judged twice"),
+        ("v.npz", {"queries": np.arange(3.0)}, "a matrix"),
+        ("v.npz", {"queries": np.ones((2, 2), np.int64)}, "of floating point numbers, got int64"),
+        ("v.npz", {"a": np.ones((2, 2)), "b": np.ones((2, 2))}, "an array 'queries', got a, b"),
+        ("v.npz", {"queries": np.array([["a", None]], object)}, "allow_pickle"),
+        *(("v.npz", each, "not a .npy or") for each in (b"", b"PK\x03\x04 cut", b"\x93NUMPY\x01")),
     ],
 )
-def test_a_file_that_holds_no_judgements_is_refused(
-    judgements: str, what: str, own: Index, tmp_path: Path, capsysbinary: Output
+def test_other_files_are_refused(
+    name: str, content: Any, what: str, own: Index, tmp_path: Path, capsysbinary: Output
 ) -> None:
-    """The error says what is wanted."""
+    """The error names the file, what is wrong and the byte where; nothing is unpickled."""
     (tmp_path / "queries").write_text("a b")
-    (tmp_path / "qrels").write_text(judgements)
-    with pytest.raises(errors.InvalidFile, match=rf"^{tmp_path / 'qrels'}: .*{what}"):
-        evaluation(capsysbinary, own, tmp_path)
+    (tmp_path / "qrels").write_text("1\td1\t1\n")
+    np.save(tmp_path / "v.npy", np.ones((1, 2)))
+    (tmp_path / "v.npy").rename(tmp_path / "v.npz")
+    if isinstance(content, dict):
+        np.savez(tmp_path / name, **content)
+    else:
+        data = content if isinstance(content, bytes) else content.encode()
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(errors.InvalidFile, match=rf"^{tmp_path / name}: .*{what}"):
+        evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / "v.npz")
 
 
 def test_what_does_not_belong_together_is_refused(

@@ -13,16 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vocabtool
-from tests.reader_checks import format_of
+from tests.reader_checks import format_of, ids_and_entries, written
 from tests.reader_checks import reason as why
 from vocabtool import Place, Unknown, Vocabulary
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-
-
-def write(tmp_path: Path, data: bytes, name: str = "file") -> Path:
-    path = tmp_path / name
-    path.write_bytes(data)
-    return path
 
 
 def ranks(tokens: dict[bytes, int]) -> bytes:
@@ -32,11 +26,11 @@ def ranks(tokens: dict[bytes, int]) -> bytes:
 
 
 def pairs(vocabulary: Vocabulary) -> list[tuple[bytes, int]]:
-    return list(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True))
+    return [(entry, number) for number, entry in ids_and_entries(vocabulary)]
 
 
 def read_ranks(tmp_path: Path, data: bytes) -> Vocabulary:
-    path = write(tmp_path, data, "tokenizer.model")
+    path = written(tmp_path, data, "tokenizer.model")
     (vocabulary,) = vocabtool.inspect(path).vocabularies
     return vocabulary
 
@@ -74,7 +68,7 @@ def test_ranks_as_tiktoken_reads_them(tmp_path: Path) -> None:
 def test_empty_tokens_and_lines(tmp_path: Path, data: bytes) -> None:
     """A token of nothing but padding is empty, and blank lines at the end are none, as there."""
     load = pytest.importorskip("tiktoken.load", reason="the oracle is tiktoken itself")
-    file = write(tmp_path, data, "tokenizer.model")
+    file = written(tmp_path, data, "tokenizer.model")
     loaded = load.load_tiktoken_bpe(str(file))
     vocabulary = vocabtool.extract(file)
     assert pairs(vocabulary) == sorted(loaded.items(), key=lambda pair: pair[1])
@@ -103,7 +97,7 @@ def test_damaged_ranks(tmp_path: Path, line: bytes, message: str) -> None:
 
 
 def read_words(tmp_path: Path, data: bytes, name: str = "words.txt") -> Vocabulary:
-    path = write(tmp_path, data, name)
+    path = written(tmp_path, data, name)
     (vocabulary,) = vocabtool.inspect(path).vocabularies
     return vocabulary
 
@@ -197,7 +191,7 @@ def test_what_lists_say(
 )
 def test_no_lists(tmp_path: Path, data: bytes, reason: str) -> None:
     """What is plainly something else is not taken for words."""
-    assert why(write(tmp_path, data), "list of words").startswith(reason)
+    assert why(written(tmp_path, data), "list of words").startswith(reason)
 
 
 NUMBERED: dict[str, tuple[bytes, list[str], str]] = {
@@ -242,7 +236,7 @@ def test_rwkv(tokens: list[str | bytes], newline: bytes) -> None:
     rwkv = pytest.importorskip("rwkv.rwkv_tokenizer", reason="the oracle is rwkv itself")
     data = rwkv_lines({7 * i + 1: token for i, token in enumerate(tokens)})
     with TemporaryDirectory() as folder:
-        path = write(Path(folder), data.replace(b"\n", newline))
+        path = written(Path(folder), data.replace(b"\n", newline))
         (vocabulary,) = vocabtool.inspect(path).vocabularies
         with suppress(RecursionError):  # it nests on the length of a token
             read = rwkv.TRIE_TOKENIZER(str(path)).idx2token
@@ -281,7 +275,7 @@ def test_rwkv_world() -> None:
 def test_damaged_rwkv(tmp_path: Path, line: bytes, message: str) -> None:
     """A line that is no id, one literal and its length is told with its number; nothing is run."""
     data = rwkv_lines({number: f"token {number}" for number in range(1, 9_001)})
-    path = write(tmp_path, data + line + b"\n9002 'x' 1\n")
+    path = written(tmp_path, data + line + b"\n9002 'x' 1\n")
     with pytest.raises(InvalidFile) as caught:
         vocabtool.inspect(path)
     assert message in str(caught.value)
@@ -289,15 +283,15 @@ def test_damaged_rwkv(tmp_path: Path, line: bytes, message: str) -> None:
 
 def test_octal_escapes_take_no_time(tmp_path: Path) -> None:
     """Each may end in three places: a line of many, never closed, was tried for ever."""
-    path = write(tmp_path, b"1 '" + rb"\012" * 10_000 + b"\n")
+    path = written(tmp_path, b"1 '" + rb"\012" * 10_000 + b"\n")
     assert format_of(path) != "RWKV vocabulary"
-    path = write(tmp_path, rb"1 '\012' 1" + b"\n")
+    path = written(tmp_path, rb"1 '\012' 1" + b"\n")
     assert format_of(path) == "RWKV vocabulary"
 
 
 def test_a_line_too_long_for_a_word(tmp_path: Path) -> None:
     """A megabyte without a newline is no word."""
-    path = write(tmp_path, b"the\n" + b"x" * (1 << 20) + b"y\n")
+    path = written(tmp_path, b"the\n" + b"x" * (1 << 20) + b"y\n")
     with pytest.raises(InvalidFile, match=r"line 2 has 1,048,577 bytes.*\(at byte 4\)"):
         vocabtool.inspect(path)
 
@@ -326,10 +320,10 @@ def test_a_folder_with_settings(shared: Path) -> None:
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that no model has are refused before they are read."""
-    path = write(tmp_path, b"IQ== 0\n")
+    path = written(tmp_path, b"IQ== 0\n")
     monkeypatch.setattr("vocabtool.formats.byte_tokens.MAX_FILE", 5)
     with pytest.raises(UnsupportedFormat, match="ranks of 7 bytes, wanted at most 5"):
         vocabtool.inspect(path)
     monkeypatch.setattr("vocabtool.formats.word_list.MAX_FILE", 3)
     with pytest.raises(UnsupportedFormat, match="a list of 4 bytes, wanted at most 3"):
-        vocabtool.inspect(write(tmp_path, b"the\n"))
+        vocabtool.inspect(written(tmp_path, b"the\n"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,14 @@ def model(tensors: list[Any], buffers: list[bytes]) -> bytes:
     """A model of one graph, written by TensorFlow's own schema; buffer 0 is the empty one."""
     graph = schema.SubGraphT()
     graph.tensors = tensors
+    return finished(graph, buffers)
+
+
+def finished(graph: Any, buffers: Sequence[bytes] = (), **parts: Any) -> bytes:
     made = schema.ModelT()
     made.version, made.subgraphs, made.buffers = 3, [graph], []
+    for name, value in parts.items():
+        setattr(made, name, value)
     for content in [b"", *buffers]:
         buffer = schema.BufferT()
         buffer.data = list(content) if content else None
@@ -254,15 +261,22 @@ def convert(tokenizer: Any, path: Path, *, backward: bool = False) -> Path:
     return path
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_sentencepiece(tmp_path: Path) -> None:
-    """The model lies in the NodeDef of an operator of TensorFlow, and cuts texts too."""
+@pytest.fixture
+def pieces_of() -> Any:
+    """A library of tokenizers, a SentencePiece model, and that model as its owner reads it."""
     text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
-    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
+    library = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
     from tests.builders.tensorflow_models import sentencepiece_model
 
-    oracle = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model())
-    path = convert(text.SentencepieceTokenizer(sentencepiece_model()), tmp_path / "m.tflite")
+    data = sentencepiece_model()
+    return text, data, library.SentencePieceProcessor(model_proto=data)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentencepiece(tmp_path: Path, pieces_of: Any) -> None:
+    """The model lies in the NodeDef of an operator of TensorFlow, and cuts texts too."""
+    text, data, oracle = pieces_of
+    path = convert(text.SentencepieceTokenizer(data), tmp_path / "m.tflite")
     found = vocabtool.inspect(path)
     assert (found.passed_over, found.warnings) == ((), ())
     (pieces,) = found.vocabularies
@@ -270,47 +284,38 @@ def test_sentencepiece(tmp_path: Path) -> None:
     assert (pieces.kind, pieces.unknown) == ("sentencepiece", Unknown(oracle.unk_id()))
     assert pieces.name == "SentenceTokenizerInitializer/SentencepieceOp"
     assert pieces.places == (Place("m.tflite", "graph 0, operator FlexSentencepieceOp"),)
-    words = vocabtool.Words.of(path)
-    cut = words.pieces("alphagamma")
+    cut = vocabtool.Words.of(path).pieces("alphagamma")
     assert [pieces.id_of(piece) for piece in cut] == oracle.encode("alphagamma")
     assert survives(path.read_bytes(), tmp_path, every=9_973, flips=300) > 0
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("renamed", [b"", b"TFSentencepieceTokenizeOp"])
-def test_fast_sentencepiece(tmp_path: Path, renamed: bytes) -> None:
+def test_fast_sentencepiece(tmp_path: Path, renamed: bytes, pieces_of: Any) -> None:
     """A constant of bytes; tflite-support calls the operator by another name."""
-    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
-    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
-    from tests.builders.tensorflow_models import sentencepiece_model
-
-    oracle = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model())
-    path = convert(text.FastSentencepieceTokenizer(sentencepiece_model()), tmp_path / "m.tflite")
+    text, data, oracle = pieces_of
+    path = convert(text.FastSentencepieceTokenizer(data), tmp_path / "m.tflite")
     name = b"TFText>FastSentencepieceTokenize"
     if renamed:
         padded = renamed + bytes(len(name) - len(renamed))
         head, tail = (np.int32(len(each)).tobytes() for each in (name, renamed))
         path.write_bytes(path.read_bytes().replace(head + name, tail + padded))
     (pieces,) = vocabtool.inspect(path).vocabularies
-    ids = [i for i in range(oracle.get_piece_size()) if i >= 3]
+    ids = list(range(3, oracle.get_piece_size()))
     assert pieces.id_array().tolist() == ids
     assert list(pieces) == [oracle.id_to_piece(i) for i in ids]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_detokenizer(tmp_path: Path) -> None:
+def test_a_detokenizer(tmp_path: Path, pieces_of: Any) -> None:
     """What it writes is no vocabulary, and is told."""
-    text = pytest.importorskip("tensorflow_text", reason="it makes the tokenizer")
-    sentencepiece = pytest.importorskip("sentencepiece", reason="the oracle of the pieces")
-    from tests.builders.tensorflow_models import sentencepiece_model
-
-    size = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model()).get_piece_size()
-    tokenizer = text.FastSentencepieceTokenizer(sentencepiece_model())
-    path = convert(tokenizer, tmp_path / "m.tflite", backward=True)
+    text, data, oracle = pieces_of
+    path = convert(text.FastSentencepieceTokenizer(data), tmp_path / "m.tflite", backward=True)
     found = vocabtool.inspect(path)
     assert (found.vocabularies, found.warnings) == ((), ())
-    (passed_over,) = found.passed_over
-    assert (passed_over.size, passed_over.why) == (size, "what a detokenizer writes for each id")
+    (other,) = found.passed_over
+    why = "what a detokenizer writes for each id"
+    assert (other.size, other.why) == (oracle.get_piece_size(), why)
 
 
 def custom(name: str, options: bytes) -> bytes:
@@ -320,12 +325,7 @@ def custom(name: str, options: bytes) -> bytes:
     operator.opcodeIndex, operator.customOptions = 0, list(options)
     operator.inputs, operator.outputs = [], []
     graph.tensors, graph.operators = [], [operator]
-    made = schema.ModelT()
-    made.version, made.operatorCodes, made.subgraphs = 3, [code], [graph]
-    made.buffers = [schema.BufferT()]
-    builder = flatbuffers.Builder()
-    builder.Finish(made.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return finished(graph, operatorCodes=[code])
 
 
 def flex(*values: Any) -> bytes:
@@ -376,15 +376,11 @@ def test_real_tokenizers(shared: Path) -> None:
         assert list(pieces) == [oracle.id_to_piece(i) for i in range(oracle.get_piece_size())]
 
 
-def test_damage(tmp_path: Path) -> None:
-    """Cut at every seventh byte and with bits flipped: a result or our own error."""
+@pytest.mark.filterwarnings("ignore")
+def test_damage(tmp_path: Path, converted: bytes) -> None:
+    """Cut short and with bits flipped, with tables or packed files: a result or our own error."""
     data = MODEL + packed({"labels.txt": b"cat\ndog\n", "v": b"a 1\nb 2\n"})
     assert survives(data, tmp_path, every=7, flips=1_000) > 0
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_damage_of_tables(tmp_path: Path, converted: bytes) -> None:
-    """The same of a model with tables."""
     assert survives(converted, tmp_path, every=43, flips=700) > 0
 
 

@@ -288,50 +288,6 @@ def changed(**facts: Any) -> bytes:
     return json.dumps({k: v for k, v in document.items() if v is not ...}).encode()
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "not JSON"),
-        (changed(tokens=...), "tokens: wanted an array"),
-        (changed(tokens=["the", "cat"]), "size and sha256 are not those of the entries"),
-        (changed(tokens=["the", 5]), "'int' object has no attribute"),
-        (changed(ids=[2, 1]), "wanted 2 ascending ids"),
-        (changed(base64={"2": ""}), "base64: no entry 2"),
-        (changed(base64={"0": "?"}), "tokens, ids or base64: "),
-        (changed(unknown={"id": 1, "count": 0}), "count: wanted at least 1, got 0"),
-    ],
-)
-def test_malformed_json(data: bytes, message: str) -> None:
-    """What write does not write is refused, with what is wrong and in which file."""
-    with pytest.raises(InvalidFile, match=re.escape(message)) as caught:
-        back(data, "json")
-    assert "words.file: " in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"id,word\n", "wanted the columns id,token,base64"),
-        (b"id,token,base64\n1,the,\nx,fox,\n", "row 2: invalid literal"),
-        (b'id,token,base64\n1,"the,\n', "row 1: unexpected end of data"),
-        (b"id,token,base64\n1,the,AAAA\n", "row 1: both token and base64"),
-        (b"id,token,base64\n2,the,\n1,fox,\n", "ids must ascend"),
-        (b"id,token,base64\n1,\xff,\n", "row 1: 'utf-8' codec"),
-    ],
-)
-def test_malformed_csv(data: bytes, message: str) -> None:
-    """Likewise for CSV, with the row."""
-    with pytest.raises(InvalidFile, match=re.escape(message)):
-        back(data, "csv")
-
-
-@pytest.mark.parametrize("data", [b"the\r\n", b"\xff\n"])
-def test_text_that_should_be_escaped(data: bytes) -> None:
-    """What write escapes does not stand in a file that it wrote."""
-    with pytest.raises(InvalidFile, match="these are escaped"):
-        back(data, "text")
-
-
 def parquet(table: dict[str, Any], **metadata: str) -> bytes:
     types = {"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()}
     schema = pa.schema({name: types[name] for name in table}, metadata or None)
@@ -340,26 +296,41 @@ def parquet(table: dict[str, Any], **metadata: str) -> bytes:
     return file.getvalue()
 
 
+HEAD = b"id,token,base64\n"
+BOTH, NO_ID = ({"id": [i], "token": ["a"], "bytes": [b]} for i, b in ((1, b"a"), (None, None)))
+
+
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("format_", "data", "message"),
     [
-        (written(words(b"the"), "parquet")[:-9], "not Parquet, or damaged"),
-        (parquet({"id": [1], "token": ["a"]}), "wanted the columns"),
-        (parquet({"id": [1], "token": ["a"], "bytes": [None]}), "not JSON"),
-        (
-            parquet({"id": [1], "token": ["a"], "bytes": [b"a"]}, vocabtool="{}"),
-            "wanted either token or bytes in every row",
-        ),
-        (
-            parquet({"id": [None], "token": ["a"], "bytes": [None]}, vocabtool="{}"),
-            "wanted an id in every row",
-        ),
+        ("json", b"", "not JSON"),
+        ("json", changed(tokens=...), "tokens: wanted an array"),
+        ("json", changed(tokens=["the", "cat"]), "size and sha256 are not those of the entries"),
+        ("json", changed(tokens=["the", 5]), "'int' object has no attribute"),
+        ("json", changed(ids=[2, 1]), "wanted 2 ascending ids"),
+        ("json", changed(base64={"2": ""}), "base64: no entry 2"),
+        ("json", changed(base64={"0": "?"}), "tokens, ids or base64: "),
+        ("json", changed(unknown={"id": 1, "count": 0}), "count: wanted at least 1, got 0"),
+        ("csv", b"id,word\n", "wanted the columns id,token,base64"),
+        ("csv", HEAD + b"1,the,\nx,fox,\n", "row 2: invalid literal"),
+        ("csv", HEAD + b'1,"the,\n', "row 1: unexpected end of data"),
+        ("csv", HEAD + b"1,the,AAAA\n", "row 1: both token and base64"),
+        ("csv", HEAD + b"2,the,\n1,fox,\n", "ids must ascend"),
+        ("csv", HEAD + b"1,\xff,\n", "row 1: 'utf-8' codec"),
+        ("text", b"the\r\n", "these are escaped"),
+        ("text", b"\xff\n", "these are escaped"),
+        ("parquet", written(words(b"the"), "parquet")[:-9], "not Parquet, or damaged"),
+        ("parquet", parquet({"id": [1], "token": ["a"]}), "wanted the columns"),
+        ("parquet", parquet({"id": [1], "token": ["a"], "bytes": [None]}), "not JSON"),
+        ("parquet", parquet(BOTH, vocabtool="{}"), "wanted either token or bytes in every row"),
+        ("parquet", parquet(NO_ID, vocabtool="{}"), "wanted an id in every row"),
     ],
 )
-def test_malformed_parquet(data: bytes, message: str) -> None:
-    """Likewise for Parquet."""
-    with pytest.raises(InvalidFile, match=re.escape(message)):
-        back(data, "parquet")
+def test_malformed(format_: Format, data: bytes, message: str) -> None:
+    """What write does not write is refused, with what is wrong and in which file."""
+    with pytest.raises(InvalidFile, match=re.escape(message)) as caught:
+        back(data, format_)
+    assert "words.file: " in str(caught.value)
 
 
 @pytest.mark.parametrize("format_", ["json", "csv", "parquet"])

@@ -62,64 +62,55 @@ def test_an_unknown_word_outweighs_what_the_vectors_see() -> None:
     assert found(ask("love xapian"))[0] == "xapian"
 
 
-def test_coverage_equals_its_formula() -> None:
-    """m = idf(xapian) / (idf(love) + idf(xapian)); xapian counts 1.5 times; a = 0.5."""
-    index = made(DOCS, ORDINARY)
-    hits = ask("love xapian", index=index, explain=True)
-    m = idf(1) / (idf(1) + idf(2))
-    w = 0.5 + 0.5 * m
-    scores = [bm25(DOCS, "love", row) + 1.5 * bm25(DOCS, "xapian", row) for row in range(4)]
-    dense = [1, 0.7 / 0.8, 0.4 / 0.8, 0]
-    expected = [
-        (1 - w) * near + w * score / max(scores) for near, score in zip(dense, scores, strict=True)
-    ]
-    told = {hit.id: hit.score for hit in hits}
-    assert [told[doc.id] for doc in DOCS] == pytest.approx(expected, rel=1e-4)
-    assert [hits.query.a, hits.query.m, hits.query.weight] == pytest.approx([0.5, m, w])
+def scores_of(text: str, **weights: float) -> list[float]:
+    """The textbook's, of each document; words weigh 1 but as told."""
+    words = text.split()
+    return [sum(weights.get(w, 1) * bm25(DOCS, w, row) for w in words) for row in range(4)]
 
 
-def test_convex_equals_its_formula() -> None:
-    """(1 - a) of the dense share and a of plain BM25's, whatever is known."""
-    index = made(DOCS, ORDINARY)
-    hits = ask("love xapian", index=index, fusion="convex", a=0.3)
-    scores = [sum(bm25(DOCS, word, row) for word in ("love", "xapian")) for row in range(4)]
-    dense = [1, 0.7 / 0.8, 0.4 / 0.8, 0]
-    expected = [
-        0.7 * near + 0.3 * score / max(scores) for near, score in zip(dense, scores, strict=True)
-    ]
-    told = {hit.id: hit.score for hit in hits}
-    assert [told[doc.id] for doc in DOCS] == pytest.approx(expected, rel=1e-4)
+M = idf(1) / (idf(1) + idf(2))  # of "love xapian"
+NEAR = [1, 0.7 / 0.8, 0.4 / 0.8, 0]  # shares of the range
 
 
-def test_rrf_equals_its_formula() -> None:
-    """Dense ranks 1 to 4; by BM25 xapian (rarer) is first, love and cats share the second."""
-    hits = ask("love xapian", fusion="rrf")
-    told = {hit.id: hit.score for hit in hits}
-    assert told["dogs"] == pytest.approx(1 / 61)
-    assert told["love"] == pytest.approx(1 / 62 + 1 / 62)
-    assert told["cats"] == pytest.approx(1 / 63 + 1 / 62)
-    assert told["xapian"] == pytest.approx(1 / 64 + 1 / 61)
+def combined(scores: Sequence[float], w: float) -> list[float]:
+    shares = zip(NEAR, scores, strict=True)
+    return [(1 - w) * near + w * score / max(scores) for near, score in shares]
 
 
-def test_unknown_only_equals_its_formula() -> None:
-    """BM25 over the unknown words alone, which a single document holds."""
-    told = {hit.id: hit.score for hit in ask("love xapian", fusion="unknown-only")}
-    assert told == pytest.approx({"dogs": 0.5, "love": 0.4375, "cats": 0.25, "xapian": 0.5})
+@pytest.mark.parametrize(
+    ("text", "settings", "expected"),
+    [
+        # m = idf(xapian) / (idf(love) + idf(xapian)); xapian counts 1.5 times; a = 0.5
+        ("love xapian", {}, combined(scores_of("love xapian", xapian=1.5), 0.5 + 0.5 * M)),
+        # plain BM25, whatever is known
+        ("love xapian", {"fusion": "convex", "a": 0.3}, combined(scores_of("love xapian"), 0.3)),
+        # dense ranks 1 to 4; by BM25 xapian (rarer) is first, love and cats share the second
+        (
+            "love xapian",
+            {"fusion": "rrf"},
+            [1 / 61, 1 / 62 + 1 / 62, 1 / 63 + 1 / 62, 1 / 64 + 1 / 61],
+        ),
+        # BM25 over the unknown words alone, which a single document holds
+        ("love xapian", {"fusion": "unknown-only"}, [0.5, 0.4375, 0.25, 0.5]),
+        # and where every word is known dense shares as they are, not halved
+        ("love cats", {"fusion": "unknown-only"}, NEAR),
+        # single legs stay as they are, and have nothing of the other
+        ("xapian", {"fusion": "dense"}, [0.9, 0.8, 0.5, 0.1]),
+        ("xapian", {"fusion": "keyword"}, [-1, -1, -1, bm25(DOCS, "xapian", 3)]),
+    ],
+)
+def test_each_fusion_equals_its_formula(
+    text: str, settings: dict[str, Any], expected: list[float]
+) -> None:
+    """With scores of the textbook and similarities that a person can compute."""
+    told = {hit.id: hit.score for hit in ask(text, **settings)}
+    assert [told.get(doc.id, -1) for doc in DOCS] == pytest.approx(expected, rel=1e-4)
 
 
-def test_unknown_only_is_dense_alone_where_every_word_is_known() -> None:
-    """The dense shares as they are, not halved."""
-    told = {hit.id: hit.score for hit in ask("love cats", fusion="unknown-only")}
-    assert told == pytest.approx({"dogs": 1, "love": 0.875, "cats": 0.5, "xapian": 0})
-
-
-def test_single_legs_stay_pure() -> None:
-    """Similarities and BM25 scores as the legs give them, and nothing of the other leg."""
-    index = made(DOCS, ORDINARY)
-    dense = ask("xapian", index=index, fusion="dense")
-    assert [hit.score for hit in dense] == pytest.approx([0.9, 0.8, 0.5, 0.1])
-    keyword = ask("xapian", index=index, fusion="keyword")
-    assert [hit.score for hit in keyword] == pytest.approx([bm25(DOCS, "xapian", 3)], rel=1e-4)
+def test_the_weight_of_keywords_is_told() -> None:
+    """As chosen, the share of unknown words, and what came of both."""
+    asked = ask("love xapian").query
+    assert [asked.a, asked.m, asked.weight] == pytest.approx([0.5, M, 0.5 + 0.5 * M])
 
 
 def test_without_a_vector_keywords_are_searched_alone() -> None:
@@ -138,18 +129,14 @@ def test_a_zero_vector_is_blind() -> None:
     dense = ask("xapian search", NOWHERE, fusion="dense")
     assert found(dense) == []
     assert not any("keywords are searched" in note for note in dense.notes)
-    assert found(ask("xapian", NOWHERE, fusion="dense")) == []
 
 
 def test_documents_without_a_vector_are_found_by_words() -> None:
     """They have the lowest dense share, and no score in the dense leg."""
-    index = made([*DOCS, Doc("bare", "xapian")], ORDINARY)
-    hits = ask("xapian", index=index, explain=True)
+    hits = ask("xapian", index=made([*DOCS, Doc("bare", "xapian")], ORDINARY), explain=True)
     assert found(hits)[0] == "bare"
-    told = hits[0].explanation
-    assert told is not None
-    assert (told.dense.rank, told.dense.score) == (None, None)
-    assert told.rank_without_keywords is None
+    told = why(hits)
+    assert (told.dense.rank, told.dense.score, told.rank_without_keywords) == (None, None, None)
 
 
 CODES = (
@@ -184,19 +171,14 @@ def test_a_code_that_more_documents_hold_than_a_list_shows_is_seen_in_all_of_the
     assert [hit.tier for hit in hits] == [1, 1]
 
 
-def test_the_guarantee_can_be_switched_off() -> None:
-    """Then no document has a tier, and the fusion alone decides."""
-    index = made(CODES, ORDINARY)
-    hits = ask("love engines SKU-48007-H", index=index, fusion="convex", guarantee=False)
-    assert hits[0].id == "manual"
-    assert {hit.tier for hit in hits} == {0}
-
-
-def test_a_known_code_has_no_guarantee() -> None:
-    """What the vectors show needs none."""
+def test_what_has_no_guarantee() -> None:
+    """A code that the vectors show, and where it is switched off: the fusion alone decides."""
     known = ["sku-48007-h", "love", "engines"]
     hits = ask("love engines SKU-48007-H", index=made(CODES, known), fusion="convex")
     assert {hit.tier for hit in hits} == {0}
+    index = made(CODES, ORDINARY)
+    hits = ask("love engines SKU-48007-H", index=index, fusion="convex", guarantee=False)
+    assert (hits[0].id, {hit.tier for hit in hits}) == ("manual", {0})
 
 
 @pytest.mark.parametrize("identifier", ["[a-z]{3,4}x", lambda word: word == "boxx"])
@@ -270,39 +252,27 @@ def test_stop_words_are_searched_only_where_there_is_nothing_else() -> None:
 
 
 def test_a_quoted_phrase_is_required() -> None:
-    """By either leg; without quotes the words may stand anywhere."""
+    """By either leg; by choice it only adds to the score."""
     assert found(ask('"love to use"')) == ["love"]
     assert found(ask('"use engines" cats')) == ["love"]
     hits = ask('"engines search"')
     assert found(hits) == []
     assert "no document that may be found holds what is quoted" in hits.notes
-
-
-def test_a_condition_that_leaves_no_document_is_told() -> None:
-    """That alone, and not of one that leaves some."""
-    none = "no document fulfils the condition"
-    index = made([Doc("x", "amber", (1, 0), {"lang": "en"})], ORDINARY)
-    assert ask("birch", index=index, where="lang = 'EN'").notes == (none,)
-    assert none not in ask("birch", index=index, where="lang = 'en'").notes
-    quoted = ask('"birch"', index=index, where="lang = 'EN'").notes
-    assert quoted[0] == "no document that may be found holds what is quoted"
-
-
-def test_a_preferred_phrase_only_adds_to_the_score() -> None:
-    """Documents without it are found, behind."""
-    hits = ask('"use engines"', None, phrases="preferred")
-    assert found(hits) == ["love", "dogs"]
-    plain = ask("use engines", None)
-    assert found(plain) == ["love", "dogs"]
+    assert found(ask('"use engines"', None, phrases="preferred")) == ["love", "dogs"]
 
 
 def test_a_condition_leaves_documents_out_of_both_legs() -> None:
-    """Together with a required phrase both must hold."""
+    """Together with a required phrase both must hold; that nothing is left is told."""
     docs = [Doc(doc.id, doc.text, doc.vector, {"lang": doc.id[:1]}) for doc in DOCS]
     index = made([*docs, Doc("lone", "love alone", (0.2, 0.2), {"lang": "l"})], ORDINARY)
     assert set(found(ask("cats love", index=index, where="lang = 'l'"))) == {"love", "lone"}
     assert found(ask('"love alone"', index=index, where="lang = 'l'")) == ["lone"]
     assert found(ask('"love alone"', index=index, where="lang = 'd'")) == []
+    none = "no document fulfils the condition"
+    assert ask("birch", index=index, where="lang = 'L'").notes == (none,)
+    assert none not in ask("birch", index=index, where="lang = 'l'").notes
+    quoted = ask('"birch"', index=index, where="lang = 'L'").notes
+    assert quoted[0] == "no document that may be found holds what is quoted"
 
 
 def test_empty_hands_stay_empty() -> None:
@@ -331,17 +301,20 @@ def test_the_nearest_spelling_is_searched() -> None:
     assert found(ask("qqqqq", empty="spelling")) == []
 
 
-def test_one_known_word_is_no_empty_hand() -> None:
-    """Its vector shows it, so the dense leg answers."""
+def test_vectors_answer_where_words_find_nothing() -> None:
+    """One known word is no empty hand; no word at all leaves the vector, if there is one."""
     assert found(ask("xapain love"))[:1] == ["love"]
-
-
-def test_no_words_leave_the_vector() -> None:
-    """And with neither there is nothing to find."""
     hits = ask("!?")
     assert found(hits) == ["dogs", "love", "cats", "xapian"]
     assert any("no word" in note for note in hits.notes)
     assert found(ask("", None)) == []
+
+
+def why(hits: Hits, at: int = 0) -> Any:
+    """The explanation of a hit."""
+    told = hits[at].explanation
+    assert told is not None
+    return told
 
 
 def test_an_explanation_tells_of_words_and_legs() -> None:
@@ -353,15 +326,11 @@ def test_an_explanation_tells_of_words_and_legs() -> None:
     assert (xapian.known, xapian.document_frequency, xapian.weight) == (False, 1, 1.5)
     assert xapian.idf == pytest.approx(idf(1))
     assert (xapian.surface, xapian.start, xapian.end) == ("Xapian", 5, 11)
-    why = hits[0].explanation
-    assert why is not None
+    told = why(hits)
     score = 1.5 * bm25(DOCS, "xapian", 3)
-    assert why.keyword.rank == 1
-    assert why.keyword.score == pytest.approx(score, rel=1e-4)
-    assert why.dense.rank == 4
-    assert why.dense.score == pytest.approx(0.1)
-    assert why.rank_without_keywords == 4
-    (matched,) = why.words
+    assert (told.keyword.rank, told.dense.rank, told.rank_without_keywords) == (1, 4, 4)
+    assert (told.keyword.score, told.dense.score) == pytest.approx((score, 0.1), rel=1e-4)
+    (matched,) = told.words
     assert (matched.surface, matched.whole) == ("Xapian", True)
     assert matched.score == pytest.approx(score, rel=1e-4)
 
@@ -378,53 +347,35 @@ def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
     assert (compound.document_frequency, compound.part_frequency) == (1, 2)
     assert (plain.document_frequency, plain.part_frequency) == (0, None)
     wholes = {
-        hit.id: [(word.surface, word.whole) for word in hit.explanation.words]
-        for hit in hits
-        if hit.explanation is not None
+        hit.id: [(word.surface, word.whole) for word in why(hits, at).words]
+        for at, hit in enumerate(hits)
     }
-    assert wholes == {
-        "whole": [("insert_one", True)],
-        "parts": [("insert_one", False)],
-        "part": [("insert_one", False)],
-    }
+    assert wholes == {id_: [("insert_one", id_ == "whole")] for id_ in ("whole", "parts", "part")}
     without_blanks = [Doc("run", "東京都", (1.0, 0.0)), Doc("pair", "京都 の 話", (1.0, 0.0))]
-    hits_of_run = ask("東京都", index=made(without_blanks, ORDINARY), explain=True)
-    explained = [hit.explanation for hit in hits_of_run]
-    assert [[word.whole for word in why.words] for why in explained if why] == [[True], [False]]
+    runs = ask("東京都", index=made(without_blanks, ORDINARY), explain=True)
+    assert [[word.whole for word in why(runs, at).words] for at in (0, 1)] == [[True], [False]]
 
 
 def test_the_rank_without_keywords_is_looked_for_beyond_the_depth() -> None:
-    """The dense leg's list was one document long."""
+    """The list was one document long. Equally near documents share a rank."""
     hits = ask("love xapian", depth=1, k=1, explain=True)
     assert found(hits) == ["xapian"]
-    why = hits[0].explanation
-    assert why is not None
-    assert (why.dense.rank, why.rank_without_keywords) == (None, 4)
-
-
-def test_equally_near_documents_share_their_rank_without_keywords() -> None:
-    """Within the dense leg's list, and beyond it."""
+    assert (why(hits).dense.rank, why(hits).rank_without_keywords) == (None, 4)
     docs = [Doc("a", "cats", (1, 0)), *(Doc(name, "xapian", (0.5, 0)) for name in "bc")]
     for depth in (2, 200):
         hits = ask("xapian", index=made(docs, ORDINARY), depth=depth, k=2, explain=True)
-        told = [hit.explanation.rank_without_keywords for hit in hits if hit.explanation]
-        assert (found(hits), told) == (["b", "c"], [2, 2])
+        assert found(hits) == ["b", "c"]
+        assert [why(hits, at).rank_without_keywords for at in (0, 1)] == [2, 2]
 
 
 def test_small_corpora_are_ranked_whole() -> None:
     """Up to 2,000 documents, unless a depth is told; the legs of larger ones give 100."""
-    assert (Settings().limit(2_000), Settings().limit(2_001), Settings().limit(0)) == (
-        2_000,
-        100,
-        1,
-    )
-    assert Settings(depth=5).limit(10) == 5
+    limits = [Settings().limit(rows) for rows in (2_000, 2_001, 0)]
+    assert [*limits, Settings(depth=5).limit(10)] == [2_000, 100, 1, 5]
     docs = [Doc(f"{at:03}", "xapian" if at == 299 else "cats", (300 - at, 0)) for at in range(300)]
     for depth, rank in ((None, 300), (200, None)):
         hits = ask("xapian", index=made(docs, ORDINARY), depth=depth, explain=True, a=1.0)
-        why = hits[0].explanation
-        assert why is not None
-        assert (hits[0].id, why.dense.rank) == ("299", rank)
+        assert (hits[0].id, why(hits).dense.rank) == ("299", rank)
 
 
 def test_where_keywords_weigh_all_vectors_give_nothing() -> None:
@@ -438,41 +389,28 @@ def test_where_keywords_weigh_all_vectors_give_nothing() -> None:
     assert found(ask("love xapian", fusion="convex", a=1.0)) == ["xapian", "cats", "love"]
 
 
-def test_highlights_are_places_in_the_text() -> None:
-    """Where the words of the query stand."""
-    why = ask("love engines", explain=True, k=1)[0].explanation
-    assert why is not None
-    text = "love to use engines"
-    assert [text[start:end] for start, end, *_ in why.highlights] == ["love", "engines"]
-
-
 @pytest.mark.parametrize(
-    ("query", "marked"), [("the for", ["for"]), ('"for search"', ["for", "search"])]
+    ("query", "text", "marked"),
+    [
+        ("love engines", "love to use engines", ["love", "engines"]),
+        # stop words where there is nothing else, and in a phrase
+        ("the for", "xapian for search", ["for"]),
+        ('"for search"', "xapian for search", ["for", "search"]),
+        # of a code the whole and its longer parts: single letters are not searched
+        ("SKU-48007-H", "vitamin H in SKU-48007-H, and 48007 H", ["SKU-48007-H", "48007"]),
+    ],
 )
-def test_stop_words_are_marked_where_they_are_searched(query: str, marked: list[str]) -> None:
-    """Where there is nothing else, and in a phrase."""
-    index = made(DOCS, ORDINARY, "english")
-    why = ask(query, None, index, explain=True, k=1)[0].explanation
-    assert why is not None
-    text = "xapian for search"
-    assert [text[start:end] for start, end in why.highlights] == marked
-
-
-def test_single_letters_of_a_code_are_neither_searched_nor_marked() -> None:
-    """Only the code as a whole, and its longer parts."""
-    text = "vitamin H in SKU-48007-H, and 48007 H"
-    index = made([Doc("code", text, (0.9, 0.1))], ORDINARY)
-    why = ask("SKU-48007-H", None, index, explain=True, k=1)[0].explanation
-    assert why is not None
-    assert [text[start:end] for start, end in why.highlights] == ["SKU-48007-H", "48007"]
+def test_highlights_are_places_in_the_text(query: str, text: str, marked: list[str]) -> None:
+    """Where the words of the query stand that are searched."""
+    index = made([Doc("a", text, (0.9, 0.1))], ORDINARY, "english")
+    told = why(ask(query, None, index, explain=True, k=1))
+    assert [text[start:end] for start, end in told.highlights] == marked
 
 
 def test_without_explain_nothing_is_asked_for_it() -> None:
-    """Two lists, and with the dense one how near the other's documents are."""
-    index = made(DOCS, ORDINARY)
-    hits = ask("love xapian", index=index, depth=3, k=3)
-    assert hits[0].explanation is None
-    assert hits.query.words[0].document_frequency is None
+    """Neither of hits nor of words."""
+    hits = ask("love xapian", depth=3, k=3)
+    assert (hits[0].explanation, hits.query.words[0].document_frequency) == (None, None)
 
 
 def test_hits_are_ready_for_json() -> None:

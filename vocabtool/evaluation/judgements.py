@@ -29,9 +29,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import log2
+from math import log2, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from zipfile import BadZipFile
 
 import numpy as np
@@ -52,6 +52,17 @@ RELEVANT: Final = 1
 RESAMPLES: Final = 10_000
 LEVEL: Final = 0.95
 MAX_DRAWN: Final = 4_000_000  # queries drawn at a time: about 100 MB
+
+MAX_LINE: Final = 1 << 20  # bytes
+MAX_RELEVANCE: Final = 1 << 31
+BEIR_COLUMNS: Final = 3
+TREC_COLUMNS: Final = 4
+TOPIC: Final = "<top>"
+TAG: Final = re.compile(r"<(/?top|num|title|desc|narr)>", re.IGNORECASE)
+LABEL: Final = re.compile(r"\s*(?:number|topic)\s*:", re.IGNORECASE)  # between a tag and its text
+
+Qrels = dict[str, dict[str, int]]  # judgement by document id, by query id
+Line = tuple[str, int]  # without its end; the byte of the file where it begins
 
 
 def ndcg(ranked: Sequence[str], judged: Judged, depth: int = NDCG_DEPTH) -> float:
@@ -127,24 +138,6 @@ def intervals(
     low, high = np.percentile(np.concatenate(parts), [tail, 100 - tail], axis=0)
     rows_of_three = zip(differences.mean(axis=0), low, high, strict=True)
     return [Interval(*map(float, row)) for row in rows_of_three]
-
-
-MAX_LINE: Final = 1 << 20  # bytes
-MAX_RELEVANCE: Final = 1 << 31
-BEIR_COLUMNS: Final = 3
-TREC_COLUMNS: Final = 4
-TOPIC: Final = "<top>"
-TAG: Final = re.compile(r"<(/?top|num|title|desc|narr)>", re.IGNORECASE)
-LABEL: Final = re.compile(r"\s*(?:number|topic)\s*:", re.IGNORECASE)  # between a tag and its text
-
-Qrels = dict[str, dict[str, int]]  # judgement by document id, by query id
-
-
-class Line(NamedTuple):
-    """``text``: without its end; ``offset``: the byte of the file where it begins."""
-
-    text: str
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,41 +216,36 @@ def read_queries(path: str | Path) -> list[JudgedQuery]:
 
 def _parse_queries(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
     """Id and text of each query, and the byte where it begins."""
-    first = lines[0].text.lstrip() if lines else ""
+    first = lines[0][0].lstrip() if lines else ""
     if first.startswith("{"):
-        yield from map(_parse_json, lines)
+        for text, offset in lines:
+            try:
+                row = json.loads(text)
+            except (ValueError, RecursionError) as error:  # RecursionError: brackets without end
+                raise InvalidFile(f"not a JSON object: {error}", offset=offset) from error
+            name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
+            if not isinstance(name, str | int) or not isinstance(row.get("text"), str):
+                raise InvalidFile('wanted {"_id": ..., "text": "..."}', offset=offset)
+            yield str(name), row["text"], offset
     elif first.lower().startswith(TOPIC):
         yield from _parse_topics(lines)
-    elif all(line.text.count("\t") == 1 for line in lines):
-        for line in lines:
-            name, _, query = line.text.partition("\t")
-            yield name.strip(), query.strip(), line.offset
     else:
-        for number, line in enumerate(lines, 1):
-            yield str(number), line.text.strip(), line.offset
-
-
-def _parse_json(line: Line) -> tuple[str, str, int]:
-    try:
-        row = json.loads(line.text)
-    except (ValueError, RecursionError) as error:  # RecursionError: brackets without end
-        raise InvalidFile(f"not a JSON object: {error}", offset=line.offset) from error
-    name = row.get("_id", row.get("id")) if isinstance(row, dict) else None
-    if not isinstance(name, str | int) or not isinstance(row.get("text"), str):
-        raise InvalidFile('wanted {"_id": ..., "text": "..."}', offset=line.offset)
-    return str(name), row["text"], line.offset
+        has_ids = all(text.count("\t") == 1 for text, _ in lines)
+        for number, (text, offset) in enumerate(lines, 1):
+            name, query = text.split("\t") if has_ids else (str(number), text)
+            yield name.strip(), query.strip(), offset
 
 
 def _parse_topics(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
     parts: dict[str, str] = {}
     inside, start = "", 0
-    for line in lines:
-        before, *tagged = TAG.split(line.text)
+    for line, offset in lines:
+        before, *tagged = TAG.split(line)
         parts[inside] = f"{parts.get(inside, '')} {before}"
         for tag, text in zip(tagged[::2], tagged[1::2], strict=True):
             inside = tag.lower()
             if inside == "top":
-                parts, start = {}, line.offset
+                parts, start = {}, offset
             elif inside == "/top":
                 number, title = (
                     LABEL.sub("", parts.get(part, "")).strip() for part in ("num", "title")
@@ -278,33 +266,28 @@ def read_qrels(path: str | Path) -> Qrels:
     """
     qrels: Qrels = {}
     with reading(str(path)):
-        for number, line in enumerate(_lines(path)):
-            columns = line.text.split("\t")  # ids in the layout of BEIR may hold blanks
+        for number, (line, offset) in enumerate(_lines(path)):
+            columns = line.split("\t")  # ids in the layout of BEIR may hold blanks
             if len(columns) != BEIR_COLUMNS:
-                columns = line.text.split()
-            relevance = _parse_relevance(columns[-1])
-            if not number and len(columns) == BEIR_COLUMNS and relevance is None:
+                columns = line.split()
+            try:
+                relevance = float(columns[-1])  # some collections write ``1.0``
+            except ValueError:
+                relevance = nan
+            is_number = relevance.is_integer() and abs(relevance) < MAX_RELEVANCE
+            if not number and len(columns) == BEIR_COLUMNS and not is_number:
                 continue  # the names of the columns
-            if len(columns) not in (BEIR_COLUMNS, TREC_COLUMNS) or relevance is None:
+            if len(columns) not in (BEIR_COLUMNS, TREC_COLUMNS) or not is_number:
                 beir, trec = "query, document, judgement", "query, iteration, document, judgement"
                 wanted = f"{beir} (BEIR) or {trec} (TREC), a whole number last"
-                raise InvalidFile(f"wanted {wanted}", offset=line.offset)
+                raise InvalidFile(f"wanted {wanted}", offset=offset)
             query, document = columns[0].strip(), columns[-2].strip()
-            if qrels.setdefault(query, {}).setdefault(document, relevance) != relevance:
+            if qrels.setdefault(query, {}).setdefault(document, int(relevance)) != relevance:
                 what = f"the document {document!r} is judged twice for the query {query!r}"
-                raise InvalidFile(f"{what}, and differently", offset=line.offset)
+                raise InvalidFile(f"{what}, and differently", offset=offset)
         if not qrels:
             raise InvalidFile("no judgement in it")
     return qrels
-
-
-def _parse_relevance(text: str) -> int | None:
-    """A whole number; some collections write ``1.0``."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() and abs(number) < MAX_RELEVANCE else None
 
 
 def read_query_vectors(path: str | Path) -> NDArray[Any]:
@@ -332,7 +315,7 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
 
 
 def _lines(path: str | Path) -> Iterator[Line]:
-    """The lines of a file that are not blank, each of a megabyte at most."""
+    """The lines of a file that are not blank, of a megabyte at most, and the byte of each."""
     with Path(path).open("rb") as file:
         offset = 0
         while raw := file.readline(MAX_LINE + 1):
@@ -343,5 +326,5 @@ def _lines(path: str | Path) -> Iterator[Line]:
                     text = raw.decode("utf-8" if offset else "utf-8-sig").rstrip("\r\n")
                 except UnicodeDecodeError as error:
                     raise InvalidFile("not UTF-8", offset=offset + error.start) from error
-                yield Line(text, offset)
+                yield text, offset
             offset += len(raw)

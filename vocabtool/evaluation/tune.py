@@ -221,12 +221,15 @@ def tune(
         for column, a in enumerate(WEIGHTS):
             ids = snapshot.documents.ids(legs.ranking(a, NDCG_DEPTH))
             gains[place, column] = ndcg(ids, chosen.judged[place])
+    # Each query with the weight that is best for the queries of the other folds.
+    fold = np.random.default_rng(seed).permutation(len(gains)) % FOLDS
+    held_out = [gains[fold == each][:, _best(gains[fold != each])] for each in range(FOLDS)]
     means = gains.mean(axis=0)
     fixed = DEFAULTS.weight(is_subword(snapshot))
     return TunedWeight(
         WEIGHTS[_best(gains)],
         tuple(map(Gain, WEIGHTS, means.tolist())),
-        _held_out(gains, seed),
+        float(np.concatenate(held_out).mean()),
         float(means[WEIGHTS.index(fixed)]),
         len(gains),
         seed,
@@ -239,10 +242,3 @@ def _best(gains: NDArray[np.float64]) -> int:
     means = gains.mean(axis=0)
     best = np.flatnonzero(means >= means.max() - 1e-9)
     return int(best[len(best) // 2])
-
-
-def _held_out(gains: NDArray[np.float64], seed: int) -> float:
-    """The mean over queries, each with the weight that is best for the other folds."""
-    fold = np.random.default_rng(seed).permutation(len(gains)) % FOLDS
-    parts = [gains[fold == each][:, _best(gains[fold != each])] for each in range(FOLDS)]
-    return float(np.concatenate(parts).mean())

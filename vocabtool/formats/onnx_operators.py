@@ -26,7 +26,6 @@ from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, decode
 
 NOT_FOUND: Final = -1  # what LabelEncoder, CategoryMapper and WordpieceTokenizer give by default
-BERT_UNKNOWN: Final = b"[UNK]"  # the attribute's default
 OF_AN_ID: Final = "gives the entry of an id"
 POSITIONS: Final = "the ids are their positions"
 
@@ -209,7 +208,7 @@ def _lines(text: bytes) -> ByteStrings:
 
 def _bert(texts: Texts, name: str, place: Place) -> Vocabulary:
     entries = _lines(_text(texts, b"vocab_file", b"vocab"))
-    found = np.flatnonzero(entries.equal_to(texts.get(b"unk_token", BERT_UNKNOWN)))
+    found = np.flatnonzero(entries.equal_to(texts.get(b"unk_token", b"[UNK]")))
     unknown = Unknown(int(found[-1])) if len(found) else None
     return _table(name, place, entries, unknown=unknown, kind="wordpiece", marker="##")
 

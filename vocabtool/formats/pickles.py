@@ -69,15 +69,10 @@ BEGINNINGS: Final = (  # the first that matches
     (re.compile(rb"(?s:PK\x03\x04.*)?PK\x03\x04(?s:.{26})[\w./-]{0,200}?data\.pkl"), TORCH),
     (re.compile(rb"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19\."), TORCH),  # a number pickled alone
 )
-ZIP: Final = b"PK\x03\x04"
 MAX_SAFETENSORS_HEADER: Final = 100_000_000  # bytes, by its specification
 
 MODERN: Final = re.compile(rb"\x80[\x02-\x05]")  # how a pickle of protocols 2 to 5 begins
 MAX_OPCODES: Final = 64  # of a pickle that are looked at
-MIN_OPCODES: Final = 3
-CONTAINERS: Final = ("MARK", "EMPTY_LIST", "EMPTY_DICT")
-ARGUMENTS: Final = ("MARK", "EMPTY_TUPLE")
-PUTS: Final = ("PUT", "BINPUT", "LONG_BINPUT")  # of protocols 0 and 1
 
 UNPACKED: Final = 64  # bytes that a compressed head is unpacked to
 MAX_MEMORY: Final = 1 << 26  # of LZMA, whose file asks for as much as it likes
@@ -89,7 +84,7 @@ def refusal(source: Source) -> str:
     for beginning, refused in BEGINNINGS:
         if beginning.match(head):
             return refused
-    if head.startswith(ZIP):
+    if head.startswith(b"PK\x03\x04"):
         name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
         return NUMPY_ARCHIVE if name.endswith(b".npy") else ""
     length = int.from_bytes(head[:8], "little")
@@ -120,16 +115,16 @@ def _is_pickle(head: bytes, *, whole: bool) -> bool:
     stores_first = False
     try:
         for opcode, argument, _ in islice(pickletools.genops(file), MAX_OPCODES):
-            stores = opcode.name in PUTS and argument in (0, 1)
+            stores = opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and argument in (0, 1)
             stores_first |= stores and 1 <= len(names) < 5
             names.append(opcode.name)
         sound = len(names) == MAX_OPCODES or file.tell() == len(head)
     except Exception:  # noqa: BLE001 - what it raises on other bytes is not documented
         sound = not whole and file.tell() == len(head)  # cut off with the head
     if MODERN.match(head):
-        return len(names) >= MIN_OPCODES
-    is_class = names[:1] == ["GLOBAL"] and len(names) > 2 and names[2] in ARGUMENTS
-    return sound and stores_first and (is_class or names[0] in CONTAINERS)
+        return len(names) >= 3
+    is_class = names[:1] == ["GLOBAL"] and len(names) > 2 and names[2] in ("MARK", "EMPTY_TUPLE")
+    return sound and stores_first and (is_class or names[0] in ("MARK", "EMPTY_LIST", "EMPTY_DICT"))
 
 
 def _recognise(source: Source) -> str | None:

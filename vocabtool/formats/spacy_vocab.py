@@ -19,7 +19,7 @@ from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.binary_vectors import read_array_head
 from vocabtool.formats.files import read_file, refuse_link
-from vocabtool.formats.reader import PassedOver, ReadResult
+from vocabtool.formats.reader import Findings, PassedOver
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
@@ -32,7 +32,6 @@ FORMAT: Final = "spaCy vocab"
 
 MAX_FILE: Final = 1 << 28  # bytes of a file but the vectors, of which the head is read
 MAX_WORD: Final = 1 << 16  # bytes of a word
-SEED: Final = 1
 MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
 SHIFT: Final = np.uint64(47)
 BLOCK: Final = 8  # bytes hashed at a time
@@ -69,7 +68,7 @@ def folder_in(folder: Path) -> Path | None:
     return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
 
 
-def read(folder: Path, vocab: Path) -> ReadResult:
+def read(folder: Path, vocab: Path) -> Findings:
     """What the vocabulary in ``vocab`` holds, of the pipeline in ``folder`` or by itself.
 
     Raises :class:`VocabtoolError` where its strings are not read; where its vectors are not, that
@@ -92,10 +91,10 @@ def read(folder: Path, vocab: Path) -> ReadResult:
     if words is None:
         note = (json_file.POSITIONS,)
         listed = Vocabulary(STRINGS, "list", strings, places=(place,), notes=note)
-        return ReadResult((listed,), tuple(warnings), FORMAT)
+        return Findings([listed], warnings, FORMAT)
     why = "all strings of the pipeline, labels and shapes of words among them"
     passed_over = PassedOver(STRINGS, len(strings), place, why)
-    return ReadResult((words, passed_over), tuple(warnings), FORMAT)
+    return Findings([words, passed_over], warnings, FORMAT)
 
 
 def _content(file: Path) -> bytes:
@@ -161,7 +160,7 @@ def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
         return found
 
     starts, lengths = strings.starts.astype(np.int64), strings.lengths.astype(np.int64)
-    keys = np.uint64(SEED) ^ (lengths.astype(np.uint64) * MULTIPLIER)
+    keys = np.uint64(1) ^ (lengths.astype(np.uint64) * MULTIPLIER)
     left = np.arange(len(strings))
     for block in range(min(int(lengths.max(initial=0)), MAX_WORD) // BLOCK):
         left = left[lengths[left] >= (block + 1) * BLOCK]

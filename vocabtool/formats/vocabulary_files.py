@@ -24,18 +24,18 @@ import io
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, get_args
+from typing import Any, BinaryIO, Final, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
 from vocabtool.formats import json_file
-from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.word_list import ESCAPE
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.system.own_files import from_json, whole_file
@@ -65,8 +65,6 @@ PARQUET_COLUMNS: Final = {"id": "int64", "token": "string", "bytes": "binary"}
 PARQUET_KEY: Final = b"vocabtool"
 
 JSON_BEGINS: Final = re.compile(rb'\s*\{\s*"name":[^\n]*?"?,?\s*"kind":[^\n]*\s*"entry_type":')
-CSV_BEGINS: Final = b"id,token,base64\r\n"
-PARQUET_BEGINS: Final = b"PAR1"
 FOOTER: Final = 1 << 20  # bytes at the end of a Parquet file in which its key stands
 
 
@@ -75,7 +73,7 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 
     Only ``text`` escapes. The same vocabulary always gives the same bytes.
     """
-    return _WRITERS[_check_format(format)](vocabulary, file) or 0
+    return _FORMATS[_check_format(format)][0](vocabulary, file) or 0
 
 
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - as the option is called
@@ -86,7 +84,7 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
     :class:`NotFound` where there is no folder to write in, and :class:`UnknownFormat` for another
     ending.
     """
-    format = _check_format(format or (_by_ending(path) if Path(path).suffix else "text"))  # noqa: A001 - as the option is called
+    format = _format_of(path, format, "text")  # noqa: A001 - as the option is called
     with whole_file(path) as file:
         return write(vocabulary, file, format)
 
@@ -102,31 +100,34 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
     path = Path(path)
     if not path.is_file():
         raise NotFound(f"{path}: no such file")
-    format = _check_format(format or _by_ending(path))  # noqa: A001 - as the option is called
+    reader = _FORMATS[_format_of(path, format)][1]
     with reading(str(path)):
-        return _READERS[format](path.read_bytes(), path.stem)
+        return reader(path.read_bytes(), path.stem)
 
 
-def _by_ending(path: str | Path) -> FileFormat:
+def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileFormat:
+    """The format that is given, or by the ending; ``plain``: where there is none."""
     ending = Path(path).suffix
-    if ending.lower() not in ENDINGS:
+    found = given or (plain if not ending else None) or ENDINGS.get(ending.lower())
+    if found is None:
         raise UnknownFormat(f"{path}: wanted {', '.join(ENDINGS)}, got {ending!r}")
-    return ENDINGS[ending.lower()]
+    return _check_format(found)
 
 
-def _check_format(format_: FileFormat) -> FileFormat:
-    if format_ not in get_args(FileFormat):
-        raise UnknownFormat(f"wanted one of {', '.join(get_args(FileFormat))}, got {format_!r}")
-    return format_
+def _check_format(given: str) -> FileFormat:
+    for known in get_args(FileFormat):
+        if given == known:
+            return cast(FileFormat, known)
+    raise UnknownFormat(f"wanted one of {', '.join(get_args(FileFormat))}, got {given!r}")
 
 
 # Recognised as models.
 
 
 def _written_as(source: Source) -> FileFormat | None:
-    if source.head.startswith(PARQUET_BEGINS):
+    if source.head.startswith(b"PAR1"):
         return "parquet"
-    if source.head.startswith(CSV_BEGINS):
+    if source.head.startswith(b"id,token,base64\r\n"):
         return "csv"
     return "json" if JSON_BEGINS.match(source.head) else None
 
@@ -135,7 +136,7 @@ def _recognise(source: Source) -> str | None:
     return None if _written_as(source) else "does not begin as JSON, CSV or Parquet of extract -o"
 
 
-def _read_model(source: Source) -> ReadResult:
+def _read_model(source: Source) -> Findings:
     """The vocabulary as it was written, this file the first of its places.
 
     Raises :class:`InvalidFile` where the file was changed or cut off, :class:`UnknownFormat` for a
@@ -150,7 +151,7 @@ def _read_model(source: Source) -> ReadResult:
                 raise UnknownFormat(f"{source.name}: {what}")
     vocabulary = read(source.file, written)
     place = Place(source.name, "written by vocabtool extract")
-    return ReadResult((replace(vocabulary, places=(place, *vocabulary.places)),))
+    return Findings([replace(vocabulary, places=(place, *vocabulary.places))])
 
 
 READER: Final = Reader("file of vocabtool extract", _recognise, _read_model)
@@ -190,21 +191,16 @@ class _Facts:
 
 
 def _facts(vocabulary: Vocabulary) -> dict[str, Any]:
-    first_id = int(vocabulary.id_array()[0]) if len(vocabulary) else vocabulary.first_id
-    facts = _Facts(
-        name=vocabulary.name,
-        kind=vocabulary.kind,
-        entry_type=vocabulary.entry_type,
-        size=len(vocabulary),
-        sha256=vocabulary.sha256,
-        first_id=first_id,
-        unknown=vocabulary.unknown,
-        specials=tuple(_Special(*special) for special in vocabulary.specials),
-        places=tuple(_Place(*place) for place in vocabulary.places),
-        notes=vocabulary.notes,
-        marker=vocabulary.marker,
-    )
-    return {key: value for key, value in asdict(facts).items() if key != "marker" or value}
+    facts = {each.name: getattr(vocabulary, each.name) for each in fields(_Facts)}
+    if len(vocabulary):
+        facts["first_id"] = int(vocabulary.id_array()[0])
+    if vocabulary.unknown is not None:
+        facts["unknown"] = asdict(vocabulary.unknown)
+    facts["specials"] = [special._asdict() for special in vocabulary.specials]
+    facts["places"] = [place._asdict() for place in vocabulary.places]
+    if vocabulary.marker is None:
+        del facts["marker"]
+    return facts
 
 
 def _vocabulary(facts: object, stored: ByteStrings, ids: NDArray[np.int64] | None) -> Vocabulary:
@@ -346,21 +342,16 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
 
 
 def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
-    def add(rows: Iterable[Iterable[object]]) -> None:
-        # line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\r\n").writerows(rows)
-        file.write(text.getvalue().encode())
-
-    add([CSV_COLUMNS])
-    rows = zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True)
-    while part := list(islice(rows, CHUNK)):
-        add(
-            (number, entry.decode(), "")
-            if is_utf8(entry)
-            else (number, "", b64encode(entry).decode())
-            for number, entry in part
-        )
+    # line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR
+    text = io.TextIOWrapper(file, "utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(CSV_COLUMNS)
+    pairs = zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True)
+    writer.writerows(
+        (number, entry.decode(), "") if is_utf8(entry) else (number, "", b64encode(entry).decode())
+        for number, entry in pairs
+    )
+    text.detach()  # which flushes
 
 
 def _read_csv(data: bytes, name: str) -> Vocabulary:
@@ -437,15 +428,11 @@ def _read_parquet(data: bytes, _: str) -> Vocabulary:
     return _vocabulary(facts, ByteStrings.of(entries), ids)
 
 
-_WRITERS: Final[dict[FileFormat, Callable[[Vocabulary, BinaryIO], int | None]]] = {
-    "text": _write_text,
-    "json": _write_json,
-    "csv": _write_csv,
-    "parquet": _write_parquet,
-}
-_READERS: Final[dict[FileFormat, Callable[[bytes, str], Vocabulary]]] = {
-    "text": _read_text,
-    "json": _read_json,
-    "csv": _read_csv,
-    "parquet": _read_parquet,
+_Writer = Callable[[Vocabulary, BinaryIO], int | None]
+_Reader = Callable[[bytes, str], Vocabulary]
+_FORMATS: Final[dict[FileFormat, tuple[_Writer, _Reader]]] = {
+    "text": (_write_text, _read_text),
+    "json": (_write_json, _read_json),
+    "csv": (_write_csv, _read_csv),
+    "parquet": (_write_parquet, _read_parquet),
 }

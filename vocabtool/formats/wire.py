@@ -314,7 +314,26 @@ class Table:
         if at is None:
             return ByteStrings.of(())
         count, start = self._vector(at, 4)
-        return _strings(self.buffer, start, np.frombuffer(self.buffer, "<u4", count, start))
+        if not count:
+            return ByteStrings.of(())
+        buffer, distances = self.buffer, np.frombuffer(self.buffer, "<u4", count, start)
+        heads = start + 4 * np.arange(count, dtype=np.int64) + distances
+        if int(heads.max()) > len(buffer) - 4:
+            raise InvalidFile("a string lies outside the buffer", offset=int(heads.max()))
+        windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), 4)
+        lengths = windows[heads].view("<u4").ravel()  # aligned or not
+        wanted = int(lengths.sum(dtype=np.int64)) + STRING_OVERHEAD * count
+        if wanted > len(buffer):
+            raise InvalidFile(
+                f"{count:,} strings want {wanted:,} bytes, the buffer has {len(buffer):,}: "
+                "they overlap",
+                offset=start,
+            )
+        starts = heads + 4
+        ends = starts + lengths
+        if int(ends.max()) > len(buffer):
+            raise InvalidFile("a string runs past the end of the buffer", offset=int(ends.max()))
+        return ByteStrings(bytes(buffer), starts.astype(np.int32), ends.astype(np.int32))
 
     def table(self, field: int) -> Table:
         """A table that must be there: absent, it is an :class:`InvalidFile`."""
@@ -399,29 +418,6 @@ def _number(buffer: Buffer, position: int, layout: str) -> int:
         )
     number: int = struct.unpack_from(layout, buffer, position)[0]
     return number
-
-
-def _strings(buffer: Buffer, start: int, distances: NDArray[np.uint32]) -> ByteStrings:
-    """The strings that ``distances``, the items of the vector at ``start``, refer to."""
-    if not len(distances):
-        return ByteStrings.of(())
-    heads = start + 4 * np.arange(len(distances), dtype=np.int64) + distances
-    if int(heads.max()) > len(buffer) - 4:
-        raise InvalidFile("a string lies outside the buffer", offset=int(heads.max()))
-    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), 4)
-    lengths = windows[heads].view("<u4").ravel()  # aligned or not
-    wanted = int(lengths.sum(dtype=np.int64)) + STRING_OVERHEAD * len(heads)
-    if wanted > len(buffer):
-        raise InvalidFile(
-            f"{len(heads):,} strings want {wanted:,} bytes, the buffer has {len(buffer):,}: "
-            "they overlap",
-            offset=start,
-        )
-    starts = heads + 4
-    ends = starts + lengths
-    if int(ends.max()) > len(buffer):
-        raise InvalidFile("a string runs past the end of the buffer", offset=int(ends.max()))
-    return ByteStrings(bytes(buffer), starts.astype(np.int32), ends.astype(np.int32))
 
 
 def flexbuffer_strings(buffer: bytes) -> list[bytes]:

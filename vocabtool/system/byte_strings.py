@@ -168,7 +168,8 @@ class ByteStrings:
         lengths = self.lengths
         count = 0
         short = lengths < LONG
-        for length in np.unique(lengths[short]).tolist():
+        # np.unique would load numpy.ma
+        for length in np.flatnonzero(np.bincount(lengths[short])).tolist():
             starts = self.starts[lengths == length]
             count += _distinct_rows(self.data, starts, length)
         return count + len({self[int(i)] for i in np.flatnonzero(~short)})
