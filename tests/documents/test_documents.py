@@ -77,7 +77,7 @@ def test_a_line_that_is_too_long_is_a_bad_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """It is dropped unseen and counted; the lines around it keep their numbers."""
-    monkeypatch.setattr("vocabtool.documents.lines.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("vocabtool.documents.text_files.MAX_LINE_BYTES", 100)
     long = b"x" * 1000
     data = b"a\n" + b"y" * 99 + b"\n" + long + b"\r\nb\n" + long + b"\n\nc\n" + long
     name = write(tmp_path / "long.txt", data)
@@ -224,7 +224,7 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows behind bad ones keep their numbers, although Arrow reads ahead of what it gives out."""
-    monkeypatch.setattr("vocabtool.documents.csv_file.MAX_ROW_BYTES", 64)
+    monkeypatch.setattr("vocabtool.documents.text_files.MAX_ROW_BYTES", 64)
     bad = {5, 6, 40, 41, 300, 998, 999, 1000}
     kept = [row for row in range(2, 1001) if row not in bad]
     data = b"id,text\n" + b"".join(
@@ -258,7 +258,7 @@ def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, num
 
 def test_a_csv_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quote left open ends in an error, not in the memory of the machine, also when skipping."""
-    monkeypatch.setattr("vocabtool.documents.csv_file.MAX_ROW_BYTES", 1000)
+    monkeypatch.setattr("vocabtool.documents.text_files.MAX_ROW_BYTES", 1000)
     name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
     told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
     with pytest.raises(InvalidFile, match=told):

@@ -120,15 +120,13 @@ def a_queue() -> queue.Queue[Any]:
     return fed
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Stream.of(iter([1, 2])),
-        lambda: Stream.of(n for n in (1, 2)),
-        lambda: Stream.of(io.StringIO("a\nb")),
-        lambda: stream(a_queue()),
-    ],
-)
+ONCE: list[Callable[[], Stream[Any]]] = [
+    *(lambda: Stream.of(iter([1, 2])), lambda: Stream.of(n for n in (1, 2))),
+    *(lambda: Stream.of(io.StringIO("a\nb")), lambda: stream(a_queue())),
+]
+
+
+@pytest.mark.parametrize("make", ONCE)
 def test_an_iterator_is_read_once(make: Callable[[], Stream[Any]]) -> None:
     """A second pass is an error, not an empty stream or a wait for ever; a cache helps."""
     once = make()
@@ -180,18 +178,16 @@ def test_a_function_that_fails_names_the_element(how: dict[str, Any]) -> None:
         assert isinstance(failed.value.__cause__, KeyError)
 
 
-@pytest.mark.parametrize(
-    ("size", "place"), [(1, "d0"), (2, "d0 to d1"), (3, "d0 to d2"), (9, "d0 to d2")]
-)
-def test_a_function_that_fails_names_the_documents_of_a_batch(size: int, place: str) -> None:
-    """Of a batch of documents it says the first id and the last."""
-    batches = Stream.of(documents(3)).batch(size)
-    with pytest.raises(OperatorFailed, match=rf"^{place}: fail_at_all raised KeyError"):
-        list(batches.map(fail_at_all, workers=2))
-
-
 def fail_at_all(element: object) -> None:
     raise KeyError(repr(element))
+
+
+def test_a_function_that_fails_names_the_documents_of_a_batch() -> None:
+    """Of a batch of documents it says the first id and the last."""
+    for size, place in ((1, "d0"), (2, "d0 to d1"), (3, "d0 to d2"), (9, "d0 to d2")):
+        batches = Stream.of(documents(3)).batch(size)
+        with pytest.raises(OperatorFailed, match=rf"^{place}: fail_at_all raised KeyError"):
+            list(batches.map(fail_at_all, workers=2))
 
 
 @pytest.mark.parametrize("skipped", [0, 1])
@@ -237,8 +233,8 @@ def test_what_is_skipped_is_not_read(name: str) -> None:
     assert min(source.touched) == 6
 
 
-def test_repeat() -> None:
-    """For ever; of nothing nothing."""
+def test_repeat_for_ever() -> None:
+    """Of nothing nothing."""
     assert list(Stream.of([1, 2]).repeat().skip(3).take(3)) == [2, 1, 2]
     assert list(Stream.of([]).repeat()) == []
 
@@ -382,25 +378,19 @@ def test_mix_by_weights() -> None:
     assert found == [2] * 100 + [1] * 5
 
 
-@pytest.mark.parametrize(
-    ("shaped", "rows"),
-    [
-        (lambda s: s, 10),
-        (lambda s: s.map(doubled).shuffle(3, seed=1).prefetch(2).cache(), 10),
-        (lambda s: s.take(4), 4),
-        (lambda s: s.skip(4), 6),
-        (lambda s: s.skip(14), 0),
-        (lambda s: s.repeat(3), 30),
-        (lambda s: s.repeat(10**15), 10**16),
-        (lambda s: s.batch(3), 4),
-        (lambda s: mix([s, s], seed=1), 20),
-        (lambda s: s.filter(odd), None),
-        (lambda s: s.flat_map(range), None),
-        (lambda s: s.repeat(), None),
-        (lambda s: s.filter(odd).take(3), None),
-        (lambda s: s.batch_by_length(3), None),
-    ],
-)
+ROWS: list[tuple[Callable[[Stream[int]], Stream[Any]], int | None]] = [
+    (lambda s: s, 10),
+    (lambda s: s.map(doubled).shuffle(3, seed=1).prefetch(2).cache(), 10),
+    *((lambda s: s.take(4), 4), (lambda s: s.skip(4), 6), (lambda s: s.skip(14), 0)),
+    *((lambda s: s.repeat(3), 30), (lambda s: s.repeat(10**15), 10**16)),
+    *((lambda s: s.batch(3), 4), (lambda s: mix([s, s], seed=1), 20)),
+    *((lambda s: s.filter(odd), None), (lambda s: s.flat_map(range), None)),
+    *((lambda s: s.repeat(), None), (lambda s: s.filter(odd).take(3), None)),
+    (lambda s: s.batch_by_length(3), None),
+]
+
+
+@pytest.mark.parametrize(("shaped", "rows"), ROWS)
 def test_sizes(shaped: Callable[[Stream[int]], Stream[Any]], rows: int | None) -> None:
     """How many elements there are is known as far as operators keep count."""
     found = shaped(Stream.of(range(10))).size()
@@ -534,10 +524,7 @@ def test_to_arrow_with_fields() -> None:
     held = [Document("a", "x", {"n": 1, "s": "one", "l": [1]}), Document("b", "\udcff")]
     named = Stream.of(held).to_arrow(fields=["n", "s", "l"]).read_all()
     assert named.drop_columns(["text"]).to_pydict() == {
-        "id": ["a", "b"],
-        "n": ["1", None],
-        "s": ["one", None],
-        "l": ["[1]", None],
+        **{"id": ["a", "b"], "n": ["1", None], "s": ["one", None], "l": ["[1]", None]},
     }
     assert named["text"].combine_chunks().view(pa.binary()).to_pylist() == [b"x", b"\xff"]
     kinds = {"n": pa.float32(), "l": pa.list_(pa.int8())}

@@ -10,9 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from scipy import stats
 
 from vocabtool import Stream, interleave, mix, stream
@@ -144,9 +146,6 @@ def sources(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Stream[str]]:
     """Three sources of 1,000, 2,000 and 3,000 rows; each text names its source."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     folder = tmp_path_factory.mktemp("sources")
     streams = []
     for place, size in enumerate(SIZES):
@@ -247,9 +246,6 @@ def test_a_buffer_is_refilled_from_everything_to_come() -> None:
 
 def test_shuffled_shards_reach_over_all_files(tmp_path: Path) -> None:
     """Through a buffer of a thirtieth of the rows, the first third still has rows of each file."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     for place, size in enumerate(SIZES):
         rows = [f"{place} {n}" for n in range(size)]
         parquet.write_table(

@@ -306,6 +306,7 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
     plain = without_marks(union.tokens, marker)
     bits = union.bits if marker is None else characters(plain)
     data, bounds = contents(plain)
+    texts = plain.view(pa.large_string())  # all that are looked at are UTF-8
     codes = np.full(len(bits), CODES["other"], np.uint8)
     letters, numbers = bits & WORDED != 0, bits & NUMBER != 0
     upper, joined = np.flatnonzero(bits & UPPER), np.flatnonzero(letters & (bits & JOINER != 0))
@@ -315,29 +316,30 @@ def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
     first = data[bounds[upper]]  # whose first letter is a capital? The first byte of most tells
     capital = (first >= ord("A")) & (first <= ord("Z"))
     unclear = ~capital & ~((first >= ord("a")) & (first <= ord("z")))
-    capital[unclear] = _matches(plain, upper[unclear], _CAPITAL)
+    capital[unclear] = _matches(texts, upper[unclear], _CAPITAL)
 
     codes[letters] = CODES["word"]
     codes[upper[capital]] = CODES["capitalised"]
     codes[np.setdiff1d(foreign, latin, assume_unique=True)] = CODES["other script"]
     codes[letters & numbers] = CODES["identifier"]
-    codes[joined[_matches(plain, joined, _JOINED)]] = CODES["identifier"]
-    codes[upper[_matches(plain, upper, _CAMEL)]] = CODES["identifier"]
+    codes[joined[_matches(texts, joined, _JOINED)]] = CODES["identifier"]
+    codes[upper[_matches(texts, upper, _CAMEL)]] = CODES["identifier"]
     codes[~letters & (bits & SIGN != 0)] = CODES["punctuation"]
     codes[~letters & numbers] = CODES["number"]
     if marker is not None:
         bearing = bear_marker(byte_strings(union.tokens), marker)
         pieces = ~bearing & (bits & (WORDED | NUMBER | BROKEN) != 0)
         codes[bearing & (bits != 0) if marker in GOING_ON else pieces] = CODES["subword piece"]
-    special = pc.match_substring_regex(union.tokens, pattern=_SPECIAL)
-    codes[booleans(special)] = CODES["special"]
+    data, bounds = contents(union.tokens)
+    long = np.flatnonzero(np.diff(bounds) > 2)
+    bracketed = long[np.isin(data[bounds[long]], list(b"<["))]
+    codes[bracketed[_matches(union.tokens, bracketed, _SPECIAL)]] = CODES["special"]
     return codes
 
 
-def _matches(plain: pa.LargeBinaryArray, at: Numbers, pattern: str) -> NDArray[np.bool_]:
-    """Whether a pattern is found in each entry at these places; all of them are UTF-8."""
-    some = take(plain, at).view(pa.large_string())
-    return booleans(pc.match_substring_regex(some, pattern=pattern))
+def _matches(entries: pa.Array, at: Numbers, pattern: str) -> NDArray[np.bool_]:
+    """Whether a pattern is found in each entry at these places."""
+    return booleans(pc.match_substring_regex(take(entries, at), pattern=pattern))
 
 
 # ---- what folding makes of them
@@ -438,10 +440,13 @@ def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tup
             else:
                 places = np.arange(len(union))
                 changes[key] = places, fold_entries(union.tokens, folds, key[1])
-    # All are looked up together: that is what takes the time.
-    strings = [union.tokens, *(forms for _, forms in changes.values())]
-    numbers = integers(pa.concat_arrays(strings).dictionary_encode().indices)
-    end = len(union)
+    # All are looked up together: that is what takes the time. Each string's number is its place in
+    # the tokens, or one behind all of these.
+    encoded = pa.concat_arrays([forms for _, forms in changes.values()]).dictionary_encode()
+    number = np.arange(len(union), len(union) + len(encoded.dictionary))
+    found = pc.index_in(union.tokens, value_set=encoded.dictionary)
+    number[integers(found.drop_null())] = np.flatnonzero(booleans(found.is_valid()))
+    numbers, end = number[integers(encoded.indices)], 0
     becomes: dict[tuple[FoldOrAll, Marker | None], Numbers] = {}
     for key, (places, forms) in changes.items():
         becomes[key] = np.arange(len(union))

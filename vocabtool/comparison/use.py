@@ -210,11 +210,8 @@ class UseCounter:
         if self._rule is not None:
             coded = self._rule.token_codes(texts)
             counts = np.bincount(coded.codes, minlength=len(coded.distinct))
-            return (
-                coded.distinct.view(pa.binary()).cast(pa.large_binary()),
-                counts,
-                len(coded.codes),
-            )
+            words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
+            return words, counts, len(coded.codes)
         assert self._tokenizer is not None  # noqa: S101 - one of both is there
         judged = self._tokenizer.look_up(texts)
         counts = np.bincount(judged.codes, minlength=len(judged.known))
@@ -259,7 +256,7 @@ class UseCounter:
         self._look_up()
         in_a, in_b = self._words.in_a, self._words.in_b
         both = self._counts[in_a & in_b]
-        cut = self._rule or self._tokenizer
+        cut = self._tokenizer if self._rule is None else self._rule
         assert cut is not None  # noqa: S101 - one of both is there
         return Use(
             self._rule_name,

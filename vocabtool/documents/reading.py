@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.documents import csv_file, lines, objects, tables, tfrecord
+from vocabtool.documents import objects, tables, text_files, tfrecord
 from vocabtool.documents.batch import (
     BATCH_BYTES,
     MAX_EXAMPLES,
@@ -80,10 +80,10 @@ __all__ = [
 ]
 
 READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
-    "lines": lines.read_lines,
-    "jsonl": lines.read_jsonl,
-    "csv": partial(csv_file.read, delimiter=","),
-    "tsv": partial(csv_file.read, delimiter="\t"),
+    "lines": text_files.read_lines,
+    "jsonl": text_files.read_jsonl,
+    "csv": partial(text_files.read_csv, delimiter=","),
+    "tsv": partial(text_files.read_csv, delimiter="\t"),
     "parquet": tables.read_parquet,
     "arrow": tables.read_arrow,
     "tfrecord": tfrecord.read,
@@ -178,8 +178,8 @@ def _request(
     *,
     whole: bool = False,
 ) -> Request:
-    if not 1 <= size <= lines.MAX_LINE_BYTES:
-        raise ValueError(f"size: wanted 1 to {lines.MAX_LINE_BYTES:,} bytes, got {size:,}")
+    if not 1 <= size <= text_files.MAX_LINE_BYTES:
+        raise ValueError(f"size: wanted 1 to {text_files.MAX_LINE_BYTES:,} bytes, got {size:,}")
     if start < 0:
         raise ValueError(f"start: wanted 0 or more documents, got {start:,}")
     raises = options.on_error == "raise"
