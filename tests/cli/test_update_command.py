@@ -75,13 +75,6 @@ def test_update_needs_no_option_again(file: Path, index: str) -> None:
     assert (done.returncode, "--force is for --sync" in done.stderr) == (2, True)
 
 
-def test_index_tells_the_same(file: Path, index: str) -> None:
-    """With ``--existing update`` only what changed is put in."""
-    write(file, {**texts(12), "d3": "I hate it"})
-    again = ("index", str(file), "-o", index, *READ, "--existing", "update")
-    assert "done now    1 updated, 11 unchanged in " in fine(*again)
-
-
 def test_sync_is_refused_where_it_cannot_tell(file: Path, index: str) -> None:
     """On standard input, for a file that is missing, and for too much at once."""
     done = vocabtool("update", index, "-", "--sync", given="a text\n")

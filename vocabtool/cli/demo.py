@@ -17,13 +17,12 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from shlex import quote
 from textwrap import wrap
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -258,18 +257,18 @@ FUSIONS: Final[dict[Fusion, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """A query with one unknown word, and the id of the document that it was made of."""
 
     text: str
     unknown: str
     document: str
 
-    def place(self, index: Index, fusion: Fusion) -> int:
-        """Where the right document comes, from 1; 0: it is not among the first ones."""
-        ids = [hit.id for hit in index.search(self.text, k=DEPTH, fusion=fusion)]
-        return ids.index(self.document) + 1 if self.document in ids else 0
+
+def place_of(question: Question, index: Index, fusion: Fusion) -> int:
+    """Where the right document comes, from 1; 0: it is not among the first ones."""
+    ids = [hit.id for hit in index.search(question.text, k=DEPTH, fusion=fusion)]
+    return ids.index(question.document) + 1 if question.document in ids else 0
 
 
 def tell_story(folder: Path, seed: int = 0) -> Iterator[str]:
@@ -395,9 +394,7 @@ class _Story:
             for number, question in enumerate(questions, 1):
                 file.write(json.dumps({"_id": str(number), "text": question.text}) + "\n")
                 judgements.write(f"{number}\t{question.document}\t1\n")
-        places = {
-            fusion: [question.place(index, fusion) for question in questions] for fusion in FUSIONS
-        }
+        places = {name: [place_of(each, index, name) for each in questions] for name in FUSIONS}
         folder = quote(str(index.path))
         yield from self._step(
             "It is asked",
@@ -440,7 +437,7 @@ def _tell_question(question: Question, index: Index, encoder: Encoder) -> Iterat
     asked: tuple[tuple[Fusion, str], ...] = (("dense", "vectors alone"), ("coverage", "hybrid"))
     for name, told in asked:
         hits = index.search(question.text, k=3, fusion=name, explain=True)
-        place = question.place(index, name)
+        place = place_of(question, index, name)
         where = f"at place {place}" if place else f"not among the first {DEPTH}"
         yield f"  {told}: {where}"
         for rank, hit in enumerate(hits, 1):

@@ -99,15 +99,13 @@ def deliver_report(
     Without ``output`` the ending of the file tells. ``as_list``: text is a complete list for
     people, too, as it is for programs.
     """
-    from vocabtool.reports.renderers import FILE_WIDTH, save, write
+    from vocabtool.reports.renderers import FILE_WIDTH, format_of, save, write
 
     if html is not None:
         save(report, html, "html")
-    if file != "-":
-        save(report, file, output, None if as_list else FILE_WIDTH)
-        return
-    with standard_output() as out:
-        write(report, out, output or "text", None if as_list else width())
+    columns = width() if file == "-" else FILE_WIDTH
+    with open_output(file) as out:
+        write(report, out, output or format_of(file), None if as_list else columns)
 
 
 @contextmanager

@@ -137,21 +137,8 @@ def _weight_of(index: Index) -> str:
     return f"{weight}, not calibrated"
 
 
-# What a report says of one, and of several.
-RESUMED: Final = ("shard was there already", "shards were there already")
-REDONE: Final = ("shard that was begun and lost", "shards that were begun and lost")
 SKIPPED: Final = ("row that is no document", "rows that are no documents")
 DROPPED: Final = ("document of an id that was there", "documents of an id that was there")
-EMPTY: Final = ("text of nothing but blanks", "texts of nothing but blanks")
-ZERO: Final = (
-    "vector: the model knows no word of the text",
-    "vectors: the model knows no word of the text",
-)
-NOT_UTF8: Final = (
-    "document, stored with U+FFFD for such bytes",
-    "documents, stored with U+FFFD for such bytes",
-)
-CACHED: Final = ("vector that was not made again", "vectors that were not made again")
 
 
 def embed_report(report: EmbedReport) -> Report:
@@ -164,18 +151,23 @@ def embed_report(report: EmbedReport) -> Report:
         encoded = plural(report.encoded, "document", "documents")
         done = f"{encoded} in {report.seconds:,.1f} s, {report.rate:,.0f} a second"
     facts = [("done now", done)]
-    for name, count, words in (
-        ("gone on", report.resumed, RESUMED),
-        ("redone", report.redone, REDONE),
-        ("skipped", report.skipped, SKIPPED),
-        ("dropped", report.dropped, DROPPED),
-        ("empty", counts.empty, EMPTY),
-        ("zero", counts.zero, ZERO),
-        ("not UTF-8", counts.not_utf8, NOT_UTF8),
-        ("cached", report.hits, CACHED),
+    texts = plural(counts.not_utf8, "document", "documents")
+    vectors = plural(counts.zero, "vector", "vectors")
+    cached = plural(report.hits, "vector that was", "vectors that were")
+    resumed = plural(report.resumed, "shard was", "shards were")
+    redone = plural(report.redone, "shard that was", "shards that were")
+    for name, count, told in (
+        ("gone on", report.resumed, f"{resumed} there already"),
+        ("redone", report.redone, f"{redone} begun and lost"),
+        ("skipped", report.skipped, plural(report.skipped, *SKIPPED)),
+        ("dropped", report.dropped, plural(report.dropped, *DROPPED)),
+        ("empty", counts.empty, f"{plural(counts.empty, 'text', 'texts')} of nothing but blanks"),
+        ("zero", counts.zero, f"{vectors}: the model knows no word of the text"),
+        ("not UTF-8", counts.not_utf8, f"{texts}, stored with U+FFFD for such bytes"),
+        ("cached", report.hits, f"{cached} not made again"),
     ):
         if count:
-            facts.append((name, plural(count, *words)))
+            facts.append((name, told))
     if counts.tokens:
         share = percent(counts.tokens_unknown / counts.tokens)
         every = plural(counts.tokens, "word", "words")

@@ -24,7 +24,7 @@ from vocabtool.errors import (
     reading,
 )
 from vocabtool.formats import wire
-from vocabtool.formats.reader import Findings, Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
 from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
@@ -277,7 +277,7 @@ def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
 KERAS: Final = "keras_metadata.pb"
 
 
-def read_model(opened: GraphFile) -> ReadResult:
+def read_model(opened: GraphFile) -> Findings:
     """Everything that the parts of a model hold, lists of few strings too.
 
     Of what lies beside a frozen graph, only assets that it names are read.
@@ -313,7 +313,8 @@ def read_model(opened: GraphFile) -> ReadResult:
             for path in list(assets.unread()):
                 with findings.warning():
                     findings.add(read_asset(path))
-    return ReadResult(tuple(findings.found), tuple(findings.warnings), opened.format)
+    findings.format = opened.format
+    return findings
 
 
 def read_tables(linker: Linker, opened: GraphFile) -> dict[bytes, Vocabulary]:
@@ -352,7 +353,7 @@ def _keras_layers(opened: GraphFile, findings: Findings) -> tuple[LookupLayer, .
     return ()
 
 
-def _read(source: Source) -> ReadResult:
+def _read(source: Source) -> Findings:
     """Read a folder that holds a file of graphs, or such a file."""
     file = graphs_file_in(source.file) if source.file.is_dir() else source.file
     if file is None:
