@@ -45,6 +45,7 @@ WORDS = (
     *("tab\there", " padded ", "cr\r", "\u2028", "👩\u200d🚀", "[UNK]"),
 )
 LINE_WORDS = ("the", "naïve", "日本", "O'Neil", "a b", "a\rb", "\x85", "\u2028", " padded ", LONG)
+KERAS_WORDS = [word for word in WORDS if word not in ("", "[UNK]")]  # the layers add those
 NUMBERS = (12, 1138, 42, -7, 0, 2**40)
 PIECES = (
     *("[PAD]", "[UNK]", "the", "great", "##est", "##ly", "they", "##'", "##re", "'"),
@@ -720,22 +721,9 @@ def tf2_forward_and_inverse(folder: Path) -> tuple[Truth, ...]:
 @called(None, 2)
 def tf2_two_tables(folder: Path) -> tuple[Truth, ...]:
     """Two tables with the same words: one vocabulary, two places."""
-    first, second = static(filled(WORDS)), static(filled(WORDS))
-    save(folder, lambda words: first.lookup(words) & second.lookup(words), one=first, two=second)
+    one, two = static(filled(WORDS)), static(filled(WORDS))
+    save(folder, lambda words: one.lookup(words) & two.lookup(words), one=one, two=two)
     return tables(folder)
-
-
-@case
-def tf2_two_vocabularies(folder: Path) -> tuple[Truth, ...]:
-    """Two tables with different words and the same ids: two vocabularies."""
-    first, second = static(filled(WORDS)), static(filled([f"{word} {word}" for word in WORDS]))
-    save(
-        folder,
-        lambda words: {"one": first.lookup(words), "two": second.lookup(words)},
-        one=first,
-        two=second,
-    )
-    return by_attribute(folder)
 
 
 @case
@@ -765,15 +753,33 @@ def tf2_string_variable(folder: Path) -> tuple[Truth, ...]:
     return bare(variable(folder), "variable")
 
 
-@case
-def tf2_shared_input(folder: Path) -> tuple[Truth, ...]:
-    """Three tables are asked about the same words; each has its own ids for the unknown."""
-    plain = static(filled(KERAS_WORDS), -7)
-    few = tf.lookup.StaticVocabularyTable(filled([f"few {n}" for n in range(30)]), 5)
-    many = tf.lookup.StaticVocabularyTable(filled([f"many {n}" for n in range(31)]), 9)
-    asked = {"plain": plain, "few": few, "many": many}
+def by_attribute(model: Path) -> tuple[Truth, ...]:
+    """The tables of a model that calls each output as it calls the table."""
+    truths = tables_by_output(model).items()
+    return tuple(replace(truth, name=name, places=1) for name, truth in truths)
+
+
+def save_several(folder: Path, make: Callable[[], dict[str, Tensor]]) -> tuple[Truth, ...]:
+    """A model that asks several tables about the same words."""
+    asked = make()
     save(folder, lambda words: {name: asked[name].lookup(words) for name in asked}, **asked)
     return by_attribute(folder)
+
+
+SEVERAL: dict[str, Callable[[], dict[str, Tensor]]] = {
+    # Different words with the same ids: two vocabularies.
+    "tf2_two_vocabularies": lambda: {
+        "one": static(filled(WORDS)),
+        "two": static(filled([f"{word} {word}" for word in WORDS])),
+    },
+    # Each has its own ids for the unknown.
+    "tf2_shared_input": lambda: {
+        "plain": static(filled(KERAS_WORDS), -7),
+        "few": tf.lookup.StaticVocabularyTable(filled([f"few {n}" for n in range(30)]), 5),
+        "many": tf.lookup.StaticVocabularyTable(filled([f"many {n}" for n in range(31)]), 9),
+    },
+}
+_cases += [Case(name, functools.partial(save_several, make=make)) for name, make in SEVERAL.items()]
 
 
 @case
@@ -803,12 +809,6 @@ def tf2_mutable_in_dict(folder: Path) -> tuple[Truth, ...]:
         replace(truths["english"], name="tables.en.txt", places=1),
         replace(truths["other"], name="tables.a/b", places=1),
     )
-
-
-def by_attribute(model: Path) -> tuple[Truth, ...]:
-    """The tables of a model that calls each output as it calls the table."""
-    truths = tables_by_output(model).items()
-    return tuple(replace(truth, name=name, places=1) for name, truth in truths)
 
 
 @case
@@ -848,7 +848,6 @@ def tf2_asset(folder: Path) -> tuple[Truth, ...]:
 
 # Keras layers: the same for Keras 2 (tf_keras) and Keras 3.
 
-KERAS_WORDS = [word for word in WORDS if word not in ("", "[UNK]")]  # the layers add those
 KERAS_LINES = [word for word in LINE_WORDS if word == word.strip() and "\r" not in word]
 LAYERS: dict[str, Callable[[Library, str], Tensor]] = {
     "vectorization_adapted": lambda layers, _: adapted(layers.TextVectorization(name="words")),
@@ -1126,32 +1125,31 @@ def text_phrase(folder: Path) -> tuple[Truth, ...]:
     return (replace(spoken(make, PHRASES, "phrase"), unknown=unknown),)
 
 
-@case
+def file_initializer(file: str) -> Tensor:
+    """Words from the lines of a file, ids from their numbers."""
+    index = tf.lookup.TextFileIndex
+    return tf.lookup.TextFileInitializer(
+        *(file, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)
+    )
+
+
 @called("table")
-def text_bert_table(folder: Path) -> tuple[Truth, ...]:
+def save_bert(folder: Path, *, from_file: bool) -> tuple[Truth, ...]:
     """A table of pieces with one hash bucket, which the model itself never reaches."""
-    return save_bert(folder, tf.lookup.StaticVocabularyTable(filled(PIECES), 1))
-
-
-@case
-@called("table")
-def text_bert_file(folder: Path) -> tuple[Truth, ...]:
-    """The same, from a file."""
-    with text_file(lines(PIECES)) as file:
-        initializer = tf.lookup.TextFileInitializer(
-            *(file, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE),
-            *(tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER),
-        )
-        return save_bert(folder, tf.lookup.StaticVocabularyTable(initializer, 1))
-
-
-def save_bert(folder: Path, table: Tensor) -> tuple[Truth, ...]:
-    """A model whose pieces are in a table; the unknown is the model's answer, not the table's."""
     import tensorflow_text
 
-    tokenizer = tensorflow_text.BertTokenizer(table, lower_case=True)
-    unknown = save_tokenizer(folder, tokenizer, table=table)
+    with text_file(lines(PIECES)) as file:
+        initializer = file_initializer(file) if from_file else filled(PIECES)
+        table = tf.lookup.StaticVocabularyTable(initializer, 1)
+        tokenizer = tensorflow_text.BertTokenizer(table, lower_case=True)
+        unknown = save_tokenizer(folder, tokenizer, table=table)
     return tuple(replace(truth, unknown=unknown) for truth in tables(folder))
+
+
+_cases += [
+    Case(name, functools.partial(save_bert, from_file=from_file))
+    for name, from_file in (("text_bert_table", False), ("text_bert_file", True))
+]
 
 
 # Encodings of a string tensor.

@@ -115,34 +115,6 @@ def test_how_documents_were_read_changes_no_byte(corpus: Path, tmp_path: Path) -
     assert tables[0]["id"].to_pylist() == [f"d{number}" for number in range(DOCUMENTS)]
 
 
-def test_what_is_left_to_do_is_done(corpus: Path, tmp_path: Path) -> None:
-    """A run that failed in its third shard makes that one only, and ends with the same bytes."""
-    whole = vocabtool.open_encoder(encode, fingerprint="same")
-    vocabtool.embed(corpus, whole, tmp_path / "whole", shard_rows=SHARD)
-    seen: list[str] = []
-
-    def fails(texts: list[str]) -> Any:
-        if len(seen) > 2 * SHARD:  # with the text that tells how long a vector is
-            raise MemoryError("of the test")
-        seen.extend(texts)
-        return encode(texts)
-
-    out = tmp_path / "out"
-    with pytest.raises(MemoryError):
-        vocabtool.embed(
-            corpus, vocabtool.open_encoder(fails, fingerprint="same"), out, shard_rows=SHARD
-        )
-    assert sorted(f.name for f in out.glob("shard*")) == [
-        "shard-000000.parquet",
-        "shard-000001.parquet",
-    ]
-    with pytest.raises(NotFound, match="not finished"):
-        vocabtool.Shards.open(out)
-    report = vocabtool.embed(corpus, whole, out, shard_rows=SHARD)
-    assert (report.resumed, report.encoded) == (2, DOCUMENTS - 2 * SHARD)
-    assert files_of(out) == files_of(tmp_path / "whole")
-
-
 def test_a_finished_run_reads_nothing(corpus: Path, tmp_path: Path) -> None:
     """Asked again, not even the documents are read: size and time say that they are the same."""
     out = tmp_path / "out"
@@ -540,9 +512,6 @@ def test_a_stream_that_is_not_what_its_name_says(
         vocabtool.embed(map(str, range(now)), encode, out, shard_rows=5, source="numbers")
 
 
-# What a person does not lose by a mistake.
-
-
 # Models that fail.
 
 
@@ -774,6 +743,8 @@ def test_a_bad_row_far_in_costs_little(tmp_path: Path) -> None:
         vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
     there = len(list(out.glob("shard-*.parquet")))
     assert there > 3
+    with pytest.raises(NotFound, match="not finished"):
+        vocabtool.Shards.open(out)
     report = vocabtool.embed(corpus, encode, out, shard_rows=SHARD, on_error="skip")
     assert (report.resumed, report.skipped, report.counts.documents) == (there, 1, 11_999)
     vocabtool.embed(corpus, encode, tmp_path / "whole", shard_rows=SHARD, on_error="skip")

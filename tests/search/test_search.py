@@ -284,19 +284,13 @@ def test_empty_hands_stay_empty() -> None:
     assert [(each.word, each.spellings) for each in hits.suggestions] == [("xapain", ("xapian",))]
 
 
-def test_the_nearest_are_marked_as_guesses() -> None:
-    """By choice: what the vector of unknown words is near to."""
+def test_empty_hands_are_filled_by_choice() -> None:
+    """By what the vector is near to, marked as guesses, or by what the nearest spelling finds."""
     hits = ask("xapain", empty="nearest")
-    assert found(hits) == ["dogs", "love", "cats", "xapian"]
-    assert hits.guesses
+    assert (found(hits), hits.guesses) == (["dogs", "love", "cats", "xapian"], True)
     assert found(ask("xapain", None, empty="nearest")) == []
-
-
-def test_the_nearest_spelling_is_searched() -> None:
-    """By choice; the answer says what was searched, and the vector of the misspelling is not."""
     hits = ask("Xapain!", empty="spelling")
-    assert found(hits) == ["xapian"]
-    assert hits.query.text == "xapian!"
+    assert (found(hits), hits.query.text) == (["xapian"], "xapian!")
     assert "searched for 'xapian!' instead" in hits.notes[0]
     assert found(ask("qqqqq", empty="spelling")) == []
 

@@ -80,14 +80,6 @@ def failing_at(place: int, error: BaseException) -> Iterator[int]:
 
 
 @runners
-def test_every_item_in_order(name: str) -> None:
-    """Results come in the order of the items, each once, and the source is closed after them."""
-    source = Counted(range(50))
-    assert list(RUNNERS[name][0](source)) == list(range(50))
-    assert source.closed
-
-
-@runners
 def test_an_endless_source(name: str) -> None:
     """Nothing is taken before the first result is wanted, and little beyond the last wanted one."""
     source = Counted(count())
@@ -101,12 +93,14 @@ def test_an_endless_source(name: str) -> None:
 
 
 @runners
-def test_a_slow_consumer(name: str) -> None:
-    """However slowly results are taken, no more items wait than the bound says."""
+def test_every_item_in_order(name: str) -> None:
+    """Each once, in order, with no more items waiting than the bound says; the source is closed."""
     run, bound = RUNNERS[name]
     source = Counted(range(60))
-    for _ in run(source):
+    for number, result in enumerate(run(source)):
+        assert result == number
         source.given += 1
+    assert (source.given, source.closed) == (60, True)
     assert source.most_ahead <= bound
 
 
@@ -184,39 +178,26 @@ def test_processes_are_parallel() -> None:
 
 
 @runners
-def test_closed_early(name: str) -> None:
-    """Closing in the middle closes the source, and (see the fixture) leaves no thread behind."""
-    source = Counted(count())
-    results = RUNNERS[name][0](source)
+def test_ended_early(name: str) -> None:
+    """Closed, forgotten or interrupted: the source is closed, no thread left (see the fixture)."""
+    run = RUNNERS[name][0]
+    closed, forgotten, interrupted = (Counted(count()) for _ in range(3))
+    results = run(closed)
     next(results)
     close(results)
-    assert source.closed
     assert next(results, None) is None
-
-
-@runners
-def test_forgotten(name: str) -> None:
-    """Results that nobody holds any longer close the source and leave no thread behind."""
-    source = Counted(count())
-    results = RUNNERS[name][0](source)
+    results = run(forgotten)
     next(results)
     del results
     gc.collect()
-    assert source.closed
-
-
-@runners
-def test_interrupted(name: str) -> None:
-    """A consumer that is interrupted leaves no thread behind."""
-    source = Counted(count())
 
     def consume() -> None:
-        for _ in RUNNERS[name][0](source):
+        for _ in run(interrupted):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         consume()
-    assert source.closed
+    assert [each.closed for each in (closed, forgotten, interrupted)] == [True] * 3
 
 
 @pytest.fixture

@@ -31,6 +31,175 @@ from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
+# The signature of a module of TensorFlow 1's hub, and there the output that stands for all.
+DEFAULT: Final = "default"
+FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output of a function. ``leaf``: which of its answer's leaves; ``spec``: TensorFlow's.
+
+    ``per_text``: whether the function takes a single text only, so that one row is all there is.
+    """
+
+    function: ModelFunction
+    name: str
+    leaf: int
+    spec: Any
+    per_text: bool
+
+    def __str__(self) -> str:
+        return f"{self.name!r} of shape {getattr(self.spec, 'shape', '')}"
+
+    @property
+    def dtype(self) -> str:
+        """The name of its numbers' type, or of its own where it is no dense tensor."""
+        return str(self.spec.dtype.name) if is_dense(self.spec) else type(self.spec).__name__
+
+    @property
+    def dim(self) -> int | None:
+        """How many numbers a vector has; ``None`` where the graph does not say."""
+        size = sizes(self.spec.shape)[-1] if self.spec.shape.rank else -1
+        return size if size > 0 else None
+
+    @property
+    def why_not(self) -> str | None:
+        """Why it is no vector for each text; ``None`` where it may be one."""
+        if not is_dense(self.spec):
+            return "no dense tensor: rows of different lengths are no vectors"
+        if self.dtype not in FLOATS:
+            return "no floating-point numbers"
+        rank = self.spec.shape.rank
+        if rank is None or rank == 2 or (rank == 1 and self.per_text):
+            return None
+        return "one number for each text" if rank < 2 else "several vectors for each text"
+
+    def read(self, answer: Any, texts: int) -> Vectors:
+        """The vectors in an answer to so many texts: float32, shape (texts, dim).
+
+        Raises :class:`UnsupportedFormat` for another shape.
+        """
+        array = import_tensorflow().nest.flatten(answer)[self.leaf].numpy()
+        if self.per_text and array.ndim == 1:
+            array = array[None]
+        if array.ndim != 2 or len(array) != texts:
+            raise UnsupportedFormat(
+                f"output {self.name!r} has the shape {array.shape} for {texts:,} texts; "
+                f"wanted a vector for each, ({texts}, dim)"
+            )
+        with np.errstate(over="ignore"):  # what is too large is refused as what is not finite
+            vectors: Vectors = array.astype(np.float32, copy=False)
+        return vectors
+
+
+def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
+    """The output to take, and so the function; texts as input go before ids.
+
+    ``serving_default`` or ``default`` before other signatures, a single one of these before the
+    model called. Raises :class:`UnsupportedFormat`, with all that the model has, where there is
+    none of the names given, none that gives vectors, or several.
+    """
+    functions = list(functions_of(loaded))
+    if signature is not None:
+        named = [function for function in functions if function.name == signature]
+        if not named and signature.isidentifier():  # a method of the model
+            named = sorted(methods_of(loaded, signature), key=lambda each: each.in_training)
+        if not named:
+            listed = _list_functions(functions)
+            raise UnsupportedFormat(f"no signature {signature!r}. There are:{listed}")
+        functions = named
+    takes_texts = [function for function in functions if function.text_shape is not None]
+    for candidates in (takes_texts, [*filter(takes_ids, functions)]):
+        outputs = [
+            each
+            for function in candidates
+            for each in outputs_of(function)
+            if each.why_not is None and output in (None, each.name)
+        ]
+        if outputs:
+            own = _of_one_function(outputs)
+            default = [each for each in own if each.name == DEFAULT]
+            if len(own) > 1 and not default:
+                raise UnsupportedFormat(
+                    "several outputs are vectors; say which with --output:"
+                    f"{_list_functions([own[0].function])}"
+                )
+            return (default or own)[0]
+    what = "a vector" if output is None else f"an output {output!r} that is a vector"
+    raise UnsupportedFormat(
+        f"no function of the model takes one text, or one row of ids, and gives {what} for each. "
+        f"It has:{_list_functions(functions)}"
+    )
+
+
+def outputs_of(function: ModelFunction) -> list[Output]:
+    """The outputs of a function, in the order of the leaves of its answer."""
+    flatten = import_tensorflow().nest.flatten
+    structure = function.concrete.structured_outputs
+    if isinstance(structure, dict):  # flattened in the order of its names
+        parts = {name: flatten(part) for name, part in sorted(structure.items())}
+        named = [
+            (name if len(leaves) == 1 else f"{name}_{i}", leaf)
+            for name, leaves in parts.items()
+            for i, leaf in enumerate(leaves)
+        ]
+    else:
+        named = [(str(i), leaf) for i, leaf in enumerate(flatten(structure))]
+    per_text = _takes_one(function)
+    return [Output(function, name, i, leaf, per_text) for i, (name, leaf) in enumerate(named)]
+
+
+def takes_ids(function: ModelFunction) -> bool:
+    """Whether the only input is of token ids, a row of them for each text."""
+    if len(function.inputs) != 1 or not is_dense(function.inputs[0]):
+        return False
+    (spec,) = function.inputs
+    return spec.dtype.name in ("int32", "int64") and bool(spec.shape.rank == 2)
+
+
+def is_dense(spec: Any) -> bool:
+    """Whether an input or output is a dense tensor; a graph of TF1 gives its tensors themselves."""
+    tensorflow = import_tensorflow()
+    return isinstance(spec, tensorflow.TensorSpec | tensorflow.Tensor)
+
+
+def _takes_one(function: ModelFunction) -> bool:
+    """Whether a call is for a single text."""
+    shape = function.text_shape
+    if shape is None:
+        shape = sizes(function.inputs[0].shape) if takes_ids(function) else (-1,)
+    return shape[:1] in ((), (1,))
+
+
+def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
+    """Those of the function to take. Raises :class:`UnsupportedFormat` where that is not clear."""
+    functions = [output.function for output in outputs]
+    signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
+    only = signatures if len(signatures) == 1 else []
+    names = {f.name for f in functions}
+    first = next((n for n in (SERVING, DEFAULT, *only, *MODEL_CALLS) if n in names), None)
+    if first is None and len(signatures) > 1:
+        raise UnsupportedFormat(
+            "several signatures give vectors; say which with --signature:"
+            f"{_list_functions(functions)}"
+        )
+    candidates = [f for f in functions if first in (None, f.name)]
+    function = min(candidates, key=lambda f: (f.in_training, _takes_one(f)))
+    return [output for output in outputs if output.function is function]
+
+
+def _list_functions(functions: Sequence[ModelFunction]) -> str:
+    """Every function with what it wants and gives, a line each."""
+    lines: dict[str, None] = {}
+    for function in functions:
+        lines[f"\n  - {function} wants {function.wants}"] = None
+        for output in outputs_of(function):
+            why = f": {output.why_not}" if output.why_not else ""
+            lines[f"\n  - {function} gives {output}, {output.dtype}{why}"] = None
+    return "".join(lines) or " no function"
+
+
 Integers = NDArray[np.int64]
 
 # What entries are called that stand for unknown words, and for padding, where nothing says so.
@@ -201,172 +370,3 @@ def _fixed_note(size: int | None) -> tuple[str, ...]:
 def _ids_of(vocabulary: Vocabulary, entries: Sequence[bytes]) -> list[int]:
     ids = vocabulary.id_array()
     return [int(ids[vocabulary.positions[e]]) for e in entries if e in vocabulary.positions]
-
-
-# The signature of a module of TensorFlow 1's hub, and there the output that stands for all.
-DEFAULT: Final = "default"
-FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """An output of a function. ``leaf``: which of its answer's leaves; ``spec``: TensorFlow's.
-
-    ``per_text``: whether the function takes a single text only, so that one row is all there is.
-    """
-
-    function: ModelFunction
-    name: str
-    leaf: int
-    spec: Any
-    per_text: bool
-
-    def __str__(self) -> str:
-        return f"{self.name!r} of shape {getattr(self.spec, 'shape', '')}"
-
-    @property
-    def dtype(self) -> str:
-        """The name of its numbers' type, or of its own where it is no dense tensor."""
-        return str(self.spec.dtype.name) if is_dense(self.spec) else type(self.spec).__name__
-
-    @property
-    def dim(self) -> int | None:
-        """How many numbers a vector has; ``None`` where the graph does not say."""
-        size = sizes(self.spec.shape)[-1] if self.spec.shape.rank else -1
-        return size if size > 0 else None
-
-    @property
-    def why_not(self) -> str | None:
-        """Why it is no vector for each text; ``None`` where it may be one."""
-        if not is_dense(self.spec):
-            return "no dense tensor: rows of different lengths are no vectors"
-        if self.dtype not in FLOATS:
-            return "no floating-point numbers"
-        rank = self.spec.shape.rank
-        if rank is None or rank == 2 or (rank == 1 and self.per_text):
-            return None
-        return "one number for each text" if rank < 2 else "several vectors for each text"
-
-    def read(self, answer: Any, texts: int) -> Vectors:
-        """The vectors in an answer to so many texts: float32, shape (texts, dim).
-
-        Raises :class:`UnsupportedFormat` for another shape.
-        """
-        array = import_tensorflow().nest.flatten(answer)[self.leaf].numpy()
-        if self.per_text and array.ndim == 1:
-            array = array[None]
-        if array.ndim != 2 or len(array) != texts:
-            raise UnsupportedFormat(
-                f"output {self.name!r} has the shape {array.shape} for {texts:,} texts; "
-                f"wanted a vector for each, ({texts}, dim)"
-            )
-        with np.errstate(over="ignore"):  # what is too large is refused as what is not finite
-            vectors: Vectors = array.astype(np.float32, copy=False)
-        return vectors
-
-
-def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
-    """The output to take, and so the function; texts as input go before ids.
-
-    ``serving_default`` or ``default`` before other signatures, a single one of these before the
-    model called. Raises :class:`UnsupportedFormat`, with all that the model has, where there is
-    none of the names given, none that gives vectors, or several.
-    """
-    functions = list(functions_of(loaded))
-    if signature is not None:
-        named = [function for function in functions if function.name == signature]
-        if not named and signature.isidentifier():  # a method of the model
-            named = sorted(methods_of(loaded, signature), key=lambda each: each.in_training)
-        if not named:
-            listed = _list_functions(functions)
-            raise UnsupportedFormat(f"no signature {signature!r}. There are:{listed}")
-        functions = named
-    takes_texts = [function for function in functions if function.text_shape is not None]
-    for candidates in (takes_texts, [*filter(takes_ids, functions)]):
-        outputs = [
-            each
-            for function in candidates
-            for each in outputs_of(function)
-            if each.why_not is None and output in (None, each.name)
-        ]
-        if outputs:
-            own = _of_one_function(outputs)
-            default = [each for each in own if each.name == DEFAULT]
-            if len(own) > 1 and not default:
-                raise UnsupportedFormat(
-                    "several outputs are vectors; say which with --output:"
-                    f"{_list_functions([own[0].function])}"
-                )
-            return (default or own)[0]
-    what = "a vector" if output is None else f"an output {output!r} that is a vector"
-    raise UnsupportedFormat(
-        f"no function of the model takes one text, or one row of ids, and gives {what} for each. "
-        f"It has:{_list_functions(functions)}"
-    )
-
-
-def outputs_of(function: ModelFunction) -> list[Output]:
-    """The outputs of a function, in the order of the leaves of its answer."""
-    flatten = import_tensorflow().nest.flatten
-    structure = function.concrete.structured_outputs
-    if isinstance(structure, dict):  # flattened in the order of its names
-        parts = {name: flatten(part) for name, part in sorted(structure.items())}
-        named = [
-            (name if len(leaves) == 1 else f"{name}_{i}", leaf)
-            for name, leaves in parts.items()
-            for i, leaf in enumerate(leaves)
-        ]
-    else:
-        named = [(str(i), leaf) for i, leaf in enumerate(flatten(structure))]
-    per_text = _takes_one(function)
-    return [Output(function, name, i, leaf, per_text) for i, (name, leaf) in enumerate(named)]
-
-
-def takes_ids(function: ModelFunction) -> bool:
-    """Whether the only input is of token ids, a row of them for each text."""
-    if len(function.inputs) != 1 or not is_dense(function.inputs[0]):
-        return False
-    (spec,) = function.inputs
-    return spec.dtype.name in ("int32", "int64") and bool(spec.shape.rank == 2)
-
-
-def is_dense(spec: Any) -> bool:
-    """Whether an input or output is a dense tensor; a graph of TF1 gives its tensors themselves."""
-    tensorflow = import_tensorflow()
-    return isinstance(spec, tensorflow.TensorSpec | tensorflow.Tensor)
-
-
-def _takes_one(function: ModelFunction) -> bool:
-    """Whether a call is for a single text."""
-    shape = function.text_shape
-    if shape is None:
-        shape = sizes(function.inputs[0].shape) if takes_ids(function) else (-1,)
-    return shape[:1] in ((), (1,))
-
-
-def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
-    """Those of the function to take. Raises :class:`UnsupportedFormat` where that is not clear."""
-    functions = [output.function for output in outputs]
-    signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
-    only = signatures if len(signatures) == 1 else []
-    names = {f.name for f in functions}
-    first = next((n for n in (SERVING, DEFAULT, *only, *MODEL_CALLS) if n in names), None)
-    if first is None and len(signatures) > 1:
-        raise UnsupportedFormat(
-            "several signatures give vectors; say which with --signature:"
-            f"{_list_functions(functions)}"
-        )
-    candidates = [f for f in functions if first in (None, f.name)]
-    function = min(candidates, key=lambda f: (f.in_training, _takes_one(f)))
-    return [output for output in outputs if output.function is function]
-
-
-def _list_functions(functions: Sequence[ModelFunction]) -> str:
-    """Every function with what it wants and gives, a line each."""
-    lines: dict[str, None] = {}
-    for function in functions:
-        lines[f"\n  - {function} wants {function.wants}"] = None
-        for output in outputs_of(function):
-            why = f": {output.why_not}" if output.why_not else ""
-            lines[f"\n  - {function} gives {output}, {output.dtype}{why}"] = None
-    return "".join(lines) or " no function"

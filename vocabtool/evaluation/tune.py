@@ -58,11 +58,8 @@ class CopyStore:
         mean_length: float,
     ) -> None:
         self.rows, self.live, self.where = store.rows, store.live, store.where
-        self.cutter, self.known_words, self.documents = (
-            store.cutter,
-            store.known_words,
-            store.documents,
-        )
+        self.cutter, self.documents = store.cutter, store.documents
+        self.known_words = store.known_words
         self.keywords = self.vectors = self
         self._store, self._row, self._metric = store, row, metric
         self._vector, self._mean_length, self._length = vector, mean_length, terms.count
@@ -82,7 +79,7 @@ class CopyStore:
             return found
         total = 0.0
         for clause in query.must + query.should:
-            of_parts = sum(scores[term,] for term in clause.parts)
+            of_parts = sum(scores.get((term,), 0.0) for term in clause.parts)
             total += max(scores[clause.terms] - of_parts, 0.0)
         return self._with_copy(found, total, limit) if total else found
 

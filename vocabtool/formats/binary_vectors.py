@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats import files, word_list
 from vocabtool.formats.files import ZipArchive, map_file
-from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
@@ -184,7 +184,7 @@ def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Itera
 WORD2VEC: Final = Reader(
     "word2vec binary",
     _recognise_word2vec,
-    lambda source: ReadResult((open_word2vec(source).words,)),
+    lambda source: Findings([open_word2vec(source).words]),
 )
 
 
@@ -361,7 +361,7 @@ def _array_words(data: bytes) -> Iterator[bytes]:
 NUMPY: Final = Reader(
     "word vectors as NumPy arrays (.npz, or .npy beside a .txt)",
     _recognise_numpy,
-    lambda source: ReadResult((open_numpy(source).words,)),
+    lambda source: Findings([open_numpy(source).words]),
 )
 
 
@@ -379,7 +379,7 @@ def _recognise_fasttext(source: Source) -> str | None:
     return None if is_model else "it does not begin with fastText's magic number"
 
 
-def _read_fasttext(source: Source) -> ReadResult:
+def _read_fasttext(source: Source) -> Findings:
     """The words as one vocabulary, the labels, if there are any, as another.
 
     Raises :class:`InvalidFile` where the dictionary breaks off or breaks its own rules,
@@ -434,9 +434,9 @@ def _read_fasttext(source: Source) -> ReadResult:
         quantised, rows, columns = MATRIX.unpack_from(buffer, position)
         left = len(buffer) - position - MATRIX.size
         if quantised or (columns == dim and 0 <= 4 * rows * columns <= left):
-            return ReadResult(tuple(found))
+            return Findings([*found])
     damaged = "the vectors behind the dictionary are damaged or cut short; its words are whole"
-    return ReadResult(tuple(found), (damaged,))
+    return Findings([*found], [damaged])
 
 
 FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)

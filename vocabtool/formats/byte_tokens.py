@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import word_list
 from vocabtool.formats.json_file import expect, is_id, kind, parse_ids, show, show_some, strings
-from vocabtool.formats.reader import HEAD, JsonReader, Reader, ReadResult, Source
+from vocabtool.formats.reader import HEAD, Findings, JsonReader, Reader, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Vocabulary, is_utf8, printable
 
@@ -46,7 +46,7 @@ MAX_ID: Final = (1 << 32) - 1
 
 def _vocabulary(
     source: Source, kind: Kind, tokens: ByteStrings, ids: NDArray[np.int64], place: str, *notes: str
-) -> ReadResult:
+) -> Findings:
     """Tokens that are bytes. Raises :class:`InvalidFile` where an id repeats."""
     name, where = source.name.rpartition("/")[2], Place(source.name, place)
     if len({tokens[int(at)] for at in np.flatnonzero(tokens.lengths == 1)}) == 256:
@@ -56,7 +56,7 @@ def _vocabulary(
     found = Vocabulary.from_ids(name, kind, tokens, ids, places=(where,), notes=notes, marker=" ")
     if (repeated := found.repeated_id) is not None:
         raise InvalidFile(f"two tokens have rank {repeated:,}")
-    return ReadResult((found,))
+    return Findings([found])
 
 
 def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
@@ -105,7 +105,7 @@ def _recognise_ranks(source: Source) -> str | None:
     return None
 
 
-def _read_ranks(source: Source) -> ReadResult:
+def _read_ranks(source: Source) -> Findings:
     if source.size > MAX_FILE:
         raise UnsupportedFormat(f"ranks of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
     data = source.file.read_bytes().rstrip(b"\r\n")
@@ -143,7 +143,7 @@ def _recognise_json(document: object) -> str | None:
     return None if isinstance(document.get("bpe_ranks"), str) else "no text bpe_ranks in it"
 
 
-def _read_json(document: Any, source: Source) -> ReadResult:
+def _read_json(document: Any, source: Source) -> Findings:
     special = expect(document.get("special_tokens", {}), dict, "special_tokens")
     special_ids = parse_ids(special, "special_tokens: the id")
     ranks: list[NDArray[np.int64]] = []
@@ -194,7 +194,7 @@ def _recognise_tekken(document: object) -> str | None:
     return None if "default_vocab_size" in config else "no default_vocab_size in its config"
 
 
-def _read_tekken(document: Any, source: Source) -> ReadResult:
+def _read_tekken(document: Any, source: Source) -> Findings:
     config, listed = document["config"], document["vocab"]
     room = _count(config, "default_num_special_tokens", MAX_SPECIAL)
     size = _count(config, "default_vocab_size", room + len(listed))
@@ -275,11 +275,11 @@ def _recognise_rwkv(source: Source) -> str | None:
     return "most of its lines are not an id, a literal of Python and its length"
 
 
-def _read_rwkv(source: Source) -> ReadResult:
+def _read_rwkv(source: Source) -> Findings:
     if source.size > MAX_FILE:
         raise UnsupportedFormat(f"a list of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
     name, place = source.name.rpartition("/")[2], Place(source.name, "whole lines")
-    return ReadResult((rwkv_vocabulary(source.file.read_bytes(), name, place),))
+    return Findings([rwkv_vocabulary(source.file.read_bytes(), name, place)])
 
 
 RWKV: Final = Reader("RWKV vocabulary", _recognise_rwkv, _read_rwkv)

@@ -18,7 +18,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.files import map_file
-from vocabtool.formats.reader import Findings, PassedOver, Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, PassedOver, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
@@ -190,7 +190,7 @@ def _recognise(source: Source) -> str | None:
     return None if source.head.startswith(b"GGUF") else "does not begin with 'GGUF'"
 
 
-def _read(source: Source) -> ReadResult:
+def _read(source: Source) -> Findings:
     """The tokens of a GGUF file; other lists of strings in its header are passed over."""
     header = _Header(map_file(source.file))
     findings = Findings()
@@ -205,7 +205,7 @@ def _read(source: Source) -> ReadResult:
             why = "the merges of the tokens, not tokens" if key == MERGES else "not the tokens"
             name = printable(key)
             findings.add(PassedOver(name, found.items, Place(source.name, name), why))
-    return findings.result()
+    return findings
 
 
 READER: Final = Reader("GGUF", _recognise, _read)

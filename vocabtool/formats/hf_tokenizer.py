@@ -24,7 +24,7 @@ from vocabtool.formats.json_file import (
     show_some,
     strings,
 )
-from vocabtool.formats.reader import JsonReader, ReadResult, Source
+from vocabtool.formats.reader import Findings, JsonReader, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
 
@@ -101,8 +101,8 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     )
 
 
-def _read(document: Any, source: Source) -> ReadResult:
-    return ReadResult((vocabulary(document, source.name),))
+def _read(document: Any, source: Source) -> Findings:
+    return Findings([vocabulary(document, source.name)])
 
 
 READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, _read)

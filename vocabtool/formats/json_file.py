@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
 from vocabtool.formats import word_list
 from vocabtool.formats.files import named_file, read_file, refuse_link
-from vocabtool.formats.reader import Finding, Findings, JsonReader, ReadResult, Source, constant
+from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, encode, guess_marker, printable
 
@@ -248,7 +248,7 @@ def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> 
     return bool(apart and len(values) < MAX_SETTINGS and 2 * names >= len(values))
 
 
-def _read_ids(document: Any, source: Source) -> ReadResult:
+def _read_ids(document: Any, source: Source) -> Findings:
     ids = parse_ids(document, "the id")
     entries = strings(document, "key")
     beside = source.file.parent
@@ -277,7 +277,7 @@ def _read_ids(document: Any, source: Source) -> ReadResult:
         notes=tuple(notes),
         marker=guess_marker(entries),
     )
-    return ReadResult((vocabulary,), tuple(warnings))
+    return Findings([vocabulary], warnings)
 
 
 def _count_merges(file: Path) -> int:
@@ -313,11 +313,9 @@ def why_no_texts(document: object) -> str | None:
     return None
 
 
-def _read_texts(document: Any, source: Source) -> ReadResult:
+def _read_texts(document: Any, source: Source) -> Findings:
     place, stored = Place(source.name, "whole list"), strings(document, "text")
-    return ReadResult(
-        (Vocabulary(source.name, "list", stored, places=(place,), notes=(POSITIONS,)),)
-    )
+    return Findings([Vocabulary(source.name, "list", stored, places=(place,), notes=(POSITIONS,))])
 
 
 TEXTS: Final = JsonReader("JSON list of texts (spaCy strings.json)", why_no_texts, _read_texts)
@@ -337,7 +335,7 @@ def _why_no_scores(document: object) -> str | None:
     return None
 
 
-def _read_pieces(document: Any, source: Source) -> ReadResult:
+def _read_pieces(document: Any, source: Source) -> Findings:
     stored = strings([piece for piece, _ in document], "piece")
     scores = sum(score is not None for _, score in document)
     vocabulary = Vocabulary(
@@ -349,7 +347,7 @@ def _read_pieces(document: Any, source: Source) -> ReadResult:
         notes=(f"{scores:,} pieces have a score",),
         marker=guess_marker(stored),
     )
-    return ReadResult((vocabulary,))
+    return Findings([vocabulary])
 
 
 PIECES: Final = JsonReader(
@@ -381,7 +379,7 @@ def _why_no_tfjs(document: object) -> str | None:
     return f"neither modelTopology nor {MANIFEST} in it"
 
 
-def _read_tfjs(document: Any, source: Source) -> ReadResult:
+def _read_tfjs(document: Any, source: Source) -> Findings:
     """Raises :class:`InvalidFile` where the manifest is not laid out as one."""
     findings = Findings()
     topology = document.get("modelTopology")
@@ -414,7 +412,7 @@ def _read_tfjs(document: Any, source: Source) -> ReadResult:
             with findings.warning(f"weights {shown}{', ...' * (len(named) > MAX_NAMED)}"):
                 for found in _weights(parsed, names, source):
                     findings.add(found)
-    return findings.result()
+    return findings
 
 
 TENSORFLOW_JS: Final = JsonReader("TensorFlow.js model.json", _why_no_tfjs, _read_tfjs)

@@ -29,14 +29,7 @@ from typing import Any, Final
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import json_file, word_list
 from vocabtool.formats.files import MAGIC, ZipArchive
-from vocabtool.formats.reader import (
-    Findings,
-    JsonReader,
-    PassedOver,
-    Reader,
-    ReadResult,
-    Source,
-)
+from vocabtool.formats.reader import Findings, JsonReader, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import table_contents
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import EntryType, Place, Special, Unknown, Vocabulary, printable
@@ -240,7 +233,7 @@ def _recognise_archive(source: Source) -> str | None:
     return "a zip archive that does not begin with a Keras model's config.json"
 
 
-def _read_archive(source: Source) -> ReadResult:
+def _read_archive(source: Source) -> Findings:
     """The vocabularies of all lookup layers, with the ids that they give.
 
     Raises :class:`InvalidFile` where the archive or its ``config.json`` is damaged, and
@@ -267,7 +260,7 @@ def _read_archive(source: Source) -> ReadResult:
         elif layer.identity not in given | adapted:  # else one that two models share
             why = f"a {layer.class_name} without words: nothing was adapted or given to it"
             findings.add(PassedOver(layer.name, 0, place, why))
-    return findings.result()
+    return findings
 
 
 ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)
@@ -413,7 +406,7 @@ def why_no_tokenizer(document: object) -> str | None:
     return None if isinstance(_config(document).get(WORDS), str | dict) else f"no {WORDS} in it"
 
 
-def _read_tokenizer(document: Any, source: Source) -> ReadResult:
+def _read_tokenizer(document: Any, source: Source) -> Findings:
     """The words that are looked up. Raises :class:`InvalidFile`."""
     config = _config(document)
     ids = config[WORDS]
@@ -446,7 +439,7 @@ def _read_tokenizer(document: Any, source: Source) -> ReadResult:
         places=(Place(source.name, WORDS),),
         notes=tuple(notes),
     )
-    return ReadResult((vocabulary,))
+    return Findings([vocabulary])
 
 
 TOKENIZER: Final = JsonReader("Keras Tokenizer (to_json)", why_no_tokenizer, _read_tokenizer)

@@ -26,7 +26,7 @@ from vocabtool.formats.onnx_operators import (
     Values,
     list_of_strings,
 )
-from vocabtool.formats.reader import HEAD, Finding, Findings, Reader, ReadResult, Source
+from vocabtool.formats.reader import HEAD, Finding, Findings, Reader, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
@@ -94,13 +94,14 @@ def _recognise(source: Source) -> str | None:
     return None if MODEL_GRAPH in seen else f"no graph in its first {HEAD:,} bytes"
 
 
-def _read(source: Source) -> ReadResult:
+def _read(source: Source) -> Findings:
     """The vocabularies of every graph and function of a model."""
     model = _Model(map_file(source.file), source.name)
-    findings = tuple(islice(model.findings(), MAX_LISTS))
-    if len(findings) == MAX_LISTS:
-        model.unread.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest not read")
-    return ReadResult(findings, tuple(model.unread.warnings))
+    findings = model.findings
+    findings.found += islice(model.walk(), MAX_LISTS)
+    if len(findings.found) == MAX_LISTS:
+        findings.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest not read")
+    return findings
 
 
 READER: Final = Reader("ONNX", _recognise, _read)
@@ -117,15 +118,15 @@ class _Node:
 
 
 class _Model:
-    """One model, walked from its top; ``unread``: takes what could not be read, and why."""
+    """One model, walked from its top; ``findings``: takes what could not be read, too."""
 
     def __init__(self, buffer: Buffer, file: str) -> None:
         self._buffer = buffer
         self._file = file
         self._parts = 0
-        self.unread = Findings()
+        self.findings = Findings()
 
-    def findings(self) -> Iterator[Finding]:
+    def walk(self) -> Iterator[Finding]:
         """Every list of strings, as a vocabulary or passed over."""
         for number, wire_type, start, end in wire.fields(self._buffer, 0, len(self._buffer)):
             if wire_type != LEN:
@@ -147,12 +148,12 @@ class _Model:
 
     def _graph(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
         if depth > MAX_DEPTH:
-            self.unread.warnings.append(f"graphs in nodes, more than {MAX_DEPTH} deep: not read")
+            self.findings.warnings.append(f"graphs in nodes, more than {MAX_DEPTH} deep: not read")
             return
         self._count()
         for part in wire.messages(self._buffer, span, INITIALIZERS):
             self._count()
-            with self.unread.warning(f"{scope}an initializer"):
+            with self.findings.warning(f"{scope}an initializer"):
                 yield from self._tensor(part, f"{scope}initializer ", None)
         yield from self._nodes(span, GRAPH_NODES, scope, depth)
 
@@ -177,7 +178,7 @@ class _Model:
         for part in wire.messages(self._buffer, span, ATTRIBUTES):
             self._count()
             has_graph = False
-            with self.unread.warning(node.place):
+            with self.findings.warning(node.place):
                 fields = _Fields(self._buffer, part, STRINGS, INTEGERS)
                 name = fields.text(NAME)
                 has_graph = GRAPH in fields.spans or GRAPHS in fields.spans
@@ -191,13 +192,13 @@ class _Model:
                         yield from self._graph(graph, f"{node.place}, ", depth + 1)
         if operator is not None and known:
             place = Place(self._file, f"{node.place} ({node.op.decode()})")
-            with self.unread.warning(node.place, NOT_READ):
+            with self.findings.warning(node.place, NOT_READ):
                 yield from operator(known, node.name, place)
 
     def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
         """What an operator of onnxruntime-extensions holds as text."""
         place = f"{node.place} ({node.op.decode()})"
-        with self.unread.warning(place, NOT_READ):
+        with self.findings.warning(place, NOT_READ):
             texts: dict[bytes, bytes] = {}
             for part in wire.messages(self._buffer, span, ATTRIBUTES):
                 self._count()
@@ -250,7 +251,7 @@ class _Model:
             yield sentencepiece.vocabulary(self._buffer[start:end], node.name, where)
         elif node.domain in EXTENSION_DOMAINS or is_utf8(head, cut=True):
             what = f"{end - start:,} bytes of text or a tokenizer"
-            self.unread.warnings.append(f"{where.place}: {what}: not read")
+            self.findings.warnings.append(f"{where.place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
         """The strings of a tensor; ``name``: its node's, where it is not an initializer."""
@@ -267,7 +268,7 @@ class _Model:
 
     def _warn_external(self, place: str) -> None:
         why = "its strings are said to lie in another file: not opened"
-        self.unread.warnings.append(f"{place}: {why}")
+        self.findings.warnings.append(f"{place}: {why}")
 
 
 class _Fields:

@@ -169,21 +169,26 @@ class Source:
             return cls(file, name, opened.read(HEAD), file.stat().st_size)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadResult:
-    """What a reader found; ``warnings``: what could not be read, and why.
+@dataclass(slots=True)
+class Findings:
+    """What is found in one model while its parts are read in turn.
 
-    ``format``: what the file is for people, where the reader knows several formats.
+    ``warnings``: what could not be read, and why. ``format``: what the file is for people, where
+    the reader knows several formats.
     """
 
-    findings: tuple[Finding, ...]
-    warnings: tuple[str, ...] = ()
+    found: list[Finding] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     format: str | None = None
+
+    def add(self, finding: Finding) -> None:
+        """Take in a vocabulary, or a list that is none."""
+        self.found.append(finding)
 
     def model(self, path: Path, *, small: bool) -> Model:
         """The whole of a model. ``small``: with constants of few strings as vocabularies."""
         passed_over, vocabularies = [], []
-        for found in self.findings:
+        for found in self.found:
             if isinstance(found, PassedOver):
                 passed_over.append(found)
             elif _is_small(found) and not small:
@@ -197,22 +202,6 @@ class ReadResult:
             tuple(dict.fromkeys(passed_over)),
             tuple(dict.fromkeys(self.warnings)),
         )
-
-
-@dataclass(slots=True)
-class Findings:
-    """What is found in one model while its parts are read in turn, and what could not be read."""
-
-    found: list[Finding] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def add(self, finding: Finding) -> None:
-        """Take in a vocabulary, or a list that is none."""
-        self.found.append(finding)
-
-    def result(self) -> ReadResult:
-        """All of it."""
-        return ReadResult(tuple(self.found), tuple(self.warnings))
 
     @contextmanager
     def warning(
@@ -242,7 +231,7 @@ class Reader:
 
     format: str
     recognise: Callable[[Source], str | None]
-    read: Callable[[Source], ReadResult]
+    read: Callable[[Source], Findings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,4 +240,4 @@ class JsonReader:
 
     format: str
     recognise: Callable[[object], str | None]
-    read: Callable[[object, Source], ReadResult]
+    read: Callable[[object, Source], Findings]

@@ -34,15 +34,7 @@ from vocabtool.errors import (
     refuse_pointer,
 )
 from vocabtool.formats import json_file
-from vocabtool.formats.reader import (
-    Findings,
-    JsonReader,
-    Model,
-    PassedOver,
-    Reader,
-    ReadResult,
-    Source,
-)
+from vocabtool.formats.reader import Findings, JsonReader, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
 from vocabtool.vocabulary import Place, Vocabulary, printable
@@ -116,7 +108,7 @@ def json_readers() -> tuple[JsonReader, ...]:
     )
 
 
-def _read_json(source: Source) -> ReadResult:
+def _read_json(source: Source) -> Findings:
     document = json_file.read(source.file)
     reasons = []
     for reader in json_readers():
@@ -135,7 +127,7 @@ def find(source: Source) -> Reader:
     return next(reader for reader in readers() if reader.recognise(source) is None)
 
 
-def read(model: str | Path) -> tuple[Path, ReadResult]:
+def read(model: str | Path) -> tuple[Path, Findings]:
     """Everything in a folder, a file or a TensorFlow Hub handle, and where that lies.
 
     Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
@@ -175,7 +167,7 @@ def _source(model: str | Path) -> Source:
     return Source.open(path)
 
 
-def _read_folder(folder: Path) -> ReadResult:
+def _read_folder(folder: Path) -> Findings:
     """What all files of a folder hold, or the ``vocab`` folder of a spaCy pipeline."""
     from vocabtool.formats import spacy_vocab
 
@@ -201,7 +193,7 @@ def _read_folder(folder: Path) -> ReadResult:
         else:
             if result is not None:
                 formats.append(result.format or "")
-                findings.found += result.findings
+                findings.found += result.found
                 findings.warnings += (f"{name}: {warning}" for warning in result.warnings)
     if not formats:
         others = [each for each in findings.found if isinstance(each, PassedOver)]
@@ -216,10 +208,11 @@ def _read_folder(folder: Path) -> ReadResult:
         else found
         for found in findings.found
     ]
-    return replace(findings.result(), format=f"folder: {', '.join(dict.fromkeys(formats))}")
+    findings.format = f"folder: {', '.join(dict.fromkeys(formats))}"
+    return findings
 
 
-def _read_part(path: Path) -> ReadResult | None:
+def _read_part(path: Path) -> Findings | None:
     """What a file of a folder holds; ``None`` for a text that is no list of words.
 
     Raises :class:`UnknownFormat` for what is to be passed over.

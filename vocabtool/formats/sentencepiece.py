@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import wire
-from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
@@ -212,13 +212,13 @@ def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
     return read_pieces(data).vocabulary(name, "sentencepiece", place)
 
 
-def _read(source: Source) -> ReadResult:
+def _read(source: Source) -> Findings:
     if source.size > MAX_FILE:
         raise UnsupportedFormat(
             f"a SentencePiece model of {source.size:,} bytes, wanted at most {MAX_FILE:,}"
         )
     name, place = source.name.rpartition("/")[2], Place(source.name, "whole file")
-    return ReadResult((vocabulary(source.file.read_bytes(), name, place),))
+    return Findings([vocabulary(source.file.read_bytes(), name, place)])
 
 
 READER: Final = Reader(

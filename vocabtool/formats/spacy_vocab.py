@@ -19,7 +19,7 @@ from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.binary_vectors import read_array_head
 from vocabtool.formats.files import read_file, refuse_link
-from vocabtool.formats.reader import PassedOver, ReadResult
+from vocabtool.formats.reader import Findings, PassedOver
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
@@ -68,7 +68,7 @@ def folder_in(folder: Path) -> Path | None:
     return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
 
 
-def read(folder: Path, vocab: Path) -> ReadResult:
+def read(folder: Path, vocab: Path) -> Findings:
     """What the vocabulary in ``vocab`` holds, of the pipeline in ``folder`` or by itself.
 
     Raises :class:`VocabtoolError` where its strings are not read; where its vectors are not, that
@@ -91,10 +91,10 @@ def read(folder: Path, vocab: Path) -> ReadResult:
     if words is None:
         note = (json_file.POSITIONS,)
         listed = Vocabulary(STRINGS, "list", strings, places=(place,), notes=note)
-        return ReadResult((listed,), tuple(warnings), FORMAT)
+        return Findings([listed], warnings, FORMAT)
     why = "all strings of the pipeline, labels and shapes of words among them"
     passed_over = PassedOver(STRINGS, len(strings), place, why)
-    return ReadResult((words, passed_over), tuple(warnings), FORMAT)
+    return Findings([words, passed_over], warnings, FORMAT)
 
 
 def _content(file: Path) -> bytes:

@@ -28,7 +28,6 @@ from vocabtool.formats.reader import (
     Findings,
     PassedOver,
     Reader,
-    ReadResult,
     Source,
     constant,
 )
@@ -95,7 +94,7 @@ class _Operator(NamedTuple):
 
 
 class _Model:
-    """A TFLite model, over the file's own bytes. ``unread``: takes what could not be read."""
+    """A TFLite model, over the file's own bytes. ``findings``: takes what could not be read."""
 
     def __init__(self, source: Source) -> None:
         buffer = map_file(source.file)
@@ -105,7 +104,7 @@ class _Model:
         self._left = MAX_READ * len(buffer)
         self._file = source.name
         self._used: set[int] = set()  # buffers of strings that were found
-        self.unread = Findings()
+        self.findings = Findings()
 
     def graphs(self) -> Iterator[Table]:
         """Every graph; those behind the first are for its control flow and initialisation."""
@@ -161,7 +160,7 @@ class _Model:
         for table, keys, values in imported:
             place = Place(self._file, f"table filled from tensor {keys.name}")
             default = None if table is None else defaults.get(table)
-            with self.unread.warning(place.place, NOT_READ, kind=InvalidFile):
+            with self.findings.warning(place.place, NOT_READ, kind=InvalidFile):
                 yield from self._vocabulary(keys, values, default, place)
 
     def _vocabulary(
@@ -194,7 +193,7 @@ class _Model:
             for operator in self.operators(graph, lambda code: code.has(CODE_CUSTOM)):
                 name = printable(operator.custom)
                 place = Place(self._file, f"graph {number}, operator {name}")
-                with self.unread.warning(place.place, NOT_READ):
+                with self.findings.warning(place.place, NOT_READ):
                     yield from self._tokenizer(graph, operator, place)
 
     def _tokenizer(self, graph: Table, operator: _Operator, place: Place) -> Iterator[Finding]:
@@ -236,7 +235,7 @@ class _Model:
                 self._used.add(buffer)
                 tensor = _tensor(graph, at)
                 place = Place(self._file, f"graph {number}, tensor {tensor.name}")
-                with self.unread.warning(place.place, kind=InvalidFile):
+                with self.findings.warning(place.place, kind=InvalidFile):
                     entries = self._strings(tensor)
                     if len(entries):
                         note = "nothing says what these strings are for"
@@ -293,39 +292,40 @@ def _recognise(source: Source) -> str | None:
     return None if source.head[4:8] == b"TFL3" else "no 'TFL3' at byte 4"
 
 
-def _read(source: Source) -> ReadResult:
+def _read(source: Source) -> Findings:
     """The tables, tokenizers and other strings of a model, and the files of words behind it."""
     model = _Model(source)
-    findings = [*model.tables(), *model.tokenizers(), *model.constants()]
+    findings = model.findings
+    findings.found += [*model.tables(), *model.tokenizers(), *model.constants()]
     with source.file.open("rb") as opened:
         opened.seek(max(0, source.size - SEARCHED))
         is_followed = b"PK\x05\x06" in opened.read(SEARCHED)
     if is_followed:
-        with model.unread.warning("the files packed behind the model are not read"):
-            findings += _packed_files(source, model.unread)
-    return ReadResult(tuple(findings), tuple(model.unread.warnings))
+        with findings.warning("the files packed behind the model are not read"):
+            _read_packed(source, findings)
+    return findings
 
 
 READER: Final = Reader("TFLite", _recognise, _read)
 
 
-def _packed_files(source: Source, unread: Findings) -> list[Finding]:
-    """What the files behind the model hold; what could not be read is said in ``unread``."""
-    found: list[Finding] = []
+def _read_packed(source: Source, findings: Findings) -> None:
+    """What the files behind the model hold."""
     with ZipArchive(source.file) as archive:
         if len(archive.names) > MAX_PACKED:
             count = len(archive.names)
-            unread.warnings.append(f"{count:,} packed files: only the first {MAX_PACKED} are read")
+            findings.warnings.append(
+                f"{count:,} packed files: only the first {MAX_PACKED} are read"
+            )
         lines = 0
         for member in archive.names[:MAX_PACKED]:
             name = printable(member.encode("utf-8", "surrogateescape"))
-            with unread.warning(f"packed file {name} is not read"):
+            with findings.warning(f"packed file {name} is not read"):
                 data = archive.read(member)
                 lines += data.count(b"\n")
                 if lines > MAX_LINES:
                     raise InvalidFile(f"more than {MAX_LINES:,} lines in the packed files")
-                found.append(_packed_words(data, name, Place(source.name, f"packed file {name}")))
-    return found
+                findings.add(_packed_words(data, name, Place(source.name, f"packed file {name}")))
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
 from vocabtool.formats import json_file
-from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.word_list import ESCAPE
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.system.own_files import from_json, whole_file
@@ -136,7 +136,7 @@ def _recognise(source: Source) -> str | None:
     return None if _written_as(source) else "does not begin as JSON, CSV or Parquet of extract -o"
 
 
-def _read_model(source: Source) -> ReadResult:
+def _read_model(source: Source) -> Findings:
     """The vocabulary as it was written, this file the first of its places.
 
     Raises :class:`InvalidFile` where the file was changed or cut off, :class:`UnknownFormat` for a
@@ -151,7 +151,7 @@ def _read_model(source: Source) -> ReadResult:
                 raise UnknownFormat(f"{source.name}: {what}")
     vocabulary = read(source.file, written)
     place = Place(source.name, "written by vocabtool extract")
-    return ReadResult((replace(vocabulary, places=(place, *vocabulary.places)),))
+    return Findings([replace(vocabulary, places=(place, *vocabulary.places))])
 
 
 READER: Final = Reader("file of vocabtool extract", _recognise, _read_model)

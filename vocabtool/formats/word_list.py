@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats.reader import HEAD, Reader, ReadResult, Source
+from vocabtool.formats.reader import HEAD, Findings, Reader, Source
 from vocabtool.system.byte_strings import CHUNK, ByteStrings, Offsets
 from vocabtool.vocabulary import (
     Kind,
@@ -315,12 +315,12 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
     return None
 
 
-def _read(source: Source) -> ReadResult:
+def _read(source: Source) -> Findings:
     if source.size > MAX_FILE:
         raise UnsupportedFormat(f"a list of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
     name = source.name.rpartition("/")[2]
     place = Place(source.name, "whole lines")
-    return ReadResult((words(source.file.read_bytes(), name, place),))
+    return Findings([words(source.file.read_bytes(), name, place)])
 
 
 READER: Final = Reader(

@@ -29,7 +29,7 @@ from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFo
 from vocabtool.formats import binary_vectors, files
 from vocabtool.formats.binary_vectors import HEADER, VectorFile
 from vocabtool.formats.files import map_file
-from vocabtool.formats.reader import Reader, ReadResult, Source
+from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.own_files import whole_file
@@ -352,5 +352,5 @@ def _word(line: bytes, dim: int, at: int, number: int) -> bytes:
 READER: Final = Reader(
     "word vectors as text (GloVe, word2vec, fastText .vec)",
     lambda source: layout if isinstance(layout := _layout(source), str) else None,
-    lambda source: ReadResult((_open_text(source, _layout(source)).words,)),
+    lambda source: Findings([_open_text(source, _layout(source)).words]),
 )

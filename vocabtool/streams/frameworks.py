@@ -83,7 +83,7 @@ class Layout:
         values: list[Any] = [document.fields.get(field.name) for document in documents]
         what = f"field {field.name!r}"
         if isinstance(self.fields, Mapping):
-            return _typed(documents, values, field.type, what)
+            return _typed_column(documents, values, field.type, what)
         return strings(
             [
                 None
@@ -94,7 +94,7 @@ class Layout:
         )
 
 
-def _typed(
+def _typed_column(
     documents: Sequence[Document], values: list[Any], kind: pa.DataType, what: str
 ) -> pa.Array:
     """Values of one type. Raises :class:`VocabtoolError` with the document of one that is not."""

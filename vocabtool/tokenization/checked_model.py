@@ -38,6 +38,11 @@ from vocabtool.system.native_import import import_library
 from vocabtool.vocabulary import printable
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs carry no types
+Tensor: TypeAlias = Any  # nor do its tensors
+Call: TypeAlias = Callable[[Tensor], Any]
+
+SERVING: Final = "serving_default"
+MODEL_CALLS: Final = ("__call__", "serve")
 
 BINARY: Final = "saved_model.pb"
 FOLDERS: Final = ("variables", "assets", "assets.extra")
@@ -250,13 +255,6 @@ def reason_of(error: Exception) -> str:
     told = [line for line in lines if line and not line.startswith("[[")]
     line = told[-1 if told[:1] == [GRAPH_FAILS] else 0] if told else type(error).__name__
     return printable(line[:MAX_LINE].encode("utf-8", "replace"))
-
-
-Tensor: TypeAlias = Any  # TensorFlow carries no types
-Call: TypeAlias = Callable[[Tensor], Any]
-
-SERVING: Final = "serving_default"
-MODEL_CALLS: Final = ("__call__", "serve")
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,6 @@ class HFWordTokenizer:
         return tuple(map(str.encode, self._cut([given]).pieces))
 
     def describe(self) -> tuple[str, ...]:
-        """The steps of the file."""
         return tuple(description.describe(self._document, self._model_type, self._added))
 
     @cached_property

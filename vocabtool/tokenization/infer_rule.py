@@ -36,6 +36,23 @@ from vocabtool.tokenization.text_arrays import Step
 from vocabtool.tokenization.text_steps import BertSplit
 from vocabtool.vocabulary import Vocabulary, printable
 
+LookupKind = Literal[
+    "table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece", "phrase"
+]
+# Tokenizers that bring their own model, and which input the text is.
+TOKENIZERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
+    b"SentencepieceTokenizeOp": ("sentencepiece", 1),
+    b"SentencepieceTokenizeWithOffsetsOp": ("sentencepiece", 1),
+    b"FastWordpieceTokenizeWithOffsets": ("fast wordpiece", 0),
+    b"FastSentencepieceTokenize": ("fast sentencepiece", 1),
+    b"PhraseTokenize": ("phrase", 0),
+}
+# A lookup of what these ops give looks up pieces of words: the op itself is the site.
+PIECES_OF: Final = ("WordpieceTokenizeWithOffsets",)
+UNDERSTOOD: Final[frozenset[LookupKind]] = frozenset(
+    ("table", "wordpiece", "fast wordpiece", "sentencepiece")
+)
+RUN_IT: Final = "Exact words need TensorFlow: pip install '.[tensorflow]' and ask for --exact-words"
 MAX_WAYS: Final = 64  # a function may be called from many places
 NO_TEXTS: Final = "a branch for a batch without texts"
 SIZES: Final = frozenset((b"Size", b"Shape", b"StridedSlice", b"Cast", b"Identity", b"Prod"))
@@ -137,19 +154,6 @@ def _is_size(number: TracePoint) -> bool:
     return False
 
 
-LookupKind = Literal[
-    "table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece", "phrase"
-]
-# Tokenizers that bring their own model, and which input the text is.
-TOKENIZERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
-    b"SentencepieceTokenizeOp": ("sentencepiece", 1),
-    b"SentencepieceTokenizeWithOffsetsOp": ("sentencepiece", 1),
-    b"FastWordpieceTokenizeWithOffsets": ("fast wordpiece", 0),
-    b"FastSentencepieceTokenize": ("fast sentencepiece", 1),
-    b"PhraseTokenize": ("phrase", 0),
-}
-
-
 class LookupSite(NamedTuple):
     """One op that looks words up. ``text``: the tensor of words or texts that it gets."""
 
@@ -198,14 +202,6 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
         made = creator.returns[0] if creator is not None and creator.returns else None
         origin = linker.origin(creator, made) if creator is not None and made else None
     return (origin.body, origin.node) if origin is not None and origin.node else None
-
-
-# A lookup of what these ops give looks up pieces of words: the op itself is the site.
-PIECES_OF: Final = ("WordpieceTokenizeWithOffsets",)
-UNDERSTOOD: Final[frozenset[LookupKind]] = frozenset(
-    ("table", "wordpiece", "fast wordpiece", "sentencepiece")
-)
-RUN_IT: Final = "Exact words need TensorFlow: pip install '.[tensorflow]' and ask for --exact-words"
 
 
 class LookupPath(NamedTuple):

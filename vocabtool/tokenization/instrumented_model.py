@@ -57,6 +57,8 @@ Rows: TypeAlias = NDArray[Any]
 Read: TypeAlias = Callable[[Any, int], Rows]
 """Makes an array of what the model answers to so many texts: a row for each."""
 
+FAST_WORDPIECE: Final = "FastWordpieceTokenizeWithOffsets"
+SUFFIX: Final = b"##"
 BATCH_TEXTS: Final = 512  # texts run at once
 BATCH_BYTES: Final = 1 << 22  # of a batch whose texts are all as long as the longest
 # Texts that show how a model runs a batch, and whether one text changes what becomes of another.
@@ -331,10 +333,6 @@ def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
         batch.append(text)
     if batch:
         yield batch
-
-
-FAST_WORDPIECE: Final = "FastWordpieceTokenizeWithOffsets"
-SUFFIX: Final = b"##"
 
 
 class ExactTokenizer:

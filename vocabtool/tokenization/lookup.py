@@ -41,6 +41,7 @@ from vocabtool.tokenization.text_arrays import (
 )
 from vocabtool.vocabulary import Vocabulary, encode
 
+PYTHON_LOOKUPS: Final = 4_096  # words that Python looks up faster than Arrow learns the entries
 MAX_BYTES: Final = 4  # fields of the flatbuffer, as in saved_model/tokenizers.py
 INDICATOR: Final = 5
 UNKNOWN_TOKEN: Final = 6
@@ -132,9 +133,6 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
         unknown_id=model.integer(UNKNOWN_ID),
     )
     return wordpiece, bool(model.byte(END_TO_END))
-
-
-PYTHON_LOOKUPS: Final = 4_096  # words that Python looks up faster than Arrow learns the entries
 
 
 class Spellings(NamedTuple):
@@ -262,7 +260,6 @@ class RuleTokenizer:
         self._ids = vocabulary.id_array()
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Cut and look up, each distinct word once."""
         return self.look_up_words(self._rule.token_codes(texts))
 
     def look_up_words(self, tokens: TokenCodes) -> WordLookup:
@@ -293,16 +290,13 @@ class RuleTokenizer:
         return self._vocabulary.to_arrow().column("token").combine_chunks()
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """Nothing: words are looked up whole."""
         return ()
 
     def describe(self) -> tuple[str, ...]:
-        """The rule's steps."""
         return self._rule.describe()
 
     @property
     def fingerprint(self) -> str:
-        """The rule's."""
         return self._rule.fingerprint
 
 
@@ -324,7 +318,6 @@ class WordPieceTokenizer(RuleTokenizer):
         return spelled_lookup(tokens, words, self._vocabulary, unknown)._replace(unique=True)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """As the tokenizer cuts it."""
         return tuple(piece for piece, _ in self._wordpiece.cut(word)[0])
 
 
@@ -360,16 +353,13 @@ class PieceTokenizer(NamedTuple):
         return found._replace(known=known, ids=ids, positions=positions)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """The tokenizer's."""
         return self.tokenizer.pieces(word)
 
     def describe(self) -> tuple[str, ...]:
-        """The tokenizer's steps."""
         return self.tokenizer.describe()
 
     @property
     def fingerprint(self) -> str:
-        """The tokenizer's."""
         return self.tokenizer.fingerprint
 
 

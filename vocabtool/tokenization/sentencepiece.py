@@ -137,7 +137,6 @@ class SentencePieceTokenizer(NamedTuple):
     vocabulary: Vocabulary
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Cut texts into pieces, and those into words."""
         tokens = self.rule.tokens(texts)
         words = self.model.words(as_bytes(tokens.values))
         offsets = starts_of(list(map(len, words)))[tokens.offsets]
@@ -145,12 +144,10 @@ class SentencePieceTokenizer(NamedTuple):
         return look_up_spelled(flat, offsets, self.vocabulary, self.model.unknown_id)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """As the word alone is cut."""
         (words,) = self.model.words([word])
         return tuple(piece for each in words for piece, _ in each.pieces)
 
     def describe(self) -> tuple[str, ...]:
-        """The rule's steps, then the model."""
         before = self.rule.describe() if self.rule.steps else ()
         return (*before, "cut into pieces by SentencePiece, which make up words")
 

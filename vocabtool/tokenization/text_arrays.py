@@ -24,6 +24,7 @@ from vocabtool.vocabulary import encode, is_utf8, printable
 
 SPACE, TAB, RETURN = (np.uint8(ord(blank)) for blank in " \t\r")
 Integers = NDArray[np.int64]
+WHITESPACE = b" \t\n\v\f\r"  # what isspace() of C says
 EMPTY: Final = np.zeros(0, np.int64)
 
 
@@ -219,9 +220,6 @@ def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, I
     offsets = np.searchsorted(cuts, bounds - bounds[0])
     places = pa.py_buffer((cuts + bounds[0]).astype(np.int32))
     return pa.StringArray.from_buffers(len(cuts) - 1, places, texts.buffers()[2]), offsets
-
-
-WHITESPACE = b" \t\n\v\f\r"  # what isspace() of C says
 
 
 class Step:

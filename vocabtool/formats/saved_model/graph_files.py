@@ -23,8 +23,8 @@ from vocabtool.errors import (
     UnsupportedFormat,
     reading,
 )
-from vocabtool.formats import wire
-from vocabtool.formats.reader import Findings, Reader, ReadResult, Source
+from vocabtool.formats import files, wire
+from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.saved_model.constants import read_constants, read_variables
 from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
@@ -126,11 +126,8 @@ def open_graphs(model: str | Path) -> GraphFile:
 
 def path_of(model: str | Path) -> Path:
     """Where a model lies: the path itself, or the folder in the cache for a hub handle."""
-    if isinstance(model, str) and "://" in model:
-        from vocabtool.formats import files
-
-        if files.is_handle(model):
-            return files.find(model)
+    if isinstance(model, str) and files.is_handle(model):
+        return files.find(model)
     path = Path(model)
     if not path.exists():
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
@@ -277,7 +274,7 @@ def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
 KERAS: Final = "keras_metadata.pb"
 
 
-def read_model(opened: GraphFile) -> ReadResult:
+def read_model(opened: GraphFile) -> Findings:
     """Everything that the parts of a model hold, lists of few strings too.
 
     Of what lies beside a frozen graph, only assets that it names are read.
@@ -313,7 +310,8 @@ def read_model(opened: GraphFile) -> ReadResult:
             for path in list(assets.unread()):
                 with findings.warning():
                     findings.add(read_asset(path))
-    return ReadResult(tuple(findings.found), tuple(findings.warnings), opened.format)
+    findings.format = opened.format
+    return findings
 
 
 def read_tables(linker: Linker, opened: GraphFile) -> dict[bytes, Vocabulary]:
@@ -352,12 +350,9 @@ def _keras_layers(opened: GraphFile, findings: Findings) -> tuple[LookupLayer, .
     return ()
 
 
-def _read(source: Source) -> ReadResult:
+def _read(source: Source) -> Findings:
     """Read a folder that holds a file of graphs, or such a file."""
-    file = graphs_file_in(source.file) if source.file.is_dir() else source.file
-    if file is None:
-        raise no_model_in(source.file)
-    opened = read_graphs(source.file, file)
+    opened = open_graphs(source.file)
     with reading(str(opened.file)):
         return read_model(opened)
 
