@@ -37,9 +37,10 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.formats import files, word_list
-from vocabtool.formats.files import ZipArchive, map_file
+from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import Buffer
+from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
 
