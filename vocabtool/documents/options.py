@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, get_args
+from typing import Literal, TypedDict, get_args
 
 Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord"]
 OnError = Literal["raise", "skip"]
@@ -53,13 +53,11 @@ class ReadOptions:
         if isinstance(self.keep, str):
             raise ValueError(f"keep: wanted several names, got one: [{self.keep!r}]")
         object.__setattr__(self, "keep", tuple(self.keep))
-        _check_choice("format", self.format, Format, optional=True)
-        _check_choice("on_error", self.on_error, OnError)
-        _check_choice("on_duplicate", self.on_duplicate, OnDuplicate, optional=True)
-
-
-def _check_choice(name: str, value: str | None, choices: Any, *, optional: bool = False) -> None:
-    wanted = get_args(choices)
-    if value not in wanted and not (optional and value is None):
-        or_none = " or None" if optional else ""
-        raise ValueError(f"{name}: wanted one of {wanted}{or_none}, got {value!r}")
+        for name, choices, or_none in (
+            ("format", Format, " or None"),
+            ("on_error", OnError, ""),
+            ("on_duplicate", OnDuplicate, " or None"),
+        ):
+            value, wanted = getattr(self, name), get_args(choices)
+            if value not in wanted and not (or_none and value is None):
+                raise ValueError(f"{name}: wanted one of {wanted}{or_none}, got {value!r}")

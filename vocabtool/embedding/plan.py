@@ -207,7 +207,8 @@ class Plan:
         record = json_file.parse(data)
         if not isinstance(record, dict) or record.pop("vocabtool_run", None) != VERSION:
             raise InvalidFile(f"not the description of a run of version {VERSION}")
-        return from_json(cls, record, "run")
+        plan: Plan = from_json(cls, record, "run")
+        return plan
 
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """What another plan would do differently, a line each.

@@ -239,7 +239,9 @@ def read_shard(path: Path) -> Shard:
         data = (footer.metadata or {}).get(KEY)
         if data is None:
             raise InvalidFile("a Parquet file that is no shard of `vocabtool embed`")
-        facts = from_json(ShardFacts, json_file.parse(data), "what the shard says of itself")
+        facts: ShardFacts = from_json(
+            ShardFacts, json_file.parse(data), "what the shard says of itself"
+        )
         if NAME.format(facts.shard) != path.name:
             raise InvalidFile(f"the shard of number {facts.shard} under the name of another")
         if footer.num_rows != facts.documents:

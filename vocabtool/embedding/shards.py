@@ -103,7 +103,7 @@ class Manifest:
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
         """Raises :class:`InvalidFile` for what :meth:`to_json` did not write."""
-        record = from_json(_ManifestRecord, json_file.parse(data), "manifest")
+        record: _ManifestRecord = from_json(_ManifestRecord, json_file.parse(data), "manifest")
         if record.vocabtool_manifest != VERSION:
             raise InvalidFile(f"written by another vocabtool: wanted version {VERSION}")
         names = list(map(NAME.format, range(len(record.shards))))

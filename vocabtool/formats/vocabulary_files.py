@@ -207,7 +207,7 @@ def _vocabulary(facts: object, stored: ByteStrings, ids: NDArray[np.int64] | Non
 
     Raises :class:`InvalidFile` where a fact is missing, of another type, or contradicts the rest.
     """
-    held = from_json(_Facts, facts, "facts")
+    held: _Facts = from_json(_Facts, facts, "facts")
     if (held.size, held.sha256) != (len(stored), stored.sha256):
         raise InvalidFile("size and sha256 are not those of the entries: the file was changed")
     first_id, uneven = held.first_id, ids

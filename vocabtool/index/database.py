@@ -106,8 +106,26 @@ class Database:
         try:
             with self._lock:
                 if self._connection is None:
-                    self._connect()
-                assert self._connection is not None  # noqa: S101 - it was opened
+                    if not self.file.is_file():
+                        raise NotFound(f"{self.file}: no such file")
+                    self._inode = self.file.stat().st_ino
+                    connection = sqlite3.connect(
+                        f"file:{quote_from_bytes(os.fsencode(self.file))}?mode=rw",
+                        timeout=WAIT_SECONDS,
+                        isolation_level=None,
+                        check_same_thread=False,
+                        uri=True,
+                    )
+                    connection.text_factory = partial(
+                        str, encoding="utf-8", errors="surrogateescape"
+                    )
+                    try:
+                        connection.executescript(self.opening)
+                    except sqlite3.Error:
+                        connection.close()
+                        raise
+                    self._connection = connection
+                    weakref.finalize(self, _close, connection, os.getpid())
                 yield self._connection
         except sqlite3.Error as error:
             if not self.file.is_file():
@@ -117,26 +135,6 @@ class Database:
                 what = f"damaged, or no database of ours: {error}"
                 raise InvalidFile(what, file=str(self.file)) from error
             raise VocabtoolError(f"{self.file}: {error}") from error
-
-    def _connect(self) -> None:
-        if not self.file.is_file():
-            raise NotFound(f"{self.file}: no such file")
-        self._inode = self.file.stat().st_ino
-        connection = sqlite3.connect(
-            f"file:{quote_from_bytes(os.fsencode(self.file))}?mode=rw",
-            timeout=WAIT_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-            uri=True,
-        )
-        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
-        try:
-            connection.executescript(self.opening)
-        except sqlite3.Error:
-            connection.close()
-            raise
-        self._connection = connection
-        weakref.finalize(self, _close, connection, os.getpid())
 
     @property
     def is_there(self) -> bool:
@@ -156,13 +154,6 @@ class Database:
         with self.statements() as connection:
             found = connection.execute(statement, parameters)
             return np.fromiter((row for (row,) in found), np.int64)
-
-    def record(self) -> tuple[bytes, bytes]:
-        """The manifest of the last commit, and its bitmap of deleted rows, as they are kept."""
-        found = self.fetch("SELECT data, deleted FROM record")
-        if len(found) != 1 or not all(isinstance(each, bytes) for each in found[0]):
-            raise InvalidFile("holds no commit", file=str(self.file))
-        return found[0]
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement with ``(?...)``, which stands for some of many values."""

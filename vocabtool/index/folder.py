@@ -226,28 +226,26 @@ def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
     """
     while True:
         generation = current_generation(path)
-        shared = None
-        if earlier is not None and earlier.folder == generation and earlier.database.is_there:
-            shared = earlier.database
         try:
-            return commit_in(generation, shared)
+            if earlier is not None and earlier.folder == generation and earlier.database.is_there:
+                database = earlier.database
+            else:
+                database = Database(generation)
+            with reading(str(database.file)):
+                found = database.fetch("SELECT data, deleted FROM record")
+                if len(found) != 1 or not all(isinstance(each, bytes) for each in found[0]):
+                    raise InvalidFile("holds no commit")
+                data, bitmap = found[0]
+                manifest = Manifest.decode(data)
+                if len(bitmap) != -(-manifest.rows // 8):
+                    raise InvalidFile("damaged: its bitmap of deleted rows is of another length")
+                bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=manifest.rows)
+                if np.count_nonzero(bits) != manifest.deleted:
+                    raise InvalidFile(f"damaged: wanted {manifest.deleted:,} deleted rows")
+            return Commit(generation, database, manifest, bits.astype(np.bool_))
         except (NotFound, InvalidFile):
             if current_generation(path) == generation:
                 raise
-
-
-def commit_in(generation: Path, database: Database | None = None) -> Commit:
-    """The last commit in a generation."""
-    database = database or Database(generation)
-    data, bitmap = database.record()
-    with reading(str(database.file)):
-        manifest = Manifest.decode(data)
-        if len(bitmap) != -(-manifest.rows // 8):
-            raise InvalidFile("damaged: its bitmap of deleted rows is of another length")
-        bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=manifest.rows)
-        if np.count_nonzero(bits) != manifest.deleted:
-            raise InvalidFile(f"damaged: wanted {manifest.deleted:,} deleted rows")
-    return Commit(generation, database, manifest, bits.astype(np.bool_))
 
 
 def read_manifest(path: Path) -> Manifest:

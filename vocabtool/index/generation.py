@@ -90,14 +90,13 @@ class Snapshot:
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
         self.documents = Documents(commit.database, manifest.fields)
-        raw = raw_vectors(commit.folder, manifest)
+        held = manifest.configuration
+        raw = RawVectors(commit.folder / VECTORS, dim=held.dim, dtype=held.dtype, count=self.rows)
         if same is not None and same.manifest.code_files == manifest.code_files:
             codes: VectorCodes | None = same.vectors.codes
         else:
-            codes = open_codes(commit.folder, manifest)
-        self.vectors: VectorLeg = VectorLeg(
-            raw, manifest.configuration.metric, codes, manifest.codes
-        )
+            codes = open_codes(commit.folder, manifest) if manifest.codes is not None else None
+        self.vectors: VectorLeg = VectorLeg(raw, held.metric, codes, manifest.codes)
         keywords = commit.folder / KEYWORDS
         self.whole_keywords: frozenset[str] = tantivy_index.check_files(
             keywords, manifest.keywords, same.whole_keywords if same is not None else frozenset()
@@ -120,14 +119,6 @@ class Snapshot:
         """The mean number of terms of a row in the fields ``words`` and ``surfaces``."""
         rows = max(self.rows, 1)
         return self.manifest.words / rows, self.manifest.surfaces / rows
-
-    def chance(self, vector: Vectors | None) -> float | None:
-        """How near chance brings the nearest document to a vector; ``None``: not measured."""
-        held = self.manifest
-        if vector is None or held.chance is None:
-            return None
-        scale = held.configuration.metric == "inner-product"
-        return held.chance.similarity * (float(np.linalg.norm(vector)) if scale else 1.0)
 
     def where(self, condition: str) -> Mask:
         """Which rows fulfil a condition on fields; deleted ones never."""
@@ -197,13 +188,11 @@ def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
     return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
 
 
-def open_codes(folder: Path, manifest: Manifest) -> VectorCodes | None:
-    """The codes of a commit, every byte compared with its checksum; ``None``: it has none.
+def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
+    """The codes of a commit, every byte compared with its checksum.
 
     Raises :class:`InvalidFile`, which names the file.
     """
-    if manifest.codes is None:
-        return None
     for name, written in manifest.code_files.items():
         compare(folder / name, written.crc32c)
     file = folder / manifest.code_name

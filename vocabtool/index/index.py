@@ -433,7 +433,7 @@ class Index:
         Raises :class:`VocabtoolError`, ``ValueError`` for a wrong argument, ``TypeError`` for one
         that there is not.
         """
-        dim = self.configuration.dim
+        dim = self._snapshot.manifest.configuration.dim
         if vector is None and text is None:
             raise ValueError("search wants a text, a vector, or both; got neither")
         if vector is not None:
@@ -483,12 +483,13 @@ class Index:
             if name not in CHOICES:
                 there = ", ".join(("k", "vector", "where", "explain", *CHOICES))
                 raise TypeError(f"search takes no argument {name!r}; it takes {there}")
-        chosen, held = Settings(**settings), self.configuration
-        if chosen.a is None and self.calibration is not None:
-            chosen = replace(chosen, a=self.calibration.a)
+        chosen, manifest = Settings(**settings), snapshot.manifest
+        held = manifest.configuration
+        if chosen.a is None and manifest.calibration is not None:
+            chosen = replace(chosen, a=manifest.calibration.a)
         made: Vectors | list[None] = [None] * len(texts)
         if given is None and chosen.fusion != "keyword" and held.encoder is not None:
-            encoder = self.encoder
+            encoder = self._model.encoder
             assert encoder is not None  # noqa: S101 - the configuration says so
             given = encoder.encode([text or "" for text in texts])
         if given is not None:
@@ -499,7 +500,10 @@ class Index:
                 raise ValueError(f"vectors: wanted {wanted}, got {made.shape}")
 
         def ask(text: str | None, vector: Vectors | None) -> Hits:
-            chance = snapshot.chance(vector)
+            chance = None
+            if vector is not None and manifest.chance is not None:
+                scale = np.linalg.norm(vector) if held.metric == "inner-product" else 1.0
+                chance = manifest.chance.similarity * float(scale)
             return search(snapshot, text, vector, settings=chosen, chance=chance, **more)
 
         if len(texts) == 1:

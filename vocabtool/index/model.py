@@ -36,7 +36,7 @@ from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary, encode
 
 RULE: Final = "keras"  # for a vocabulary without a rule: lower-case, without ASCII's punctuation
-TOKENIZER: Final = re.compile("tokenizer-[0-9a-f]{64}")
+TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
 # What an encoder may be opened with again unasked: nothing that lets a model do more.
 OPTIONS: Final = frozenset(
     ("kind", "signature", "output", "name", "rule", "weights", "remove_component", "fingerprint")
@@ -81,8 +81,9 @@ class OpenedModel:
             keep(name, ".parquet", lambda part: save(known, part, "parquet"))
         if self.weights is not None:
             keep(f"weights-{self.weights.fingerprint:.16}", ".json", self.weights.write)
-        file = _kept_tokenizer(folder, self.rule or self.options.get("rule"))
-        if file is not None and self.tokenizer is not None:
+        if self.tokenizer is not None:
+            _, _, name = str(self.rule or self.options["rule"]).partition(":")
+            file = folder / name
             with whole_file(file) as written:
                 written.write(self.tokenizer)
             found[file.name] = checksum(file)
@@ -139,12 +140,6 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
     return replace(opened, rule=opened.rule and rule, options=options, tokenizer=tokenizer)
 
 
-def _kept_tokenizer(folder: Path, rule: str | bool | None) -> Path | None:
-    """The file beside an index that its rule names; ``None`` for any other rule."""
-    file = tokenizer_file(rule) if isinstance(rule, str) else None
-    return folder / str(file) if file is not None and TOKENIZER.fullmatch(str(file)) else None
-
-
 def _name(model: Model) -> str | None:
     """How a model is found again, wherever the next command runs; ``None``: by the caller."""
     if isinstance(model, Path):
@@ -177,7 +172,7 @@ class IndexModel:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._folder = folder
-        self._files = manifest.model_files
+        self._files = {name.partition("-")[0]: folder / name for name in manifest.model_files}
         self._configuration = manifest.configuration
         self._given = given
         self._options = options or {}
@@ -191,16 +186,33 @@ class IndexModel:
         held, given = self._configuration, self._given
         if held.encoder is None:
             return None
-        weights = self._file("weights-")
+        weights = self._files.get("weights")
         fitted = FittedWeights.read(weights) if weights is not None else None
-        if given is not None and is_encoder(given):  # it has its options already
-            encoder = open_encoder(given, **self._options)
+        options: dict[str, Any] = dict(held.options)
+        if isinstance(rule := options.get("rule"), str):
+            options["rule"] = self._rule(rule)
+        options |= self._options
+        if given is not None:  # an encoder has its options already
+            encoder = open_encoder(given, **(self._options if is_encoder(given) else options))
         else:
-            options: dict[str, Any] = dict(held.options)
-            if isinstance(rule := options.get("rule"), str):
-                options["rule"] = self._rule(rule)
-            options |= self._options
-            encoder = self._open(given, options, fitted)
+            model = held.model
+            path = _split_kind(model)[1] if model else ""
+            # What is not a whole path may as well be the name of something to import.
+            if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - these bear any text
+                told = f"{model[:100]!r}, which is not here" if model else "an object in Python"
+                raise NotFound(
+                    f"{self._folder}: its vectors were made by {told}: name the model (--model, in "
+                    "Python model=)"
+                )
+            known: dict[str, Any] = {}
+            if held.kind == "static":  # all that opening would find out is known
+                known = {"kind": "static", "rule": self._rule(str(held.rule)), "fitted": fitted}
+            try:
+                encoder = open_encoder(model, **{**known, **options})
+            except VocabtoolError:
+                if not known:
+                    raise
+                encoder = open_encoder(model, **options)  # other vectors: a fingerprint tells
         made_with = None if given is None else held.model
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
             if (found := encoder.vectors_fingerprint) != fitted.vectors:
@@ -211,29 +223,6 @@ class IndexModel:
             raise OtherModel(str(self._folder), "encoder", held.encoder, found, made_with)
         return encoder
 
-    def _open(
-        self, given: Model | None, options: Mapping[str, Any], fitted: FittedWeights | None
-    ) -> Encoder:
-        if given is not None:
-            return open_encoder(given, **options)
-        held = self._configuration
-        model = held.model
-        path = _split_kind(model)[1] if model else ""
-        # What is not a whole path may as well be the name of something to import.
-        if model is None or not os.path.isabs(path) or not os.path.exists(path):  # noqa: PTH110, PTH117 - these bear any text
-            told = f"{model[:100]!r}, which is not here" if model else "an object in Python"
-            raise NotFound(
-                f"{self._folder}: its vectors were made by {told}: name the model (--model, in "
-                "Python model=)"
-            )
-        if held.kind == "static":  # all that opening would find out is known
-            known = {"rule": self._rule(str(held.rule)), "fitted": fitted}
-            try:
-                return open_encoder(model, **{"kind": held.kind, **known, **options})
-            except VocabtoolError:
-                pass  # other word vectors, perhaps: their fingerprint tells
-        return open_encoder(model, **options)
-
     @cached_property
     def known_words(self) -> KnownWords | None:
         """Which words the model knows; ``None`` where nothing tells."""
@@ -242,7 +231,7 @@ class IndexModel:
             return None
         if held.rule is not None and vars(self).get("encoder") is None:
             # Searched by keywords: the model may be missing.
-            file = self._file("vocabulary-")
+            file = self._files.get("vocabulary")
             words = Words.of(read(file), rule=self._rule(held.rule)) if file is not None else None
         else:
             words = self.encoder.words if self.encoder is not None else None
@@ -256,11 +245,7 @@ class IndexModel:
                 raise OtherModel(str(self._folder), part, wanted or "none", found)
         return KnownWords(words)
 
-    def _file(self, start: str) -> Path | None:
-        names = (name for name in self._files if name.startswith(start))
-        return next((self._folder / name for name in names), None)
-
     def _rule(self, rule: str) -> str:
         """The rule with the tokenizer that lies beside the index, where it has one."""
-        file = _kept_tokenizer(self._folder, rule)
-        return rule if file is None else f"tokenizer:{file}"
+        kept = TOKENIZER.fullmatch(rule)
+        return rule if kept is None else f"tokenizer:{self._folder / kept[1]}"

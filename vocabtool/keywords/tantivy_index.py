@@ -33,7 +33,7 @@ import numpy as np
 from vocabtool.errors import FolderInUse, InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import Terms
-from vocabtool.system.own_files import checksum, compare, compare_bytes, sync_folder
+from vocabtool.system.own_files import checksum, checksum_of, compare, sync_folder
 from vocabtool.system.ranking import Mask, RankedRows
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ def check_files(
     file that is not what was written, and :class:`NotFound`.
     """
     content, ids = _description(folder)  # read once: a writer may put another in its place
-    if ids == {name.partition(".")[0] for name in noted if name != META}:  # a commit adds a segment
-        compare_bytes(content, noted[META], folder / META)
+    is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # each adds one
+    if is_last and (found := checksum_of(content)) != noted[META]:
+        what = f"damaged: CRC-32C {found:08x}, wanted {noted[META]:08x}"
+        raise InvalidFile(what, file=str(folder / META))
     left = frozenset(name for name in noted if name.partition(".")[0] in ids)
     for name in sorted(left - whole):
         if not (folder / name).exists():

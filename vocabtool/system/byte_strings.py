@@ -44,7 +44,7 @@ class ByteStrings:
             lengths.extend(map(len, chunk))
         dtype = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
         ends = np.cumsum(np.frombuffer(lengths, np.int32), dtype=dtype)
-        return cls.contiguous(bytes(data), ends)
+        return cls(bytes(data), np.append(dtype.type(0), ends[:-1])[: len(ends)], ends)
 
     @classmethod
     def contiguous(cls, data: bytes, ends: Offsets) -> ByteStrings:
@@ -99,8 +99,18 @@ class ByteStrings:
                 yield b"".join(entry + terminator for entry in part)
             elif len(terminator) == 1 and part._gap() in (1, 2):
                 yield part._closed_up(terminator)
-            else:
-                yield part._copy(terminator)
+            elif not self.data:
+                yield terminator * len(part)
+            else:  # from wherever they lie, through an index of every byte
+                starts, extra = part.starts.astype(np.int64), len(terminator)
+                lengths = part.ends - starts
+                stops = np.cumsum(lengths + extra)
+                source = np.repeat(starts - (stops - lengths - extra), lengths + extra)
+                source += np.arange(len(source))
+                piece = np.frombuffer(self.data, np.uint8).take(source, mode="clip")
+                if extra:
+                    piece[stops - 1] = terminator[0]
+                yield piece.tobytes()
 
     def _gap(self) -> int:
         """How many bytes lie between one entry and the next, 0 where that is not always as many.
@@ -123,21 +133,6 @@ class ByteStrings:
             kept = np.ones(len(piece), np.bool_)
             kept[ends[:-1] + 1] = False
             piece = piece.compress(kept)
-        return piece.tobytes()
-
-    def _copy(self, terminator: bytes) -> bytes:
-        """The entries from wherever they lie, through an index of every byte."""
-        if not self.data:
-            return terminator * len(self)
-        extra = len(terminator)
-        starts = self.starts.astype(np.int64)
-        lengths = self.ends - starts
-        stops = np.cumsum(lengths + extra)
-        source = np.repeat(starts - (stops - lengths - extra), lengths + extra)
-        source += np.arange(len(source))
-        piece = np.frombuffer(self.data, np.uint8).take(source, mode="clip")
-        if extra:
-            piece[stops - 1] = terminator[0]
         return piece.tobytes()
 
     @cached_property

@@ -66,12 +66,6 @@ def checksum_of(content: bytes) -> int:
     return int(google_crc32c.value(content))
 
 
-def compare_bytes(content: bytes, wanted: int, path: Path) -> None:
-    """The same of a file that was read."""
-    if (found := checksum_of(content)) != wanted:
-        raise InvalidFile(f"damaged: CRC-32C {found:08x}, wanted {wanted:08x}", file=str(path))
-
-
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to write that takes the place of ``path`` when the block ends without an error.
@@ -179,7 +173,8 @@ def decode_record(
         raise InvalidFile(f"written by another vocabtool: {what}{advice and '; '}{advice}")
     if held.get("crc32c") != checksum_of(json.dumps(held.get("record")).encode()):
         raise InvalidFile("damaged: its checksum does not match")
-    return from_json(record_type, held["record"], kind)
+    record: Record = from_json(record_type, held["record"], kind)
+    return record
 
 
 def to_json(value: object) -> Any:
@@ -193,51 +188,45 @@ def to_json(value: object) -> Any:
     return value
 
 
-def from_json(kind: type[Record], value: Any, name: str) -> Record:
+def from_json(kind: Any, value: Any, name: str) -> Any:
     """A value of type ``kind`` out of parsed JSON; ``name`` is where it stands, for messages.
 
     ``kind``: a dataclass, ``int``, ``float``, ``str``, ``bool``, a ``Literal``, ``X | None``, a
     tuple, a sequence, or a mapping by strings, and these within each other. Keys that the dataclass
     does not have are refused, keys with a default may be missing. Raises :class:`InvalidFile`.
     """
-    return cast(Record, _decode(kind, value, name))
-
-
-def _decode(kind: Any, value: Any, name: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(value, dict):
-        return _dataclass(kind, value, name)
+        hints = _hints(cast(type, kind))
+        for key in value:
+            if key not in hints:
+                raise InvalidFile(f"{name}.{key}: there is no such entry")
+        for each in fields(kind):
+            has_default = each.default is not MISSING or each.default_factory is not MISSING
+            if each.name not in value and not has_default:
+                raise InvalidFile(f"{name}.{each.name} is missing")
+        parts = {key: from_json(hints[key], part, f"{name}.{key}") for key, part in value.items()}
+        return cast(type, kind)(**parts)
     if origin in (Union, UnionType):
         if type(value) in arguments:
             return value
         others = [each for each in arguments if each is not NoneType]
         if len(others) == 1:
-            return _decode(others[0], value, name)
+            return from_json(others[0], value, name)
     if origin is Literal and value in arguments:
         return value
     if origin is tuple and isinstance(value, list):
         kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
         if len(kinds) == len(value):
             pairs = enumerate(zip(kinds, value, strict=True))
-            return tuple(_decode(each, part, f"{name}[{i}]") for i, (each, part) in pairs)
+            return tuple(from_json(each, part, f"{name}[{i}]") for i, (each, part) in pairs)
     if origin is Sequence and isinstance(value, list):
-        return tuple(_decode(arguments[0], part, f"{name}[{i}]") for i, part in enumerate(value))
+        return tuple(from_json(arguments[0], part, f"{name}[{i}]") for i, part in enumerate(value))
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, dict):
-        return {key: _decode(arguments[1], part, f"{name}.{key}") for key, part in value.items()}
+        return {key: from_json(arguments[1], part, f"{name}.{key}") for key, part in value.items()}
     if kind is float and type(value) in (int, float) and isfinite(value):
         return float(value)
     if kind in (int, str, bool) and type(value) is kind:
         return value
     shown = getattr(kind, "__name__", kind) if origin is None else kind
     raise InvalidFile(f"{name}: wanted {shown}, got {str(value)[:100]!r}")
-
-
-def _dataclass(kind: Any, value: dict[str, Any], name: str) -> Any:
-    hints = _hints(kind)
-    for key in value:
-        if key not in hints:
-            raise InvalidFile(f"{name}.{key}: there is no such entry")
-    for each in fields(kind):
-        if each.name not in value and each.default is MISSING and each.default_factory is MISSING:
-            raise InvalidFile(f"{name}.{each.name} is missing")
-    return kind(**{key: _decode(hints[key], part, f"{name}.{key}") for key, part in value.items()})
