@@ -72,9 +72,11 @@ class StaticEncoder(Encoder):
         self.max_batch = options.max_batch or MAX_BATCH
         self.words = words or Words.of(vectors.words, rule=options.rule)
         self._means = Means(vectors.matrix)
+        weights, component = options.weights, options.remove_component
+        # Whether weights or a component are asked for that were not fitted yet.
+        self.needs_fit = fitted is None and (weights != "none" or bool(component))
         if fitted is None:
             return
-        weights, component = options.weights, options.remove_component
         if weights != fitted.weights:
             raise VocabtoolError(f"weights {weights!r} are wanted, {fitted.weights!r} were fitted")
         if component != (fitted.component is not None):
@@ -85,7 +87,7 @@ class StaticEncoder(Encoder):
                 f"{vectors.file}: the weights were fitted with other word vectors "
                 f"({fitted.vectors[:12]}, these are {vectors.fingerprint[:12]}): fit anew"
             )
-        if fitted.rule != self.words.fingerprint:
+        if fitted.rule != self.words.tokenizer.fingerprint:
             raise VocabtoolError(
                 f"the weights were fitted with another rule than {options.rule!r}: name the "
                 "rule that was used then, or fit anew"
@@ -125,12 +127,6 @@ class StaticEncoder(Encoder):
         return cls(vectors, chosen, fitted, notes)
 
     @property
-    def needs_fit(self) -> bool:
-        """Whether weights or a component are asked for that were not fitted yet."""
-        is_weighted = self.options.weights != "none" or bool(self.options.remove_component)
-        return self.fitted is None and is_weighted
-
-    @property
     def vectors_fingerprint(self) -> str:
         """Of the word vectors alone, however they are weighted."""
         return self._vectors.fingerprint
@@ -143,7 +139,7 @@ class StaticEncoder(Encoder):
         parts = (
             "vocabtool static 1",
             self._vectors.fingerprint,
-            self.words.fingerprint,
+            self.words.tokenizer.fingerprint,
             f"{options.weights} {options.remove_component} {fitted}",
         )
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -203,7 +199,7 @@ class StaticEncoder(Encoder):
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
         """The rows of the known words of each text; of a tokenizer's words, those of the pieces."""
-        judged = self.words.look_up(texts)
+        judged = self.words.tokenizer.look_up(texts)
         if judged.spelled is None:
             rows, offsets = judged.positions[judged.codes], judged.offsets
         else:
@@ -263,7 +259,25 @@ class VectorFile:
         # Beside the file, where a converted matrix is already.
         folder, beside = None, vectors.matrix_file()
         if beside is not None and not beside.exists():
-            folder = _cache_folder(self.file, facts)
+            home = os.environ.get(CACHE_HOME, "")
+            if named := os.environ.get(CACHE):
+                cache = Path(named).absolute()
+            elif Path(home).is_absolute():  # others are to be ignored
+                cache = Path(home) / "vocabtool"
+            else:
+                try:
+                    cache = Path.home() / ".cache" / "vocabtool"
+                except RuntimeError as error:
+                    told = f"there is no home folder, and {NEEDED}: {NAME_ONE}"
+                    raise NotFound(told) from error
+            # Files of other folders may have its name, size and time; so may one in its place.
+            key = f"{os.fspath(self.file.resolve())} {facts.st_ino} {facts.st_ctime_ns}"
+            folder = cache / "vectors" / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                what = f"cannot be made ({error.strerror or error}), and {NEEDED}: {NAME_ONE}"
+                raise NotFound(f"{folder}: {what}") from error
         converted = vectors.matrix_file(folder)
         is_new = converted is not None and not converted.exists()
         self.matrix: Vectors = np.asarray(vectors.matrix(folder))
@@ -295,26 +309,3 @@ def _open_again(file: Path, state: tuple[int, int, str], fingerprint: str | None
     if fingerprint is not None:
         vectors.reuse_fingerprint(state, fingerprint)
     return vectors
-
-
-def _cache_folder(file: Path, facts: os.stat_result) -> Path:
-    """Where the converted matrix of a file lies, or will."""
-    home = os.environ.get(CACHE_HOME, "")
-    if named := os.environ.get(CACHE):
-        cache = Path(named).absolute()
-    elif Path(home).is_absolute():  # others are to be ignored
-        cache = Path(home) / "vocabtool"
-    else:
-        try:
-            cache = Path.home() / ".cache" / "vocabtool"
-        except RuntimeError as error:
-            raise NotFound(f"there is no home folder, and {NEEDED}: {NAME_ONE}") from error
-    # Files of other folders may have the same name, size and time; so may a file put in its place.
-    key = f"{os.fspath(file.resolve())} {facts.st_ino} {facts.st_ctime_ns}"
-    folder = cache / "vectors" / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        what = error.strerror or error
-        raise NotFound(f"{folder}: cannot be made ({what}), and {NEEDED}: {NAME_ONE}") from error
-    return folder

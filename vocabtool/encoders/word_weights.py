@@ -181,32 +181,30 @@ class FittedWeights:
                 fitted = cls(**record)
             except (TypeError, ValueError, KeyError, OverflowError) as error:
                 raise InvalidFile(f"fitted weights: {error}") from error
-            fitted._check()
+            positions, counts, held = fitted.positions, fitted.counts, fitted.component
+            if fitted.weights not in WEIGHTINGS:
+                raise InvalidFile(
+                    f"weights {fitted.weights!r}, wanted one of {', '.join(WEIGHTINGS)}"
+                )
+            sizes = (fitted.documents, fitted.words)
+            if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
+                raise InvalidFile("documents and words are no whole numbers from 1 on")
+            if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
+                raise InvalidFile("vectors and rule are no fingerprints")
+            if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
+                raise InvalidFile(f"{positions.size:,} positions and {counts.size:,} counts")
+            if positions[0] < 0 or (np.diff(positions) <= 0).any():
+                raise InvalidFile("positions are not ascending from 0 on")
+            most = fitted.documents if fitted.weights == "idf" else fitted.words
+            if counts.min() < 1 or counts.max() > most:
+                raise InvalidFile(
+                    f"counts from {counts.min():,} to {counts.max():,}, wanted 1 to {most:,}"
+                )
+            if held is not None and (
+                held.ndim != 1 or not abs(float(held @ held) - 1) <= UNIT_TOLERANCE
+            ):
+                raise InvalidFile("component is not a vector of unit length")
             return fitted
-
-    def _check(self) -> None:
-        """Refuse what :meth:`write` cannot have written."""
-        positions, counts, component = self.positions, self.counts, self.component
-        if self.weights not in WEIGHTINGS:
-            raise InvalidFile(f"weights {self.weights!r}, wanted one of {', '.join(WEIGHTINGS)}")
-        sizes = (self.documents, self.words)
-        if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
-            raise InvalidFile("documents and words are no whole numbers from 1 on")
-        if not all(type(text) is str for text in (self.vectors, self.rule)):
-            raise InvalidFile("vectors and rule are no fingerprints")
-        if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
-            raise InvalidFile(f"{positions.size:,} positions and {counts.size:,} counts")
-        if positions[0] < 0 or (np.diff(positions) <= 0).any():
-            raise InvalidFile("positions are not ascending from 0 on")
-        most = self.documents if self.weights == "idf" else self.words
-        if counts.min() < 1 or counts.max() > most:
-            raise InvalidFile(
-                f"counts from {counts.min():,} to {counts.max():,}, wanted 1 to {most:,}"
-            )
-        if component is not None and (
-            component.ndim != 1 or not abs(float(component @ component) - 1) <= UNIT_TOLERANCE
-        ):
-            raise InvalidFile("component is not a vector of unit length")
 
     def _to_json(self) -> bytes:
         values = {each.name: getattr(self, each.name) for each in fields(self)}

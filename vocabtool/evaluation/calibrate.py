@@ -30,7 +30,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, score_legs
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.tokens import shape_of
+from vocabtool.keywords.tokens import SHAPES
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.ranking import Rows
 
@@ -161,7 +161,7 @@ def reads_like_language(sentence: str) -> bool:
 
     In scripts without blanks: whether most of its letters and digits are of them, four or more.
     """
-    shape = shape_of(sentence)
+    shape = sentence.translate(SHAPES)
     without_blanks = shape.count("c")
     if without_blanks > shape.count("a") + shape.count("0"):
         return without_blanks >= MIN_SENTENCE_WORDS

@@ -302,7 +302,15 @@ def _cut_window(
     ends -= (data[ends - 1] == ord("\r")) & (ends > starts[:-1])
     trailing = blank[ends - 1] & (ends > starts[:-1])
 
-    odd = _counts(blank, starts) - trailing != dim
+    # How many blanks lie from each start to the next, eight bytes at a time: the position of each
+    # blank would take 8 bytes, and three times as long.
+    eights = blank.view(EIGHT)
+    sums = eights * ADD_UP
+    sums >>= TOP_BYTE
+    place = starts >> 3
+    before = (eights[place] & FIRST_OF_EIGHT[starts & 7]) * ADD_UP >> TOP_BYTE
+    between = np.where(place[1:] > place[:-1], np.add.reduceat(sums, place)[:-1], 0)
+    odd = (between + before[1:] - before[:-1]).astype(np.int64) - trailing != dim
     head = data.take([firsts + 1, firsts + 2], mode="clip")  # of its first value
     odd |= (head - ord("0") >= 10).all(axis=0)  # what is less than "0" wraps round
     pairs = blank[1:] & blank[:-1]
@@ -315,21 +323,6 @@ def _cut_window(
         words[line] = _word(window[start:end], dim, at + start, number + line)
         firsts[line] = start + len(words[line])
     return words, firsts + (at + 1)
-
-
-def _counts(blank: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many blanks lie from each start to the next: int64, one fewer than starts.
-
-    Eight bytes at a time: the position of each blank would take 8 bytes, and three times as long.
-    """
-    eights = blank.view(EIGHT)
-    sums = eights * ADD_UP
-    sums >>= TOP_BYTE
-    at = starts >> 3
-    before = (eights[at] & FIRST_OF_EIGHT[starts & 7]) * ADD_UP >> TOP_BYTE
-    between = np.where(at[1:] > at[:-1], np.add.reduceat(sums, at)[:-1], 0)
-    counts: NDArray[np.int64] = (between + before[1:] - before[:-1]).astype(np.int64)
-    return counts
 
 
 def _word(line: bytes, dim: int, at: int, number: int) -> bytes:

@@ -156,18 +156,6 @@ def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
     return np.ascontiguousarray(exact, np.float32)
 
 
-def prepared_query(vector: NDArray[Any], metric: Metric) -> Vectors:
-    """One vector of shape (dim,) as :func:`prepare` makes it, in a third of the time."""
-    exact = np.asarray(vector, np.float64)
-    length = math.sqrt(exact @ exact)
-    if not math.isfinite(length) or (metric != "cosine" and length > MAX_LENGTH):
-        prepare(exact[np.newaxis], metric)  # which says what is wrong
-    if metric == "cosine" and length:
-        exact = exact / length
-    single: Vectors = exact.astype(np.float32)
-    return single
-
-
 def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vectors:
     """Prepared vectors as they lie in the file, little-endian.
 

@@ -9,6 +9,7 @@ those that may be among the best.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
@@ -18,7 +19,7 @@ import numpy as np
 
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index.raw_vectors import RawVectors, prepared_query, similarities
+from vocabtool.index.raw_vectors import MAX_LENGTH, RawVectors, prepare, similarities
 from vocabtool.index.vector_codes import REFINED, CodeFacts, VectorCodes
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
 
@@ -67,7 +68,13 @@ class VectorLeg:
         raw, metric = self.raw, self._metric
         if np.shape(vector) != (raw.dim,):
             raise ValueError(f"wanted a vector of {raw.dim:,} numbers, got {np.shape(vector)}")
-        query = prepared_query(vector, metric)
+        exact = np.asarray(vector, np.float64)  # prepared, in a third of the time of `prepare`
+        length = math.sqrt(exact @ exact)
+        if not math.isfinite(length) or (metric != "cosine" and length > MAX_LENGTH):
+            prepare(exact[np.newaxis], metric)  # which says what is wrong
+        if metric == "cosine" and length:
+            exact = exact / length
+        query: Vectors = exact.astype(np.float32)
         if not np.count_nonzero(query):
             return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
         if limit < 1:

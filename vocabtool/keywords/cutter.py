@@ -36,11 +36,11 @@ from vocabtool.choices import LANGUAGES, Language
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.keywords.tokens import (
     MAX_TERM,
+    SHAPES,
     Span,
     case_folded,
     humps,
     runs_of,
-    shape_of,
     surfaces_of,
     tokens,
     without_marks,
@@ -193,7 +193,7 @@ class Cutter:
                 continue
             parts: list[str] = []
             unstemmed: list[str] = []
-            for run in () if surface.islower() else runs:
+            for run in () if surface[1:].islower() else runs:  # no hump begins there
                 stems, whole = self._mixed(run)
                 parts += stems
                 unstemmed += whole
@@ -260,7 +260,9 @@ class Cutter:
         written = text[start : min(run.end, start + MAX_TERM)]
         if written.isascii():
             yield self._stemmed(written.lower()), run
-        elif shape_of(written[0]) == "c":  # overlapping pairs of characters, or the only one
+        elif (
+            written[0].translate(SHAPES) == "c"
+        ):  # overlapping pairs of characters, or the only one
             for at in range(start, max(run.end - 1, start + 1)):
                 place = Span(at, min(at + 2, run.end))
                 pair = "".join(without_marks(case_folded(text[place.start : place.end])).split())

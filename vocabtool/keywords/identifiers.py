@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vocabtool.keywords.tokens import shape_of
+from vocabtool.keywords.tokens import SHAPES
 
 MIN_LETTERS, MIN_DIGITS, MIN_CHARACTERS = 1, 2, 5
 
@@ -69,7 +69,7 @@ def is_name(word: str) -> bool:
     """Whether it looks like a name in a program: ``os.path``, ``snake_case``, ``camelCase``."""
     if len(word) > _MAX_LENGTH:
         return False
-    shape = shape_of(word)
+    shape = word.translate(SHAPES)
     return bool(_CAMEL_CASE.fullmatch(word) or _NAME.fullmatch(shape) or _is_path(shape))
 
 

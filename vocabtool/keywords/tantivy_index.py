@@ -225,7 +225,29 @@ class TantivyReader:
             limit = min(limit, self._findable(query))
         if limit < 1 or not self.documents:
             return RankedRows.none()
-        found = [self._best(each, query, limit, among) for each in self._queries(query)]
+        # Queries that find the best together; a document's score is the highest it gets.
+        boolean, must, should = self._query.boolean_query, self._must, self._should
+        made = {clause.terms: self._clause(clause) for clause in query.should}
+        outdone = {(term,) for clause in query.should for term in clause.parts}
+        scored = []
+        for clause in query.should:
+            if clause.parts:  # of a whole and the parts that it outdoes counts what is more
+                parts = boolean([(should, made[term,]) for term in clause.parts])
+                most = self._query.disjunction_max_query([made[clause.terms], parts])
+                scored.append((should, most))
+            elif clause.terms not in outdone:
+                scored.append((should, self._clause(clause)))
+        if query.must:
+            asked = [boolean([*((must, self._clause(each)) for each in query.must), *scored])]
+        else:
+            fields: dict[Field, list[Any]] = {"words": [], "surfaces": []}
+            for clause in query.should:
+                fields[clause.terms[0].field].append((should, self._clause(clause)))
+            asked = [boolean(fields["words"])] if fields["words"] else []
+            if fields["surfaces"]:
+                unscored = self._query.const_score_query(boolean(fields["surfaces"]), 0.0)
+                asked.append(boolean([(must, unscored), *scored]))
+        found = [self._best(each, query, limit, among) for each in asked]
         if len(found) == 1:
             return found[0]
         if not found:
@@ -271,30 +293,6 @@ class TantivyReader:
             near = self._searcher.terms_with_prefix("words", initial, limit=MAX_TERMS_COMPARED)
             frequencies.update(near)
         return nearest(word, frequencies, limit)
-
-    def _queries(self, query: KeywordQuery) -> list[tantivy.Query]:
-        """Queries that find the best together; a document's score is the highest it gets."""
-        boolean, must, should = self._query.boolean_query, self._must, self._should
-        made = {clause.terms: self._clause(clause) for clause in query.should}
-        outdone = {(term,) for clause in query.should for term in clause.parts}
-        scored = []
-        for clause in query.should:
-            if clause.parts:  # of a whole and the parts that it outdoes counts what is more
-                parts = boolean([(should, made[term,]) for term in clause.parts])
-                most = self._query.disjunction_max_query([made[clause.terms], parts])
-                scored.append((should, most))
-            elif clause.terms not in outdone:
-                scored.append((should, self._clause(clause)))
-        if query.must:
-            return [boolean([*((must, self._clause(each)) for each in query.must), *scored])]
-        fields: dict[Field, list[Any]] = {"words": [], "surfaces": []}
-        for clause in query.should:
-            fields[clause.terms[0].field].append((should, self._clause(clause)))
-        found = [boolean(fields["words"])] if fields["words"] else []
-        if fields["surfaces"]:
-            unscored = self._query.const_score_query(boolean(fields["surfaces"]), 0.0)
-            found.append(boolean([(must, unscored), *scored]))
-        return found
 
     def _clause_query(self, clause: Clause) -> tantivy.Query:
         terms, boost, _ = clause

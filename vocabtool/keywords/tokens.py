@@ -112,7 +112,7 @@ class _Shapes(dict[int, str]):
         return shape
 
 
-_SHAPES: Final = _Shapes()
+SHAPES: Final = _Shapes()
 
 
 class Span(NamedTuple):
@@ -133,14 +133,9 @@ class Token:
     is_compound: bool
 
 
-def shape_of(text: str) -> str:
-    """The shape of a text, as long as the text."""
-    return text.translate(_SHAPES)
-
-
 def tokens(text: str) -> Iterator[Token]:
     """Every token of a text, in order."""
-    shape = shape_of(text)
+    shape = text.translate(SHAPES)
     for found in _TOKEN.finditer(shape):
         whole = Span(*found.span())
         if found[0].isalnum():  # nothing joins: one run, and most are
@@ -152,7 +147,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 def runs_of(text: str) -> list[str]:
     """Every run of a text, in order."""
-    return [text[slice(*run.span())] for run in _RUNS.finditer(shape_of(text))]
+    return [text[slice(*run.span())] for run in _RUNS.finditer(text.translate(SHAPES))]
 
 
 def humps(run: str) -> list[Span]:
@@ -173,7 +168,7 @@ def surfaces_of(token: str) -> tuple[str, ...]:
     ``/usr/lib/python3.11/os.py`` is itself, ``python3.11`` and ``os.py``; ``john.doe@example.com``
     is itself, ``john.doe`` and ``example.com``. Segments that are plain words are found by these.
     """
-    shape = shape_of(token)
+    shape = token.translate(SHAPES)
     if _ONE_KIND.fullmatch(shape):
         return (_fold(token),)
     places = [_strip(shape, 0, len(shape), _AROUND)]

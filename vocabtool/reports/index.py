@@ -290,7 +290,18 @@ def _hit(number: int, hit: Hit) -> Item:
     if hit.bm25 is not None:
         told.append(f"BM25 {hit.bm25:.3f}")
     why = hit.explanation
-    lines = [_snippet(hit.text, why.highlights if why is not None else ())]
+    # The text around the first word of the query, such words between brackets.
+    text, spans = hit.text, why.highlights if why is not None else ()
+    start = at = max(0, spans[0][0] - LEAD) if spans else 0
+    end = min(len(text), start + WIDTH)
+    shown = "..." * (start > 0)
+    for first, last in spans:
+        if last > end:
+            break
+        shown += f"{text[at:first]}[{text[first:last]}]"
+        at = last
+    shown += text[at:end] + "..." * (end < len(text))
+    lines = [" ".join(shown.split())]
     lines += [f"{name}: {safe(str(value))[:WIDTH]}" for name, value in hit.fields.items()]
     if why is not None:
         lines.append(_why(why))
@@ -319,20 +330,6 @@ def _why(why: Explanation) -> str:
 def _place(place: LegPlace) -> str:
     rank = "past the end of the list" if place.rank is None else f"number {place.rank:,}"
     return rank if place.score is None else f"{rank} ({place.score:.3f})"
-
-
-def _snippet(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """The text around the first word of the query, such words between brackets."""
-    start = at = max(0, spans[0][0] - LEAD) if spans else 0
-    end = min(len(text), start + WIDTH)
-    told = "..." * (start > 0)
-    for first, last in spans:
-        if last > end:
-            break
-        told += f"{text[at:first]}[{text[first:last]}]"
-        at = last
-    told += text[at:end] + "..." * (end < len(text))
-    return " ".join(told.split())
 
 
 # Judging.

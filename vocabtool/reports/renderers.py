@@ -94,7 +94,7 @@ def write(
         _write_parquet(report, file)
     else:
         parts = render_page(report) if format == "html" else render_text(report, width)
-        file.writelines(map(_bytes, parts))
+        file.writelines(part.encode("utf-8", "backslashreplace") for part in parts)
 
 
 def _bytes(text: str) -> bytes:

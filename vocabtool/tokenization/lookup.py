@@ -258,6 +258,7 @@ class RuleTokenizer:
     def __init__(self, rule: Rule, vocabulary: Vocabulary) -> None:
         self._rule, self._vocabulary = rule, vocabulary
         self._ids = vocabulary.id_array()
+        self.fingerprint = rule.fingerprint
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
         return self.look_up_words(self._rule.token_codes(texts))
@@ -294,10 +295,6 @@ class RuleTokenizer:
 
     def describe(self) -> tuple[str, ...]:
         return self._rule.describe()
-
-    @property
-    def fingerprint(self) -> str:
-        return self._rule.fingerprint
 
 
 class WordPieceTokenizer(RuleTokenizer):

@@ -21,7 +21,6 @@ word list, or for a model that takes ids instead of text.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -65,23 +64,37 @@ class Rule:
 
     steps: tuple[Step, ...]
 
-    def tokens(self, texts: pa.StringArray) -> Tokens:
-        """The words of each text, each step on whole texts."""
-        return _apply(self.steps, Tokens.whole(texts))
+    def tokens(self, texts: pa.StringArray | Tokens) -> Tokens:
+        """The words of each text, or of what it was cut into: each step on all of it.
+
+        Raises :class:`VocabtoolError` where a model's graph blows texts up.
+        """
+        tokens = texts
+        if not isinstance(tokens, Tokens):
+            tokens = Tokens(texts, np.arange(len(texts) + 1, dtype=np.int64))
+        most = MAX_GROWTH * tokens.values.nbytes + GROWTH_ALLOWANCE
+        for step in self.steps:
+            tokens = step.apply(tokens)
+            if tokens.values.nbytes > most:
+                raise VocabtoolError(
+                    f"the step {step.describe()!r} makes {tokens.values.nbytes:,} bytes of a few "
+                    "texts: no model that is meant well does that"
+                )
+        return tokens
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
         """The same words, each distinct piece of text looked at once where that is the same."""
-        if len(text_data(texts)) < SHORT or not self.works_between_blanks(texts):
+        if texts.nbytes < SHORT or not self.works_between_blanks(texts):
             return TokenCodes.encode(self.tokens(texts))
         of_texts, offsets = chunks(texts)
         encoded = of_texts.view(pa.binary()).dictionary_encode()
         alone, joins = self.steps[: self._first_join], self.steps[self._first_join :]
-        tokens = _apply(alone, Tokens.whole(encoded.dictionary.view(pa.string())))
+        tokens = Rule(alone).tokens(encoded.dictionary.view(pa.string()))
         codes = TokenCodes.encode(tokens).of_texts(encoded.indices.to_numpy(), offsets)
         if not joins:
             return codes
         tokens = Tokens(codes.distinct.take(codes.codes), codes.offsets)
-        return TokenCodes.encode(_apply(joins, tokens))
+        return TokenCodes.encode(Rule(joins).tokens(tokens))
 
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
         """Whether the words of texts are those of what stands between blanks, one by one.
@@ -126,19 +139,6 @@ class Rule:
     def ngrams(self) -> bool:
         """Whether it makes more than single words of a text."""
         return self._first_join < len(self.steps)
-
-
-def _apply(steps: Iterable[Step], tokens: Tokens) -> Tokens:
-    """Step by step. Raises :class:`VocabtoolError` where a model's graph blows texts up."""
-    most = MAX_GROWTH * tokens.values.nbytes + GROWTH_ALLOWANCE
-    for step in steps:
-        tokens = step.apply(tokens)
-        if tokens.values.nbytes > most:
-            raise VocabtoolError(
-                f"the step {step.describe()!r} makes {tokens.values.nbytes:,} bytes of a few "
-                "texts: no model that is meant well does that"
-            )
-    return tokens
 
 
 PUNCTUATION: Final = r"[!-/:-@\[-`{-~]"  # all of ASCII's

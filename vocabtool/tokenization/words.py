@@ -100,12 +100,29 @@ class Words:
         """
         if exact and rule is not None:
             raise VocabtoolError("exact words are the model's own: name no rule")
-        if isinstance(model, Vocabulary):
-            if rule is None or exact:
-                raise VocabtoolError(f"{model.name}: {LIST}")
-            return _by_rule(model, rule)
+        if rule is None and isinstance(model, Vocabulary):
+            raise VocabtoolError(f"{model.name}: {LIST}")
+        if rule is not None:
+            vocabulary = model
+            if not isinstance(vocabulary, Vocabulary):
+                from vocabtool.formats.registry import extract
+
+                vocabulary = extract(vocabulary, name)
+            file = tokenizer_file(rule)
+            if file is not None:
+                words = tokenizer_of(file)
+                check_pieces(words, file, vocabulary)
+                return cls(vocabulary, "named", PieceTokenizer(words.tokenizer, vocabulary))
+            steps = Rule(parse_rule(rule))
+            marker = vocabulary.marker or guess_marker(vocabulary.stored)
+            if marker is not None or vocabulary.kind in SUBWORDS:
+                how = f"many are marked with {marker!r}" if marker else f"of {vocabulary.kind}"
+                raise VocabtoolError(
+                    f"{vocabulary.name}: its entries are pieces of words ({how}), among which a "
+                    f"rule of whole words would find few. {NAME_TOKENIZER}"
+                )
+            return cls(vocabulary, "named", RuleTokenizer(steps, vocabulary))
         from vocabtool.formats import registry
-        from vocabtool.formats.registry import extract
 
         if exact:
             if not registry.has_graphs(model):
@@ -115,8 +132,6 @@ class Words:
             from vocabtool.tokenization.instrumented_model import InstrumentedModel
 
             return exact_words(InstrumentedModel.load(model, trust=trust), model, name)
-        if rule is not None:
-            return _by_rule(extract(model, name), rule)
         if not registry.has_graphs(model):
             return _from_file(model, name)
         return _from_graph(model, name)
@@ -234,23 +249,6 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> Tokenizer | None:
             if tokenizer is not None:
                 return tokenizer
     return None
-
-
-def _by_rule(vocabulary: Vocabulary, spec: str) -> Words:
-    file = tokenizer_file(spec)
-    if file is not None:
-        words = tokenizer_of(file)
-        check_pieces(words, file, vocabulary)
-        return Words(vocabulary, "named", PieceTokenizer(words.tokenizer, vocabulary))
-    rule = Rule(parse_rule(spec))
-    marker = vocabulary.marker or guess_marker(vocabulary.stored)
-    if marker is not None or vocabulary.kind in SUBWORDS:
-        how = f"many are marked with {marker!r}" if marker else f"of {vocabulary.kind}"
-        raise VocabtoolError(
-            f"{vocabulary.name}: its entries are pieces of words ({how}), among which a rule of "
-            f"whole words would find few. {NAME_TOKENIZER}"
-        )
-    return Words(vocabulary, "named", RuleTokenizer(rule, vocabulary))
 
 
 def tokenizer_of(file: Path) -> Words:
