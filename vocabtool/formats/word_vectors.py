@@ -136,7 +136,7 @@ class WordVectors:
                         self._held.forget()
             array = binary_vectors.open_array(converted)
             is_own = array.dtype == np.float32 and array.flags.c_contiguous
-            if array.shape != (len(self), self.dim) or not is_own:
+            if array.shape != (len(self.words), self.dim) or not is_own:
                 raise InvalidFile("not the matrix that was converted here: delete this file")
             return np.asanyarray(array)
 
@@ -320,26 +320,20 @@ def _cut_window(
     odd[-1] = True  # the sample
     for line in np.flatnonzero(odd).tolist():
         start, end = bounds[line], int(ends[line] - trailing[line])
-        words[line] = _word(window[start:end], dim, at + start, number + line)
-        firsts[line] = start + len(words[line])
+        word, *values = window[start:end].rsplit(b" ", dim)
+        more = any(map(VALUE.fullmatch, word.split(b" ")[1:]))
+        if len(values) < dim or more:
+            held = f"{len(values):,}" if len(values) < dim else f"more than {dim:,}"
+            raise InvalidFile(
+                f"line {number + line:,} holds {held} values, wanted {dim:,}; where it is the last "
+                "one, the file was cut short: fetch it again",
+                offset=at + start,
+            )
+        if wrong := [value for value in values if not _is_number(value)]:
+            what = f"line {number + line:,} holds {wrong[0][:40]!r} where a number belongs"
+            raise InvalidFile(what, offset=at + start)
+        words[line], firsts[line] = word, start + len(word)
     return words, firsts + (at + 1)
-
-
-def _word(line: bytes, dim: int, at: int, number: int) -> bytes:
-    """The word of a line, every value of which is looked at."""
-    word, *values = line.rsplit(b" ", dim)
-    more = any(map(VALUE.fullmatch, word.split(b" ")[1:]))
-    if len(values) < dim or more:
-        found = f"{len(values):,}" if len(values) < dim else f"more than {dim:,}"
-        raise InvalidFile(
-            f"line {number:,} holds {found} values, wanted {dim:,}; where it is the last one, "
-            "the file was cut short: fetch it again",
-            offset=at,
-        )
-    wrong = next((value for value in values if not _is_number(value)), None)
-    if wrong is not None:
-        raise InvalidFile(f"line {number:,} holds {wrong[:40]!r} where a number belongs", offset=at)
-    return word
 
 
 READER: Final = Reader(

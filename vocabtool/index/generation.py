@@ -13,12 +13,12 @@ the end of a commit. Bytes behind the committed length are left by a writer that
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import google_crc32c
 import numpy as np
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.encoders.encoder import Vectors
+from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
 from vocabtool.index.conditions import rows_where
 from vocabtool.index.database import DatabaseWriter, Documents, column, text_hash
@@ -142,11 +143,13 @@ class Snapshot:
 
 def open_snapshot(
     path: Path,
-    model: Callable[[Commit], IndexModel],
     earlier: Snapshot | None = None,
+    given: Model | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Snapshot:
     """Open the last commit; what it has in common with an ``earlier`` one is shared.
 
+    ``given``, ``options``: the model, where the caller names it, as :class:`IndexModel` takes it.
     A writer may make another one meanwhile and remove the files of this: then that one is opened.
     The keyword leg's files change a little earlier than the commit does.
     Raises :class:`InvalidFile`, which names the file, and :class:`NotFound`.
@@ -157,7 +160,8 @@ def open_snapshot(
         cutter = earlier.cutter if earlier is not None else cutter_of(path, commit)
         before = read_version(commit)
         try:
-            return Snapshot(path, commit, model(commit), cutter, earlier)
+            model = earlier.model if earlier else IndexModel(path, commit.manifest, given, options)
+            return Snapshot(path, commit, model, cutter, earlier)
         except (InvalidFile, OSError):
             commit = read_commit(path, shared)
             if read_version(commit) == before:

@@ -47,7 +47,7 @@ from vocabtool.index.generation import (
 )
 from vocabtool.index.load import Loader, LoadReport, LoadRequest
 from vocabtool.index.maintenance import VerifyReport, compact, upgrade, verify
-from vocabtool.index.model import IndexModel, open_model, vocabulary_alone
+from vocabtool.index.model import open_model, vocabulary_alone
 from vocabtool.index.sources import shards_in
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
@@ -74,10 +74,12 @@ class Index:
     Threads may search together. One process writes at a time, others read meanwhile.
     """
 
-    def __init__(self, path: Path, model: Callable[[Commit], IndexModel]) -> None:
+    def __init__(
+        self, path: Path, model: Model | None = None, options: Mapping[str, Any] | None = None
+    ) -> None:
         self.path = path
         self._refreshing = Lock()
-        self._snapshot = open_snapshot(path, model)
+        self._snapshot = open_snapshot(path, None, model, options)
         self._model = self._snapshot.model
 
     @classmethod
@@ -169,7 +171,7 @@ class Index:
                 files.close()
             folder.make_current(part, final)
         given = encoder if model is not None else None  # not to be opened twice
-        index = cls(where, lambda commit: IndexModel(where, commit.manifest, given))
+        index = cls(where, given)
         return index.put_in_place() if replaces else index
 
     @classmethod
@@ -235,18 +237,7 @@ class Index:
         :class:`VocabtoolError` for a model where the index holds vectors of one's own, and, when
         the model is opened, :class:`OtherModel` with both fingerprints.
         """
-        where = Path(path)
-
-        def index_model(commit: Commit) -> IndexModel:
-            if model is not None and commit.manifest.configuration.encoder is None:
-                raise VocabtoolError(
-                    f"{where}: made without a model: it holds vectors, and nothing tells what made "
-                    "them. Leave the model out, or index the same anew with it (in a new folder, "
-                    "or with --force)"
-                )
-            return IndexModel(where, commit.manifest, model, options)
-
-        return cls(where, index_model)
+        return cls(Path(path), model, options)
 
     @classmethod
     def upgrade(cls, path: str | Path, progress: Progress | None = None) -> Index:
@@ -542,7 +533,7 @@ class Index:
         given = self._model.encoder
         self._snapshot.commit.database.close()
         path = folder.put_in_place(self.path)
-        return Index(path, lambda commit: IndexModel(path, commit.manifest, given))
+        return Index(path, given)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Let every search from now on weigh the keyword leg by it."""
@@ -557,7 +548,7 @@ class Index:
         return newest
 
     def _newest(self) -> Snapshot:
-        return open_snapshot(self.path, lambda commit: self._model, self._snapshot)
+        return open_snapshot(self.path, self._snapshot)
 
 
 def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:  # noqa: A001 - as `vocabtool.open(path)` reads

@@ -162,7 +162,10 @@ def _split_kind(model: str) -> tuple[str, str]:
 
 
 class IndexModel:
-    """The model of one index. ``given``: what the caller names it by now, with its options."""
+    """The model of one index. ``given``: what the caller names it by now, with its options.
+
+    Raises :class:`VocabtoolError` where a model is given for vectors of one's own.
+    """
 
     def __init__(
         self,
@@ -174,6 +177,12 @@ class IndexModel:
         self._folder = folder
         self._files = {name.partition("-")[0]: folder / name for name in manifest.model_files}
         self._configuration = manifest.configuration
+        if given is not None and self._configuration.encoder is None:
+            raise VocabtoolError(
+                f"{folder}: made without a model: it holds vectors, and nothing tells what made "
+                "them. Leave the model out, or index the same anew with it (in a new folder, "
+                "or with --force)"
+            )
         self._given = given
         self._options = options or {}
 

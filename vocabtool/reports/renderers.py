@@ -191,9 +191,33 @@ def render_text(report: Report, width: int | None) -> Iterator[str]:
         return
     between = ""
     for section in report.sections(False):
-        shown = "".join(line for block in section.blocks for line in _block_lines(block, width))
-        if shown:
-            yield between + shown
+        lines: list[str] = []
+        for block in section.blocks:
+            match block:
+                case Table():
+                    rows = [
+                        [_cell_text(*pair) for pair in zip(row, block.columns, strict=True)]
+                        for row in block.rows
+                    ]
+                    if rows and block.plain:
+                        lines += _plain_table(block.columns, rows, tabs=width is None)
+                    elif rows:
+                        lines.append(_drawn_table(block.columns, rows, width or FILE_WIDTH))
+                case Facts():
+                    pairs = list(block.pairs)
+                    longest = max((len(name) for name, _ in pairs), default=0)
+                    indent = "" if block.width is None else "  "
+                    for name, text in pairs:
+                        lines.append(f"{indent}{name:<{block.width or longest}}  {safe(text)}\n")
+                case Notes():
+                    lines += [f"{safe(sentence)}\n" for sentence in block.sentences]
+                case Paragraph():
+                    lines.append(f"{safe(block.text)}\n")
+                case Item():
+                    lines.append(f"{safe(block.head)}\n")
+                    lines += [f"{' ' * block.indent}{safe(line)}\n" for line in block.lines]
+        if lines:
+            yield between + "".join(lines)
             between = "\n"
 
 
@@ -214,33 +238,6 @@ def _tab_separated(report: Report) -> Iterator[str]:
         yield "\n" * (place > 0) + "\t".join(rows.names[at] for at in kept) + "\n"
         for chunk in rows.chunks():
             yield from ("\t".join(plain(row[at]) for at in kept) + "\n" for row in chunk)
-
-
-def _block_lines(block: Block, width: int | None) -> Iterator[str]:
-    """Lines with their ends."""
-    match block:
-        case Table():
-            rows = [
-                [_cell_text(cell, column) for cell, column in zip(row, block.columns, strict=True)]
-                for row in block.rows
-            ]
-            if rows and block.plain:
-                yield from _plain_table(block.columns, rows, tabs=width is None)
-            elif rows:
-                yield _drawn_table(block.columns, rows, width or FILE_WIDTH)
-        case Facts():
-            pairs = list(block.pairs)
-            longest = max((len(name) for name, _ in pairs), default=0)
-            indent = "" if block.width is None else "  "
-            for name, text in pairs:
-                yield f"{indent}{name:<{block.width or longest}}  {safe(text)}\n"
-        case Notes():
-            yield from (f"{safe(sentence)}\n" for sentence in block.sentences)
-        case Paragraph():
-            yield f"{safe(block.text)}\n"
-        case Item():
-            yield f"{safe(block.head)}\n"
-            yield from (f"{' ' * block.indent}{safe(line)}\n" for line in block.lines)
 
 
 def _cell_text(cell: Cell, column: Column) -> str:
