@@ -100,8 +100,6 @@ class Words:
         """
         if exact and rule is not None:
             raise VocabtoolError("exact words are the model's own: name no rule")
-        if rule is None and isinstance(model, Vocabulary):
-            raise VocabtoolError(f"{model.name}: {LIST}")
         if rule is not None:
             vocabulary = model
             if not isinstance(vocabulary, Vocabulary):
@@ -122,6 +120,8 @@ class Words:
                     f"rule of whole words would find few. {NAME_TOKENIZER}"
                 )
             return cls(vocabulary, "named", RuleTokenizer(steps, vocabulary))
+        if isinstance(model, Vocabulary):
+            raise VocabtoolError(f"{model.name}: {LIST}")
         from vocabtool.formats import registry
 
         if exact:
