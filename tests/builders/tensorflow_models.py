@@ -972,7 +972,8 @@ def archive_truth(keras: Library, file: Path) -> Truth:
     keys, values = getattr(layer, "_lookup_layer", layer).lookup_table.export()
     unseen = UNSEEN if keys.dtype == tf.string else UNSEEN_NUMBERS
     unknown = span(np.asarray(model(tf.constant(unseen)[:, None])))
-    return replace(with_specials(listed(keys.numpy(), values.numpy(), unknown), layer), name="words")
+    truth = with_specials(listed(keys.numpy(), values.numpy(), unknown), layer)
+    return replace(truth, name="words")
 
 
 _cases += [
