@@ -94,7 +94,10 @@ def test_kinds(tmp_path: Path, model: str, kind: str, marker: str | None, note: 
 
 def test_other_keys(tmp_path: Path) -> None:
     """Merges are counted, other lists are said to be none, contradictions are said and not used."""
-    lists = {"add_token_merges": ["t h", "th e"], "add_tags": ["chat", "small", "new"]}
+    lists: dict[str, Any] = {
+        "add_token_merges": ["t h", "th e"],
+        "add_tags": ["chat", "small", "new"],
+    }
     path = write(tmp_path / "m", "gpt2", add_tokenizer_pre="llama-bpe", **lists)
     found = vocabtool.inspect(path)
     told = ("byte-level BPE", "2 merges", "texts are first cut as 'llama-bpe' does")
