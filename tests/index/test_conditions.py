@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.small_indexes import add
 from vocabtool import Document, Index, InvalidCondition, VocabtoolError
 
 SAFE: int = 1 << 53  # whole numbers that floating point holds exactly
@@ -24,8 +25,7 @@ def index_of(folder: Path, *commits: Sequence[Document]) -> Index:
     """An index after some commits."""
     index = Index.create(folder / "index", dim=1)
     for documents in commits:
-        with index.writer() as writer:
-            writer.add(documents, np.ones((len(documents), 1)), on_existing="update")
+        add(index, documents, np.ones((len(documents), 1)), on_existing="update")
     return index
 
 

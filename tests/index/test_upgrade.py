@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders.small_indexes import contents
+from tests.builders.small_indexes import contents, delete
 from tests.conftest import ROOT
 from vocabtool import Index, InvalidFile, NotFound, VocabtoolError
 from vocabtool.cli.main import cli
@@ -71,8 +71,7 @@ def test_it_goes_on_as_an_index(old: Path, monkeypatch: pytest.MonkeyPatch) -> N
     report = index.update()
     assert (report.added, report.updated, report.unchanged) == (3, 1, 27)  # d7, d11, new; d3
     assert index.search("grove grove", k=1)[0].id == "new"
-    with index.writer() as writer:
-        writer.delete(["new"])
+    delete(index, ["new"])
     assert index.compact() == 2
     assert index.verify().documents == 31
 
