@@ -31,8 +31,6 @@ from typing import (
     get_type_hints,
 )
 
-import google_crc32c
-
 from vocabtool.errors import FolderInUse, InvalidFile, NotFound, reading
 
 READ: Final = 4 << 20
@@ -43,6 +41,8 @@ def checksum(path: Path, size: int | None = None) -> int:
 
     Raises :class:`NotFound` where it cannot be read, :class:`InvalidFile` where it is shorter.
     """
+    import google_crc32c
+
     found, left = 0, size
     with reading(str(path)), path.open("rb") as file:
         while block := file.read(READ if left is None else min(READ, left)):
@@ -59,9 +59,16 @@ def compare(path: Path, wanted: int, size: int | None = None) -> None:
         raise InvalidFile(f"damaged: CRC-32C {found:08x}, wanted {wanted:08x}", file=str(path))
 
 
+def checksum_of(content: bytes) -> int:
+    """The CRC-32C of bytes."""
+    import google_crc32c  # extracting a vocabulary does without
+
+    return int(google_crc32c.value(content))
+
+
 def compare_bytes(content: bytes, wanted: int, path: Path) -> None:
     """The same of a file that was read."""
-    if (found := int(google_crc32c.value(content))) != wanted:
+    if (found := checksum_of(content)) != wanted:
         raise InvalidFile(f"damaged: CRC-32C {found:08x}, wanted {wanted:08x}", file=str(path))
 
 
@@ -147,7 +154,7 @@ def encode_record(record: object, *, kind: str, version: int) -> bytes:
     head = {
         "vocabtool": kind,
         "version": version,
-        "crc32c": int(google_crc32c.value(json.dumps(value).encode())),
+        "crc32c": checksum_of(json.dumps(value).encode()),
     }
     return json.dumps({**head, "record": value}, indent=1).encode() + b"\n"
 
@@ -170,7 +177,7 @@ def decode_record(
         found = held.get("version")
         what = f"version {found!r} of the {kind} format, wanted {version}"
         raise InvalidFile(f"written by another vocabtool: {what}{advice and '; '}{advice}")
-    if held.get("crc32c") != google_crc32c.value(json.dumps(held.get("record")).encode()):
+    if held.get("crc32c") != checksum_of(json.dumps(held.get("record")).encode()):
         raise InvalidFile("damaged: its checksum does not match")
     return from_json(record_type, held["record"], kind)
 
