@@ -93,7 +93,12 @@ def test_every_document_is_in_a_shard_with_its_vector(corpus: Path, out: Path) -
 def test_the_same_bytes_however_it_is_done(corpus: Path, out: Path, tmp_path: Path) -> None:
     """Threads and processes make the same folder."""
     vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
-    ways = ({"threads": 1}, {"threads": 3}, {"workers": 2}, {"batch_size": 256, "threads": 2})
+    ways: tuple[Any, ...] = (
+        {"threads": 1},
+        {"threads": 3},
+        {"workers": 2},
+        {"batch_size": 256, "threads": 2},
+    )
     for number, how in enumerate(ways):
         vocabtool.embed(corpus, encode, tmp_path / f"{number}", shard_rows=SHARD, **how)
         assert files_of(tmp_path / f"{number}") == files_of(out), how
@@ -102,7 +107,7 @@ def test_the_same_bytes_however_it_is_done(corpus: Path, out: Path, tmp_path: Pa
 def test_how_documents_were_read_changes_no_byte(corpus: Path, tmp_path: Path) -> None:
     """A list of documents, a generator of them and a queue give the shards of the file."""
     documents = list(documents_of(corpus, ReadOptions(id_field="id")))
-    tables = []
+    tables: list[pa.Table] = []
     for source in (documents, iter(documents), vocabtool.stream(corpus, id_field="id")):
         folder = tmp_path / f"{len(tables)}"
         vocabtool.embed(source, encode, folder, shard_rows=SHARD)

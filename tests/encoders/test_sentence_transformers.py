@@ -111,7 +111,7 @@ def test_code_of_its_own(model: Path, tmp_path: Path) -> None:
         open_encoder(model)
     assert not ran.exists()
     for wrong in ("os.system", "sentence_transformers", None, 17):
-        with_modules(model, lambda modules, t=wrong: [modules[0] | {"type": t}, *modules[1:]])
+        with_modules(model, lambda modules: [modules[0] | {"type": wrong}, *modules[1:]])  # noqa: B023 - called at once
         with pytest.raises(UnsupportedFormat, match="module of its own"):
             open_encoder(model)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -69,13 +69,14 @@ def same(index: Index, other: Index) -> None:
     assert answers(index) == answers(other)
 
 
-def law(*strategies: Any) -> Any:
+def law(*strategies: Any) -> Callable[[Callable[..., None]], Callable[[bool], None]]:
     """A test of any of these: few examples, many with ``--full``."""
 
-    def of(check: Any) -> Any:
+    def of(check: Callable[..., None]) -> Callable[[bool], None]:
         def test(full: bool) -> None:
             most = settings(deadline=None, max_examples=MANY if full else FEW)
-            most(given(*strategies)(check))()
+            run: Any = most(given(*strategies)(check))
+            run()
 
         test.__doc__ = check.__doc__
         return test

@@ -460,7 +460,7 @@ def test_a_model_that_reads_files_is_refused_unless_trusted(table: Tensor, tmp_p
         "print(len(list(pathlib.Path(tempfile.gettempdir()).iterdir())))\n"
     )
     environment = {"TMPDIR": str(temporary), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-c", code, model]
+    command = [sys.executable, "-c", code, str(model)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
     assert list(temporary.iterdir()) == []
@@ -563,7 +563,7 @@ def test_a_missing_library_is_named_with_the_extra(library: str, text_model: Bui
         "    print(error)\n"
     )
     path = text_model("fast_bert_lower")[0]
-    command = [sys.executable, "-c", code, path]
+    command = [sys.executable, "-c", code, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "pip install '.[tensorflow]'" in done.stdout
     assert f"{library}," in done.stdout

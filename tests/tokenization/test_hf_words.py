@@ -518,7 +518,7 @@ def test_commands(tmp_path: Path) -> None:
     shown = subprocess.run([*run, "words", tmp_path, "the fox %"], cwd=ROOT, **options)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "%\t1\tunknown\t[UNK](unknown)" in shown.stdout
-    asked = ["oov", file, corpus, "--format", "json", "--threads", "2"]
+    asked = ["oov", str(file), str(corpus), "--format", "json", "--threads", "2"]
     counted = subprocess.run([*run, *asked], cwd=ROOT, **options)
     assert (counted.returncode, counted.stderr) == (0, "")
     wanted = {"all": 15_000, "unknown": 5_000, "unknown_rate": 1 / 3}

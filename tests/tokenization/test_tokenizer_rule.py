@@ -261,8 +261,8 @@ def test_commands(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
     assert use["all"] == sum(len(pieces) for pieces, _ in each)
     assert use["both"] == sum(sum(known) for _, known in each)
     for command in ("index", "embed"):
-        asked = (command, corpus, "--model", vectors, *rule, "--weights", "none")
-        made = run(*asked, "-o", tmp_path / command)
+        given = (command, corpus, "--model", vectors, *rule, "--weights", "none")
+        made = run(*given, "-o", tmp_path / command)
         assert made.returncode == 0, made.stderr
     found = run("search", tmp_path / "index", "permission", "--explain")
     assert "permission" in found.stdout, found.stderr
