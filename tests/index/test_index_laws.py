@@ -75,8 +75,8 @@ def law(*strategies: Any) -> Callable[[Callable[..., None]], Callable[[bool], No
     def of(check: Callable[..., None]) -> Callable[[bool], None]:
         def test(full: bool) -> None:
             most = settings(deadline=None, max_examples=MANY if full else FEW)
-            run: Any = most(given(*strategies)(check))
-            run()
+            of_any: Any = given(*strategies)
+            most(of_any(check))()
 
         test.__doc__ = check.__doc__
         return test

@@ -146,7 +146,8 @@ def test_contract(make: Make, metric: Metric, dtype: StoredType, tmp_path: Path)
         for limit in (0, 1, 10, 200, 2 * count):
             found = leg.search(query, limit, among)
             assert len(found.rows) == min(limit, len(wanted.rows))
-            assert (found.rows.dtype, found.scores.dtype) == (np.int64, np.float32)
+            assert found.rows.dtype == np.int64
+            assert found.scores.dtype == np.float32
             scores_agree(found, wanted)
             near += len(set(found.rows[:10].tolist()) & set(wanted.rows[:10].tolist()))
             wanted_near += len(found.rows[:10])
