@@ -7,7 +7,7 @@ import math
 import os
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -183,29 +183,22 @@ def test_needs_fit(vectors: Path) -> None:
     for sample in ([], [""], ["nothing here"]):
         with pytest.raises(VocabtoolError, match="rule by which texts become words"):
             opened(vectors).fit(sample)
+    many = repeat("i love to use xapian", 150)  # of which only the sample is taken
+    assert not opened(vectors).fit(many, most=100).needs_fit
+    assert len([*many]) == 50
     for options in ({}, {"weights": "none", "remove_component": True}):
         encoder = opened(vectors, **options)
         assert encoder.needs_fit
         with pytest.raises(VocabtoolError, match=r"encoder\.fit\(texts\)"):
             encoder.encode(["love"])
         assert not encoder.fit(SAMPLE).needs_fit
+    with pytest.raises(ValueError, match="wanted one of none, idf, sif"):
+        opened(vectors, weights="bm25")
+    with pytest.raises(VocabtoolError, match="not a rule"):
+        opened(vectors, rule="none")
     plain = opened(vectors, weights="none")
     assert not plain.needs_fit
     assert plain.fit(SAMPLE) is plain
-
-
-def test_fit_is_lazy(vectors: Path) -> None:
-    """Of endless texts only the sample is taken."""
-    taken = 0
-
-    def endless() -> Iterator[str]:
-        nonlocal taken
-        while True:
-            taken += 1
-            yield "i love to use xapian"
-
-    assert opened(vectors).fit(endless(), most=100).needs_fit is False
-    assert taken == 100
 
 
 def test_fitted_weights_are_kept(vectors: Path, tmp_path: Path) -> None:
@@ -379,13 +372,3 @@ def test_guessed_rule(tmp_path: Path, entries: list[str], rule: str) -> None:
         found = named.words.split(["Love, love.\nLOVE-42"]).to_pylist()[0]
         cut = [word["word"].decode() for word in found]
         assert cut == ["Love", ",", "love", ".", "LOVE", "-", "42"]
-
-
-def test_wrong_arguments(vectors: Path, tmp_path: Path) -> None:
-    """What is no weighting, no file and no rule is refused."""
-    with pytest.raises(ValueError, match="wanted one of none, idf, sif"):
-        opened(vectors, weights="bm25")
-    with pytest.raises(NotFound):
-        opened(tmp_path / "nowhere.txt")
-    with pytest.raises(VocabtoolError, match="not a rule"):
-        opened(vectors, rule="none")

@@ -180,10 +180,10 @@ def test_documents_pass_unchanged(words: Words) -> None:
     assert report.header.fingerprint == words.fingerprint
 
 
-def endless(taken: list[int]) -> Iterator[str]:
+def endless(taken: list[int], end: str = "") -> Iterator[str]:
     for number in count():
         taken.append(number)
-        yield f"love xapian{number}"
+        yield f"love xapian{number}{end}"
 
 
 @pytest.mark.parametrize("number", [1, 5, WATCHED, WATCHED + 1])
@@ -200,19 +200,15 @@ def test_watching_is_lazy(number: int, words: Words) -> None:
     assert [*counter.watch([])] == []
     assert [*counter.watch(["xapian"])] == ["xapian"]  # a report is of all so far
     assert counter.report().tokens_unknown == number + 1
-
-
-def test_long_documents_are_not_gathered(words: Words) -> None:
-    """Of long documents fewer are held at a time."""
-    taken: list[int] = []
-
-    def long() -> Iterator[str]:
-        for number in count():
-            taken.append(number)
-            yield "love " * (100_000)
-
-    next(OovCounter(words).watch(long()))
-    assert len(taken) <= 3
+    taken.clear()
+    next(OovCounter(words).watch(endless(taken, " love" * 100_000)))
+    assert len(taken) <= 3  # of long documents fewer are held at a time
+    taken.clear()
+    found = words.pipe(endless(taken), batch_size=5, workers=2)
+    assert taken == []
+    next(found)
+    assert len(taken) <= 5 + 2 * 2 * 5  # two batches for each worker beyond its own
+    found.close()  # type: ignore[attr-defined]  # it is a generator
 
 
 def test_a_stream_that_fails(words: Words) -> None:
@@ -268,22 +264,6 @@ def test_pipe_gives_what_split_gives(words: Words, batch_size: int, workers: int
     names = ("word", "id", "known", "pieces")
     found = [[{name: getattr(word, name) for name in names} for word in row] for row in piped]
     assert found == words.split(PIPED).to_pylist()
-
-
-def test_a_pipe_is_lazy(words: Words) -> None:
-    """Of an endless supply it takes no more than two batches for each worker beyond its own."""
-    taken = 0
-
-    def endless() -> Iterator[str]:
-        nonlocal taken
-        for taken in count(1):  # noqa: B007 - how many were taken
-            yield "love"
-
-    found = words.pipe(endless(), batch_size=5, workers=2)
-    assert taken == 0
-    next(found)
-    assert taken <= 5 + 2 * 2 * 5
-    found.close()  # type: ignore[attr-defined] # a generator has it
 
 
 def test_batches_are_judged_in_parallel(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
