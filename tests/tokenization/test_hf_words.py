@@ -475,7 +475,8 @@ def test_refused_files(tmp_path: Path, part: str, value: dict[str, Any], message
     """What the library does not read, or what would blow texts up, is refused with a reason."""
     file = tmp_path / "tokenizer.json"
     file.write_bytes(changed(made("WordLevel"), **{part: value}))
-    with pytest.raises(InvalidFile, match=message):
+    error = VocabtoolError if part == "model" else InvalidFile
+    with pytest.raises(error, match=message):
         Words.of(file).look_up(["a" * 40 + "b"])
 
 
