@@ -45,8 +45,8 @@ def named(found: Diff, part: Any) -> list[str]:
     return [found.tokens[int(place)].as_py().decode() for place in found.places(part)]
 
 
-def test_sizes_by_hand() -> None:
-    """What is common, what is not, in the order of ids; a repeated entry counts once."""
+def test_by_hand() -> None:
+    """What is common, what is not, by ids, kinds, samples, and each fold apart."""
     found = diff(made(A, "one"), made(B, "two"))
     assert (found.a.label, found.a.size, found.a.distinct, found.a.duplicates) == ("one", 9, 8, 1)
     assert (found.b.label, found.b.size, found.b.distinct, found.b.duplicates) == ("two", 7, 7, 0)
@@ -57,20 +57,17 @@ def test_sizes_by_hand() -> None:
     assert named(found, "only_b") == ["[PAD]", "paris", "fine", "dog"]
     assert repr(found) == "<Diff: 3 common, 5 only in 'one', 4 only in 'two'>"
 
-
-def test_kinds_by_hand() -> None:
-    """How many of each kind there are, in the order of the kinds."""
-    assert diff(made(A), made(B)).kinds == (
+    assert found.sample("only_b", 2) == [b"paris", b"fine"]
+    assert found.sample("only_b", 5, kind="special") == [b"[PAD]"]
+    assert found.sample("only_a", 5, kind="number") == [b"287.9"]
+    assert found.sample("common", 0) == []
+    assert found.kinds == (
         ("word", 5, 6, 2, 3),
         ("capitalised", 1, 0, 1, 0),
         ("number", 1, 0, 1, 0),
         ("special", 1, 1, 1, 1),
     )
-
-
-def test_gains_by_hand() -> None:
-    """Each fold apart, and all together; nothing of it is applied."""
-    gains = diff(made(A), made(B)).gains
+    gains = found.gains
     paris, fine = (b"Paris", b"paris"), ("ﬁne".encode(), b"fine")
     assert gains == (
         ("case", 2, 2, 8, 7, 5, (paris, fine)),  # full case folding makes fi of ﬁ
@@ -82,7 +79,7 @@ def test_gains_by_hand() -> None:
 
 
 def test_gains_of_marks_by_hand() -> None:
-    """Marks differ, words do not; what folding makes equal on one side counts once."""
+    """Words are equal without marks, and ``Ġ`` is a blank; what one side folds counts once."""
     a = made(["▁the", "▁The", "▁cat", "s", "the"], marker="▁")
     b = made(["the", "##s", "CAT"], marker="##")
     case, nfkc, marks, every = diff(a, b).gains
@@ -92,42 +89,24 @@ def test_gains_of_marks_by_hand() -> None:
     assert marks == ("markers", 2, 1, 4, 3, 2, pairs)
     more = ((b"\xe2\x96\x81The", b"the"), (b"\xe2\x96\x81cat", b"CAT"), (b"s", b"##s"))
     assert every == ("all", 4, 2, 3, 3, 3, (pairs[0], *more))
-
-
-def test_byte_level_entries_are_understood() -> None:
-    """``Ġ`` is a blank, and the characters that stand for bytes are bytes again."""
-    a = made(["Ġcaf\u00c3\u00a9", "Ġthe", "s"], marker="Ġ")
-    found = diff(a, made(["café", "the"]), fold=["markers"])
+    bytes_ = made(["Ġcaf\u00c3\u00a9", "Ġthe", "s"], marker="Ġ")
+    found = diff(bytes_, made(["café", "the"]), fold=["markers"])
     assert (found.common, found.only_a, found.only_b) == (2, 1, 0)
     assert named(found, "common") == ["café", "the"]
 
 
 def test_a_fold_is_applied_when_asked_for() -> None:
-    """Then entries are merged, ids are the first ones, and the gains are told as before."""
+    """Merged entries have their first ids, gains are told as before; folds have one order."""
     found = diff(made(["The", "the", "CAT"], first_id=5), made(["cat"]), fold=["case"])
     assert (found.a.size, found.a.distinct, found.a.merged, found.a.duplicates) == (3, 2, 1, 0)
     assert (found.common, found.only_a, found.only_b, found.fold) == (1, 1, 0, ("case",))
-    assert found.to_arrow().to_pylist()[0] == {
-        "token": b"the",
-        "in_a": True,
-        "in_b": False,
-        "id_a": 5,
-        "id_b": None,
-        "kind_a": "capitalised",
-        "kind_b": None,
-        "rank_a": None,
-        "rank_b": None,
-        "shift": None,
-    }
+    first = tuple(found.to_arrow().to_pylist()[0].values())
+    assert first == (b"the", True, False, 5, None, "capitalised", *[None] * 4)
     assert found.gains == diff(made(["The", "the", "CAT"]), made(["cat"])).gains
-
-
-def test_folds_in_one_order() -> None:
-    """Folds are named in any order, once, or as one text; another is refused by name."""
     a, b = made(["▁\uff21"], marker="▁"), made(["a"])
     for given_ in (("markers", "case", "nfkc", "case"), "nfkc, markers,case"):
-        found = diff(a, b, fold=given_)
-        assert (found.fold, found.common) == (("case", "nfkc", "markers"), 1)
+        again = diff(a, b, fold=given_)
+        assert (again.fold, again.common) == (("case", "nfkc", "markers"), 1)
     assert diff(a, b, fold="").fold == ()
     for wrong in (["stem"], "case,stem"):
         with pytest.raises(ValueError, match="wanted some of case, nfkc, markers, got 'stem'"):
@@ -152,7 +131,7 @@ def test_rows() -> None:
 
 
 def test_pandas_and_polars() -> None:
-    """Both show the same rows; pandas has text, and keeps bytes that are none."""
+    """pandas has text and keeps other bytes; polars has bytes; words in use make a frame."""
     found = diff(made([b"caf\xe9", "the"]), made(["the"]))
     pytest.importorskip("pandas", reason="it makes the table")
     frame = found.to_pandas()
@@ -161,6 +140,15 @@ def test_pandas_and_polars() -> None:
     whole = ["id_a", "id_b", "rank_a", "rank_b"]
     assert frame[whole].dtypes.map(str).tolist() == ["Int64"] * 4  # floats would be 0.0 and NaN
     assert frame["id_b"].dropna().tolist() == [0]
+    words = used(made(A), made(B)).words_b
+    assert [(each.word, each.count) for each in words] == [("dog", 2), ("paris", 1)]
+    assert (words[-1], words[:1]) == (words[1], [words[0]])
+    import pandas
+
+    counts = pandas.DataFrame(words)
+    assert counts["word"].tolist() == ["dog", "paris"]
+    assert counts["count"].dtype == "int64"
+    assert counts.columns.tolist() == ["word", "count"]
     pytest.importorskip("polars", reason="it makes the table")
     assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
 
@@ -173,17 +161,8 @@ def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
             getattr(diff(made(A), made(B)), f"to_{library}")()
 
 
-def test_samples() -> None:
-    """Highest rank first; special entries only when they are asked for."""
-    found = diff(made(A), made(B))
-    assert found.sample("only_b", 2) == [b"paris", b"fine"]
-    assert found.sample("only_b", 5, kind="special") == [b"[PAD]"]
-    assert found.sample("only_a", 5, kind="number") == [b"287.9"]
-    assert found.sample("common", 0) == []
-
-
 def test_ranks_by_hand() -> None:
-    """Ranks are those among common words; the largest shift is a ratio of ranks."""
+    """Ranks among common words; shifts are ratios, special entries counted but not shown."""
     found = diff(made(["a", "x", "b", "c", "d"]), made(["d", "a", "b", "y", "c"]))
     assert found.ranks.a.tolist() == [1, 2, 3, 4]
     assert found.ranks.b.tolist() == [2, 3, 4, 1]
@@ -191,16 +170,16 @@ def test_ranks_by_hand() -> None:
     assert found.ranks.shifts.tolist() == pytest.approx([1, np.log2(1.5), np.log2(4 / 3), -2])
     assert found.ranks.largest(2).tolist() == [3, 0]
     assert found.ranks.largest(9).tolist() == [3, 0, 1, 2]
-
-
-def test_the_same_order_has_no_shifts() -> None:
-    """Rho is 1 in the same order and -1 in the other; with fewer than two words there is none."""
     words = ["a", "b", "c"]
     assert diff(made(words), made(["[X]", *words])).ranks.rho == 1.0
     assert diff(made(words), made(words)).ranks.largest(3).tolist() == []
     assert diff(made(words), made(words[::-1])).ranks.rho == -1.0
     assert diff(made(words), made(["b"])).ranks.rho is None
     assert diff(made(words), made([])).ranks.rho is None
+    special = diff(made(["<s>", "the", "of", "cat"]), made(["cat", "the", "of", "<s>"]))
+    assert special.shifts(9) == [(b"cat", 4, 1, -2.0)]
+    assert special.shifts(0) == []
+    assert len(special.ranks.largest(9)) == 2
 
 
 def test_orders_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,16 +198,6 @@ def test_orders_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         assert order(alphabet) == "alphabet"
         assert order(half) == "unclear"
         monkeypatch.setattr("vocabtool.comparison.diff.NEIGHBOURS", 70)
-
-
-def test_the_largest_shifts_leave_special_entries_out() -> None:
-    """``<s>`` may stand first or last, which says nothing of words; ranks count it all the same."""
-    found = diff(made(["<s>", "the", "of", "cat"]), made(["cat", "the", "of", "<s>"]))
-    assert found.shifts(9) == [
-        (b"cat", 4, 1, -2.0),
-    ]
-    assert found.shifts(0) == []
-    assert len(found.ranks.largest(9)) == 2
 
 
 def test_notes_of_files(tmp_path: Path) -> None:
@@ -253,7 +222,7 @@ def used(a: Vocabulary, b: Vocabulary, texts: Sequence[str] = TEXTS, **options: 
 
 
 def test_use_by_hand() -> None:
-    """the 4, dog 2, of, paris, loves, running, a, cat: 12 tokens."""
+    """the 4, dog 2, of, paris, loves, running, a, cat: 12 tokens; by folds and other rules."""
     use = used(made(A), made(B))
     assert (use.documents, use.tokens) == (2, 12)
     assert (use.both, use.only_a, use.only_b, use.neither) == (6, 1, 3, 2)
@@ -267,10 +236,6 @@ def test_use_by_hand() -> None:
     assert (use.rule_name, use.rule[0]) == ("keras", "lower-case A to Z")
     assert (use.known_a, use.known_b) == (7, 9)
     assert "2 entries of A have capitals" in use.notes[0]
-
-
-def test_use_by_folds_and_another_rule() -> None:
-    """With case folded ``Paris`` is known to A; by blanks alone ``dog,`` is another word."""
     use = used(made(A), made(B), fold=("case",))
     assert (use.both, use.only_a, use.only_b, use.neither) == (7, 1, 2, 2)
     assert use.notes == ()
@@ -283,32 +248,16 @@ def test_use_by_folds_and_another_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("marker", "entries"),
+    ("the", "dog", "marker"),
     [
-        ("▁", ["▁the", "dog"]),
-        ("Ġ", ["Ġthe", "dog"]),
-        (" ", [" the", "dog"]),
-        ("##", ["the", "##dog"]),
-        ("@@", ["the", "dog@@"]),
-        ("</w>", ["the</w>", "dog"]),
+        *(("▁the", "dog", "▁"), ("Ġthe", "dog", "Ġ"), (" the", "dog", " ")),
+        *(("the", "##dog", "##"), ("the", "dog@@", "@@"), ("the</w>", "dog", "</w>")),
     ],
 )
-def test_only_whole_words_of_pieces_are_known(marker: Marker, entries: list[str]) -> None:
+def test_only_whole_words_of_pieces_are_known(the: str, dog: str, marker: Marker) -> None:
     """A piece that goes on with a word, or does not end one, is no word of a text."""
-    use = used(made(entries, marker=marker), made([]))
+    use = used(made([the, dog], marker=marker), made([]))
     assert use.words_a.to_pylist() == [{"word": b"the", "count": 4}]
-
-
-def test_a_data_frame_of_the_words_in_use() -> None:
-    """pandas takes them as they are: words as text, whole numbers as counts."""
-    words = used(made(A), made(B)).words_b
-    assert [(each.word, each.count) for each in words] == [("dog", 2), ("paris", 1)]
-    assert (words[-1], words[:1]) == (words[1], [words[0]])
-    pandas = pytest.importorskip("pandas", reason="it makes the table")
-    frame = pandas.DataFrame(words)
-    assert frame["word"].tolist() == ["dog", "paris"]
-    assert frame["count"].dtype == "int64"
-    assert frame.columns.tolist() == ["word", "count"]
 
 
 def test_words_that_wait_are_looked_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +316,10 @@ folds = st.lists(st.sampled_from(["case", "nfkc", "markers"]), unique=True)
 
 @given(vocabularies, vocabularies, folds)
 def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
-    """Only-A and common are A, only-B and common are B; without folds, Python's sets agree."""
+    """Only-A and common are A; without folds Python's sets agree; A with itself has no shifts."""
+    same = diff(a, a)
+    assert (same.only_a, same.only_b, same.jaccard) == (0, 0, 1.0)
+    assert not same.ranks.shifts.any()
     found = diff(a, b, fold=fold)
     assert found.only_a + found.common == found.a.distinct
     assert found.only_b + found.common == found.b.distinct
@@ -397,14 +349,6 @@ def test_it_is_symmetric(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
     for row in other.to_arrow().to_pylist():
         shift = shifts[row["token"]]
         assert row["shift"] == (None if shift is None else -shift)
-
-
-@given(vocabularies)
-def test_a_vocabulary_is_equal_to_itself(vocabulary: Vocabulary) -> None:
-    """Nothing is in one only, and nothing shifts."""
-    found = diff(vocabulary, vocabulary)
-    assert (found.only_a, found.only_b, found.jaccard) == (0, 0, 1.0)
-    assert not found.ranks.shifts.any()
 
 
 def folded(entry: bytes, fold: str) -> bytes:

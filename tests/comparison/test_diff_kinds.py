@@ -28,7 +28,7 @@ def kind_of(entry: str | bytes, marker: Any = None) -> str:
 
 EXAMPLES: dict[str, list[str | bytes]] = {
     "word": [
-        *("the", "naïve", "don't", "mother-in-law", "new york", "e\u0301tude", "iv", "\u2019tis"),
+        *("the", "naïve", "don't", "mother-in-law", "new york", "e\u0301tude", "iv", "\u2019tis")
     ],
     "capitalised": ["Paris", "NASA", "Éclair", "'Tis", "O'Neill", "\uff21", "U.S.", "ǅ"],
     "number": ["287.9", "1,000", "-3", "50%", "½", "٣", "Ⅷ", "10:30", "²"],

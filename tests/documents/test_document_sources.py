@@ -14,6 +14,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -208,18 +210,22 @@ def rows_of(found: Iterator[Batch]) -> list[Row]:
 class TestEverySource:
     """1,000 documents, written by the library that owns the format."""
 
-    def test_batches(self, name: str, sources: Callable[[str], Any]) -> None:
-        """Texts, ids and kept columns come as they were written, whatever the size of a batch."""
+    def test_what_was_written_is_read(self, name: str, sources: Callable[[str], Any]) -> None:
+        """Texts, fields with their kinds, places as ids, a field of no row; any size of batches."""
         for size in (1 << 20, 1000):
-            found = batches(sources(name), id_field="id", keep=["title", "year"], size=size)
-            assert rows_of(found) == TRUTH
-
-    def test_documents(self, name: str, sources: Callable[[str], Any]) -> None:
-        """The same as documents: fields keep their kind where the format has kinds."""
+            asked: Any = {"id_field": "id", "keep": ["title", "year"], "size": size}
+            assert rows_of(batches(sources(name), **asked)) == TRUTH
         found = list(documents(sources(name), id_field="id"))
         assert [(d.id, d.text) for d in found] == [(row.id, row.text) for row in TRUTH]
         assert [d.fields["title"] for d in found] == [row.title for row in TRUTH]
         assert [str(d.fields["year"]) for d in found] == [row.year for row in TRUTH]
+        called = ids_of(batches(sources(name)))
+        assert called == [document.id for document in documents(sources(name))]
+        assert ids_of(batches(sources(name), start=500)) == called[500:]
+        assert len(set(called)) == COUNT
+        empty = list(batches(sources(name), keep=["nothing"]))
+        assert sum(len(batch) for batch in empty) == COUNT
+        assert all(batch.columns["nothing"].null_count == len(batch) for batch in empty)
 
     @pytest.mark.sampled(4)
     @pytest.mark.parametrize("start", STARTS)
@@ -233,39 +239,18 @@ class TestEverySource:
         counted = batches(sources(name), on_error="skip", skipped=SkipCounter(), **asked)
         assert rows_of(counted) == TRUTH[start:]
 
-    def test_places(self, name: str, sources: Callable[[str], Any]) -> None:
-        """Without an id field a document is called by its place, behind left out ones too."""
-        if name in ("index of documents", "documents"):
-            pytest.skip("documents come with their ids")
-        called = ids_of(batches(sources(name)))
-        assert called == [document.id for document in documents(sources(name))]
-        assert ids_of(batches(sources(name), start=500)) == called[500:]
-        assert len(set(called)) == COUNT
-
-    def test_a_field_that_is_nowhere(self, name: str, sources: Callable[[str], Any]) -> None:
-        """A field to be kept that no row has is null in all."""
-        found = list(batches(sources(name), keep=["nothing"]))
-        assert sum(len(batch) for batch in found) == COUNT
-        assert all(batch.columns["nothing"].null_count == len(batch) for batch in found)
-
-
-# ---- what is left out is not read
-
 
 class TestUnread:
     """Documents that are left out are not read where the source allows it."""
 
     def test_behind_an_index(self) -> None:
-        """The first row that is asked for is the first that is wanted."""
+        """The first row asked for is the first wanted, over several sources too."""
         source = Indexed([f"text {n}" for n in range(10)])
         found = [d.text for d in documents([source], start=7)]
         assert (found, source.read) == (["text 7", "text 8", "text 9"], [7, 8, 9])
-
-    def test_over_several(self) -> None:
-        """One source is left out whole, the next one in part."""
         first, second = Indexed(["a", "b", "c"]), Indexed(["d", "e", "f"])
-        found = batches([first, second], start=4, on_duplicate=None)
-        assert [batch.texts.to_pylist() for batch in found] == [["e", "f"]]
+        several = batches([first, second], start=4, on_duplicate=None)
+        assert [batch.texts.to_pylist() for batch in several] == [["e", "f"]]
         assert (first.read, second.read) == ([], [1, 2])
 
     @pytest.mark.parametrize("kind", ["parquet", "arrow"])
@@ -314,11 +299,7 @@ class TestUnread:
     as_json=st.booleans(),
 )
 def test_start_is_a_slice_of_lines(
-    lines: list[str],
-    start: int,
-    size: int,
-    as_json: bool,
-    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[str], start: int, size: int, as_json: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Lines are counted as documents are, wherever blocks end and however blank lines lie."""
     path = tmp_path_factory.mktemp("lines") / ("corpus.jsonl" if as_json else "corpus.txt")
@@ -326,9 +307,6 @@ def test_start_is_a_slice_of_lines(
     path.write_bytes("\n".join(written).encode())
     every = list(documents(str(path), size=size))
     assert list(documents(str(path), size=size, start=start)) == every[start:]
-
-
-# ---- laziness
 
 
 def test_endless_sources_in_a_row() -> None:
@@ -345,46 +323,31 @@ def test_endless_sources_in_a_row() -> None:
     assert (touched, next(endless)) == ([], "text 3")
 
 
-def test_a_queue_whose_producer_waits() -> None:
-    """A document is given out while the producer, that waits for it, has put no other."""
+def test_queues() -> None:
+    """No document waits for the next; what a producer raises and the end come through."""
     source: queue.Queue[Any] = queue.Queue()
     found = documents(source)
-    for text in ("a", "b", "c"):
-        source.put(text)
-        assert next(found).text == text
+    for item in ("a", "b", "c"):
+        source.put(item)
+        assert next(found).text == item
         assert source.empty()
     source.put(END)
     assert list(found) == []
     source.join()
-
-
-def test_a_batch_waits_for_no_more_than_it_holds() -> None:
-    """A batch out of a queue is full when it is full, not when the next document comes."""
-    source: queue.Queue[Any] = queue.Queue()
-    source.put("abc")
-    source.put("def")
-    assert next(batches(source, size=6)).texts.to_pylist() == ["abc", "def"]
-
-
-def test_a_producer_that_fails() -> None:
-    """An exception that is put into a queue is raised to the reader, behind what came before."""
-    source: queue.Queue[Any] = queue.Queue()
-    failed = RuntimeError("the database is gone")
-    for item in ("a", failed, "b"):
+    source = queue.Queue()
+    for item in ("abc", "def"):
         source.put(item)
+    assert next(batches(source, size=6)).texts.to_pylist() == ["abc", "def"]
+    source = queue.Queue()
+    failed = RuntimeError("the database is gone")
+    for put in ("a", failed, "b"):
+        source.put(put)
     found = documents(source)
     assert next(found).text == "a"
     with pytest.raises(RuntimeError, match="the database is gone") as caught:
         next(found)
     assert caught.value is failed
-
-
-def test_the_end_goes_through_other_processes() -> None:
-    """The mark at the end of a queue is the same object after a trip through a pickle."""
     assert pickle.loads(pickle.dumps(END)) is END
-
-
-# ---- several sources, and what is one
 
 
 def test_several_sources(tmp_path: Path) -> None:
@@ -416,15 +379,15 @@ def test_what_a_list_is() -> None:
         list(documents(["a", "b"]))
 
 
+MIXED = "wanted sources only, or documents only, in one list"
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (17, "wanted a name, .* got int"),
-        (None, "wanted a name, .* got NoneType"),
-        (b"bytes", "wanted a name, .* got bytes"),
-        ([iter("a"), b"text"], "wanted sources only, or documents only, in one list"),
-        ([iter("a"), {"text": "a"}], "wanted sources only, or documents only, in one list"),
-        ([iter("a"), Document("1", "a")], "wanted sources only, or documents only, in one list"),
+        *((17, "a name, .* got int"), (None, "a name, .* got NoneType")),
+        *((b"bytes", "a name, .* got bytes"), ([iter("a"), b"text"], MIXED)),
+        *(([iter("a"), {"text": "a"}], MIXED), ([iter("a"), Document("1", "a")], MIXED)),
     ],
 )
 def test_no_source(wrong: Any, message: str) -> None:
@@ -441,38 +404,23 @@ def test_pandas_by_place() -> None:
     assert [d.text for d in documents(series, start=1)] == ["b", "c"]
 
 
-# ---- folders
-
-
 def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder stands for its files of documents at any depth, sorted, hidden ones left out."""
     monkeypatch.chdir(tmp_path)
-    for place in (
-        *("c/b.txt", "c/a.jsonl", "c/.hidden.txt", "c/.git/x.txt", "c/README.md", "c/bare"),
-        *("c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002", "c/Z.TXT", "c/x.gz"),
-    ):
+    read = ["c/Z.TXT", "c/a.jsonl", "c/b.txt", "c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002"]
+    for place in [*read, "c/.hidden.txt", "c/.git/x.txt", "c/README.md", "c/bare", "c/x.gz"]:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(place).encode()
         Path(place).write_bytes(gzip.compress(text) if place.endswith(".gz") else text)
-    expected = ["c/Z.TXT", "c/a.jsonl", "c/b.txt", "c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002"]
-    assert names("c") == expected
-    assert names([Path("c")]) == expected
+    assert names("c") == names([Path("c")]) == read
     Path("c/link").symlink_to(tmp_path / "c")
-    assert names("c") == expected
+    assert names("c") == read
 
 
 def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path) -> None:
     """By their endings; neither hidden ones, nor those of a folder that we write in."""
-    for place in [
-        "a.txt",
-        "b.md",
-        "c/d.MD",
-        "c/e.rst",
-        "c/bare",
-        "c/f.md.gz",
-        ".git/g.md",
-        "own/h.md",
-    ]:
+    in_folders = ("c/d.MD", "c/e.rst", "c/bare", "c/f.md.gz", ".git/g.md", "own/h.md")
+    for place in ("a.txt", "b.md", *in_folders):
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_text("text\n")
     assert names(str(tmp_path)) == [str(tmp_path / "a.txt")]
@@ -484,9 +432,6 @@ def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path) -> None:
     assert left_out(iter(["text"])) == ()
     with pytest.raises(NotFound, match=r"1 file is not read: 1 \.md\."):
         list(batches(str(tmp_path / "own")))
-
-
-# ---- bad rows
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -514,30 +459,24 @@ def test_rows_without_an_id(kind: str, tmp_path: Path) -> None:
     found, skipped = skipping(source, id_field="id")
     assert found == [(1, b"x"), (4, b"z")]
     no_id = "field 'id': wanted a string or a whole number for the id, got null"
-    assert skipped.first == [
-        Skip(f"{path}:2", no_id),
-        Skip(f"{path}:3", "field 'text': wanted a string, got null"),
-    ]
+    no_text = "field 'text': wanted a string, got null"
+    assert skipped.first == [Skip(f"{path}:2", no_id), Skip(f"{path}:3", no_text)]
     if not held:
         with pytest.raises(InvalidFile, match=rf"{kind}:2: field 'id': wanted a string"):
             list(batches(source, id_field="id"))
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ({"text": "c"}, "no field 'id' for the id; the fields are 'text': --id-field (id_field=)"),
-        ({"text": "d", "id": True}, "field 'id': wanted a string or a whole number for the id, "),
-        ({"text": "e", "id": 1.5}, "field 'id': wanted a string or a whole number for the id, "),
-    ],
-)
-def test_ids_that_cannot_be(row: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_ids_that_cannot_be(tmp_path: Path) -> None:
     """An id is a string or a whole number, held or in lines, also where all are of that kind."""
-    path = write_rows(tmp_path / "corpus.jsonl", [row, row])
-    for source in (str(path), iter([row, row])):
-        found, skipped = skipping(cast(Any, source), id_field="id")
-        assert found == []
-        assert [skip.reason.startswith(reason) for skip in skipped.first] == [True, True]
+    wanted = "field 'id': wanted a string or a whole number for the id, "
+    none = "no field 'id' for the id; the fields are 'text': --id-field (id_field=)"
+    for id_, reason in (({}, none), ({"id": True}, wanted), ({"id": 1.5}, wanted)):
+        rows = [{"text": "c", **id_}] * 2
+        path = write_rows(tmp_path / "corpus.jsonl", rows)
+        for source in (str(path), iter(rows)):
+            found, skipped = skipping(cast(Any, source), id_field="id")
+            assert found == []
+            assert [skip.reason.startswith(reason) for skip in skipped.first] == [True, True]
     held = [{"text": "a", "id": 0}, {"text": "b", "id": ""}]
     assert [document.id for document in documents(held, id_field="id")] == ["0", ""]
 
@@ -558,9 +497,6 @@ def test_files_without_the_id_field(kind: str, tmp_path: Path) -> None:
         for options in asked:
             with pytest.raises(InvalidFile, match=r"more than one field 'id'"):
                 list(batches(str(path), **options))
-
-
-# ---- kept columns
 
 
 VALUES: list[tuple[Any, str | None]] = [
@@ -591,25 +527,19 @@ def test_kept_values(value: Any, kept: str | None, among: str, tmp_path: Path) -
 
 def test_kept_columns_of_other_types(tmp_path: Path) -> None:
     """Bytes stay bytes, times and decimals are written out, codes become what they stand for."""
-    import datetime
-    import decimal
-
     path = tmp_path / "corpus.parquet"
     columns = {
-        "text": ["x"],
-        "bytes": pa.array([b"\xff"]),
-        "day": pa.array([datetime.date(2020, 1, 2)]),
-        "price": pa.array([decimal.Decimal("1.10")]),
-        "code": pa.array(["a"]).dictionary_encode(),
-        "long": pa.array(["b"], pa.large_string()),
-        "small": pa.array([200], pa.uint8()),
+        "bytes": (pa.array([b"\xff"]), b"\xff"),
+        "day": (pa.array([date(2020, 1, 2)]), b"2020-01-02"),
+        "price": (pa.array([Decimal("1.10")]), b"1.10"),
+        "code": (pa.array(["a"]).dictionary_encode(), b"a"),
+        "long": (pa.array(["b"], pa.large_string()), b"b"),
+        "small": (pa.array([200], pa.uint8()), b"200"),
     }
-    parquet.write_table(pa.table(columns), path)
-    (batch,) = batches(str(path), keep=list(columns)[1:])
-    found = {name: binary(column)[0] for name, column in batch.columns.items()}
-    assert found == {
-        **{"bytes": b"\xff", "day": b"2020-01-02", "price": b"1.10"},
-        **{"code": b"a", "long": b"b", "small": b"200"},
+    parquet.write_table(pa.table({"text": ["x"]} | {n: c for n, (c, _) in columns.items()}), path)
+    (batch,) = batches(str(path), keep=list(columns))
+    assert {n: binary(column) for n, column in batch.columns.items()} == {
+        name: [shown] for name, (_, shown) in columns.items()
     }
 
 
@@ -623,9 +553,6 @@ def test_kept_values_that_json_does_not_know() -> None:
     (batch,) = batches(iter(rows), keep=["v"], on_error="skip", skipped=skipped)
     assert binary(batch.columns["v"]) == [b"3", b"[1, 2]", b"{1}", b'["\xff"]']
     assert skipped.first[0].reason.startswith("field 'v': no JSON can be made of it: Circular")
-
-
-# ---- how much there is
 
 
 def test_extent(tmp_path: Path, sources: Callable[[str], Any]) -> None:
@@ -645,9 +572,6 @@ def test_extent(tmp_path: Path, sources: Callable[[str], Any]) -> None:
     unknowns: list[Any] = [iter(OBJECTS), "-", queue.Queue(), *names]
     for unknown in unknowns:
         assert extent(unknown) == Extent(None, None)
-
-
-# ---- standard input
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "arrow", "arrows", "tfrecord"])

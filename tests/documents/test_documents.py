@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
@@ -46,10 +46,8 @@ def slow_lines(data: bytes) -> list[bytes]:
     return [line.removesuffix(b"\r") for line in ended] + ([last] if last else [])
 
 
-# ---- text lines
-
-
 @given(data=NASTY, size=SIZES)
+@example(data=b"\xff\xfe a\nb", size=64)  # begins like UTF-16
 def test_lines_are_cut_the_same_whatever_the_size(
     data: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -103,9 +101,6 @@ def test_json_may_be_lines_or_not(ending: str, tmp_path: Path) -> None:
             list(batches(name, format="lines", field="body"))
 
 
-# ---- JSON lines
-
-
 def test_json_lines(tmp_path: Path) -> None:
     """Objects or strings, a line each; blank lines hold no row but count; a BOM is no content."""
     data = b'\xef\xbb\xbf{"text": "a"}\r\n\n  \n "\\u00e9\\n"\t\n{"id": 7, "text": ""}'
@@ -117,27 +112,28 @@ def test_json_lines(tmp_path: Path) -> None:
     ]
 
 
+EXTRA = "not JSON: Extra data"
+GOT = [
+    *((b"null", "null"), (b"1", "a number"), (b"[]", "an array"), (b'{"a": 1}', "an object")),
+    (b"true", "true or false"),
+]
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b'{"text": "a"', "not JSON: "),
-        (b'{"text": "a"} x', "not JSON: Extra data"),
-        (b'{"text": "b"}{"text": "c"}', "not JSON: Extra data"),
-        (b'{"text": "a\x01b"}', "not JSON: Invalid control character"),
-        (b'{"text": "a"}\0', "not JSON: Extra data"),
-        (b'{"text": "b"}{"text": "c"}\0}', "not JSON: Extra data"),
+        *((b'{"text": "a"', "not JSON: "), (b'{"text": "a\x01b"}', "not JSON: Invalid control")),
+        *((b'{"text": "a"} x', EXTRA), (b'{"text": "b"}{"text": "c"}', EXTRA)),
+        *((b'{"text": "a"}\0', EXTRA), (b'{"text": "b"}{"text": "c"}\0}', EXTRA)),
         (b'{"text": "\xff"}', "not UTF-8 (at byte 10 of the line)"),
         (b"[" * 100_000, "arrays or objects nested too deeply"),
         (b'{"body": "a", "n": 1}', "no field 'text'; the fields are 'body', 'n'"),
         (b"{}", "no field 'text'; the fields are none"),
-        (b'{"text": null}', "field 'text': wanted a string, got null"),
-        (b'{"text": 1}', "field 'text': wanted a string, got a number"),
-        (b'{"text": [1]}', "field 'text': wanted a string, got an array"),
-        (b'{"text": {"a": 1}}', "field 'text': wanted a string, got an object"),
-        (b'{"text": true}', "field 'text': wanted a string, got true or false"),
-        (b"[]", "wanted an object or a string, got an array"),
-        (b"1", "wanted an object or a string, got a number"),
-        (b"null", "wanted an object or a string, got null"),
+        *(
+            (b'{"text": %s}' % value, f"field 'text': wanted a string, got {got}")
+            for value, got in GOT
+        ),
+        *((value, f"wanted an object or a string, got {got}") for value, got in GOT[:3]),
     ],
 )
 @pytest.mark.parametrize("read", [batches, documents])
@@ -148,9 +144,8 @@ def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> 
         list(read(name))
     assert str(caught.value).startswith(f"{name}:2: {reason}")
     found, skipped = skipping(name)
-    assert found == [(1, b"a"), (3, b"z")]
-    assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
-    assert skipped.first[0].reason.startswith(reason)
+    assert (found, skipped.count) == ([(1, b"a"), (3, b"z")], 1)
+    assert f"{skipped.first[0].place}: {skipped.first[0].reason}".startswith(f"{name}:2: {reason}")
 
 
 @pytest.mark.parametrize(
@@ -201,9 +196,6 @@ def test_json_round_trip(
     assert [(d.text, d.fields) for d in found] == objects
 
 
-# ---- CSV and TSV
-
-
 def test_csv(tmp_path: Path) -> None:
     """The first row names the fields; quotes hold line ends, and rows are counted, not lines."""
     data = b'\xef\xbb\xbf\nid,text\r\n1,"a\r\n""b"", c"\r\n\r\n2,\xff \n3,NULL'
@@ -237,15 +229,13 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
     assert (skipped.count, [skip.place for skip in skipped.first]) == (8, places)
 
 
-@pytest.mark.parametrize(
-    ("data", "number"),
-    [
-        (b'text\na\n"b\nc\n', 3),
-        (b'text\n"', 2),
-        (b'id,text\n1,"a ""b"""\n2,"open\n3,c', 3),
-        (b'id,text,more\n1,a,"open\n\n3,c,d\n', 2),
-    ],
-)
+OPEN = [
+    *((b'text\na\n"b\nc\n', 3), (b'text\n"', 2), (b'id,text\n1,"a ""b"""\n2,"open\n3,c', 3)),
+    (b'id,text,more\n1,a,"open\n\n3,c,d\n', 2),
+]
+
+
+@pytest.mark.parametrize(("data", "number"), OPEN)
 def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, number: int) -> None:
     """It takes in all that follows: an error, or one row that is left out."""
     name = write(tmp_path / "corpus.csv", data)
@@ -273,11 +263,7 @@ TABLES = st.integers(1, 3).flatmap(
 
 @given(table=TABLES, end=st.sampled_from(["\n", "\r\n"]), tab=st.booleans(), size=SIZES)
 def test_csv_round_trip(
-    table: list[list[str]],
-    end: str,
-    tab: bool,
-    size: int,
-    tmp_path_factory: pytest.TempPathFactory,
+    table: list[list[str]], end: str, tab: bool, size: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """What Python's csv writes is read back, texts and fields, whatever the size of a batch."""
     file = io.StringIO(newline="")
@@ -315,34 +301,24 @@ def test_csv_is_read_as_python_reads_it(
     ]
 
 
-# ---- compression
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.compress(data, "zstd", asbytes=True))
 
 
-PACKED = {".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
-
-
-@pytest.mark.parametrize("suffix", PACKED)
-def test_compressed(tmp_path: Path, suffix: str) -> None:
-    """Members behind each other are one file; without another suffix it holds lines."""
-    packed = PACKED[suffix](b"a\nb\n")
-    name = write(tmp_path / f"corpus{suffix}", packed + packed)
-    assert texts_of(batches(name, size=2)) == [b"a", b"b"] * 2
-
-
-@pytest.mark.parametrize("suffix", PACKED)
-@pytest.mark.parametrize("kind", [".txt", ".jsonl", ".csv"])
-def test_damaged_compression(tmp_path: Path, kind: str, suffix: str) -> None:
-    """What is not compressed so, or cut off, is an error that names the file and the codec."""
-    packed = PACKED[suffix](b"text\n" + os.urandom(9999).hex().encode())
-    for data in (b"plain text\n", packed[:-9]):
-        name = write(tmp_path / f"damaged{kind}{suffix}", data)
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstd)])
+@pytest.mark.parametrize("kind", ["", ".txt", ".jsonl", ".csv"])
+def test_compressed(tmp_path: Path, kind: str, suffix: str, pack: Any) -> None:
+    """Members behind each other are one file; what is cut off or not packed names the codec."""
+    data = pack(b"text\n" + os.urandom(9999).hex().encode())
+    for bad in (b"plain text\n", data[:-9]):
+        name = write(tmp_path / f"damaged{kind}{suffix}", bad)
         with pytest.raises(InvalidFile) as caught:
             list(batches(name))
         codec = {".gz": "gzip", ".zst": "zstd"}[suffix]
         assert str(caught.value).startswith(f"{name}: not {codec}, or damaged: ")
-
-
-# ---- names
+    if not kind:
+        name = write(tmp_path / f"corpus{suffix}", pack(b"a\nb\n") * 2)
+        assert texts_of(batches(name, size=2)) == [b"a", b"b"] * 2
 
 
 def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,8 +355,6 @@ def test_names_without_a_file(
     assert message in str(caught.value)
 
 
-# ---- files that are refused, by their names or by how they begin
-
 UTF16 = "\ufefftext\n東京" * 2
 REFUSED: list[tuple[str, bytes, str]] = [
     ("a.csv", b"", ": empty: wanted a first row that names the fields"),
@@ -411,23 +385,10 @@ def test_what_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -
     assert str(caught.value).startswith(f"{path}{message}")
 
 
-def test_lines_that_begin_like_utf16(tmp_path: Path) -> None:
-    """They stay what they are, without zeros."""
-    assert texts_of(batches(write(tmp_path / "a.txt", b"\xff\xfe a\nb"))) == [b"\xff\xfe a", b"b"]
-
-
-# ---- iterables
-
-
 def test_iterables() -> None:
-    """Strings, bytes, objects and documents are documents; those that have an id keep it."""
-    given_: list[Any] = [
-        "a",
-        b"\xff",
-        {"text": "c", "n": 1},
-        Document("d", "é", {"m": 2}),
-        "\ud800",
-    ]
+    """What has an id keeps it; no text is a bad row: all are counted, the first ten remembered."""
+    own = Document("d", "é", {"m": 2})
+    given_: list[Any] = ["a", b"\xff", {"text": "c", "n": 1}, own, "\ud800"]
     found = list(documents(iter(given_)))
     assert [(d.id, d.text, d.fields) for d in found] == [
         ("texts:1", "a", {}),
@@ -436,18 +397,14 @@ def test_iterables() -> None:
         ("d", "é", {"m": 2}),
         ("texts:5", "\udced\udca0\udc80", {}),
     ]
-    assert found[3] is given_[3]
+    assert found[3] is own
     (batch,) = batches(iter(given_))
     assert texts_of([batch]) == [as_bytes(document.text) for document in found]
     assert [batch.id_of(row) for row in range(5)] == [document.id for document in found]
     assert texts_of(batches([{"body": "b"}], field="body")) == [b"b"]
-
-
-def test_bad_items() -> None:
-    """An item that is no text is a bad row; all are counted and the first ten remembered."""
-    given_: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z"]
-    found, skipped = skipping(iter(given_ + [None] * 1000))
-    assert found == [(1, b"a"), (5, b"z")]
+    bad: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z"]
+    left, skipped = skipping(iter(bad + [None] * 1000))
+    assert left == [(1, b"a"), (5, b"z")]
     assert skipped.first[:3] == [
         Skip("texts:2", "wanted a string, bytes, a Document or a mapping, got NoneType"),
         Skip("texts:3", "no field 'text'; the fields are 'body': --field (field=) names one"),
@@ -455,7 +412,7 @@ def test_bad_items() -> None:
     ]
     assert (skipped.count, len(skipped.first)) == (1003, 10)
     with pytest.raises(InvalidFile, match="texts:2: wanted a string"):
-        list(documents(iter(given_)))
+        list(documents(iter(bad)))
 
 
 WRONG: list[dict[str, Any]] = [
@@ -469,9 +426,6 @@ def test_mistakes_of_the_caller(wrong: dict[str, Any]) -> None:
     """Nothing is skipped or dropped uncounted, and sizes have bounds; told before reading."""
     with pytest.raises(ValueError, match=next(iter(wrong))):
         next(batches("-", **wrong))
-
-
-# ---- laziness and memory
 
 
 def test_endless_iterables() -> None:

@@ -6,7 +6,7 @@ import json
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -63,14 +63,8 @@ def test_against_python(ids: list[str], size: int, start: int) -> None:
     first = {id_: n for n, id_ in reversed(list(enumerate(ids)))}
     for on_duplicate, chosen in (("first", first), ("last", last)):
         repeated = DuplicateCounter()
-        found = batches(
-            rows,
-            id_field="id",
-            on_duplicate=cast(OnDuplicate, on_duplicate),
-            repeated=repeated,
-            size=size,
-            start=start,
-        )
+        asked: Any = {"id_field": "id", "on_duplicate": on_duplicate, "repeated": repeated}
+        found = batches(rows, size=size, start=start, **asked)
         assert list(map(int, texts_of(found))) == sorted(chosen.values())[start:]
         assert repeated.count == len(ids) - len(set(ids))
 

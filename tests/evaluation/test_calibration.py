@@ -12,24 +12,11 @@ from numpy.typing import NDArray
 
 from tests.builders.judged_collection import (
     printed_json,
-    with_encoder,
-    without_encoder,
     write_judgements,
 )
 from vocabtool import Index, calibrate, errors
-from vocabtool.cli.main import cli
 
 Output = pytest.CaptureFixture[bytes]
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    return with_encoder(tmp_path_factory.mktemp("encoder"))
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    return without_encoder(tmp_path_factory.mktemp("own"))
 
 
 def test_an_estimate_repeats_with_its_seed(index: Index) -> None:
@@ -154,7 +141,4 @@ def test_tuning_wants_ten_judged_queries_and_vectors(
     with pytest.raises(errors.VocabtoolError, match=r"wants 10 queries .* got 9"):
         tuned()
     with pytest.raises(Exception, match="--vectors is for judged queries"):
-        cli.main(
-            ["calibrate", str(own.path), "--vectors", str(tmp_path / "v.npy")],
-            standalone_mode=False,
-        )
+        printed_json(capsysbinary, "calibrate", own.path, "--vectors", tmp_path / "v.npy")

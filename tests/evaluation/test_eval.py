@@ -12,26 +12,13 @@ from tests.builders.judged_collection import (
     STRANGE,
     documents,
     printed_json,
-    with_encoder,
-    without_encoder,
     write_judgements,
 )
 from vocabtool import Index, errors
-from vocabtool.cli.main import cli
 
 FUSIONS = ("coverage", "convex", "rrf", "dense", "keyword", "unknown-only")
 MEASURES = ("ndcg@10", "recall@100", "mrr@10")
 Output = pytest.CaptureFixture[bytes]
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    return with_encoder(tmp_path_factory.mktemp("encoder"))
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    return without_encoder(tmp_path_factory.mktemp("own"))
 
 
 def evaluation(output: Output, index: Index, folder: Path, *more: object) -> Any:
@@ -88,18 +75,16 @@ def test_without_vectors_only_keywords_are_judged(
     """Said in a note; with vectors of all queries, in their order, every fusion is judged."""
     queries, _ = write_judgements(tmp_path)
     alone = evaluation(capsysbinary, own, tmp_path)
-    assert [(row["fusion"], row["split"], row["differences"]) for row in alone["rows"]] == [
-        ("keyword", "all", {}),
-        ("keyword", "known", {}),  # nothing tells what is known
-    ]
+    rows = [(row["fusion"], row["split"], row["differences"]) for row in alone["rows"]]
+    assert rows == [("keyword", each, {}) for each in ("all", "known")]  # nothing tells what is
     assert "give vectors" in alone["notes"][-1]
     vectors = np.random.default_rng(0).normal(size=(len(queries), 2)).astype(np.float32)
     for name, arrays in (("a.npz", {"queries": vectors, "x": vectors}), ("b.npz", {"x": vectors})):
         np.savez(tmp_path / name, **arrays)  # type: ignore[arg-type] # no allow_pickle
         given = evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / name)
-        rows = {row["fusion"]: row["measures"] for row in given["rows"] if row["split"] == "all"}
-        assert set(rows) == set(FUSIONS)
-        assert rows["keyword"] == alone["rows"][0]["measures"]
+        found = {row["fusion"]: row["measures"] for row in given["rows"] if row["split"] == "all"}
+        assert set(found) == set(FUSIONS)
+        assert found["keyword"] == alone["rows"][0]["measures"]
     np.save(tmp_path / "c.npy", vectors[:-1])
     with pytest.raises(Exception, match="39 vectors for 40 queries"):
         evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / "c.npy")
@@ -155,8 +140,7 @@ QUERY = '{"_id": "1", "text": "a"}'
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
-        ("queries", "", "no query"),
-        ("queries", '{"_id": "1"}', "wanted"),
+        *(("queries", "", "no query"), ("queries", '{"_id": "1"}', "wanted")),
         ("queries", '{"_id": [], "text": ""}', "wanted"),
         ("queries", f"{QUERY}\n[]", r"wanted .*at byte 26"),
         ("queries", f"{QUERY}\nnot", r"not a JSON object.*at byte 26"),
@@ -166,13 +150,16 @@ QUERY = '{"_id": "1", "text": "a"}'
         ("queries", "<top>\n<num> 1\n<title> a", "without </top>"),
         ("queries", "a" * ((1 << 20) + 1), "a line of more than"),
         ("queries", b"a\nb\xff", r"not UTF-8 \(at byte 3\)"),
-        ("qrels", "", "no judgement"),
-        ("qrels", "query-id\tcorpus-id\tscore\n", "no judgement"),
+        *(("qrels", each, "no judgement") for each in ("", "query-id\tcorpus-id\tscore\n")),
         ("qrels", "1\td1\t1\n1\td2\tgood\n", r"a whole number last \(at byte 7\)"),
-        ("qrels", "1\td1\t0.5\n2\td1\t0.5\n", "a whole number last"),
-        ("qrels", "1\td1\tinf\n2\td1\tnan\n", "a whole number last"),
-        ("qrels", "1 0 d1 1 extra\n", "wanted"),
-        ("qrels", "1\td1\t1\n1\td1\t0\n", "judged twice"),
+        *(
+            ("qrels", f"1\td1\t{n}\n2\td1\t{n}\n", "a whole number last")
+            for n in ("0.5", "inf", "nan")
+        ),
+        *(
+            ("qrels", "1 0 d1 1 extra\n", "wanted"),
+            ("qrels", "1\td1\t1\n1\td1\t0\n", "judged twice"),
+        ),
         ("v.npz", {"queries": np.arange(3.0)}, "a matrix"),
         ("v.npz", {"queries": np.ones((2, 2), np.int64)}, "of floating point numbers, got int64"),
         ("v.npz", {"a": np.ones((2, 2)), "b": np.ones((2, 2))}, "an array 'queries', got a, b"),
@@ -208,7 +195,7 @@ def test_what_does_not_belong_together_is_refused(
     with pytest.raises(errors.VocabtoolError, match="Are both files of one collection"):
         evaluation(capsysbinary, own, tmp_path)
     with pytest.raises(Exception, match="--queries and --qrels go together"):
-        cli.main(["eval", str(own.path), "--qrels", str(tmp_path / "qrels")], standalone_mode=False)
+        printed_json(capsysbinary, "eval", own.path, "--qrels", tmp_path / "qrels")
 
 
 def test_the_self_check_finds_known_items(index: Index, capsysbinary: Output) -> None:
@@ -230,24 +217,19 @@ def test_the_self_check_finds_known_items(index: Index, capsysbinary: Output) ->
 def test_the_self_check_without_an_encoder(
     own: Index, tmp_path: Path, capsysbinary: Output
 ) -> None:
-    """Keywords only, recall by documents' vectors, and both said; nothing is unknown."""
+    """Keywords only, and said; recall is measured by brute force, of codes too."""
     found = printed_json(capsysbinary, "eval", own.path, "--self-check", "--sample", 20)
     assert [(rate["kind"], rate["fusion"]) for rate in found["rates"]] == [("ordinary", "keyword")]
-    assert ["no encoder" in note or "nothing tells" in note for note in found["notes"]] == [
-        True
-    ] * 2
+    assert len(found["notes"]) == 2
+    assert all("no encoder" in note or "nothing tells" in note for note in found["notes"])
     assert found["recall"] == {"mean": 1.0, "queries": 20}
     empty = Index.create(tmp_path / "index", dim=2)
     with pytest.raises(errors.VocabtoolError, match="no document holds a word"):
         printed_json(capsysbinary, "eval", empty.path, "--self-check")
-
-
-def test_recall_of_an_approximate_index_is_measured(tmp_path: Path, capsysbinary: Output) -> None:
-    """Against comparing every vector: by brute force here."""
     vectors = np.random.default_rng(0).normal(size=(3000, 24)).astype(np.float32)
-    index = Index.create(tmp_path / "index", dim=24, exact_below=100, recall=0.5, dtype="float32")
-    with index.writer() as writer:
+    coarse = Index.create(tmp_path / "coarse", dim=24, exact_below=100, recall=0.5, dtype="float32")
+    with coarse.writer() as writer:
         writer.add([f"word{row} {STRANGE[row % 60]}" for row in range(3000)], vectors)
-    found = printed_json(capsysbinary, "eval", index.path, "--self-check", "--sample", 100)
-    assert 0.5 < found["recall"]["mean"] < 1
-    assert found["recall"]["queries"] == 100
+    measured = printed_json(capsysbinary, "eval", coarse.path, "--self-check", "--sample", 100)
+    assert 0.5 < measured["recall"]["mean"] < 1
+    assert measured["recall"]["queries"] == 100

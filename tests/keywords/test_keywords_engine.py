@@ -160,13 +160,6 @@ def test_a_mask_leaves_the_best_of_what_it_lets_through(
     assert_same(found, RankedRows(wanted.rows[kept], wanted.scores[kept]))
 
 
-def test_rows_past_the_mask_are_never_found(reader: TantivyReader) -> None:
-    """A reader of an older commit gives a shorter mask."""
-    assert holding(reader, word("fox"), 3) == [0, 1, 2]
-    assert holding(reader, word("fox"), 0) == []
-    assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
-
-
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.02, 0.004, 0.0])
 def test_a_strict_mask_still_gives_as_many_as_asked(tmp_path: Path, share: float) -> None:
     """However few rows a mask lets through, the limit is reached when so many match."""
@@ -205,19 +198,19 @@ def test_any_corpus_is_ranked_as_by_the_textbook(
 
 
 def test_documents_are_counted(reader: TantivyReader) -> None:
-    """All of them, and those that hold a term."""
+    """All, and those that hold a term; a mask of an older commit is shorter."""
     assert reader.documents == len(TEXTS)
-    counts = {
-        Term("words", "fox"): 5,
-        Term("surfaces", "sku-48007-h"): 2,
-        Term("surfaces", "fox"): 0,
-    }
+    counts = {Term("words", "fox"): 5, Term("surfaces", "fox"): 0}
+    counts[Term("surfaces", "sku-48007-h")] = 2
     assert reader.document_frequencies(counts) == counts
     assert sorted(reader.rows_and_ids()) == [(row, f"id{row}") for row in range(len(TEXTS))]
+    assert holding(reader, word("fox"), 3) == [0, 1, 2]
+    assert holding(reader, word("fox"), 0) == []
+    assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
 
 
 def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
-    """The last rows go, committed or not, and can be added anew."""
+    """The last rows go, committed or not, and can be added anew; by one writer at a time."""
     writer = TantivyWriter(tmp_path, memory=MEMORY)
     writer.add(range(5), list("abcde"), CUTTER.terms(["fox"] * 5))
     writer.commit()
@@ -229,15 +222,11 @@ def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
     reader = TantivyReader(tmp_path)
     assert sorted(reader.rows_and_ids()) == [(0, "a"), (1, "b"), (2, "c"), (3, "z"), (4, "a")]
     assert reader.documents == 5
-
-
-def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    """A second one is told so, until the first is closed."""
-    writer = TantivyWriter(tmp_path, memory=MEMORY)
+    writer = TantivyWriter(tmp_path / "one", memory=MEMORY)
     with pytest.raises(FolderInUse, match="another process writes there"):
-        TantivyWriter(tmp_path, memory=MEMORY)
+        TantivyWriter(tmp_path / "one", memory=MEMORY)
     writer.close()
-    TantivyWriter(tmp_path, memory=MEMORY).close()
+    TantivyWriter(tmp_path / "one", memory=MEMORY).close()
 
 
 def test_a_reader_sees_its_commit(tmp_path: Path) -> None:
@@ -294,27 +283,18 @@ def test_hostile_terms_are_indexed(tmp_path: Path) -> None:
     assert holding(TantivyReader(tmp_path), word("fox")) == [4, 5]
 
 
-@pytest.mark.parametrize(
-    ("word", "spelling"),
-    [("borwn", "brown"), ("fix", "fox"), ("qick", "quick"), ("fox", ""), ("", "")],
-)
-def test_spellings_nearly_like_a_word(reader: TantivyReader, word: str, spelling: str) -> None:
-    """Letters changed, missing, or swapped; the word itself is none."""
-    assert reader.near_spellings(word, 5) == spelling.split()
-
-
-def test_near_words() -> None:
-    """By distance, then by frequency, then by the alphabet; short words need be nearer."""
+def test_spellings_nearly_like_a_word(reader: TantivyReader) -> None:
+    """By distance, frequency, alphabet; short words need be nearer; the word itself is none."""
+    spellings = {"borwn": ["brown"], "fix": ["fox"], "qick": ["quick"], "fox": [], "": []}
+    assert {word: reader.near_spellings(word, 5) for word in spellings} == spellings
     frequencies = {"xapian": 1, "xapians": 9, "xaipan": 5, "xanadu": 9, "apian": 5, "xpian": 5}
     assert nearest("xapian", frequencies, 9) == ["xapians", "apian", "xaipan", "xpian"]
     assert nearest("xapian", frequencies, 2) == ["xapians", "apian"]
-    assert nearest("cat", {"cut": 1, "cute": 1, "at": 2, "ca": 1, "act": 3}, 9) == [
-        "act", "at", "ca", "cut",
-    ]  # fmt: skip  # a list
+    cats = {"cut": 1, "cute": 1, "at": 2, "ca": 1, "act": 3}
+    assert nearest("cat", cats, 9) == ["act", "at", "ca", "cut"]
     assert nearest("at", {"it": 1}, 9) == []
-    assert nearest("colour", {"clour": 1, "color": 2, "cooolur": 3, "colonel": 1}, 9) == [
-        "color", "clour", "cooolur",
-    ]  # fmt: skip  # a list
+    colours = {"clour": 1, "color": 2, "cooolur": 3, "colonel": 1}
+    assert nearest("colour", colours, 9) == ["color", "clour", "cooolur"]
 
 
 @pytest.mark.parametrize("name", ["cranfield", "cosqa"])

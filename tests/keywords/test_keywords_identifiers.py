@@ -73,9 +73,7 @@ def test_ordinary_words_are_no_names(word: str) -> None:
     assert not is_name(word)
 
 
-@pytest.mark.parametrize(
-    "word", ["1" * 100_000 + "a", "1." * 100 + "x", "ab_" * 100_000, "Ab" * 100_000]
-)
-def test_a_hostile_word_is_judged_at_once(word: str) -> None:
+def test_a_hostile_word_is_judged_at_once() -> None:
     """What is longer than any code or name is none, however it is written."""
-    assert not is_identifier(word)
+    for word in ("1" * 100_000 + "a", "1." * 100 + "x", "ab_" * 100_000, "Ab" * 100_000):
+        assert not is_identifier(word)

@@ -31,7 +31,13 @@ LIKE: list[tuple[str, Kind, str]] = [
 UNLIKE: dict[Kind, list[str | bytes]] = {
     "number": ["3,141.59", "-17%", "٤٢", "½"],
     "code": [
-        *("CVE-2024-1234", "snake_case", "camelCase", "C++", "0x80070005", "std::map", "me@home"),
+        "CVE-2024-1234",
+        "snake_case",
+        "camelCase",
+        "C++",
+        "0x80070005",
+        "std::map",
+        "me@home",
         "2nd",
     ],
     "script": ["привет", "漢字"],
@@ -60,13 +66,6 @@ def test_the_example_tells_the_capitals() -> None:
     assert spelling(b"abc", b"xABC abC") == "abC"
     assert spelling(b"", b"text") == ""
     assert spelling("i̇x".encode(), "İx".encode()) == "i̇x"  # lower-casing changes its length
-
-
-def test_the_lowest_id_wins() -> None:
-    """Of several entries that a word is like, the first."""
-    entries = ByteStrings.of([b"wards", b"words", b"Sword", b"sword", b"word", b"WORD"])
-    found = classify([b"wOrd", b"swords", b"wordz"], entries)
-    assert found == [Likeness("form", 4), Likeness("misspelling", 1), Likeness("misspelling", 1)]
 
 
 def test_scripts_of_the_vocabulary() -> None:
@@ -131,15 +130,14 @@ def test_folding_twice_changes_nothing(text: str) -> None:
 
 
 def test_long_words_take_no_time() -> None:
-    """A megabyte without a space has a kind, too; a quadratic search would take an hour."""
+    """A megabyte has a kind, at once; up to LONGEST there are neighbours, the first of several."""
     words = [b"a" * 1_000_000, b"a." * 500_000, "ж".encode() * 500_000, b"1" * 1_000_000]
     kinds = [one.kind for one in classify(words, VOCABULARY, [b"a" * 120] * 4)]
     assert kinds == ["other", "other", "script", "number"]
-
-
-def test_words_longer_than_a_misspelling_may_be() -> None:
-    """Words of more than LONGEST characters have no neighbours; those of as many have."""
     entry = b"x" * lookalikes.LONGEST
     entries = ByteStrings.of([entry])
     assert classify([entry[1:] + b"y"], entries)[0].kind == "misspelling"
     assert classify([entry + b"y"], entries)[0].kind == "other"
+    several = ByteStrings.of([b"wards", b"words", b"Sword", b"sword", b"word", b"WORD"])
+    found = classify([b"wOrd", b"swords", b"wordz"], several)
+    assert found == [Likeness("form", 4), Likeness("misspelling", 1), Likeness("misspelling", 1)]

@@ -41,7 +41,7 @@ def counted(texts: Texts, **options: Any) -> OovCounts:
 
 
 def test_figures_by_hand() -> None:
-    """Every figure of a report on three documents is what a person counts."""
+    """Every figure on three documents is what a person counts; of nothing there are zeros."""
     texts = [[b"the", b"dog", b"dog"], [b"the", b"cat"], [b"dog", b"the", b"Cat"]]
     vocabulary = Vocabulary("words", "table", ByteStrings.of(VOCABULARY))
     report = counted(texts).report(HEADER, vocabulary, notes=("a note",))
@@ -63,6 +63,12 @@ def test_figures_by_hand() -> None:
     )
     assert (report.used, report.never_used) == (2, (b"sat",))
     assert (report.pieces, report.estimated, report.notes) == (None, (), ("a note",))
+    for number in range(3):
+        empty = counted([[]] * number).report(HEADER)
+        assert (empty.documents, empty.tokens, empty.distinct) == (number, 0, 0)
+        assert (empty.token_rate, empty.distinct_rate, empty.document_rate) == (0, 0, 0)
+        assert (list(empty.commonest()), empty.curve, empty.used) == ([], (), 0)
+    assert OovCounts(0).report(HEADER).documents == 0
 
 
 def test_pieces_by_hand() -> None:
@@ -79,17 +85,6 @@ def test_pieces_by_hand() -> None:
         FragmentedWord(b"ab", 2, 1),
     )
     assert (report.used, report.never_used) == (None, ())
-
-
-def test_nothing_at_all() -> None:
-    """A report on nothing has zeros, and divides by none of them."""
-    for number in range(3):
-        texts: Texts = [[]] * number
-        report = counted(texts).report(HEADER)
-        assert (report.documents, report.tokens, report.distinct) == (number, 0, 0)
-        assert (report.token_rate, report.distinct_rate, report.document_rate) == (0, 0, 0)
-        assert (list(report.commonest()), report.curve, report.used) == ([], (), 0)
-    assert OovCounts(0).report(HEADER).documents == 0
 
 
 @unhurried
@@ -236,20 +231,16 @@ def run_millions(budget: int, batches: int) -> tuple[int, ...]:
 
 
 def test_memory_is_bounded(full: bool) -> None:
-    """Millions of words more (half a million by default) cost next to nothing past the budget."""
+    """Past the budget words cost next to nothing; within it no more than it grants."""
     batches = 40 if full else 15
     early, late, tokens, distinct = run_millions(32, batches)
     assert tokens == batches * 100_000
     assert abs(distinct - tokens) < tokens * 0.02
     assert late - early < 48  # MiB: the sketches, which fill; as words 500,000 would take 115
-
-
-def test_the_exact_state_costs_what_it_says(full: bool) -> None:
-    """A million words (by default 300,000) within the budget take no more memory than it grants."""
-    batches = 10 if full else 3
-    budget = 21 * batches  # MiB, of which a word with its example takes 220 bytes
-    small = run_millions(1, batches)[0]
-    assert run_millions(budget, batches)[0] - small < budget * 1.25 + 16
+    exact = 10 if full else 3
+    budget = 21 * exact  # MiB, of which a word with its example takes 220 bytes
+    small = run_millions(1, exact)[0]
+    assert run_millions(budget, exact)[0] - small < budget * 1.25 + 16
 
 
 def test_texts_that_are_not_utf8_are_counted(tmp_path: Path) -> None:

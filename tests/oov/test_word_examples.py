@@ -17,14 +17,8 @@ def one(text: bytes, word: bytes, share: float = 0.0) -> bytes:
     return found[0]
 
 
-def test_a_short_text_is_its_own_example() -> None:
-    """Up to the width, the text as it is, UTF-8 or not."""
-    for text in (b"a word", b"", b"\xff word", b"x" * WIDTH, "é".encode() * (WIDTH // 2)):
-        assert one(text, b"word") == text
-
-
-def test_the_word_is_in_the_example_of_a_long_text() -> None:
-    """Wherever it stands, in whatever ASCII case, with a sign on either side that is cut."""
+def test_examples() -> None:
+    """In whatever ASCII case, near the middle, or where it should be; a short text is its own."""
     text = b"a" * 500 + b" Word " + b"b" * 500
     found = one(text, b"word", 0.4)
     assert len(found) == WIDTH + 2 * len(CUT)
@@ -33,13 +27,24 @@ def test_the_word_is_in_the_example_of_a_long_text() -> None:
     assert abs(found.index(b"Word") - len(found) // 2) < 4
     assert one(b"Word " + text, b"word") == b"Word " + text[: WIDTH - 5] + CUT
     assert one(text + b" end", b"end", 1.0) == CUT + (text + b" end")[-WIDTH:]
-
-
-def test_a_word_that_is_not_found_is_where_it_should_be() -> None:
-    """The model's rule may have changed it: then the place tells."""
-    text = b"".join(b"%03d " % number for number in range(1_000))
-    assert b" 500 " in one(text, b"gone", 0.5)
-    assert one(text, b"gone", 1.0) == CUT + text[-WIDTH:]
+    numbers = b"".join(b"%03d " % number for number in range(1_000))
+    assert b" 500 " in one(numbers, b"gone", 0.5)
+    assert one(numbers, b"gone", 1.0) == CUT + numbers[-WIDTH:]
+    giant = b"word " + b"x" * (4 * SEARCHED)
+    assert one(giant, b"word", 0.9) == CUT + b"x" * WIDTH + CUT
+    assert b"word" in one(giant, b"word", 0.1)
+    for short in (b"a word", b"", b"\xff word", b"x" * WIDTH, "é".encode() * (WIDTH // 2)):
+        assert one(short, b"word") == short
+    texts = string_array([b"zero", b"one", b"2" * 200, b"three"])[1:]
+    several = examples(texts, [b"one", b"2", b"three"], np.array([0, 1, 2]), np.zeros(3))
+    assert several == [b"one", b"2" * WIDTH + CUT, b"three"]
+    text = b"was applied " + b"a" * 300 + b" p " + b"b" * 300
+    assert b"a p b" in one(text, b"p", 0.1)
+    cut = b"a" * 3 * SEARCHED + b"p" + b"a" * (SEARCHED - 1) + b" " + b"b" * 500 + b" p b"
+    share = (4 * SEARCHED) / len(cut)
+    guess = int(share * len(cut))
+    assert cut[guess - SEARCHED : guess - SEARCHED + 1] == b"p"
+    assert b"b p b" in one(cut, b"p", share)
 
 
 FOUND = [
@@ -54,31 +59,6 @@ FOUND = [
 def test_a_word_by_itself_comes_first(text: bytes, word: bytes, at: int) -> None:
     """Then as a part of another; each in its own case before any other. Bytes from 0x80 join."""
     assert find_word(text, word) == at
-
-
-def test_the_example_shows_the_word_by_itself() -> None:
-    """A part of another word that comes before is passed by, also one cut at the search's edge."""
-    text = b"was applied " + b"a" * 300 + b" p " + b"b" * 300
-    assert b"a p b" in one(text, b"p", 0.1)
-    cut = b"a" * 3 * SEARCHED + b"p" + b"a" * (SEARCHED - 1) + b" " + b"b" * 500 + b" p b"
-    share = (4 * SEARCHED) / len(cut)
-    guess = int(share * len(cut))
-    assert cut[guess - SEARCHED : guess - SEARCHED + 1] == b"p"
-    assert b"b p b" in one(cut, b"p", share)
-
-
-def test_a_giant_text_is_not_searched() -> None:
-    """Only what is around the place is looked at: a word far off is not found."""
-    text = b"word " + b"x" * (4 * SEARCHED)
-    assert one(text, b"word", 0.9) == CUT + b"x" * WIDTH + CUT
-    assert b"word" in one(text, b"word", 0.1)
-
-
-def test_texts_may_be_a_slice() -> None:
-    """An Arrow array that begins in the middle of another gives its own texts."""
-    texts = string_array([b"zero", b"one", b"2" * 200, b"three"])[1:]
-    found = examples(texts, [b"one", b"2", b"three"], np.array([0, 1, 2]), np.zeros(3))
-    assert found == [b"one", b"2" * WIDTH + CUT, b"three"]
 
 
 @given(st.text(min_size=1, max_size=400), st.floats(0, 1))

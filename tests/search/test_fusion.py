@@ -13,10 +13,9 @@ from vocabtool.search.fusion import (
     Candidates,
     best_places,
     convex_combination,
-    reciprocal_ranks,
     shared_ranks,
 )
-from vocabtool.system.ranking import Near, RankedRows, are_among
+from vocabtool.system.ranking import Near, RankedRows
 
 FINITE = st.floats(-1e6, 1e6, width=32)
 
@@ -50,12 +49,6 @@ def test_each_leg_alone_counts_from_0_to_1(
         assert convex_combination(near, found, weight).tolist() == shares
 
 
-def test_reciprocal_ranks_add_up_over_the_legs() -> None:
-    """A document that a leg does not have gets nothing from it."""
-    fused = reciprocal_ranks(np.array([1, 2, 0]), np.array([0, 1, 2]), 60)
-    assert fused.tolist() == pytest.approx([1 / 61, 1 / 62 + 1 / 61, 1 / 62])
-
-
 @pytest.mark.parametrize(
     ("scores", "ranks"),
     [
@@ -70,16 +63,6 @@ def test_equal_scores_share_a_rank(scores: tuple[float, ...], ranks: list[int]) 
     assert shared_ranks(floats(*scores)).tolist() == ranks
 
 
-def test_candidates_are_the_union_of_both_lists() -> None:
-    """Dense ones first in their order; those without a keyword score count 0."""
-    near = Near(leg_of({7: 0.9, 2: 0.8, 5: 0.1}), floats(0.1, -0.5, 0.9))
-    found = Candidates.union(near, leg_of({5: 4, 9: 3, 7: 1}), 3)
-    assert found.rows.tolist() == [7, 2, 5, 9]
-    assert found.bm25.tolist() == [1, 0, 4, 3]
-    assert [ranks.tolist() for ranks in found.ranks()] == [[1, 2, 3, 0], [3, 0, 1, 2]]
-    assert found.similarities.tolist() == floats(0.9, 0.8, 0.1, -0.5).tolist()
-
-
 @given(st.dictionaries(st.integers(0, 30), FINITE), st.dictionaries(st.integers(0, 30), FINITE))
 def test_the_union_holds_each_row_once(dense: dict[int, float], keyword: dict[int, float]) -> None:
     """With the keyword score of exactly those rows that have one, and each one's similarity."""
@@ -91,13 +74,6 @@ def test_the_union_holds_each_row_once(dense: dict[int, float], keyword: dict[in
     assert found.similarities.tolist() == similar.tolist()
     told = dict(zip(found.rows.tolist(), found.bm25.tolist(), strict=True))
     assert told == {row: float(np.float32(keyword.get(row, 0))) for row in told}
-
-
-@given(st.lists(st.integers(0, 9)), st.lists(st.integers(0, 9)))
-def test_rows_are_looked_for_among_others(rows: list[int], others: list[int]) -> None:
-    """As Python's own ``in`` does."""
-    found = are_among(np.array(rows, np.int64), np.array(others, np.int64))
-    assert found.tolist() == [row in others for row in rows]
 
 
 def test_the_order_is_tier_then_score_then_id() -> None:

@@ -56,10 +56,22 @@ def ask(
     return (index or made(DOCS, ORDINARY)).search(text, vector=vector, **settings)
 
 
-def test_an_unknown_word_outweighs_what_the_vectors_see() -> None:
-    """The vector of the query is that of its other words, so only the keyword leg finds it."""
+def test_an_unknown_word() -> None:
+    """The query's vector is that of its other words; where there is none, words are searched alone."""
     assert found(ask("love xapian", fusion="dense")) == ["dogs", "love", "cats", "xapian"]
     assert found(ask("love xapian"))[0] == "xapian"
+    asked = ask("love xapian").query
+    assert [asked.a, asked.m, asked.weight] == pytest.approx([0.5, M, 0.5 + 0.5 * M])
+    hits = ask("love xapian", None, a=0)
+    assert found(hits) == ["xapian", "cats", "love"]
+    assert hits.query.weight == 1
+    assert "the query has no vector: only keywords are searched" in hits.notes
+    hits = ask("xapian search", NOWHERE)
+    assert found(hits) == ["xapian", "dogs"]
+    assert any("vector is zero" in note for note in hits.notes)
+    dense = ask("xapian search", NOWHERE, fusion="dense")
+    assert found(dense) == []
+    assert not any("keywords are searched" in note for note in dense.notes)
 
 
 def scores_of(text: str, **weights: float) -> list[float]:
@@ -107,38 +119,6 @@ def test_each_fusion_equals_its_formula(
     assert [told.get(doc.id, -1) for doc in DOCS] == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_weight_of_keywords_is_told() -> None:
-    """As chosen, the share of unknown words, and what came of both."""
-    asked = ask("love xapian").query
-    assert [asked.a, asked.m, asked.weight] == pytest.approx([0.5, M, 0.5 + 0.5 * M])
-
-
-def test_without_a_vector_keywords_are_searched_alone() -> None:
-    """And the answer says so; the keyword leg has all the weight, whatever ``a`` is."""
-    hits = ask("love xapian", None, a=0)
-    assert found(hits) == ["xapian", "cats", "love"]
-    assert hits.query.weight == 1
-    assert "the query has no vector: only keywords are searched" in hits.notes
-
-
-def test_a_zero_vector_is_blind() -> None:
-    """An encoder that knows no word of the query gives one: keywords alone, said so."""
-    hits = ask("xapian search", NOWHERE)
-    assert found(hits) == ["xapian", "dogs"]
-    assert any("vector is zero" in note for note in hits.notes)
-    dense = ask("xapian search", NOWHERE, fusion="dense")
-    assert found(dense) == []
-    assert not any("keywords are searched" in note for note in dense.notes)
-
-
-def test_documents_without_a_vector_are_found_by_words() -> None:
-    """They have the lowest dense share, and no score in the dense leg."""
-    hits = ask("xapian", index=made([*DOCS, Doc("bare", "xapian")], ORDINARY), explain=True)
-    assert found(hits)[0] == "bare"
-    told = why(hits)
-    assert (told.dense.rank, told.dense.score, told.rank_without_keywords) == (None, None, None)
-
-
 CODES = (
     Doc("manual", "love to use search engines love to use search engines", (1, 0)),
     Doc("part", "a box", (0, 1)),
@@ -155,28 +135,19 @@ def test_a_document_that_holds_the_code_comes_first(fusion: str) -> None:
     assert [hit.tier for hit in hits] == [1] + [0] * (len(hits) - 1)
 
 
-def test_no_list_is_too_short_for_a_code() -> None:
-    """Lists of one document: neither holds it, and it is found all the same, by its own query."""
+def test_lists_and_the_guarantee() -> None:
+    """A code is found by its own query, however short lists are, if it is not known; or not, by choice."""
     index = made(CODES, ORDINARY)
     hits = ask("love engines SKU-48007-H", index=index, k=1, depth=1, fusion="convex")
     assert found(hits) == ["right"]
     settings: dict[str, Any] = {"depth": 1, "fusion": "convex", "guarantee": False}
     assert found(ask("love engines SKU-48007-H", index=index, k=1, **settings)) == ["manual"]
-
-
-def test_a_code_that_more_documents_hold_than_a_list_shows_is_seen_in_all_of_them() -> None:
-    """Those that the code's own query did not list are recognised among the candidates."""
     docs = [Doc(f"d{n}", "SKU-48007-H" + " word" * n, (n, 1)) for n in range(6)]
     hits = ask("SKU-48007-H", index=made(docs, ORDINARY), k=2, depth=2)
     assert [hit.tier for hit in hits] == [1, 1]
-
-
-def test_what_has_no_guarantee() -> None:
-    """A code that the vectors show, and where it is switched off: the fusion alone decides."""
     known = ["sku-48007-h", "love", "engines"]
     hits = ask("love engines SKU-48007-H", index=made(CODES, known), fusion="convex")
     assert {hit.tier for hit in hits} == {0}
-    index = made(CODES, ORDINARY)
     hits = ask("love engines SKU-48007-H", index=index, fusion="convex", guarantee=False)
     assert (hits[0].id, {hit.tier for hit in hits}) == ("manual", {0})
 
@@ -243,22 +214,18 @@ def test_a_joined_word_that_is_all_of_a_query_is_meant_whole(
     assert {hit.tier for hit in chosen} == {0}
 
 
-def test_stop_words_are_searched_only_where_there_is_nothing_else() -> None:
-    """German articles, say, among German words."""
-    index = made(DOCS, ORDINARY, "english")
-    words = ask("the xapian", index=index).query.words
-    assert [word.counts for word in words] == [False, True]
-    assert {hit.id for hit in ask("the", None, index)} == {"dogs", "cats"}
-
-
 def test_a_quoted_phrase_is_required() -> None:
-    """By either leg; by choice it only adds to the score."""
+    """By either leg, unless preferred; stop words count where there is nothing else."""
     assert found(ask('"love to use"')) == ["love"]
     assert found(ask('"use engines" cats')) == ["love"]
     hits = ask('"engines search"')
     assert found(hits) == []
     assert "no document that may be found holds what is quoted" in hits.notes
     assert found(ask('"use engines"', None, phrases="preferred")) == ["love", "dogs"]
+    index = made(DOCS, ORDINARY, "english")
+    words = ask("the xapian", index=index).query.words
+    assert [word.counts for word in words] == [False, True]
+    assert {hit.id for hit in ask("the", None, index)} == {"dogs", "cats"}
 
 
 def test_a_condition_leaves_documents_out_of_both_legs() -> None:
@@ -275,17 +242,13 @@ def test_a_condition_leaves_documents_out_of_both_legs() -> None:
     assert quoted[0] == "no document that may be found holds what is quoted"
 
 
-def test_empty_hands_stay_empty() -> None:
-    """A word that neither the model nor a document has: no hits, said so, with a spelling."""
+def test_empty_hands() -> None:
+    """Unknown everywhere: no hits, a note, a spelling; by choice the nearest, marked as guesses."""
     hits = ask("xapain")
     assert found(hits) == []
     assert not hits.guesses
     assert hits.notes[-1].startswith("the model knows no word of the query")
     assert [(each.word, each.spellings) for each in hits.suggestions] == [("xapain", ("xapian",))]
-
-
-def test_empty_hands_are_filled_by_choice() -> None:
-    """By what the vector is near to, marked as guesses, or by what the nearest spelling finds."""
     hits = ask("xapain", empty="nearest")
     assert (found(hits), hits.guesses) == (["dogs", "love", "cats", "xapian"], True)
     assert found(ask("xapain", None, empty="nearest")) == []
@@ -293,10 +256,6 @@ def test_empty_hands_are_filled_by_choice() -> None:
     assert (found(hits), hits.query.text) == (["xapian"], "xapian!")
     assert "searched for 'xapian!' instead" in hits.notes[0]
     assert found(ask("qqqqq", empty="spelling")) == []
-
-
-def test_vectors_answer_where_words_find_nothing() -> None:
-    """One known word is no empty hand; no word at all leaves the vector, if there is one."""
     assert found(ask("xapain love"))[:1] == ["love"]
     hits = ask("!?")
     assert found(hits) == ["dogs", "love", "cats", "xapian"]
@@ -312,7 +271,7 @@ def why(hits: Hits, at: int = 0) -> Any:
 
 
 def test_an_explanation_tells_of_words_and_legs() -> None:
-    """Known, frequency, idf and weight of each word; rank and score in each leg of each hit."""
+    """Figures of words, ranks and scores of hits by leg, where there are any and who asks."""
     index = made(DOCS, ORDINARY)
     hits = ask("love Xapian", index=index, explain=True)
     love, xapian = hits.query.words
@@ -327,6 +286,12 @@ def test_an_explanation_tells_of_words_and_legs() -> None:
     (matched,) = told.words
     assert (matched.surface, matched.whole) == ("Xapian", True)
     assert matched.score == pytest.approx(score, rel=1e-4)
+    hits = ask("love xapian", depth=3, k=3)
+    assert (hits[0].explanation, hits.query.words[0].document_frequency) == (None, None)
+    hits = ask("xapian", index=made([*DOCS, Doc("bare", "xapian")], ORDINARY), explain=True)
+    assert found(hits)[0] == "bare"
+    bare = why(hits)
+    assert (bare.dense.rank, bare.dense.score, bare.rank_without_keywords) == (None, None, None)
 
 
 def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
@@ -350,8 +315,8 @@ def test_an_explanation_tells_a_whole_identifier_from_its_parts() -> None:
     assert [[word.whole for word in why(runs, at).words] for at in (0, 1)] == [[True], [False]]
 
 
-def test_the_rank_without_keywords_is_looked_for_beyond_the_depth() -> None:
-    """The list was one document long. Equally near documents share a rank."""
+def test_depths_and_ranks() -> None:
+    """The rank without keywords beyond the depth; small corpora whole; all weight on one leg."""
     hits = ask("love xapian", depth=1, k=1, explain=True)
     assert found(hits) == ["xapian"]
     assert (why(hits).dense.rank, why(hits).rank_without_keywords) == (None, 4)
@@ -360,26 +325,15 @@ def test_the_rank_without_keywords_is_looked_for_beyond_the_depth() -> None:
         hits = ask("xapian", index=made(docs, ORDINARY), depth=depth, k=2, explain=True)
         assert found(hits) == ["b", "c"]
         assert [why(hits, at).rank_without_keywords for at in (0, 1)] == [2, 2]
-
-
-def test_small_corpora_are_ranked_whole() -> None:
-    """Up to 2,000 documents, unless a depth is told; the legs of larger ones give 100."""
     limits = [Settings().limit(rows) for rows in (2_000, 2_001, 0)]
     assert [*limits, Settings(depth=5).limit(10)] == [2_000, 100, 1, 5]
     docs = [Doc(f"{at:03}", "xapian" if at == 299 else "cats", (300 - at, 0)) for at in range(300)]
-    for depth, rank in ((None, 300), (200, None)):
-        hits = ask("xapian", index=made(docs, ORDINARY), depth=depth, explain=True, a=1.0)
+    for given, rank in ((None, 300), (200, None)):
+        hits = ask("xapian", index=made(docs, ORDINARY), depth=given, explain=True, a=1.0)
         assert (hits[0].id, why(hits).dense.rank) == ("299", rank)
-
-
-def test_where_keywords_weigh_all_vectors_give_nothing() -> None:
-    """What only they would give scores 0 and is no hit."""
-    for fusion, hits in (
-        ("coverage", ["xapian"]),
-        ("keyword", ["xapian"]),
-        ("convex", ["dogs", "love", "cats", "xapian"]),
-    ):
-        assert sorted(found(ask("xapian", fusion=fusion))) == sorted(hits)
+    every = ["dogs", "love", "cats", "xapian"]
+    for fusion, wanted in (("coverage", every[3:]), ("keyword", every[3:]), ("convex", every)):
+        assert sorted(found(ask("xapian", fusion=fusion))) == sorted(wanted)
     assert found(ask("love xapian", fusion="convex", a=1.0)) == ["xapian", "cats", "love"]
 
 
@@ -401,12 +355,6 @@ def test_highlights_are_places_in_the_text(query: str, text: str, marked: list[s
     assert [text[start:end] for start, end in told.highlights] == marked
 
 
-def test_without_explain_nothing_is_asked_for_it() -> None:
-    """Neither of hits nor of words."""
-    hits = ask("love xapian", depth=3, k=3)
-    assert (hits[0].explanation, hits.query.words[0].document_frequency) == (None, None)
-
-
 def test_hits_are_ready_for_json() -> None:
     """With explanations, fields that are dates, what JSON has no number for, and suggestions."""
     docs = [Doc("a", "xapian", (1, 0), {"day": date(2024, 1, 2), "share": float("nan")})]
@@ -423,16 +371,16 @@ def test_hits_are_ready_for_json() -> None:
 
 
 def test_hits_are_a_sequence() -> None:
-    """Of so many documents as were found."""
+    """Of what was found, ties by id; a query is cut at a thousand words."""
     hits = ask("love xapian", k=3)
     assert (len(hits), hits[-1], list(hits[:2])) == (3, hits[2], [hits[0], hits[1]])
-
-
-def test_a_very_long_query_is_cut_and_says_so() -> None:
-    """At a thousand words; those are searched."""
     hits = ask(" ".join(f"w{n}" for n in range(1_100)) + " love", None)
     assert hits.notes[0] == "only the first 1,000 words of the query are searched"
     assert len(hits.query.words) == 1_000
+    docs = [Doc(name, "love xapian", (1, 1)) for name in "ecbad"]
+    orders: Sequence[Sequence[Doc]] = (docs, docs[::-1])
+    for order in orders:
+        assert found(ask("love xapian", index=made(order, ORDINARY), k=3)) == list("abc")
 
 
 @pytest.mark.parametrize(
@@ -457,11 +405,3 @@ def test_what_cannot_be_asked_is_refused(given: dict[str, Any], told: str) -> No
     """With what was wanted, and what was got."""
     with pytest.raises(ValueError, match=told):
         ask("love", **given)
-
-
-def test_ties_are_broken_by_id_whatever_the_order_of_adding() -> None:
-    """Five documents that are equal in everything but their ids."""
-    docs = [Doc(name, "love xapian", (1, 1)) for name in "ecbad"]
-    orders: Sequence[Sequence[Doc]] = (docs, docs[::-1])
-    for order in orders:
-        assert found(ask("love xapian", index=made(order, ORDINARY), k=3)) == list("abc")

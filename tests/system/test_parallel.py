@@ -81,15 +81,24 @@ def failing_at(place: int, error: BaseException) -> Iterator[int]:
 
 @runners
 def test_every_item_in_order(name: str) -> None:
-    """Results come in the order of the items, each once, and the source is closed after them."""
-    source = Counted(range(50))
-    assert list(RUNNERS[name][0](source)) == list(range(50))
-    assert source.closed
+    """Each once, no more ahead than the bound, then the source is closed; or what it raises."""
+    run, bound = RUNNERS[name]
+    source, found = Counted(range(60)), []
+    for number in run(source):
+        source.given += 1
+        found.append(number)
+    assert (found, source.closed) == (list(range(60)), True)
+    assert source.most_ahead <= bound
+    results, given = run(failing_at(7, OSError("broken"))), []
+    with pytest.raises(OSError, match="broken"):
+        for number in results:
+            given.append(number)
+    assert given == list(range(7))
 
 
 @runners
 def test_an_endless_source(name: str) -> None:
-    """Nothing is taken before the first result is wanted, and little beyond the last wanted one."""
+    """Nothing is taken before it is wanted; closing in the middle closes the source."""
     source = Counted(count())
     results = RUNNERS[name][0](source)
     assert source.taken == 0
@@ -98,27 +107,7 @@ def test_an_endless_source(name: str) -> None:
         source.given += 1
     close(results)
     assert source.closed
-
-
-@runners
-def test_a_slow_consumer(name: str) -> None:
-    """However slowly results are taken, no more items wait than the bound says."""
-    run, bound = RUNNERS[name]
-    source = Counted(range(60))
-    for _ in run(source):
-        source.given += 1
-    assert source.most_ahead <= bound
-
-
-@runners
-def test_what_the_source_raises(name: str) -> None:
-    """What the source raises comes after the results of all items before it."""
-    results = RUNNERS[name][0](failing_at(7, OSError("broken")))
-    given = []
-    with pytest.raises(OSError, match="broken"):
-        for result in results:
-            given.append(result)
-    assert given == list(range(7))
+    assert next(results, None) is None
 
 
 def reciprocal(number: int) -> float:
@@ -154,7 +143,7 @@ def test_unordered_results_come_as_they_are_finished() -> None:
 
 
 def test_work_is_parallel() -> None:
-    """Two workers are at work at the same time: they meet, and so do two batches of rows."""
+    """Two workers meet, so do two batches of rows, and two processes, neither of them this one."""
     barrier = threading.Barrier(2, timeout=WAIT)
 
     def meet(number: int) -> int:
@@ -167,6 +156,11 @@ def test_work_is_parallel() -> None:
 
     assert list(parallel_map(meet, range(6), workers=2)) == list(range(6))
     assert list(pipe_rows(meet_batch, range(8), batch_size=2, workers=2)) == list(range(8))
+    with multiprocessing.get_context("spawn").Manager() as manager:
+        apart = partial(meet_at, manager.Barrier(2))
+        found = set(parallel_map(apart, range(4), workers=2, kind="processes"))
+    assert len(found) == 2
+    assert os.getpid() not in found
 
 
 def meet_at(barrier: threading.Barrier, number: int) -> int:
@@ -174,49 +168,22 @@ def meet_at(barrier: threading.Barrier, number: int) -> int:
     return os.getpid()
 
 
-def test_processes_are_parallel() -> None:
-    """Two processes are at work at the same time: they meet, and neither is this one."""
-    with multiprocessing.get_context("spawn").Manager() as manager:
-        meet = partial(meet_at, manager.Barrier(2))
-        found = set(parallel_map(meet, range(4), workers=2, kind="processes"))
-    assert len(found) == 2
-    assert os.getpid() not in found
-
-
-@runners
-def test_closed_early(name: str) -> None:
-    """Closing in the middle closes the source, and (see the fixture) leaves no thread behind."""
-    source = Counted(count())
-    results = RUNNERS[name][0](source)
-    next(results)
-    close(results)
-    assert source.closed
-    assert next(results, None) is None
-
-
 @runners
 def test_forgotten(name: str) -> None:
-    """Results that nobody holds any longer close the source and leave no thread behind."""
-    source = Counted(count())
-    results = RUNNERS[name][0](source)
+    """What nobody holds, or whose consumer is interrupted, is closed; no thread is left."""
+    sources = Counted(count()), Counted(count())
+    results = RUNNERS[name][0](sources[0])
     next(results)
     del results
     gc.collect()
-    assert source.closed
-
-
-@runners
-def test_interrupted(name: str) -> None:
-    """A consumer that is interrupted leaves no thread behind."""
-    source = Counted(count())
 
     def consume() -> None:
-        for _ in RUNNERS[name][0](source):
+        for _ in RUNNERS[name][0](sources[1]):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         consume()
-    assert source.closed
+    assert all(source.closed for source in sources)
 
 
 @pytest.fixture
@@ -311,26 +278,18 @@ def hold(pipe: Path, number: int) -> int:
     return number
 
 
-def test_a_function_that_cannot_be_sent() -> None:
-    """A function without a name in a module is refused for processes, with what to do."""
-    with pytest.raises(ValueError, match="wanted a function at the top of a module, or kind="):
-        list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
-
-
 def test_wrong_numbers() -> None:
-    """Numbers that make no sense are refused when asked, not when iterated."""
+    """Numbers that make no sense, lost rows and functions without a module are refused."""
     with pytest.raises(ValueError, match="at least one worker and one item ahead, got 0, 0"):
         parallel_map(abs, [], workers=0)
     with pytest.raises(ValueError, match="at least one item ahead, got 0"):
         prefetch([], 0)
     with pytest.raises(ValueError, match="at least one item in a batch, got 0"):
         in_batches([], 0)
-
-
-def test_rows_are_one_for_each_item() -> None:
-    """A batch function that loses a row is told, not believed."""
     with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
         list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
+    with pytest.raises(ValueError, match="wanted a function at the top of a module, or kind="):
+        list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
 
 
 def close(results: Iterator[int]) -> None:
