@@ -108,7 +108,7 @@ def test_a_fresh_run_shows_what_is_stored(execute: Callable[[str], Any], name: s
 
 @NAMES
 def test_stored_outputs(name: str) -> None:
-    """Every cell was run in order, none failed, and the figures of the story are there."""
+    """Run in order, none failed, the story's figures are there; nothing of a machine, nothing private."""
     notebook = load(FOLDER / f"{name}.ipynb")
     counts = [cell["execution_count"] for cell in notebook["cells"] if "outputs" in cell]
     assert counts == list(range(1, len(counts) + 1))
@@ -118,6 +118,28 @@ def test_stored_outputs(name: str) -> None:
     assert every.count("an image") == PLOTS[name]
     together = "\n".join(every)
     assert [figure for figure in FIGURES[name] if figure not in together] == []
+
+    assert notebook["metadata"] == {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    assert [cell["metadata"] for cell in notebook["cells"] if cell["metadata"]] == []
+
+    assert re.findall(r"(?<![\w.])(?:/[\w.-]+){2,}|[A-Z]:\\", together) == []
+    streams = [out.get("name") for _, outputs in code_cells(notebook) for out in outputs]
+    assert "stderr" not in streams
+    assert (FOLDER / f"{name}.ipynb").stat().st_size < 400_000
+    for source, _ in code_cells(notebook):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("vocabtool.") for alias in node.names)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vocabtool"):
+                assert node.module == "vocabtool"
+                assert {alias.name for alias in node.names} <= set(vocabtool.__all__)
+            if isinstance(node, ast.Attribute):
+                assert not node.attr.startswith("_"), ast.unparse(node)
+                if isinstance(node.value, ast.Name) and node.value.id == "vocabtool":
+                    assert node.attr in vocabtool.__all__
 
 
 def test_figures_are_those_of_the_library() -> None:
@@ -147,36 +169,3 @@ def test_the_askers_comparison_runs_where_the_files_are(
         f"entries of USE that are not in GloVe: {len(alone):,} (the asker counted 281,150)\n"
     )
     assert "only in 'universal-sentence-encoder_4'" in shown[2][0]
-
-
-@NAMES
-def test_only_public_names_are_used(name: str) -> None:
-    """Of vocabtool only what it exports, of nothing what begins with an underscore."""
-    for source, _ in code_cells(load(FOLDER / f"{name}.ipynb")):
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Import):
-                assert not any(alias.name.startswith("vocabtool.") for alias in node.names)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vocabtool"):
-                assert node.module == "vocabtool"
-                assert {alias.name for alias in node.names} <= set(vocabtool.__all__)
-            if isinstance(node, ast.Attribute):
-                assert not node.attr.startswith("_"), ast.unparse(node)
-                if isinstance(node.value, ast.Name) and node.value.id == "vocabtool":
-                    assert node.attr in vocabtool.__all__
-
-
-@NAMES
-def test_nothing_tells_of_the_machine(name: str) -> None:
-    """No path of a computer, no kernel's name or time of a run, and a small file."""
-    file = FOLDER / f"{name}.ipynb"
-    notebook = load(file)
-    assert notebook["metadata"] == {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
-    assert [cell["metadata"] for cell in notebook["cells"] if cell["metadata"]] == []
-    every = "\n".join(text for cell in texts(notebook) for text in cell)
-    assert re.findall(r"(?<![\w.])(?:/[\w.-]+){2,}|[A-Z]:\\", every) == []
-    streams = [out.get("name") for _, outputs in code_cells(notebook) for out in outputs]
-    assert "stderr" not in streams
-    assert file.stat().st_size < 400_000

@@ -31,13 +31,7 @@ LIKE: list[tuple[str, Kind, str]] = [
 UNLIKE: dict[Kind, list[str | bytes]] = {
     "number": ["3,141.59", "-17%", "٤٢", "½"],
     "code": [
-        "CVE-2024-1234",
-        "snake_case",
-        "camelCase",
-        "C++",
-        "0x80070005",
-        "std::map",
-        "me@home",
+        *("CVE-2024-1234", "snake_case", "camelCase", "C++", "0x80070005", "std::map", "me@home"),
         "2nd",
     ],
     "script": ["привет", "漢字"],

@@ -57,7 +57,7 @@ def ask(
 
 
 def test_an_unknown_word() -> None:
-    """The query's vector is that of its other words; where there is none, words are searched alone."""
+    """A query's vector is that of its other words; where there is none, words are searched alone."""
     assert found(ask("love xapian", fusion="dense")) == ["dogs", "love", "cats", "xapian"]
     assert found(ask("love xapian"))[0] == "xapian"
     asked = ask("love xapian").query
@@ -136,7 +136,7 @@ def test_a_document_that_holds_the_code_comes_first(fusion: str) -> None:
 
 
 def test_lists_and_the_guarantee() -> None:
-    """A code is found by its own query, however short lists are, if it is not known; or not, by choice."""
+    """Found by a query of its own, however short lists are; unless it is known, or by choice."""
     index = made(CODES, ORDINARY)
     hits = ask("love engines SKU-48007-H", index=index, k=1, depth=1, fusion="convex")
     assert found(hits) == ["right"]
