@@ -39,8 +39,8 @@ def test_commands(bare: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert file.stat().st_size > 10_000
     assert len((tmp_path / "text").read_text("utf-8").split("\n")) == 2001
-    model = {"type": "WordLevel", "vocab": {"[UNK]": 0, "love": 1}, "unk_token": "[UNK]"}
-    parts = {"pre_tokenizer": {"type": "Whitespace"}, "model": model}
+    level = {"type": "WordLevel", "vocab": {"[UNK]": 0, "love": 1}, "unk_token": "[UNK]"}
+    parts = {"pre_tokenizer": {"type": "Whitespace"}, "model": level}
     (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0", **parts}))
     done = run(bare, "words", "tokenizer.json", "love Xapian", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

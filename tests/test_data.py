@@ -15,7 +15,7 @@ GLOVE = DATA / "small_glove.txt"
 
 def test_the_script_makes_what_is_committed(tmp_path: Path) -> None:
     """A second run, where strings hash by another seed, gives the same bytes; few of them."""
-    script = [sys.executable, DATA / "make_vocabularies.py", tmp_path]
+    script = [sys.executable, str(DATA / "make_vocabularies.py"), str(tmp_path)]
     subprocess.run(script, check=True, env={"PYTHONHASHSEED": "7"}, stdout=subprocess.DEVNULL)
     assert [file.name for file in tmp_path.iterdir()] == [GLOVE.name]
     assert (tmp_path / GLOVE.name).read_bytes() == GLOVE.read_bytes()

@@ -108,7 +108,7 @@ def test_a_fresh_run_shows_what_is_stored(execute: Callable[[str], Any], name: s
 
 @NAMES
 def test_stored_outputs(name: str) -> None:
-    """Run in order, none failed, the story's figures are there; nothing of a machine, nothing private."""
+    """Run in order, none failed, the figures are there; nothing of a machine, nothing private."""
     notebook = load(FOLDER / f"{name}.ipynb")
     counts = [cell["execution_count"] for cell in notebook["cells"] if "outputs" in cell]
     assert counts == list(range(1, len(counts) + 1))

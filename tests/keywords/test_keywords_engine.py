@@ -1,4 +1,4 @@
-"""The keyword engine against the textbook, on documents that a person can look through."""
+"""The keyword engine against the textbook, and its files against the checksums of their commit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.builders.plain_bm25 import PlainBM25
-from vocabtool.errors import FolderInUse
+from vocabtool.errors import FolderInUse, InvalidFile, NotFound
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter, nearest
+from vocabtool.keywords.tantivy_index import (
+    META,
+    TantivyReader,
+    TantivyWriter,
+    check_files,
+    checksums,
+    nearest,
+)
 from vocabtool.system.ranking import RankedRows
 
 MEMORY = 15_000_000
@@ -314,3 +321,65 @@ def test_real_texts_score_as_by_the_textbook(shared: Path, tmp_path: Path, name:
         found = reader.search(query, 20, everything(len(texts)))
         wanted = [plain.score(row, query) for row in found.rows.tolist()]
         assert found.scores.tolist() == pytest.approx(wanted, rel=0.08)
+
+
+def add_foxes(folder: Path, rows: range) -> None:
+    add(folder, rows, CUTTER.terms(["fox a-b"] * len(rows)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    add_foxes(tmp_path, range(300))
+    return tmp_path
+
+
+def test_every_file_of_a_commit_is_compared(folder: Path) -> None:
+    """A byte of any file, also of the description; what was looked at is not read again."""
+    noted = checksums(folder, {})
+    assert check_files(folder, noted) == noted.keys() - {META}
+    for name in noted:
+        file = folder / name
+        content = file.read_bytes()
+        at = len(content) // 2
+        changed = b"0" if content[at : at + 1] != b"0" else b"1"
+        file.write_bytes(content[:at] + changed + content[at + 1 :])
+        with pytest.raises(InvalidFile, match=name.partition(".")[0]):
+            check_files(folder, noted)
+        assert name == META or check_files(folder, noted, {name})
+        file.write_bytes(content)
+
+
+def test_a_writer_that_is_ahead_is_no_damage(folder: Path) -> None:
+    """It added a segment; the files of the commit are compared all the same."""
+    noted = checksums(folder, {})
+    add_foxes(folder, range(300, 320))
+    kept = check_files(folder, noted)
+    assert kept <= noted.keys() - {META}
+    again = checksums(folder, noted)
+    assert check_files(folder, again) == again.keys() - {META}
+    assert TantivyReader(folder).documents == 320
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"segments": [{}]}', b"[" * 100_000])
+def test_what_is_no_description_is_refused(content: bytes, folder: Path) -> None:
+    """By readers, by writers, and when files are looked at."""
+    noted = checksums(folder, {})
+    (folder / META).write_bytes(content)
+    with pytest.raises(InvalidFile, match=r"meta\.json"):
+        check_files(folder, noted)
+    with pytest.raises(InvalidFile):
+        TantivyReader(folder)
+    with pytest.raises(InvalidFile):
+        TantivyWriter(folder, memory=MEMORY)
+
+
+def test_files_that_are_not_there_are_named(folder: Path) -> None:
+    """A segment's, and the description."""
+    noted = checksums(folder, {})
+    (gone,) = folder.glob("*.store")
+    gone.unlink()
+    with pytest.raises(InvalidFile, match="store"):
+        check_files(folder, noted)
+    (folder / META).unlink()
+    with pytest.raises(NotFound, match="no keyword index there"):
+        TantivyReader(folder)

@@ -1,8 +1,9 @@
-"""Each fusion equals its formula computed by hand, on arrays."""
+"""Each fusion equals its formula computed by hand, on arrays; rows are in the order of scores."""
 
 from __future__ import annotations
 
 from math import nan
+from random import Random
 
 import numpy as np
 import pytest
@@ -110,3 +111,26 @@ def test_the_order_is_that_of_sorting_all_by_all(
     )
     places = sorted(range(len(ids)), key=lambda at: (-tiers[at], -scores[at], ids[at]))
     assert [ids[at] for at in found[0]] == [ids[at] for at in places[:k]]
+
+
+SCORES = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=12)
+
+
+def listed(ranked: RankedRows) -> list[tuple[int, float]]:
+    return list(zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True))
+
+
+@given(SCORES, st.integers(0, 14), st.randoms(use_true_random=False))
+def test_what_is_nearly_in_order_is_put_in_the_same_order(
+    scores: list[float], limit: int, random: Random
+) -> None:
+    """Best first, equal scores by row: as Python sorts pairs."""
+    wanted = sorted(enumerate(scores), key=lambda pair: (-pair[1], pair[0]))
+    rows, numbers = np.arange(len(scores)), np.array(scores, np.float32)
+    assert listed(RankedRows.of_ascending(rows, numbers, limit)) == wanted[:limit]
+    mixed = list(wanted)
+    random.shuffle(mixed)
+    places = np.array([row for row, _ in mixed], np.int64)
+    assert listed(RankedRows.of(places, numbers[places], limit)) == wanted[:limit]
+    falling = np.array([row for row, _ in sorted(mixed, key=lambda pair: -pair[1])], np.int64)
+    assert listed(RankedRows.of_falling(falling, numbers[falling], limit)) == wanted[:limit]

@@ -57,7 +57,7 @@ def ask(
 
 
 def test_an_unknown_word() -> None:
-    """A query's vector is that of its other words; where there is none, words are searched alone."""
+    """The query's vector is that of its other words; without one words are searched alone."""
     assert found(ask("love xapian", fusion="dense")) == ["dogs", "love", "cats", "xapian"]
     assert found(ask("love xapian"))[0] == "xapian"
     asked = ask("love xapian").query
