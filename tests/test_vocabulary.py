@@ -110,7 +110,7 @@ def test_what_equality_compares() -> None:
 
 
 def test_special_entries_are_found_but_not_counted() -> None:
-    """Specials have ids and stand among the entries in id order, but are not stored."""
+    """Specials have ids but are not stored; odd things are no entries; the fingerprint is fixed."""
     specials = (Special(0, "", "mask"), Special(1, "[UNK]", "unknown"))
     held = Vocabulary("words", "table", ByteStrings.of([b"the", b"of"]), 2, specials=specials)
     assert held.entries() == ["", "[UNK]", "the", "of"]
@@ -127,19 +127,11 @@ def test_special_entries_are_found_but_not_counted() -> None:
     ids, stored = np.array([-2, 5, 7]), ByteStrings.of([b"a", b"b", b"c"])
     held = Vocabulary("w", "table", stored, ids=ids, specials=specials)
     assert held.entries() == ["a", "<pad>", "<unk>", "b", "c"]
-
-
-def test_what_can_be_no_entry() -> None:
-    """Text that no bytes are shown as, and what is neither text nor bytes, is unknown, no error."""
     held = vocabulary(b"a", b"\xed\xa0\x80")
     for odd in ("\ud800", "\udfff", "a\udc00", 1, None, ["a"], bytearray(b"a")):
         assert odd not in held
         assert not isinstance(odd, str) or found(held.id_of, odd) is None
-
-
-def test_fingerprint_is_fixed() -> None:
-    """The fingerprint stays what it is: indexes remember it."""
-    special = Special(1, "[UNK]", "unknown")
+    mark = Special(1, "[UNK]", "unknown")
     held = vocabulary(b"the", b"\xff", first_id=2)
-    held = replace(held, unknown=Unknown(1), specials=(special,))
+    held = replace(held, unknown=Unknown(1), specials=(mark,))
     assert held.fingerprint == "39e6078696bcf971bdf9761e34c84a9bae70db9639c840a6562bbdc412f4768b"

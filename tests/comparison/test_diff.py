@@ -1,4 +1,4 @@
-"""Comparing vocabularies, against figures by hand, Python's sets and written definitions of kinds."""
+"""Comparing vocabularies, against figures by hand, Python's sets and definitions of kinds."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_fold_is_applied_when_asked_for() -> None:
 
 
 def test_rows() -> None:
-    """Arrow's row for a common word; ids with gaps, ranks among common words only."""
+    """Arrow's rows, with gaps of ids and ranks among common words; pairs in the order given."""
     a = replace(made(["x", "y", "z"]), ids=np.array([3, 7, 7]))
     table = diff(a, made(["z", "q", "y"])).to_arrow()
     assert table.column_names == [
@@ -127,10 +127,20 @@ def test_rows() -> None:
         (b"z", True, True, 7, 0, "word", "word", 2, 1, -1.0),
         (b"q", False, True, None, 1, None, "word", None, None, None),
     ]
+    vocabularies = [made(["a", "b"], "x"), made(["b", "c", "a"], "y"), made(["Q", "q"], "z")]
+    pairs = pairwise(vocabularies)
+    assert pairs.pairs == (
+        ("x", "y", 2, 3, 2, 0, 1, 2 / 3, -1.0),
+        ("x", "z", 2, 2, 0, 2, 2, 0.0, None),
+        ("y", "z", 3, 2, 0, 3, 2, 0.0, None),
+    )
+    assert pairwise(vocabularies, fold=["case"]).pairs[1].size_b == 1
+    assert pairs.to_arrow().to_pylist()[0] == pairs.pairs[0]._asdict()
+    assert pairwise(vocabularies[:1]).to_arrow().num_rows == 0
 
 
-def test_pandas_and_polars() -> None:
-    """pandas has text and keeps other bytes; polars has bytes; words in use make a frame."""
+def test_pandas_and_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pandas has text, polars bytes, words in use make a frame; what to install is said."""
     found = diff(made([b"caf\xe9", "the"]), made(["the"]))
     pytest.importorskip("pandas", reason="it makes the table")
     frame = found.to_pandas()
@@ -150,10 +160,6 @@ def test_pandas_and_polars() -> None:
     assert counts.columns.tolist() == ["word", "count"]
     pytest.importorskip("polars", reason="it makes the table")
     assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
-
-
-def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """vocabtool needs neither: the message says what to install."""
     for library in ("pandas", "polars"):
         monkeypatch.setitem(sys.modules, library, None)
         with pytest.raises(VocabtoolError, match=f"the table needs {library}: pip install"):
@@ -199,19 +205,6 @@ def test_orders_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("vocabtool.comparison.diff.NEIGHBOURS", 70)
 
 
-def test_notes_of_files(tmp_path: Path) -> None:
-    """What could not be read is known to a comparison and to a table of pairs, in that order."""
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
-        (tmp_path / name / "broken.tflite").write_bytes(b"\x1c\0\0\0TFL3" + b"\xff" * 64)
-    a, b = tmp_path / "a", tmp_path / "b"
-    first, second = diff(a, b).notes
-    assert first.startswith(f"{a}: incomplete: broken.tflite")
-    assert second.startswith(f"{b}: incomplete: broken.tflite")
-    assert pairwise([b, made(["x"]), a]).notes == (second, first)
-
-
 TEXTS = ["The dog of Paris loves running.", "A cat, the dog, the the"]
 
 
@@ -220,7 +213,7 @@ def used(a: Vocabulary, b: Vocabulary, texts: Sequence[str] = TEXTS, **options: 
     return diff(a, b, corpus=iter(texts), **options).use
 
 
-def test_use_by_hand() -> None:
+def test_use_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """the 4, dog 2, of, paris, loves, running, a, cat: 12 tokens; by folds and other rules."""
     use = used(made(A), made(B))
     assert (use.documents, use.tokens) == (2, 12)
@@ -244,6 +237,12 @@ def test_use_by_hand() -> None:
     for rule, told in (("tokenizer:x.model", r"x\.model: no such file"), ("kera", "mean keras")):
         with pytest.raises(VocabtoolError, match=told):
             used(made(A), made(B), rule=rule)
+    texts = [f"the w{i} cat dog" for i in range(200)]
+    whole = used(made(A), made(B), texts)
+    monkeypatch.setattr("vocabtool.comparison.use.TOGETHER", 64)
+    parts = used(made(A), made(B), texts)
+    assert parts.words_a == whole.words_a
+    assert (parts.both, parts.only_a, parts.only_b) == (whole.both, whole.only_a, whole.only_b)
 
 
 @pytest.mark.parametrize(
@@ -259,18 +258,8 @@ def test_only_whole_words_of_pieces_are_known(the: str, dog: str, marker: Marker
     assert use.words_a.to_pylist() == [{"word": b"the", "count": 4}]
 
 
-def test_words_that_wait_are_looked_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory is bounded by looking words up before all were read: the figures stay the same."""
-    texts = [f"the w{i} cat dog" for i in range(200)]
-    whole = used(made(A), made(B), texts)
-    monkeypatch.setattr("vocabtool.comparison.use.TOGETHER", 64)
-    parts = used(made(A), made(B), texts)
-    assert parts.words_a == whole.words_a
-    assert (parts.both, parts.only_a, parts.only_b) == (whole.both, whole.only_a, whole.only_b)
-
-
 def test_files(tmp_path: Path) -> None:
-    """Paths are what ``extract`` takes, ``corpus`` what ``oov`` takes; ``field`` is handed on."""
+    """Paths as ``extract`` and ``oov`` take them; what could not be read is noted, in order."""
     for name, words in (("a", A), ("b", B)):
         (tmp_path / f"{name}.txt").write_text("\n".join(words) + "\n", "utf-8")
     a, b, path = tmp_path / "a.txt", str(tmp_path / "b.txt"), tmp_path / "corpus.jsonl"
@@ -284,20 +273,15 @@ def test_files(tmp_path: Path) -> None:
         diff(a, tmp_path / "c.txt")
     empty = used(made([]), made([]), [])
     assert (empty.tokens, empty.share(empty.both), empty.carriers("a")) == (0, 0.0, (0, 0, 0.0))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
+        (tmp_path / name / "broken.tflite").write_bytes(b"\x1c\0\0\0TFL3" + b"\xff" * 64)
 
-
-def test_pairs_by_hand() -> None:
-    """Each with each behind it, in the order given."""
-    vocabularies = [made(["a", "b"], "x"), made(["b", "c", "a"], "y"), made(["Q", "q"], "z")]
-    found = pairwise(vocabularies)
-    assert found.pairs == (
-        ("x", "y", 2, 3, 2, 0, 1, 2 / 3, -1.0),
-        ("x", "z", 2, 2, 0, 2, 2, 0.0, None),
-        ("y", "z", 3, 2, 0, 3, 2, 0.0, None),
-    )
-    assert pairwise(vocabularies, fold=["case"]).pairs[1].size_b == 1
-    assert found.to_arrow().to_pylist()[0] == found.pairs[0]._asdict()
-    assert pairwise(vocabularies[:1]).to_arrow().num_rows == 0
+    first, second = diff(tmp_path / "a", tmp_path / "b").notes
+    assert first.startswith(f"{tmp_path / 'a'}: incomplete: broken.tflite")
+    assert second.startswith(f"{tmp_path / 'b'}: incomplete: broken.tflite")
+    assert pairwise([tmp_path / "b", made(["x"]), tmp_path / "a"]).notes == (second, first)
 
 
 # Laws.
@@ -456,7 +440,8 @@ def kind_of(entry: str | bytes, marker: Any = None) -> str:
 
 EXAMPLES: dict[str, list[str | bytes]] = {
     "word": [
-        *("the", "naïve", "don't", "mother-in-law", "new york", "e\u0301tude", "iv", "\u2019tis")
+        *("the", "naïve", "don't", "mother-in-law", "new york", "e\u0301tude", "iv", "\u2019tis"),
+        *("\u03b1-helix", "a\u03b1"),  # the script of most letters, or of the first
     ],
     "capitalised": ["Paris", "NASA", "Éclair", "'Tis", "O'Neill", "\uff21", "U.S.", "ǅ"],
     "number": ["287.9", "1,000", "-3", "50%", "½", "٣", "Ⅷ", "10:30", "²"],
@@ -465,7 +450,7 @@ EXAMPLES: dict[str, list[str | bytes]] = {
         *("b2b", "iPhone", "McDonald", "New_York", "os.path", "std::map", "C++", "C#", "a/b"),
         *("1st", "a@b", "c+", "ж2", "H2O", "__init__", "[1a]"),
     ],
-    "other script": ["москва", "Москва", "中国", "한국", "ж_", "हिन्दी"],
+    "other script": ["москва", "Москва", "中国", "한국", "ж_", "हिन्दी", "\u03b1\u03b2c", "\u03b1a"],
     "special": [
         *("[CLS]", "[UNK]", "<s>", "</s>", "<unk>", "<|endoftext|>", "<0x0A>", "[unused1]"),
         "<\uff5cbegin▁of▁sentence\uff5c>",
@@ -480,12 +465,6 @@ EXAMPLES: dict[str, list[str | bytes]] = {
 def test_by_example(entry: str | bytes, kind: str) -> None:
     """Without a marker, there are no pieces."""
     assert kind_of(entry) == kind
-
-
-def test_most_letters_tell_the_script() -> None:
-    """The script of most letters; of the first among as many."""
-    kinds = kinds_of([e.encode() for e in ("\u03b1-helix", "\u03b1\u03b2c", "a\u03b1", "\u03b1a")])
-    assert kinds == ["word", "other script"] * 2
 
 
 @pytest.mark.parametrize(

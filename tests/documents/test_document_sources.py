@@ -273,7 +273,7 @@ class TestUnread:
         assert texts_of(batches(str(path), start=60)) == binary(table["text"].combine_chunks())[60:]
 
     def test_lines(self, tmp_path: Path) -> None:
-        """JSON lines that are left out are counted, blank ones not, and not looked at."""
+        """Lines left out are counted, blank ones not, nor looked at; but ids are compared."""
         path = tmp_path / "corpus.jsonl"
         path.write_bytes(b"\xef\xbb\xbf" + b"\nno JSON\n \t\n\n" * 10 + b'"a"\n\n"b"')
         found = list(documents(str(path), start=11, size=8))
@@ -281,9 +281,6 @@ class TestUnread:
         counted = SkipCounter()
         found = list(documents(str(path), start=1, on_error="skip", skipped=counted))
         assert ([d.text for d in found], counted.count) == (["b"], 10)
-
-    def test_ids_that_are_left_out_are_compared(self) -> None:
-        """With an id field all is read: an id may repeat one that is left out."""
         rows = [{"id": n % 8, "text": "x"} for n in range(10)]
         told = r"texts:9: the id '0' is also that of texts:1"
         with pytest.raises(InvalidFile, match=told):
@@ -351,7 +348,7 @@ def test_queues() -> None:
 
 
 def test_several_sources(tmp_path: Path) -> None:
-    """Names, iterables, indexables and queues follow each other; places stay distinct."""
+    """Names, iterables, indexables and queues in a row; places stay distinct, names bytes."""
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     mixed = [iter(["x"]), str(tmp_path / "*.txt"), Indexed(["y", "z"]), [queued([{"text": "q"}])]]
     found = [(d.id, d.text) for d in documents(cast(Any, mixed))]
@@ -361,6 +358,14 @@ def test_several_sources(tmp_path: Path) -> None:
         *(("texts2:1", "y"), ("texts2:2", "z"), ("texts3:1", "q")),
     ]
     assert names(mixed[1:3]) == [place, "texts"]
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")
+    Path(name).write_text("a\n")
+    (batch,) = batches(name)
+    assert batch.id_array().view(pa.binary()).to_pylist() == [os.fsencode(name) + b":1"]
+    assert [d.id for d in documents(name)] == [f"{name}:1"] == [batch.place(0)]
+    for once in (iter(OBJECTS), queued([]), "-"):
+        with pytest.raises(VocabtoolError, match="reads twice, and this can be read once only"):
+            list(batches(once, on_duplicate="last", repeated=DuplicateCounter()))
 
 
 def names(given_: Any) -> list[str]:
@@ -377,23 +382,14 @@ def test_what_a_list_is() -> None:
     assert list(documents([])) == []
     with pytest.raises(NotFound, match="a: no such file"):
         list(documents(["a", "b"]))
-
-
-MIXED = "wanted sources only, or documents only, in one list"
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        *((17, "a name, .* got int"), (None, "a name, .* got NoneType")),
-        *((b"bytes", "a name, .* got bytes"), ([iter("a"), b"text"], MIXED)),
-        *(([iter("a"), {"text": "a"}], MIXED), ([iter("a"), Document("1", "a")], MIXED)),
-    ],
-)
-def test_no_source(wrong: Any, message: str) -> None:
-    """What neither is a name nor holds documents, or mixes both, is refused."""
-    with pytest.raises(ValueError, match=message):
-        list(documents(wrong))
+    no_source: list[Any] = [17, None, b"bytes"]
+    for wrong in no_source:
+        with pytest.raises(ValueError, match=f"wanted a name, .* got {type(wrong).__name__}"):
+            list(documents(wrong))
+    mixed: list[Any] = [b"text", {"text": "a"}, Document("1", "a")]
+    for document in mixed:
+        with pytest.raises(ValueError, match="wanted sources only, or documents only, in one list"):
+            list(documents([iter("a"), document]))
 
 
 def test_pandas_by_place() -> None:
@@ -405,7 +401,7 @@ def test_pandas_by_place() -> None:
 
 
 def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder stands for its files of documents at any depth, sorted, hidden ones left out."""
+    """Files of documents at any depth, sorted, none hidden; others are told by endings."""
     monkeypatch.chdir(tmp_path)
     read = ["c/Z.TXT", "c/a.jsonl", "c/b.txt", "c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002"]
     for place in [*read, "c/.hidden.txt", "c/.git/x.txt", "c/README.md", "c/bare", "c/x.gz"]:
@@ -415,23 +411,20 @@ def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names("c") == names([Path("c")]) == read
     Path("c/link").symlink_to(tmp_path / "c")
     assert names("c") == read
-
-
-def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path) -> None:
-    """By their endings; neither hidden ones, nor those of a folder that we write in."""
+    folder = tmp_path / "told"
     in_folders = ("c/d.MD", "c/e.rst", "c/bare", "c/f.md.gz", ".git/g.md", "own/h.md")
     for place in ("a.txt", "b.md", *in_folders):
-        (tmp_path / place).parent.mkdir(exist_ok=True)
-        (tmp_path / place).write_text("text\n")
-    assert names(str(tmp_path)) == [str(tmp_path / "a.txt")]
-    (note,) = left_out([tmp_path, str(tmp_path), tmp_path / "a.txt"], tmp_path / "own")
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text("text\n")
+    assert names(str(folder)) == [str(folder / "a.txt")]
+    (note,) = left_out([folder, str(folder), folder / "a.txt"], folder / "own")
     start, endings = note.split(". A glob in quotes")[0].split(" are not read: ")
-    assert start == f"{tmp_path}: 5 files"
+    assert start == f"{folder}: 5 files"
     assert sorted(endings.split(", ")) == ["1 .md.gz", "1 .rst", "1 without an ending", "2 .md"]
-    assert left_out(tmp_path / "own" / "h.md") == ()
+    assert left_out(folder / "own" / "h.md") == ()
     assert left_out(iter(["text"])) == ()
     with pytest.raises(NotFound, match=r"1 file is not read: 1 \.md\."):
-        list(batches(str(tmp_path / "own")))
+        list(batches(str(folder / "own")))
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -526,7 +519,7 @@ def test_kept_values(value: Any, kept: str | None, among: str, tmp_path: Path) -
 
 
 def test_kept_columns_of_other_types(tmp_path: Path) -> None:
-    """Bytes stay bytes, times and decimals are written out, codes become what they stand for."""
+    """Bytes stay bytes, times and NumPy's values are written out; a circle is a bad row."""
     path = tmp_path / "corpus.parquet"
     columns = {
         "bytes": (pa.array([b"\xff"]), b"\xff"),
@@ -541,17 +534,13 @@ def test_kept_columns_of_other_types(tmp_path: Path) -> None:
     assert {n: binary(column) for n, column in batch.columns.items()} == {
         name: [shown] for name, (_, shown) in columns.items()
     }
-
-
-def test_kept_values_that_json_does_not_know() -> None:
-    """NumPy's values are what they hold, others what ``str`` shows; a circle is a bad row."""
     circle: list[Any] = []
     circle.append(circle)
     values = [np.int64(3), np.array([1, 2]), {1}, [b"\xff"], circle]
     skipped = SkipCounter()
     rows = [{"text": "x", "v": value} for value in values]
-    (batch,) = batches(iter(rows), keep=["v"], on_error="skip", skipped=skipped)
-    assert binary(batch.columns["v"]) == [b"3", b"[1, 2]", b"{1}", b'["\xff"]']
+    (held,) = batches(iter(rows), keep=["v"], on_error="skip", skipped=skipped)
+    assert binary(held.columns["v"]) == [b"3", b"[1, 2]", b"{1}", b'["\xff"]']
     assert skipped.first[0].reason.startswith("field 'v': no JSON can be made of it: Circular")
 
 
@@ -589,19 +578,3 @@ def test_standard_input(ending: str, sources: Callable[[str], Any]) -> None:
     assert (done.stdout, done.stderr) == (b"1000 doc-0 doc-999 {'-'}\n", b"")
     with pytest.raises(UnsupportedFormat, match="-: Parquet is read from a plain file"):
         list(batches("-", format="parquet"))
-
-
-def test_names_that_are_not_utf8(tmp_path: Path) -> None:
-    """The place of a document in a file whose name is no UTF-8 holds the name's bytes."""
-    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")
-    Path(name).write_text("a\n")
-    (batch,) = batches(name)
-    assert batch.id_array().view(pa.binary()).to_pylist() == [os.fsencode(name) + b":1"]
-    assert [d.id for d in documents(name)] == [f"{name}:1"] == [batch.place(0)]
-
-
-def test_reading_twice_needs_a_source_that_can_be() -> None:
-    """To keep the last of repeated ids is refused for what can be read once only."""
-    for once in (iter(OBJECTS), queued([]), "-"):
-        with pytest.raises(VocabtoolError, match="reads twice, and this can be read once only"):
-            list(batches(once, on_duplicate="last", repeated=DuplicateCounter()))

@@ -90,21 +90,8 @@ def test_a_line_that_is_too_long_is_a_bad_row(
         list(batches(name, size=size))
 
 
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_json_may_be_lines_or_not(ending: str, tmp_path: Path) -> None:
-    """An array read as lines of text would be counted without a word; lines have no fields."""
-    name = write(tmp_path / f"corpus.json{ending}", b'[\n{"text": "a"}]\n')
-    told = r"\.json alone .* --input-format \(format=\) jsonl"
-    with pytest.raises(UnsupportedFormat, match=told):
-        list(batches(name))
-    if not ending:
-        assert texts_of(batches(name, format="lines")) == [b"[", b'{"text": "a"}]']
-        with pytest.raises(InvalidFile, match=r"corpus\.json: text lines have no field 'body'"):
-            list(batches(name, format="lines", field="body"))
-
-
 def test_json_lines(tmp_path: Path) -> None:
-    """Objects or strings, a line each; blank lines hold no row but count; a BOM is no content."""
+    """Objects or strings, a line each; blank lines count, a BOM is none; an array is refused."""
     data = b'\xef\xbb\xbf{"text": "a"}\r\n\n  \n "\\u00e9\\n"\t\n{"id": 7, "text": ""}'
     name = write(tmp_path / "corpus.jsonl", data)
     assert [(d.id, d.text, d.fields) for d in documents(name)] == [
@@ -112,6 +99,13 @@ def test_json_lines(tmp_path: Path) -> None:
         (f"{name}:4", "é\n", {}),
         (f"{name}:5", "", {"id": 7}),
     ]
+    for name in ("corpus.json.gz", "corpus.json"):
+        array = write(tmp_path / name, b'[\n{"text": "a"}]\n')
+        with pytest.raises(UnsupportedFormat, match=r"\.json alone .* \(format=\) jsonl"):
+            list(batches(array))
+    assert texts_of(batches(array, format="lines")) == [b"[", b'{"text": "a"}]']
+    with pytest.raises(InvalidFile, match=r"corpus\.json: text lines have no field 'body'"):
+        list(batches(array, format="lines", field="body"))
 
 
 EXTRA = "not JSON: Extra data"
@@ -159,9 +153,7 @@ def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> 
         (b'{"text": "\\ud83d\\ude00"}', "😀".encode()),
         (b'{"text": "\\u0000x"}', b"\0x"),
         (b'{"t\\u0065xt": "a"}', b"a"),
-        (b'{"text": "a", "n": ' + b"9" * 5000 + b"}", b"a"),
-        (b'{"text": "a", "n": 1e999}', b"a"),
-        (b'{"text": "a", "n": NaN}', b"a"),
+        *((b'{"text": "a", "n": %s}' % number, b"a") for number in (b"9" * 5000, b"1e999", b"NaN")),
         (b'{"text": "2020-01-01", "n": {"text": 1}}', b"2020-01-01"),
     ],
 )
@@ -217,7 +209,7 @@ def test_csv(tmp_path: Path) -> None:
 def test_bad_csv_rows_are_skipped_over_many_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows behind bad ones keep their numbers, although Arrow reads ahead of what it gives out."""
+    """Rows behind bad ones keep their numbers; a quote left open is no matter of memory."""
     monkeypatch.setattr("vocabtool.documents.text_files.MAX_ROW_BYTES", 64)
     bad = {5, 6, 40, 41, 300, 998, 999, 1000}
     kept = [row for row in range(2, 1001) if row not in bad]
@@ -229,6 +221,11 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
     assert found == [(row, b"text %d" % row) for row in kept]
     places = [f"{name}:{row}" for row in sorted(bad)]
     assert (skipped.count, [skip.place for skip in skipped.first]) == (8, places)
+    monkeypatch.setattr("vocabtool.documents.text_files.MAX_ROW_BYTES", 1000)
+    name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
+    told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
+    with pytest.raises(InvalidFile, match=told):
+        skipping(name)
 
 
 OPEN = [
@@ -246,15 +243,6 @@ def test_a_quote_left_open_is_told_with_its_row(tmp_path: Path, data: bytes, num
     found, skipped = skipping(name)
     assert [number for number, _ in found] == list(range(2, number))
     assert [skip.place for skip in skipped.first] == [f"{name}:{number}"]
-
-
-def test_a_csv_row_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quote left open ends in an error, not in the memory of the machine, also when skipping."""
-    monkeypatch.setattr("vocabtool.documents.text_files.MAX_ROW_BYTES", 1000)
-    name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
-    told = r"corpus.csv:3: .*a row of more than 1,000 bytes \(a quote left open\?"
-    with pytest.raises(InvalidFile, match=told):
-        skipping(name)
 
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
@@ -358,6 +346,7 @@ def test_names_without_a_file(
 
 
 UTF16 = "\ufefftext\n東京" * 2
+PACKERS = [(".txt", "bz2"), ("", "zip"), (".jsonl", "xz")]
 REFUSED: list[tuple[str, bytes, str]] = [
     ("a.csv", b"", ": empty: wanted a first row that names the fields"),
     ("a.csv", b"id,body\n1,a\n", ": no field 'text'; the fields are 'id', 'body'. Say which"),
@@ -365,9 +354,7 @@ REFUSED: list[tuple[str, bytes, str]] = [
     ("a.csv", b"id,text\n1,a\n2\n", ":3: wanted 2 values, got 1"),
     ("a.csv", b"id,text\n1,a\n\n2,b,c\n", ":3: wanted 2 values, got 3"),
     ("a.csv", b"x" * 200_000 + b"\n1\n", ": the first row names no fields: field larger"),
-    ("a.txt.bz2", b"x", ": .bz2 is not read"),
-    ("a.zip", b"x", ": .zip is not read"),
-    ("a.jsonl.xz", b"x", ": .xz is not read"),
+    *((f"a{kind}.{end}", b"x", f": .{end} is not read") for kind, end in PACKERS),
     ("a.parquet.gz", b"x", ": Parquet is read from a plain file"),
     *(("a." + kind, LFS, ": a pointer of Git LFS") for kind in ("txt", "csv", "parquet", "txt.gz")),
     *(
@@ -430,19 +417,15 @@ def test_mistakes_of_the_caller(wrong: dict[str, Any]) -> None:
         next(batches("-", **wrong))
 
 
-def test_endless_iterables() -> None:
-    """A batch takes no more than it holds, and texts without a byte fill it too."""
+def test_laziness(tmp_path: Path) -> None:
+    """A batch takes no more than it holds; a file may come to be while one before is read."""
     taken = (f"text {number}" for number in itertools.count())
     first = next(batches(taken, size=12))
     assert (texts_of([first]), next(taken)) == ([b"text 0", b"text 1"], "text 2")
     assert len(next(batches(itertools.repeat(b"")))) == 1 << 18
-
-
-def test_a_file_is_looked_for_when_it_is_reached(tmp_path: Path) -> None:
-    """Names and globs behind the first may come to be while the first is read."""
-    first = write(tmp_path / "first.txt", b"a\n")
+    early = write(tmp_path / "early.txt", b"a\n")
     later, others = tmp_path / "later.txt", str(tmp_path / "other*.txt")
-    found = documents([first, str(later), others])
+    found = documents([early, str(later), others])
     assert next(found).text == "a"
     later.write_bytes(b"b\n")
     assert next(found).text == "b"
@@ -496,8 +479,8 @@ def corpus(path: Path, ids: Sequence[object]) -> str:
     return str(path)
 
 
-def test_the_error_names_both_places(tmp_path: Path) -> None:
-    """An id that repeats is an error with the id and both places, across files too."""
+def test_ids_that_repeat(tmp_path: Path) -> None:
+    """With the id, across files too; texts without ids are not compared, and cost nothing."""
     names = [corpus(tmp_path / "a.jsonl", ["x", 7]), corpus(tmp_path / "b.jsonl", ["y", "7", "y"])]
     found = batches(names, id_field="id")
     assert next(found).id_array().to_pylist() == ["x", "7"]
@@ -506,6 +489,11 @@ def test_the_error_names_both_places(tmp_path: Path) -> None:
     what_next = "(mend it, or keep one of them with --on-duplicate first or last)"
     place = f"{names[0]}:3"
     assert str(caught.value) == f"{names[1]}:3: the id '7' is also that of {place} {what_next}"
+    with pytest.raises(InvalidFile, match="texts:2: the id 'a' is also that of texts:1"):
+        list(batches(iter([Document("a", "x"), Document("a", "y")])))
+    both = list(batches(iter([Document("a", "x")] * 2), on_duplicate=None))
+    assert both[0].id_array().to_pylist() == ["a", "a"]
+    assert sum(len(batch) for batch in batches(iter(["same"] * 5))) == 5
 
 
 @pytest.mark.parametrize(
@@ -550,15 +538,6 @@ def test_the_last_of_repeated_in_files(tmp_path: Path) -> None:
     found = [(batch.source, batch.id_array().to_pylist()) for batch in batches(names, **asked)]
     assert found == [(names[0], ["y"]), (names[1], ["x"])]
     assert (asked["repeated"].count, asked["skipped"].count) == (1, 1)
-
-
-def test_what_is_compared() -> None:
-    """Ids of documents are compared; texts without ids are not, and cost nothing."""
-    with pytest.raises(InvalidFile, match="texts:2: the id 'a' is also that of texts:1"):
-        list(batches(iter([Document("a", "x"), Document("a", "y")])))
-    found = list(batches(iter([Document("a", "x")] * 2), on_duplicate=None))
-    assert found[0].id_array().to_pylist() == ["a", "a"]
-    assert sum(len(batch) for batch in batches(iter(["same"] * 5))) == 5
 
 
 def test_memory_does_not_grow_with_the_ids() -> None:

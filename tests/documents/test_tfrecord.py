@@ -188,7 +188,7 @@ def test_cut_off(tmp_path: Path) -> None:
 
 
 def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record that is too long is passed over in pieces and counted."""
+    """Too long: passed over in pieces and counted. What TensorFlow packed says so."""
     monkeypatch.setattr("vocabtool.documents.tfrecord.MAX_RECORD_BYTES", 100)
     monkeypatch.setattr("vocabtool.documents.tfrecord.PIECE", 7)
     name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
@@ -197,10 +197,6 @@ def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert skipped == SkipCounter(1, [Skip(f"{name}:2", "a record of more than 100 bytes")])
     with pytest.raises(InvalidFile, match=r":2: a record of more than 100 bytes"):
         numbered(batches(name))
-
-
-def test_packed_under_a_plain_name(tmp_path: Path) -> None:
-    """A file that TensorFlow packed says so, and what to do."""
     path = tmp_path / "corpus.tfrecord"
     with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
         writer.write(texts(b"a")[0])
@@ -211,8 +207,8 @@ def test_packed_under_a_plain_name(tmp_path: Path) -> None:
         numbered(batches(str(path)))
 
 
-def test_what_is_left_out_is_not_parsed(tmp_path: Path) -> None:
-    """Records that are left out may be damaged in their data; their lengths are still checked."""
+def test_damage(tmp_path: Path) -> None:
+    """What is left out is not parsed; but a bit flipped anywhere in what is read is found."""
     name, data, size = three(tmp_path / "corpus.tfrecord")
     data[14] ^= 1
     Path(name).write_bytes(data)
@@ -223,11 +219,7 @@ def test_what_is_left_out_is_not_parsed(tmp_path: Path) -> None:
     Path(name).write_bytes(data)
     with pytest.raises(InvalidFile, match="record 2: the checksum of its length"):
         numbered(batches(name, start=3))
-
-
-def test_damage_anywhere(tmp_path: Path) -> None:
-    """A flipped bit anywhere is found: no file with one reads as if it were whole."""
-    name, data, _ = three(tmp_path / "corpus.tfrecord")
+    name, data, size = three(tmp_path / "corpus.tfrecord")
     rolled = np.random.default_rng(3)
     for at in range(len(data)):
         damaged = bytearray(data)

@@ -29,8 +29,8 @@ from vocabtool.search.store import Store
 Output = pytest.CaptureFixture[bytes]
 
 
-def test_an_estimate_repeats_with_its_seed(index: Index) -> None:
-    """To the last bit; another seed draws other documents. It is the mean of the nearly best."""
+def test_an_estimate_repeats_with_its_seed(index: Index, capsysbinary: Output) -> None:
+    """To the last bit, the mean of the nearly best; a search takes it, but of no dry run."""
     found = calibrate(index, sample=12)
     assert found is not None and found == calibrate(index, sample=12)
     other = calibrate(index, sample=12, seed=1)
@@ -50,10 +50,6 @@ def test_an_estimate_repeats_with_its_seed(index: Index) -> None:
     assert told["curve"][3] == {"a": 0.15, "loss": found.curve[3].loss}
     kept = found.calibration
     assert (kept.a, kept.judged, kept.sample, kept.seed) == (found.a, 0, 12, 0)
-
-
-def test_a_search_takes_the_weight_that_was_kept(index: Index, capsysbinary: Output) -> None:
-    """Not of a dry run."""
     command = ("calibrate", index.path, "--sample", 12)
     dry = printed_json(capsysbinary, *command, "--dry-run")
     assert Index.open(index.path).calibration is None
@@ -77,21 +73,10 @@ def numbers(folder: Path, texts: Sequence[str], encoded: list[str]) -> Index:
     return index
 
 
-def test_everything_is_encoded_once(tmp_path: Path) -> None:
-    """Two queries and two copies for each document, nothing for a weight."""
-    words, encoded = [f"w{number}" for number in range(40)], list[str]()
-    texts = [
-        ". ".join(" ".join(words[at % 37 : at % 37 + 6]) for at in range(n, n + 3))
-        for n in range(30)
-    ]
-    assert calibrate(numbers(tmp_path, texts, encoded), sample=12) is not None
-    assert len(encoded) == 4 * 12
-
-
 def test_what_tells_nothing_is_no_estimate(
     own: Index, index: Index, tmp_path: Path, capsysbinary: Output
 ) -> None:
-    """Short texts: none; a small sample, and an index without an encoder, are errors."""
+    """Short texts tell nothing, small samples are errors; all is encoded once, not for a weight."""
     assert calibrate(numbers(tmp_path, ["short text"] * 50, [])) is None
     with pytest.raises(ValueError, match="sample: wanted 10 documents or more, got 9"):
         calibrate(index, sample=9)
@@ -100,6 +85,13 @@ def test_what_tells_nothing_is_no_estimate(
     (tmp_path / "queries").write_text("a b")
     with pytest.raises(Exception, match="Unjudged queries no longer shift the weight"):
         printed_json(capsysbinary, "calibrate", index.path, "--queries", tmp_path / "queries")
+    words, encoded = [f"w{number}" for number in range(40)], list[str]()
+    texts = [
+        ". ".join(" ".join(words[at % 37 : at % 37 + 6]) for at in range(n, n + 3))
+        for n in range(30)
+    ]
+    assert calibrate(numbers(tmp_path / "once", texts, encoded), sample=12) is not None
+    assert len(encoded) == 4 * 12
 
 
 def test_judged_queries_choose_the_weight_that_finds_most(

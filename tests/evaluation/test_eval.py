@@ -1,4 +1,4 @@
-"""``eval`` against ir-measures, its measures against trec_eval's own code, intervals against scipy."""
+"""``eval`` against ir-measures, its measures against trec_eval, its intervals against scipy."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_any_corpus_is_ranked_as_by_the_textbook(
 
 
 def test_documents_are_counted(reader: TantivyReader) -> None:
-    """All, and those that hold a term; a mask of an older commit is shorter."""
+    """All, those with a term, shorter masks; spellings by distance, frequency, alphabet."""
     assert reader.documents == len(TEXTS)
     counts = {Term("words", "fox"): 5, Term("surfaces", "fox"): 0}
     counts[Term("surfaces", "sku-48007-h")] = 2
@@ -214,6 +214,16 @@ def test_documents_are_counted(reader: TantivyReader) -> None:
     assert holding(reader, word("fox"), 3) == [0, 1, 2]
     assert holding(reader, word("fox"), 0) == []
     assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
+    spellings = {"borwn": ["brown"], "fix": ["fox"], "qick": ["quick"], "fox": [], "": []}
+    assert {word: reader.near_spellings(word, 5) for word in spellings} == spellings
+    frequencies = {"xapian": 1, "xapians": 9, "xaipan": 5, "xanadu": 9, "apian": 5, "xpian": 5}
+    assert nearest("xapian", frequencies, 9) == ["xapians", "apian", "xaipan", "xpian"]
+    assert nearest("xapian", frequencies, 2) == ["xapians", "apian"]
+    cats = {"cut": 1, "cute": 1, "at": 2, "ca": 1, "act": 3}
+    assert nearest("cat", cats, 9) == ["act", "at", "ca", "cut"]
+    assert nearest("at", {"it": 1}, 9) == []
+    colours = {"clour": 1, "color": 2, "cooolur": 3, "colonel": 1}
+    assert nearest("colour", colours, 9) == ["color", "clour", "cooolur"]
 
 
 def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
@@ -290,20 +300,6 @@ def test_hostile_terms_are_indexed(tmp_path: Path) -> None:
     assert holding(TantivyReader(tmp_path), word("fox")) == [4, 5]
 
 
-def test_spellings_nearly_like_a_word(reader: TantivyReader) -> None:
-    """By distance, frequency, alphabet; short words need be nearer; the word itself is none."""
-    spellings = {"borwn": ["brown"], "fix": ["fox"], "qick": ["quick"], "fox": [], "": []}
-    assert {word: reader.near_spellings(word, 5) for word in spellings} == spellings
-    frequencies = {"xapian": 1, "xapians": 9, "xaipan": 5, "xanadu": 9, "apian": 5, "xpian": 5}
-    assert nearest("xapian", frequencies, 9) == ["xapians", "apian", "xaipan", "xpian"]
-    assert nearest("xapian", frequencies, 2) == ["xapians", "apian"]
-    cats = {"cut": 1, "cute": 1, "at": 2, "ca": 1, "act": 3}
-    assert nearest("cat", cats, 9) == ["act", "at", "ca", "cut"]
-    assert nearest("at", {"it": 1}, 9) == []
-    colours = {"clour": 1, "color": 2, "cooolur": 3, "colonel": 1}
-    assert nearest("colour", colours, 9) == ["color", "clour", "cooolur"]
-
-
 @pytest.mark.parametrize("name", ["cranfield", "cosqa"])
 def test_real_texts_score_as_by_the_textbook(shared: Path, tmp_path: Path, name: str) -> None:
     """Each hit within 8 %: tantivy notes lengths above 40 words by steps, rounded down."""
@@ -334,7 +330,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_file_of_a_commit_is_compared(folder: Path) -> None:
-    """A byte of any file, also of the description; what was looked at is not read again."""
+    """A byte of any file, once; files that are gone are named."""
     noted = checksums(folder, {})
     assert check_files(folder, noted) == noted.keys() - {META}
     for name in noted:
@@ -347,6 +343,14 @@ def test_every_file_of_a_commit_is_compared(folder: Path) -> None:
             check_files(folder, noted)
         assert name == META or check_files(folder, noted, {name})
         file.write_bytes(content)
+    noted = checksums(folder, {})
+    (gone,) = folder.glob("*.store")
+    gone.unlink()
+    with pytest.raises(InvalidFile, match="store"):
+        check_files(folder, noted)
+    (folder / META).unlink()
+    with pytest.raises(NotFound, match="no keyword index there"):
+        TantivyReader(folder)
 
 
 def test_a_writer_that_is_ahead_is_no_damage(folder: Path) -> None:
@@ -371,15 +375,3 @@ def test_what_is_no_description_is_refused(content: bytes, folder: Path) -> None
         TantivyReader(folder)
     with pytest.raises(InvalidFile):
         TantivyWriter(folder, memory=MEMORY)
-
-
-def test_files_that_are_not_there_are_named(folder: Path) -> None:
-    """A segment's, and the description."""
-    noted = checksums(folder, {})
-    (gone,) = folder.glob("*.store")
-    gone.unlink()
-    with pytest.raises(InvalidFile, match="store"):
-        check_files(folder, noted)
-    (folder / META).unlink()
-    with pytest.raises(NotFound, match="no keyword index there"):
-        TantivyReader(folder)

@@ -66,7 +66,7 @@ def test_kinds(word: str | bytes, kind: Kind, like: str | None) -> None:
 
 
 def test_the_example_tells_the_capitals() -> None:
-    """A rule that lower-cases hides names and camelCase; the text does not."""
+    """Texts show capitals that a rule hides; fewer than 1 in 100 entries make another script."""
     assert kind_of("london", "in London town") == ("name", None)
     assert kind_of("getelement", "x.getElement()") == ("code", None)
     assert kind_of("london", "Londoners") == ("other", None)
@@ -74,10 +74,6 @@ def test_the_example_tells_the_capitals() -> None:
     assert spelling(b"abc", b"xABC abC") == "abC"
     assert spelling(b"", b"text") == ""
     assert spelling("i̇x".encode(), "İx".encode()) == "i̇x"  # lower-casing changes its length
-
-
-def test_scripts_of_the_vocabulary() -> None:
-    """A script is another one where fewer than 1 in 100 of the worded entries are in it."""
     for cyrillic, kind in ((0, "script"), (1, "script"), (2, "other")):
         entries = ByteStrings.of([*[b"latin"] * 99, *["да".encode()] * cyrillic, b"1", b"2"])
         expected = kind if cyrillic != 1 else "other"  # 1 of 100 is enough

@@ -181,8 +181,8 @@ def test_past_the_budget_estimates_keep_their_bound(budget: int) -> None:
     assert report.notes[0].startswith("more distinct words than fit the budget")
 
 
-def test_examples_have_a_budget_of_their_own() -> None:
-    """Words that come when there is no more room have no example, and the report says so."""
+def test_notes(tmp_path: Path) -> None:
+    """Examples have a budget, and it is said; so are texts that are not UTF-8, counted exactly."""
     texts = [[b"w%d" % number] for number in range(100)]
     counter = OovCounts(3, budget=100 * 200)
     counter.add(batch_counts(judged(texts, VOCABULARY)), lines(texts))
@@ -194,6 +194,15 @@ def test_examples_have_a_budget_of_their_own() -> None:
     assert report.notes == (
         "examples are kept for the words that came first only: there were too many",
     )
+    (tmp_path / "words.txt").write_bytes(b"the\ncat\n")
+    words = Words.of(str(tmp_path / "words.txt"), rule="whitespace")
+    mixed: list[bytes] = [b"the", b"\xff", b"", b"the \xc3", b"\xa9 cat", "né".encode()]
+    watching, counting = OovCounter(words), OovCounter(words)
+    assert list(watching.watch(mixed)) == mixed
+    counting.count([string_array(mixed)[:2], string_array(mixed)[2:], string_array([])])
+    note = "3 of 6 documents are not UTF-8: perhaps another encoding, or no text"
+    assert note in watching.report().notes
+    assert note in counting.report().notes
 
 
 MILLIONS = """
@@ -242,19 +251,6 @@ def test_memory_is_bounded(full: bool) -> None:
     budget = 21 * exact  # MiB, of which a word with its example takes 220 bytes
     small = run_millions(1, exact)[0]
     assert run_millions(budget, exact)[0] - small < budget * 1.25 + 16
-
-
-def test_texts_that_are_not_utf8_are_counted(tmp_path: Path) -> None:
-    """Exactly, shown one by one or in batches; a character cut between two texts is in neither."""
-    (tmp_path / "words.txt").write_bytes(b"the\ncat\n")
-    words = Words.of(str(tmp_path / "words.txt"), rule="whitespace")
-    texts = [b"the", b"\xff", b"", b"the \xc3", b"\xa9 cat", "né".encode()]
-    watching, counting = OovCounter(words), OovCounter(words)
-    assert list(watching.watch(texts)) == texts
-    counting.count([string_array(texts)[:2], string_array(texts)[2:], string_array([])])
-    note = "3 of 6 documents are not UTF-8: perhaps another encoding, or no text"
-    assert note in watching.report().notes
-    assert note in counting.report().notes
 
 
 ENTRIES = (b"cat", b"the", b"a", b",", b"##s", b"un", b"##able")

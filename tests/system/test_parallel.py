@@ -126,24 +126,8 @@ def test_what_the_function_raises(kind: Workers) -> None:
     assert next(run, None) is None
 
 
-def test_unordered_results_come_as_they_are_finished() -> None:
-    """One slow call does not hold up the others, where order is not asked for."""
-    others = threading.Event()
-
-    def slow_first(number: int) -> int:
-        if number == 0:
-            assert others.wait(WAIT)
-        return number
-
-    results = parallel_map(slow_first, range(4), workers=2, ordered=False)
-    first = [next(results) for _ in range(3)]
-    others.set()
-    assert sorted(first) == [1, 2, 3]
-    assert list(results) == [0]
-
-
 def test_work_is_parallel() -> None:
-    """Two workers meet, so do two batches of rows, and two processes, neither of them this one."""
+    """Workers meet, also batches and processes; a slow call holds up no others without order."""
     barrier = threading.Barrier(2, timeout=WAIT)
 
     def meet(number: int) -> int:
@@ -161,6 +145,18 @@ def test_work_is_parallel() -> None:
         found = set(parallel_map(apart, range(4), workers=2, kind="processes"))
     assert len(found) == 2
     assert os.getpid() not in found
+    others = threading.Event()
+
+    def slow_first(number: int) -> int:
+        if number == 0:
+            assert others.wait(WAIT)
+        return number
+
+    results = parallel_map(slow_first, range(4), workers=2, ordered=False)
+    first = [next(results) for _ in range(3)]
+    others.set()
+    assert sorted(first) == [1, 2, 3]
+    assert list(results) == [0]
 
 
 def meet_at(barrier: threading.Barrier, number: int) -> int:
