@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -46,26 +46,14 @@ LETTERS = "ab ,;\"'\t\n\r\\{}[]:éß\u00a0\u2028\x85\ufeff中😀\U0010ffff"
 STARTS = (0, 1, 17, 500, 999, 1000, 1500)
 
 
-class Row(NamedTuple):
-    """What a batch tells of one document."""
-
-    id: str
-    text: str
-    title: str | None
-    year: str | None
-
-
-def texts() -> list[str]:
-    """Whole Unicode, each of 1 to 40 characters: lines, quotes and blanks anywhere."""
-    rolled = random.Random(7)
-    return ["".join(rolled.choices(LETTERS, k=rolled.randint(1, 40))) for _ in range(COUNT)]
-
-
-TRUTH = [Row(f"doc-{n}", text, f"title {n}\n é", str(n - 500)) for n, text in enumerate(texts())]
+# Whole Unicode, each text of 1 to 40 characters: lines, quotes and blanks anywhere.
+ROLLED = random.Random(7)
+TEXTS = ["".join(ROLLED.choices(LETTERS, k=ROLLED.randint(1, 40))) for _ in range(COUNT)]
 OBJECTS: list[dict[str, Any]] = [
-    {"id": row.id, "text": row.text, "title": row.title, "year": int(row.year or 0)}
-    for row in TRUTH
+    {"id": f"doc-{n}", "text": text, "title": f"title {n}\n é", "year": n - 500}
+    for n, text in enumerate(TEXTS)
 ]
+TRUTH = [tuple(map(str, row.values())) for row in OBJECTS]  # as a batch tells
 TABLE = pa.Table.from_pylist(OBJECTS)
 
 
@@ -81,14 +69,10 @@ def write_csv(path: Path, dialect: str) -> None:
         writer.writerows(OBJECTS)
 
 
-def write_stream(path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, TABLE.schema) as writer:
-        writer.write_table(TABLE, max_chunksize=70)
-
-
 def write_ipc(path: Path, codec: str | None = None) -> None:
     options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_file(str(path), TABLE.schema, options=options) as writer:
+    make = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
+    with pa.OSFile(str(path), "wb") as file, make(file, TABLE.schema, options=options) as writer:
         writer.write_table(TABLE, max_chunksize=70)
 
 
@@ -150,7 +134,7 @@ WRITTEN: dict[str, Callable[[Path], None]] = {
     "corpus.arrow": write_ipc,
     "packed.arrow": lambda path: write_ipc(path, "zstd"),
     "corpus.feather": lambda path: feather.write_feather(TABLE, path, chunksize=70),
-    "corpus.arrows": write_stream,
+    "corpus.arrows": write_ipc,
     "corpus.tfrecord": write_records,
     "corpus.tfrecord-00000-of-00001": write_records,
     "written.tfrecord.gz": lambda path: write_records(path, "GZIP"),
@@ -165,15 +149,9 @@ HELD: dict[str, Callable[[], Any]] = {
     "queue": lambda: queued(OBJECTS),
     "several": lambda: [iter(OBJECTS[:300]), Indexed(OBJECTS[300:700]), queued(OBJECTS[700:])],
 }
-FILES = [
-    *WRITTEN,
-    *(
-        f"corpus.{kind}{suffix}"
-        for kind in ("jsonl", "csv", "arrow", "arrows")
-        for suffix in PACKED
-    ),
-    "corpus.tfrecord.zst",
-]
+KINDS = ("jsonl", "csv", "arrow", "arrows")
+FILES = [*WRITTEN, *(f"corpus.{kind}{suffix}" for kind in KINDS for suffix in PACKED)]
+FILES.append("corpus.tfrecord.zst")
 
 
 @pytest.fixture(scope="module")
@@ -195,13 +173,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     return made
 
 
-def rows_of(found: Iterator[Batch]) -> list[Row]:
+def rows_of(found: Iterator[Batch]) -> list[tuple[str, ...]]:
     """What some batches hold, all of it checked to be of one length."""
     rows = []
     for batch in found:
         columns = (batch.id_array(), batch.texts, batch.columns["title"], batch.columns["year"])
         assert {pa.string()} == {column.type for column in columns}
-        rows += list(map(Row._make, zip(*(column.to_pylist() for column in columns), strict=True)))
+        rows += list(zip(*(column.to_pylist() for column in columns), strict=True))
         assert len(batch) == len(batch.texts)
     return rows
 
@@ -216,9 +194,8 @@ class TestEverySource:
             asked: Any = {"id_field": "id", "keep": ["title", "year"], "size": size}
             assert rows_of(batches(sources(name), **asked)) == TRUTH
         found = list(documents(sources(name), id_field="id"))
-        assert [(d.id, d.text) for d in found] == [(row.id, row.text) for row in TRUTH]
-        assert [d.fields["title"] for d in found] == [row.title for row in TRUTH]
-        assert [str(d.fields["year"]) for d in found] == [row.year for row in TRUTH]
+        told = [(d.id, d.text, d.fields["title"], str(d.fields["year"])) for d in found]
+        assert told == TRUTH
         called = ids_of(batches(sources(name)))
         assert called == [document.id for document in documents(sources(name))]
         assert ids_of(batches(sources(name), start=500)) == called[500:]
@@ -235,7 +212,7 @@ class TestEverySource:
         assert rows_of(batches(sources(name), **asked)) == TRUTH[start:]
         assert rows_of(batches(sources(name), on_duplicate=None, **asked)) == TRUTH[start:]
         found = documents(sources(name), start=start, id_field="id")
-        assert [d.id for d in found] == [row.id for row in TRUTH[start:]]
+        assert [d.id for d in found] == [row["id"] for row in OBJECTS[start:]]
         counted = batches(sources(name), on_error="skip", skipped=SkipCounter(), **asked)
         assert rows_of(counted) == TRUTH[start:]
 
@@ -306,8 +283,8 @@ def test_start_is_a_slice_of_lines(
     assert list(documents(str(path), size=size, start=start)) == every[start:]
 
 
-def test_endless_sources_in_a_row() -> None:
-    """The second source is not touched while the first gives documents."""
+def test_laziness() -> None:
+    """A source is not touched before its turn; no document of a queue waits for the next."""
     touched = []
 
     def second() -> Iterator[str]:
@@ -318,18 +295,14 @@ def test_endless_sources_in_a_row() -> None:
     found = documents([endless, second()])
     assert [d.text for d in itertools.islice(found, 3)] == ["text 0", "text 1", "text 2"]
     assert (touched, next(endless)) == ([], "text 3")
-
-
-def test_queues() -> None:
-    """No document waits for the next; what a producer raises and the end come through."""
     source: queue.Queue[Any] = queue.Queue()
-    found = documents(source)
+    queued_ = documents(source)
     for item in ("a", "b", "c"):
         source.put(item)
-        assert next(found).text == item
+        assert next(queued_).text == item
         assert source.empty()
     source.put(END)
-    assert list(found) == []
+    assert list(queued_) == []
     source.join()
     source = queue.Queue()
     for item in ("abc", "def"):
@@ -339,10 +312,10 @@ def test_queues() -> None:
     failed = RuntimeError("the database is gone")
     for put in ("a", failed, "b"):
         source.put(put)
-    found = documents(source)
-    assert next(found).text == "a"
+    queued_ = documents(source)
+    assert next(queued_).text == "a"
     with pytest.raises(RuntimeError, match="the database is gone") as caught:
-        next(found)
+        next(queued_)
     assert caught.value is failed
     assert pickle.loads(pickle.dumps(END)) is END
 

@@ -265,15 +265,15 @@ def test_where_language_says_nothing_what_else_there_is_is_asked() -> None:
 
 
 def test_a_hard_query_is_the_content_words_of_a_later_sentence() -> None:
-    """Never of the first; stop words are left out; the copy is the text without that sentence.
-
-    White space goes with the sentence before, so that a copy joins no words that were apart.
-    """
+    """Without stop words, never of the first; the copy lacks it; short documents are not asked."""
     text = "Zero one two three four. The wing is of an aircraft.\nThe jet was in air (v1.2/x-y)."
     assert {of(text, seed)["hard"] for seed in range(20)} == {
         ("wing aircraft", "Zero one two three four. The jet was in air (v1.2/x-y)."),
         ("jet air v1 2 x y", "Zero one two three four. The wing is of an aircraft."),
     }
+    ten = "one two three four five six seven eight nine ten"
+    stops = "the of and to in. the of and to in. the of and to in the of."
+    assert [of(short) for short in ("", "too short. to be. asked.", ten, stops)] == [{}] * 4
 
 
 def test_repeated_words_are_dropped_half_of_the_time_but_one_is_kept() -> None:
@@ -288,13 +288,6 @@ def test_repeated_words_are_dropped_half_of_the_time_but_one_is_kept() -> None:
     assert all(words[-2:] == ["rarely", "say"] for words in of_middle)
     kept = sum(len(words) - 2 for words in of_middle) / (2 * len(of_middle))
     assert kept == pytest.approx(0.5, abs=0.06)
-
-
-def test_short_documents_are_not_asked() -> None:
-    """Three sentences, or windows, and 15 words are the least; nor any of stop words alone."""
-    ten = "one two three four five six seven eight nine ten"
-    stops = "the of and to in. the of and to in. the of and to in the of."
-    assert [of(text) for text in ("", "too short. to be. asked.", ten, stops)] == [{}] * 4
 
 
 DOCS = (

@@ -122,23 +122,6 @@ def zipf(seed: int, tokens: int = 60_000) -> Texts:
     return [words[at : at + 10] for at in range(0, len(words), 10)]
 
 
-def quickly(texts: Texts, known: frozenset[bytes], counter: OovCounts) -> None:
-    """Count texts, in batches of a thousand."""
-    for at in range(0, len(texts), 1_000):
-        some = texts[at : at + 1_000]
-        flat = [word for text in some for word in text]
-        places = dict.fromkeys(flat)
-        vocabulary = {word: 0 for word in places if word in known}
-        numbers = {word: i for i, word in enumerate(places)}
-        batch = judged([list(places)], vocabulary)
-        batch = batch._replace(
-            codes=np.array([numbers[word] for word in flat], np.int32),
-            offsets=np.cumsum([0, *map(len, some)], dtype=np.int64),
-        )
-        counter.add(batch_counts(batch), lines(some))
-        assert counter.documents
-
-
 def check_estimates(report: OovReport, texts: Texts, known: frozenset[bytes]) -> None:
     """Every figure is exact, or within its bound."""
     counts = Counter(word for text in texts for word in text)
@@ -174,7 +157,9 @@ def test_past_the_budget_estimates_keep_their_bound(budget: int) -> None:
     """Words held from the beginning stay exact, others are as near as the report says."""
     texts = [*zipf(1), *zipf(2)]
     counter = OovCounts(1, budget=budget)
-    quickly(texts, KNOWN, counter)
+    for at in range(0, len(texts), 1_000):
+        some = texts[at : at + 1_000]
+        counter.add(batch_counts(judged(some, dict.fromkeys(KNOWN, 0))), lines(some))
     report = counter.report(HEADER)
     check_estimates(report, texts, KNOWN)
     assert sum(word.error == 0 for word in report.commonest()) > 50
@@ -203,6 +188,8 @@ def test_notes(tmp_path: Path) -> None:
     note = "3 of 6 documents are not UTF-8: perhaps another encoding, or no text"
     assert note in watching.report().notes
     assert note in counting.report().notes
+    counting.count([string_array([b"unknown words"] * oov.FEW)])
+    assert oov.MOSTLY_UNKNOWN in counting.report().notes
 
 
 MILLIONS = """

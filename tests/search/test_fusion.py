@@ -1,8 +1,7 @@
-"""Each fusion equals its formula computed by hand, on arrays; rows are in the order of scores."""
+"""The order of hits: tiers, scores and ids; ranks that equal scores share."""
 
 from __future__ import annotations
 
-from math import nan
 from random import Random
 
 import numpy as np
@@ -10,44 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.search.fusion import (
-    Candidates,
-    best_places,
-    convex_combination,
-    shared_ranks,
-)
-from vocabtool.system.ranking import Near, RankedRows
-
-FINITE = st.floats(-1e6, 1e6, width=32)
-
-
-def floats(*values: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    return np.array(values, np.float32)
-
-
-def leg_of(scores: dict[int, float]) -> RankedRows:
-    rows = np.array(list(scores), np.int64)
-    return RankedRows.of(rows, floats(*scores.values()), len(rows))
-
-
-@pytest.mark.parametrize(
-    ("similarities", "bm25", "shares"),
-    [
-        ((), (), []),
-        ((0.3,), (3,), [1]),
-        ((-2, -2), (1, 1), [1, 1]),
-        ((nan, nan), (0, 0), [0, 0]),
-        ((nan, 0.2), (0, 5), [0, 1]),
-        ((7, -1, 1), (8, 0, 2), [1, 0, 0.25]),
-    ],
-)
-def test_each_leg_alone_counts_from_0_to_1(
-    similarities: tuple[float, ...], bm25: tuple[float, ...], shares: list[float]
-) -> None:
-    """No range is divided by zero; the minimum of BM25 is 0, so a single keyword hit gets 1."""
-    nothing = floats(*(0,) * len(bm25))
-    for near, found, weight in ((floats(*similarities), nothing, 0), (nothing, floats(*bm25), 1)):
-        assert convex_combination(near, found, weight).tolist() == shares
+from vocabtool.search.fusion import best_places, shared_ranks
+from vocabtool.system.ranking import RankedRows
 
 
 @pytest.mark.parametrize(
@@ -61,20 +24,7 @@ def test_each_leg_alone_counts_from_0_to_1(
 )
 def test_equal_scores_share_a_rank(scores: tuple[float, ...], ranks: list[int]) -> None:
     """As in sports: 1, 2, 2, 4."""
-    assert shared_ranks(floats(*scores)).tolist() == ranks
-
-
-@given(st.dictionaries(st.integers(0, 30), FINITE), st.dictionaries(st.integers(0, 30), FINITE))
-def test_the_union_holds_each_row_once(dense: dict[int, float], keyword: dict[int, float]) -> None:
-    """With the keyword score of exactly those rows that have one, and each one's similarity."""
-    keywords = leg_of(keyword)
-    similar = floats(*(dense.get(row, row) for row in keywords.rows.tolist()))
-    found = Candidates.union(Near(leg_of(dense), similar), keywords, len(keyword))
-    assert sorted(found.rows.tolist()) == sorted({*dense, *keyword})
-    similar = floats(*(dense.get(row, row) for row in found.rows.tolist()))
-    assert found.similarities.tolist() == similar.tolist()
-    told = dict(zip(found.rows.tolist(), found.bm25.tolist(), strict=True))
-    assert told == {row: float(np.float32(keyword.get(row, 0))) for row in told}
+    assert shared_ranks(np.array(scores, np.float32)).tolist() == ranks
 
 
 def test_the_order_is_tier_then_score_then_id() -> None:

@@ -35,14 +35,6 @@ def surface(text: str) -> Term:
     return Term("surfaces", text)
 
 
-def test_an_unknown_word_is_no_number_and_more_than_a_character() -> None:
-    """Numbers, letters and stop words are not unknown; each word is found exactly by one term."""
-    told = {each.word.surface: each.unknown for each in parsed("the love xapian 7 1999 x").words}
-    assert told == dict.fromkeys(["the", "love", "7", "1999", "x"], False) | {"xapian": True}
-    exact = [each.exact for each in parsed("CVE-2024-1234 0x80070005 running").words]
-    assert exact == [surface("cve-2024-1234"), word("0x80070005"), word("run")]
-
-
 @pytest.mark.parametrize(
     ("text", "known", "weights"),
     [
@@ -108,7 +100,7 @@ def test_which_words_are_identifiers(text: str, known: Any, codes: list[Term]) -
 
 
 def test_m_is_the_share_of_the_idf_mass_that_is_unknown() -> None:
-    """Of the words that count; an unknown word that the corpus does not hold is not part of it."""
+    """Of words that count; numbers, letters and stop words are not unknown, codes weigh whole."""
     mass = {frequency: idf(3, frequency) for frequency in (0, 1, 2)}
     texts = "love xapian", "love 7", "cats"
     shares = {"love nowhere": 0, "xapian 7": 0.5, "xapian": 1}
@@ -119,6 +111,10 @@ def test_m_is_the_share_of_the_idf_mass_that_is_unknown() -> None:
     assert code.m == pytest.approx(mass[1] / (mass[1] + mass[2]))
     for known in (None, Pieces(1)):  # whole words are not told apart
         assert parsed("SKU-48007-H love", known, "SKU-48007-H", "love").m == 0
+    told = {each.word.surface: each.unknown for each in parsed("the love xapian 7 1999 x").words}
+    assert told == dict.fromkeys(["the", "love", "7", "1999", "x"], False) | {"xapian": True}
+    exact = [each.exact for each in parsed("CVE-2024-1234 0x80070005 running").words]
+    assert exact == [surface("cve-2024-1234"), word("0x80070005"), word("run")]
 
 
 def knowledge_of(*words: str, rule: str = "keras") -> KnownWords:

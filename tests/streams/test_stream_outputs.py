@@ -54,7 +54,7 @@ def test_interleave_is_that_of_tensorflow(lengths: list[int], cycle: int, block:
 
 
 def test_a_dataset_of_documents(tf: Any) -> None:
-    """One by one: scalars with their dtypes, every document once, in order, and again."""
+    """Scalars with their dtypes, in order, again; lazily; what goes wrong names the document."""
     held = [*documents(COUNT), Document("last", "a\udcffb", {"label": 0.5, "tag": "ü"})]
     fields = {"label": "float32", "tag": "string"}
     dataset = Stream.of(held).to_tf_dataset(fields=fields, encoder=Lengths())
@@ -72,6 +72,21 @@ def test_a_dataset_of_documents(tf: Any) -> None:
         assert [row["label"] for row in rows] == [d.fields["label"] for d in held]
     assert rows[-1]["text"] == b"a\xffb"
     assert rows[-1]["vector"].tolist() == [3, 1]
+    endless = Stream.of(documents(3)).repeat().prefetch(10)
+    lazy = endless.to_tf_dataset(5).take(2)
+    assert [len(batch["id"]) for batch in lazy] == [5, 5]
+    assert [thread for thread in threading.enumerate() if "_read" in thread.name] == []
+    broken = [*documents(2), Document("broken", "", {"label": "x"})]
+    wrong = Stream.of(broken).to_tf_dataset(fields={"label": "int64"})
+    with pytest.raises(tf.errors.OpError, match="broken: field 'label': wanted int64, got 'x'"):
+        list(wrong)
+    wrong = Stream.of(broken).to_tf_dataset(fields={"year": "int64"})
+    with pytest.raises(tf.errors.OpError, match="é0: field 'year': wanted int64, none"):
+        list(wrong)
+    with pytest.raises(ValueError, match=r"the names \['vector'\] are taken"):
+        Stream.of(documents(1)).to_tf_dataset(fields={"vector": "int64"})
+    with pytest.raises(ValueError, match="at least one document in a batch, got 0"):
+        Stream.of(documents(1)).to_tf_dataset(0)
 
 
 @pytest.mark.parametrize("size", [3, 1000, 4000])
@@ -89,25 +104,6 @@ def test_a_dataset_in_batches(tf: Any, size: int) -> None:
     assert static.element_spec["id"] == tf.TensorSpec((size,), tf.string)
     assert static.element_spec["vector"] == tf.TensorSpec((size, 2), tf.float32)
     assert [len(batch["id"]) for batch in static.as_numpy_iterator()] == [size] * whole
-
-
-def test_a_dataset_is_lazy(tf: Any) -> None:
-    """An endless stream gives its first rows; what goes wrong names the document."""
-    endless = Stream.of(documents(3)).repeat().prefetch(10)
-    dataset = endless.to_tf_dataset(5).take(2)
-    assert [len(batch["id"]) for batch in dataset] == [5, 5]
-    assert [thread for thread in threading.enumerate() if "_read" in thread.name] == []
-    held = [*documents(2), Document("broken", "", {"label": "x"})]
-    wrong = Stream.of(held).to_tf_dataset(fields={"label": "int64"})
-    with pytest.raises(tf.errors.OpError, match="broken: field 'label': wanted int64, got 'x'"):
-        list(wrong)
-    wrong = Stream.of(held).to_tf_dataset(fields={"year": "int64"})
-    with pytest.raises(tf.errors.OpError, match="é0: field 'year': wanted int64, none"):
-        list(wrong)
-    with pytest.raises(ValueError, match=r"the names \['vector'\] are taken"):
-        Stream.of(documents(1)).to_tf_dataset(fields={"vector": "int64"})
-    with pytest.raises(ValueError, match="at least one document in a batch, got 0"):
-        Stream.of(documents(1)).to_tf_dataset(0)
 
 
 def test_keras_fits_and_ids_come_back(tf: Any) -> None:

@@ -236,12 +236,22 @@ def end_process(number: int) -> int:
     return number
 
 
-def test_a_killed_worker() -> None:
-    """A process that is killed is an error that says so, not a wait without end."""
+def test_what_is_told() -> None:
+    """A killed process, wrong numbers, lost rows and functions without a module are told."""
     results = parallel_map(end_process, range(20), workers=1, kind="processes", ahead=1)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(VocabtoolError, match="a worker process ended before its work did: killed"):
         next(results)
+    with pytest.raises(ValueError, match="at least one worker and one item ahead, got 0, 0"):
+        parallel_map(abs, [], workers=0)
+    with pytest.raises(ValueError, match="at least one item ahead, got 0"):
+        prefetch([], 0)
+    with pytest.raises(ValueError, match="at least one item in a batch, got 0"):
+        in_batches([], 0)
+    with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
+        list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
+    with pytest.raises(ValueError, match="wanted a function at the top of a module, or kind="):
+        list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
 
 
 def test_workers_end_with_a_killed_caller(tmp_path: Path) -> None:
@@ -272,20 +282,6 @@ def hold(pipe: Path, number: int) -> int:
         held_open.append(pipe.open("wb", buffering=0))
         held_open[0].write(b"1")
     return number
-
-
-def test_wrong_numbers() -> None:
-    """Numbers that make no sense, lost rows and functions without a module are refused."""
-    with pytest.raises(ValueError, match="at least one worker and one item ahead, got 0, 0"):
-        parallel_map(abs, [], workers=0)
-    with pytest.raises(ValueError, match="at least one item ahead, got 0"):
-        prefetch([], 0)
-    with pytest.raises(ValueError, match="at least one item in a batch, got 0"):
-        in_batches([], 0)
-    with pytest.raises(ValueError, match="gave 1 rows for 2 items"):
-        list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
-    with pytest.raises(ValueError, match="wanted a function at the top of a module, or kind="):
-        list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
 
 
 def close(results: Iterator[int]) -> None:
