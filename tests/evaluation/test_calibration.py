@@ -13,10 +13,7 @@ from hypothesis import given
 from hypothesis.strategies import text as drawn
 from numpy.typing import NDArray
 
-from tests.builders.judged_collection import (
-    printed_json,
-    write_judgements,
-)
+from tests.builders.judged_collection import printed_json, write_judgements
 from tests.builders.small_corpus import Doc, SmallCorpus, Whole
 from vocabtool import Document, Index, Settings, calibrate, errors
 from vocabtool.evaluation.calibrate import RUNS, pseudo_queries, reads_like_language, sentences

@@ -11,12 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.judged_collection import (
-    STRANGE,
-    documents,
-    printed_json,
-    write_judgements,
-)
+from tests.builders.judged_collection import STRANGE, documents, printed_json, write_judgements
 from vocabtool import Index, errors
 from vocabtool.evaluation.judgements import intervals, ndcg, recall, reciprocal_rank
 

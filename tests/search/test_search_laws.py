@@ -92,11 +92,11 @@ def test_one_code_is_asked_for_quickly_as_several_are(
     assert tiers.tolist() == wanted.tolist()
 
 
-@given(documents, texts, knowledge, st.integers(1, 9), choices)
+@given(documents, texts, knowledge, st.integers(1, 9), choices, st.randoms())
 def test_within_a_tier_scores_never_rise(
-    docs: list[Doc], text: str, known: Any, k: int, chosen: dict[str, Any]
+    docs: list[Doc], text: str, known: Any, k: int, chosen: dict[str, Any], random: Any
 ) -> None:
-    """Each document once, equal scores by id; an explanation of every one changes nothing."""
+    """Each document once, ties by id; explanations and the order of adding change nothing."""
     corpus = SmallCorpus(docs, known, dim=DIM)
     hits = found(corpus, text, k, **chosen)
     keys = [(-hit.tier, -hit.score, hit.id) for hit in hits]
@@ -105,13 +105,7 @@ def test_within_a_tier_scores_never_rise(
     told = search(corpus, text, QUERY, k=k, settings=Settings(**chosen), explain=True)
     assert [(-hit.tier, -hit.score, hit.id) for hit in told] == keys
     assert all(hit.explanation is not None for hit in told)
-
-
-@given(documents, texts, knowledge, st.integers(1, 9), choices, st.randoms())
-def test_the_order_of_adding_does_not_matter(
-    docs: list[Doc], text: str, known: Any, k: int, chosen: dict[str, Any], random: Any
-) -> None:
-    """Where the legs' lists are as long as the corpus."""
+    # where the legs' lists are as long as the corpus
     one, other = (
         found(SmallCorpus(some, known, dim=DIM), text, k, **chosen | {"depth": 200})
         for some in (docs, random.sample(docs, len(docs)))

@@ -70,17 +70,12 @@ def test_is_a_sequence_of_its_entries(case: Case) -> None:
         packed[len(entries)]
 
 
-@given(LAYOUTS, st.sampled_from((b"\n", b"\0", b"")))
-def test_pieces(case: Case, terminator: bytes) -> None:
-    """Pieces together are the entries, each behind it the terminator."""
-    entries, packed = case
-    assert b"".join(packed.pieces(terminator)) == b"".join(entry + terminator for entry in entries)
-
-
 @given(LAYOUTS, ENTRY, st.data())
-def test_equal_to_and_take(case: Case, wanted: bytes, data: st.DataObject) -> None:
-    """What is equal to an entry of any length; entries in any order, any number of times."""
+def test_parts_of_them(case: Case, wanted: bytes, data: st.DataObject) -> None:
+    """Equal ones of any length; in any order, any number of times; pieces with terminators."""
     entries, packed = case
+    for end in (b"\n", b"\0", b""):
+        assert b"".join(packed.pieces(end)) == b"".join(entry + end for entry in entries)
     assert packed.equal_to(wanted).tolist() == [entry == wanted for entry in entries]
     positions = st.integers(0, max(len(entries) - 1, 0))
     indices = data.draw(st.lists(positions, max_size=30 if entries else 0))
@@ -99,18 +94,14 @@ def test_equality_is_that_of_lists(left: list[bytes], right: list[bytes]) -> Non
 
 
 def test_entries_may_overlap() -> None:
-    """Two entries may share bytes, and so may the whole buffer and a part of it."""
+    """Entries may share bytes; nothing is lost where chunks and pieces end."""
     packed = ByteStrings(b"abc", np.array([0, 1, 0]), np.array([2, 3, 3]))
     assert (b"".join(packed.pieces(b"\n")), packed.distinct) == (b"ab\nbc\nabc\n", 3)
-
-
-def test_more_entries_than_a_chunk_and_more_bytes_than_a_piece() -> None:
-    """Nothing is lost where one chunk ends and the next begins."""
     entries = [b"%d" % at for at in range(70_000)]
     entries[32_768] = b"x" * (1 << 20)
     entries[40_000] = b"\xff"
-    packed = ByteStrings.of(entries)
-    assert b"".join(packed.pieces(b"\n")) == b"\n".join([*entries, b""])
-    assert packed.not_utf8.tolist() == [40_000]
-    assert list(packed) == entries
-    assert packed.sha256 == hashlib.sha256(b"\n".join(entries)).hexdigest()
+    many = ByteStrings.of(entries)
+    assert b"".join(many.pieces(b"\n")) == b"\n".join([*entries, b""])
+    assert many.not_utf8.tolist() == [40_000]
+    assert list(many) == entries
+    assert many.sha256 == hashlib.sha256(b"\n".join(entries)).hexdigest()
