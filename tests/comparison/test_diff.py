@@ -299,7 +299,7 @@ folds = st.lists(st.sampled_from(["case", "nfkc", "markers"]), unique=True)
 
 @given(vocabularies, vocabularies, folds)
 def test_sets_agree(a: Vocabulary, b: Vocabulary, fold: list[str]) -> None:
-    """A is only-A and common, as Python's sets have it; nothing of A with A shifts; B with A is alike."""
+    """A is only-A and common, as sets have it; B with A is alike; nothing of A with A shifts."""
     same = diff(a, a)
     assert (same.only_a, same.only_b, same.jaccard) == (0, 0, 1.0)
     assert not same.ranks.shifts.any()
