@@ -110,9 +110,7 @@ def test_a_stream_is_read_again() -> None:
     assert list(shaped) == [2, 4]
     numbers.append(3)
     assert list(shaped) == [2, 4, 6]
-    sent = (
-        Stream.of([*range(20)]).map(doubled).shuffle(5, seed=1, reshuffle=True).batch(3).prefetch(2)
-    )
+    sent = shaped.repeat(7).shuffle(5, seed=1, reshuffle=True).batch(3).prefetch(2)
     assert list(pickle.loads(pickle.dumps(sent))) == list(sent)
     with pytest.raises(TypeError, match="wanted several texts, got one"):
         Stream.of("a b")
@@ -128,21 +126,17 @@ def a_queue() -> Stream[Any]:
     return stream(fed)
 
 
-ONCE: dict[str, Callable[[], Stream[Any]]] = {
-    **{"iterator": lambda: Stream.of(iter([1, 2])), "queue": a_queue},
-    **{"file": lambda: Stream.of(io.StringIO("a\nb"))},
-}
-
-
-@pytest.mark.parametrize("make", ONCE.values(), ids=ONCE)
-def test_an_iterator_is_read_once(make: Callable[[], Stream[Any]]) -> None:
+def test_an_iterator_is_read_once() -> None:
     """A second pass is an error, not an empty stream or a wait for ever; a cache helps."""
-    once = make()
-    assert len(list(once)) == 2
-    with pytest.raises(VocabtoolError, match=r"read only once.*put .cache\(\) behind it"):
-        list(once)
-    cached = make().cache()
-    assert list(cached) == list(cached)
+    once_only: list[Callable[[], Stream[Any]]] = [a_queue, lambda: Stream.of(iter([1, 2]))]
+    once_only.append(lambda: Stream.of(io.StringIO("a\nb")))
+    for make in once_only:
+        once = make()
+        assert len(list(once)) == 2
+        with pytest.raises(VocabtoolError, match=r"read only once.*put .cache\(\) behind it"):
+            list(once)
+        cached = make().cache()
+        assert list(cached) == list(cached)
 
 
 def test_map_in_processes() -> None:
@@ -159,9 +153,10 @@ def fail_at_two(number: int) -> int:
     return number
 
 
-@pytest.mark.parametrize(
-    "how", [{"workers": 0}, {"workers": 2}, {"workers": 1, "kind": "processes"}], ids=str
-)
+HOW = [{"workers": 0}, {"workers": 2}, {"workers": 1, "kind": "processes"}]
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
 def test_a_function_that_fails_names_the_element(how: dict[str, Any]) -> None:
     """The elements before come first; then the error says which one, and what was raised."""
     elements = iter(Stream.of([0, 1, 2, 3]).map(fail_at_two, **how))
@@ -201,25 +196,20 @@ def test_a_function_that_fails_names_the_documents_of_a_batch() -> None:
         next(elements)
 
 
-SKIPPED_UNREAD: dict[str, Callable[[Stream[int]], Stream[Any]]] = {
-    "skip": lambda s: s.skip(6),
-    "skip twice": lambda s: s.skip(2).skip(4),
-    "take": lambda s: s.take(8).skip(6),
-    "map": lambda s: s.map(doubled).skip(6),
-    "map in threads": lambda s: s.map(doubled, workers=2).skip(6),
-    "prefetch": lambda s: s.prefetch(2).skip(6),
-    "batch": lambda s: s.batch(2).skip(3),
-    "repeat": lambda s: s.repeat(2).skip(16).take(2),
-}
+SKIPPED_UNREAD: list[Callable[[Stream[int]], Stream[Any]]] = [
+    *(lambda s: s.skip(6), lambda s: s.skip(2).skip(4), lambda s: s.take(8).skip(6)),
+    *(lambda s: s.map(doubled).skip(6), lambda s: s.map(doubled, workers=2).skip(6)),
+    *(lambda s: s.prefetch(2).skip(6), lambda s: s.batch(2).skip(3)),
+    lambda s: s.repeat(2).skip(16).take(2),
+]
 
 
-@pytest.mark.parametrize("name", SKIPPED_UNREAD)
-def test_what_is_skipped_is_not_read(name: str) -> None:
+def test_what_is_skipped_is_not_read() -> None:
     """Operators that keep order and number pass on what is skipped to an indexable."""
-    source = Indexed(10)
-    found = list(SKIPPED_UNREAD[name](Stream.of(source)))
-    assert found
-    assert min(source.touched) == 6
+    for operator in SKIPPED_UNREAD:
+        source = Indexed(10)
+        assert list(operator(Stream.of(source)))
+        assert min(source.touched) == 6
 
 
 def test_cache_in_memory() -> None:
@@ -255,9 +245,7 @@ def test_cache_in_a_folder(tmp_path: Path) -> None:
     assert list(Stream.of(documents(1)).cache(tmp_path / "empty")) == []
     with pytest.raises(VocabtoolError, match="Arrow wants documents, got int"):
         list(Stream.of([1]).cache(tmp_path / "none"))
-    with pytest.raises(
-        VocabtoolError, match=r"^d: fields: .*bytes is not JSON serializable; JSON cannot hold it"
-    ):
+    with pytest.raises(VocabtoolError, match=r"^d: fields: .*bytes is not .* JSON cannot hold it"):
         list(Stream.of([Document("d", "", {"a": b""})]).cache(tmp_path / "none"))
     assert list((tmp_path / "none").iterdir()) == []
 
@@ -265,15 +253,15 @@ def test_cache_in_a_folder(tmp_path: Path) -> None:
 CACHED = {"id": pa.array(["i"]), "text": pa.array(["t"]), "fields": pa.array(["{}"])}
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"id": CACHED["id"]}, "wanted the columns id, text, fields, got"),
-        (CACHED | {"fields": pa.array(["{"])}, "not JSON"),
-        (CACHED | {"fields": pa.array(["[]"])}, "JSON object"),
-        (CACHED | {"id": pa.array([None], pa.string())}, "without an id"),
-    ],
-)
+DAMAGED = [
+    ({"id": CACHED["id"]}, "wanted the columns id, text, fields, got"),
+    (CACHED | {"fields": pa.array(["{"])}, "not JSON"),
+    (CACHED | {"fields": pa.array(["[]"])}, "JSON object"),
+    (CACHED | {"id": pa.array([None], pa.string())}, "without an id"),
+]
+
+
+@pytest.mark.parametrize(("columns", "message"), DAMAGED)
 def test_a_damaged_cache(tmp_path: Path, columns: dict[str, pa.Array], message: str) -> None:
     """A cache that holds something else, or is cut, is told with its name."""
     table = pa.table(columns).replace_schema_metadata({"vocabtool.key": ""})
