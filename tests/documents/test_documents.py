@@ -27,6 +27,7 @@ from vocabtool.documents import DuplicateCounter, Format, OnDuplicate, Repeat, S
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+Factory = pytest.TempPathFactory
 SIZES = st.sampled_from([1, 2, 3, 5, 8, 64, 1 << 20])
 CUTS = [b"a", b"bc", b"\n", b"\r", b"\r\n", b"\0", b"\xff", "\ufeff".encode(), "\u2028é".encode()]
 NASTY = st.lists(st.sampled_from(CUTS)).map(b"".join)
@@ -175,10 +176,7 @@ OBJECTS = st.dictionaries(st.text(max_size=5), SCALARS | st.lists(SCALARS, max_s
     objects=st.lists(st.tuples(st.text(), OBJECTS), max_size=8), ascii_=st.booleans(), size=SIZES
 )
 def test_json_round_trip(
-    objects: list[tuple[str, dict[str, object]]],
-    ascii_: bool,
-    size: int,
-    tmp_path_factory: pytest.TempPathFactory,
+    objects: list[tuple[str, Any]], ascii_: bool, size: int, tmp_path_factory: Factory
 ) -> None:
     """What Python's json writes is read back, texts and fields, whatever the size of a block."""
     objects = [(text, {k: v for k, v in rest.items() if k != "text"}) for text, rest in objects]
@@ -253,15 +251,12 @@ TABLES = st.integers(1, 3).flatmap(
 
 @given(table=TABLES, end=st.sampled_from(["\n", "\r\n"]), tab=st.booleans(), size=SIZES)
 def test_csv_round_trip(
-    table: list[list[str]], end: str, tab: bool, size: int, tmp_path_factory: pytest.TempPathFactory
+    table: list[list[str]], end: str, tab: bool, size: int, tmp_path_factory: Factory
 ) -> None:
     """What Python's csv writes is read back, texts and fields, whatever the size of a batch."""
-    file = io.StringIO(newline="")
-    names = ["text", "b", "c"][: len(table[0])]
-    writer = csv.writer(
-        file, "excel-tab" if tab else "excel", lineterminator=end, quoting=csv.QUOTE_ALL
-    )
-    writer.writerows([names, *table])
+    file, dialect = io.StringIO(newline=""), "excel-tab" if tab else "excel"
+    writer = csv.writer(file, dialect, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([["text", "b", "c"][: len(table[0])], *table])
     folder = tmp_path_factory.mktemp("csv")
     name = write(folder / ("corpus.tsv" if tab else "corpus.csv"), file.getvalue().encode())
     assert texts_of(batches(name, size=size)) == [row[0].encode() for row in table]
@@ -270,9 +265,7 @@ def test_csv_round_trip(
 
 
 @given(body=st.lists(st.sampled_from(["a", "b ", ",", '"', '""', "\n", "\r\n", "\r"])).map("".join))
-def test_csv_is_read_as_python_reads_it(
-    body: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_csv_is_read_as_python_reads_it(body: str, tmp_path_factory: Factory) -> None:
     """Quotes in any place mean what they mean to Python's csv, and rows have the same numbers.
 
     But for the last row, where a quote is open: the next row would be in it.

@@ -146,15 +146,12 @@ def test_the_textbook_is_computed_by_hand() -> None:
     plain = PlainBM25(CUTTER.terms(["a b", "a a c d"]))
     rare, common = math.log(1 + 1.5 / 1.5), math.log(1 + 0.5 / 2.5)
     long, short = 0.25 + 0.75 * 4 / 3, 0.25 + 0.75 * 2 / 3
-    assert plain.score(1, KeywordQuery((word("a"), word("d", 2.0)))) == pytest.approx(
-        common * 2 * 2.2 / (2 + 1.2 * long) + 2 * rare * 2.2 / (1 + 1.2 * long)
-    )
-    assert plain.score(0, KeywordQuery((phrase("a b"),))) == pytest.approx(
-        (common + rare) * 2.2 / (1 + 1.2 * short)
-    )
-    assert PlainBM25(CUTTER.terms(["a-b", "c"])).score(
-        0, KeywordQuery((surface("a-b", 3.0),))
-    ) == pytest.approx(3 * math.log(2))
+    two = common * 2 * 2.2 / (2 + 1.2 * long) + 2 * rare * 2.2 / (1 + 1.2 * long)
+    assert plain.score(1, KeywordQuery((word("a"), word("d", 2.0)))) == pytest.approx(two)
+    both = (common + rare) * 2.2 / (1 + 1.2 * short)
+    assert plain.score(0, KeywordQuery((phrase("a b"),))) == pytest.approx(both)
+    joined, query = PlainBM25(CUTTER.terms(["a-b", "c"])), KeywordQuery((surface("a-b", 3.0),))
+    assert joined.score(0, query) == pytest.approx(3 * math.log(2))
     assert plain.search(KeywordQuery((word("a"),)), 5).rows.tolist() == [1, 0]
 
 

@@ -176,9 +176,7 @@ def test_notes(tmp_path: Path) -> None:
     assert 0 < len(kept) == 100 * 200 // oov.EXAMPLES_SHARE // oov.EXAMPLE_COST
     assert all(word.example == word.word for word in kept)
     assert report.estimated == ()
-    assert report.notes == (
-        "examples are kept for the words that came first only: there were too many",
-    )
+    assert report.notes == (oov.TOO_MANY_EXAMPLES,)
     (tmp_path / "words.txt").write_bytes(b"the\ncat\n")
     words = Words.of(str(tmp_path / "words.txt"), rule="whitespace")
     mixed: list[bytes] = [b"the", b"\xff", b"", b"the \xc3", b"\xa9 cat", "né".encode()]

@@ -53,7 +53,7 @@ def operators() -> st.SearchStrategy[Operator]:
     def added(n: Numbers) -> Numbers:
         return [*map(add_one, n)]
 
-    def doubled(n: Numbers) -> Numbers:
+    def both(n: Numbers) -> Numbers:
         return [y for x in n for y in twice(x)]
 
     def same(n: Numbers) -> Numbers:
@@ -74,7 +74,7 @@ def operators() -> st.SearchStrategy[Operator]:
     return st.one_of(
         st.just(Operator("map", lambda s: s.map(add_one), added)),
         st.just(Operator("threads", lambda s: s.map(add_one, workers=2), added)),
-        st.just(Operator("flat_map", lambda s: s.flat_map(twice), doubled)),
+        st.just(Operator("flat_map", lambda s: s.flat_map(twice), both)),
         st.just(Operator("filter", lambda s: s.filter(is_even), lambda n: [*filter(is_even, n)])),
         st.just(Operator("cache", lambda s: s.cache(), same)),
         many.map(lambda k: Operator("take", lambda s: s.take(k), lambda n: n[:k])),
