@@ -24,15 +24,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import json_file, word_list
-from vocabtool.formats.files import MAGIC, ZipArchive
 from vocabtool.formats.reader import Findings, JsonReader, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import table_contents
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import EntryType, Place, Special, Unknown, Vocabulary, printable
+
+if TYPE_CHECKING:
+    from vocabtool.formats.zip_archive import ZipArchive
+
+ZIP: Final = b"PK\x03\x04"  # the first member of an archive
 
 Token = str | int | None
 
@@ -225,9 +229,9 @@ UNDESCRIBED: Final = (
 
 def _recognise_archive(source: Source) -> str | None:
     """A zip archive that begins with one of the parts of a Keras model."""
-    if not source.head.startswith(MAGIC):
+    if not source.head.startswith(ZIP):
         return "does not begin as a zip archive"
-    for found in re.finditer(re.escape(MAGIC), source.head):
+    for found in re.finditer(re.escape(ZIP), source.head):
         if source.head.startswith(PARTS, found.start() + MEMBER_NAME):
             return None
     return "a zip archive that does not begin with a Keras model's config.json"
@@ -239,6 +243,8 @@ def _read_archive(source: Source) -> Findings:
     Raises :class:`InvalidFile` where the archive or its ``config.json`` is damaged, and
     :class:`UnsupportedFormat` where it is encrypted; what is wrong with one asset is a warning.
     """
+    from vocabtool.formats.zip_archive import ZipArchive
+
     findings = Findings()
     with ZipArchive(source.file) as archive:
         if CONFIG not in archive.names:

@@ -19,7 +19,6 @@ other (``word_list.py``).
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -342,6 +341,8 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
 
 
 def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
+    import csv
+
     # line ends as RFC 4180 has them: with others, Python 3.11 would not quote a lone CR
     text = io.TextIOWrapper(file, "utf-8", newline="")
     writer = csv.writer(text, lineterminator="\r\n")
@@ -355,6 +356,8 @@ def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
 
 
 def _read_csv(data: bytes, name: str) -> Vocabulary:
+    import csv
+
     if data and not data.endswith(b"\n"):
         raise InvalidFile("the last row has no end: the file is cut off", offset=len(data))
     ids: list[int] = []

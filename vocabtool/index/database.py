@@ -52,7 +52,8 @@ TRANSACTION: Final = "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = FULL; 
 WAIT_SECONDS: Final = 60.0
 CHECKPOINT_WAIT: Final = 500  # milliseconds; a journal that is not emptied now is emptied later
 MAX_PARAMETERS: Final = 10_000  # of one statement
-READ_ROWS: Final = 128  # at a time: their texts are in memory
+READ_ROWS: Final = (128, 4096)  # at a time, at least and at most: their texts are in memory
+READ_BYTES: Final = 1 << 20  # of texts, about
 SCHEMA: Final = """
 PRAGMA journal_mode = WAL;
 CREATE TABLE record (data BLOB NOT NULL, deleted BLOB NOT NULL);
@@ -194,14 +195,20 @@ class Database:
             " ON fields.row = documents.row WHERE documents.row >= ? AND documents.row < ?"
             " ORDER BY documents.row"
         )
-        for first in range(0, rows, READ_ROWS):
-            part = self.fetch(statement, (first, min(first + READ_ROWS, rows)))
-            if [row for row, *_ in part] != [*range(first, min(first + READ_ROWS, rows))]:
+        first, step = 0, READ_ROWS[0]
+        while first < rows:
+            end, size = min(first + step, rows), 0
+            part = self.fetch(statement, (first, end))
+            if [row for row, *_ in part] != [*range(first, end)]:
                 raise InvalidFile(f"rows from {first:,} on are missing", file=str(self.file))
             for row, _, text, _, held, *_ in part:
-                if text_hash(text.encode(errors="surrogateescape")) != held:
+                encoded = text.encode(errors="surrogateescape")
+                size += len(encoded)
+                if text_hash(encoded) != held:
                     raise InvalidFile(f"damaged: row {row:,}", file=str(self.file))
             yield part
+            step = sorted((*READ_ROWS, len(part) * READ_BYTES // max(1, size)))[1]
+            first = end
 
     def close(self) -> None:
         """Let go of the file. A reader may be left open."""

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape, has_magic
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -141,8 +142,18 @@ def parts_of_index(
         by_path = {source.path: source for source in known}
         given = [Source.from_name(name, index, options) for name in names]
         chosen = [by_path.get(source.path, source) for source in given]
-        if sync:
-            _refuse_narrower(chosen, known)
+        others = [source for source in known if source not in chosen]
+        for source, other in product(chosen, others) if sync else ():
+            if source in known:
+                continue
+            # A FILE in a known folder or glob, whose documents are noted as of that.
+            inside = Path(source.path).is_relative_to(other.path)
+            globbed = has_magic(other.path) and other.is_there()
+            if inside or (globbed and source.path in find(other.path)):
+                raise VocabtoolError(
+                    f"{source.name}: is part of {other.name}, of which the index was made: a sync "
+                    "wants that, or no FILE for all"
+                )
     elif not chosen:
         raise VocabtoolError(f"{index}: was made of no FILE that is remembered: name FILEs")
     all_known, numbers = _remember(known, chosen)
@@ -154,33 +165,28 @@ def parts_of_index(
                 f"{source.path}: is not there, and {index} was made of it: put it back, or name "
                 "the FILEs to read"
             )
-        part = _part(source, numbers[source.path], index, taken)
-        last = parts[-1] if parts else part
-        if parts and last.options == part.options and last.shards is part.shards is None:
-            files, notes = {**last.files, **part.files}, (*last.notes, *part.notes)
-            is_one = part.options.on_duplicate != "error"
-            read = ([*files],) if is_one else (*last.sources, *part.sources)
-            part = Part(read, part.options, files, notes=notes)
+        name = source.from_anywhere
+        found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
+        if not can_be_read_again(found.values()):
+            raise VocabtoolError(f"{name}: is a stream now: name the FILEs to read")
+        files = [file for real, file in found.items() if real not in taken]
+        taken.update(found)
+        start = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs
+        number = numbers[source.path]
+        told = {file: (file.removeprefix(start), number) for file in files}
+        if shards_in(name) is not None:
+            parts.append(Part((name,), source.options, told))
+            continue
+        notes = left_out(name, index)
+        read: tuple[Sources, ...] = (files,)
+        last = parts[-1] if parts else None
+        if last is not None and last.options == source.options and last.shards is None:
             parts.pop()
-        parts.append(part)
+            told, notes = {**last.files, **told}, (*last.notes, *notes)
+            is_one = source.options.on_duplicate != "error"
+            read = ([*told],) if is_one else (*last.sources, files)
+        parts.append(Part(read, source.options, told, notes=notes))
     return parts, all_known
-
-
-def _part(source: Source, number: int, index: Path, taken: set[str]) -> Part:
-    """One FILE, without files that are ``taken``; its own are from now on."""
-    start = os.path.join(source.at, "")  # noqa: PTH118 - globs too
-    name = source.from_anywhere
-    found = {os.path.realpath(file): file for file in files_outside([name], index) or []}
-    if not can_be_read_again(found.values()):
-        raise VocabtoolError(f"{name}: is a stream now: name the FILEs to read")
-    files = [file for real, file in found.items() if real not in taken]
-    taken.update(found)
-    told = {
-        file: (file if name == source.name else file.removeprefix(start), number) for file in files
-    }
-    if shards_in(name) is not None:
-        return Part((name,), source.options, told)
-    return Part((files,), source.options, told, notes=left_out(name, index))
 
 
 def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
@@ -218,20 +224,3 @@ def _remember(
     """All FILEs, those that were known in their places; and the number of each by its path."""
     held = {source.path: source for source in known} | {source.path: source for source in now}
     return (*held.values(),), {path: number for number, path in enumerate(held, 1)}
-
-
-def _refuse_narrower(chosen: Sequence[Source], known: Sequence[Source]) -> None:
-    """A FILE in a known folder or glob, whose documents are noted as of that."""
-    others = [source for source in known if source not in chosen]
-    for source in chosen:
-        for other in others if source not in known else ():
-            inside = Path(source.path).is_relative_to(other.path)
-            if inside or (has_magic(other.path) and source.path in _files(other)):
-                raise VocabtoolError(
-                    f"{source.name}: is part of {other.name}, of which the index was made: a sync "
-                    "wants that, or no FILE for all"
-                )
-
-
-def _files(source: Source) -> list[str]:
-    return find(source.path) if source.is_there() else []

@@ -134,8 +134,10 @@ def _write_csv(report: Report, file: BinaryIO) -> None:
             cells: list[object] = []
             for value, kind in zip(row, rows.types, strict=True):
                 if kind == "entry":
-                    whole = is_utf8(value)
-                    cells += (value.decode(), "") if whole else ("", b64encode(value).decode())
+                    try:
+                        cells += (value.decode(), "")
+                    except UnicodeDecodeError:
+                        cells += ("", b64encode(value).decode())
                 elif isinstance(value, bytes):
                     cells.append(as_text(value))
                 else:

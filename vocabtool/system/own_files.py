@@ -55,18 +55,20 @@ def checksum(path: Path, size: int | None = None) -> int:
 
 def compare(path: Path, wanted: int, size: int | None = None) -> None:
     """Compare the checksum. Raises :class:`InvalidFile`, which names the file."""
-    _compare(checksum(path, size), wanted, path)
+    if (found := checksum(path, size)) != wanted:
+        raise InvalidFile(f"damaged: CRC-32C {found:08x}, wanted {wanted:08x}", file=str(path))
+
+
+def checksum_of(content: bytes) -> int:
+    """The CRC-32C of bytes."""
+    import google_crc32c  # extracting a vocabulary does without
+
+    return int(google_crc32c.value(content))
 
 
 def compare_bytes(content: bytes, wanted: int, path: Path) -> None:
     """The same of a file that was read."""
-    import google_crc32c
-
-    _compare(int(google_crc32c.value(content)), wanted, path)
-
-
-def _compare(found: int, wanted: int, path: Path) -> None:
-    if found != wanted:
+    if (found := checksum_of(content)) != wanted:
         raise InvalidFile(f"damaged: CRC-32C {found:08x}, wanted {wanted:08x}", file=str(path))
 
 
@@ -143,38 +145,28 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 Record = TypeVar("Record")
-
-
-def write_record(path: Path, record: object, *, kind: str, version: int) -> None:
-    """Write a dataclass to a file that appears when it is whole; equal records give equal bytes."""
-    with whole_file(path) as file:
-        file.write(encode_record(record, kind=kind, version=version))
-
-
-def read_record(
-    path: Path, record_type: type[Record], *, kind: str, version: int, advice: str = ""
-) -> Record:
-    """Read what :func:`write_record` wrote.
-
-    ``advice``: what to do about a file of another version. Raises :class:`NotFound` where there is
-    no file, :class:`InvalidFile` for another kind or version and for a damaged file.
-    """
-    with reading(str(path)):
-        data = path.read_bytes()
-        return decode_record(data, record_type, kind=kind, version=version, advice=advice)
+_hints = cache(get_type_hints)
 
 
 def encode_record(record: object, *, kind: str, version: int) -> bytes:
     """The bytes of a record's file."""
     value = to_json(record)
-    head = {"vocabtool": kind, "version": version, "crc32c": _checksum(value)}
+    head = {
+        "vocabtool": kind,
+        "version": version,
+        "crc32c": checksum_of(json.dumps(value).encode()),
+    }
     return json.dumps({**head, "record": value}, indent=1).encode() + b"\n"
 
 
 def decode_record(
     data: bytes, record_type: type[Record], *, kind: str, version: int, advice: str = ""
 ) -> Record:
-    """The record of a file's bytes. Raises :class:`InvalidFile` like :func:`read_record`."""
+    """The record of a file's bytes.
+
+    ``advice``: what to do about a file of another version. Raises :class:`InvalidFile` for another
+    kind or version and for a damaged file.
+    """
     try:
         held = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -185,7 +177,7 @@ def decode_record(
         found = held.get("version")
         what = f"version {found!r} of the {kind} format, wanted {version}"
         raise InvalidFile(f"written by another vocabtool: {what}{advice and '; '}{advice}")
-    if held.get("crc32c") != _checksum(held.get("record")):
+    if held.get("crc32c") != checksum_of(json.dumps(held.get("record")).encode()):
         raise InvalidFile("damaged: its checksum does not match")
     return from_json(record_type, held["record"], kind)
 
@@ -241,7 +233,7 @@ def _decode(kind: Any, value: Any, name: str) -> Any:
 
 
 def _dataclass(kind: Any, value: dict[str, Any], name: str) -> Any:
-    hints = _types(kind)
+    hints = _hints(kind)
     for key in value:
         if key not in hints:
             raise InvalidFile(f"{name}.{key}: there is no such entry")
@@ -249,14 +241,3 @@ def _dataclass(kind: Any, value: dict[str, Any], name: str) -> Any:
         if each.name not in value and each.default is MISSING and each.default_factory is MISSING:
             raise InvalidFile(f"{name}.{each.name} is missing")
     return kind(**{key: _decode(hints[key], part, f"{name}.{key}") for key, part in value.items()})
-
-
-@cache
-def _types(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _checksum(value: object) -> int:
-    import google_crc32c
-
-    return int(google_crc32c.value(json.dumps(value).encode()))

@@ -15,11 +15,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from queue import SimpleQueue
 from threading import Event, Semaphore, Thread, current_thread
-from typing import Any, Literal, NamedTuple, TypeVar, assert_never
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from vocabtool.errors import VocabtoolError
 
@@ -58,7 +58,7 @@ def parallel_map(
     most = 2 * workers if ahead is None else ahead
     if workers < 1 or most < 1:
         raise ValueError(f"wanted at least one worker and one item ahead, got {workers}, {most}")
-    return _run_in_pool(fn, items, workers, kind, most, _in_order if ordered else _as_finished)
+    return _run_in_pool(fn, items, workers, ordered, kind, most)
 
 
 def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
@@ -85,8 +85,14 @@ def pipe_rows(
     taken beyond the one whose rows are given out. Raises ``ValueError`` where ``batch_fn`` does
     not give one row for each item.
     """
-    batches = in_batches(items, batch_size)
-    return _rows(parallel_map(partial(_row_each, batch_fn), batches, workers=workers))
+
+    def row_each(batch: list[T]) -> Sequence[R]:
+        rows = batch_fn(batch)
+        if len(rows) != len(batch):
+            raise ValueError(f"{batch_fn!r} gave {len(rows):,} rows for {len(batch):,} items")
+        return rows
+
+    return _rows(parallel_map(row_each, in_batches(items, batch_size), workers=workers))
 
 
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -140,22 +146,37 @@ class _UntilFailure(Iterator[T]):
             raise failure
 
 
-_Submit = Callable[[T], "Future[R]"]
-
-
 def _run_in_pool(
     fn: Callable[[T], R],
     items: Iterable[T],
     workers: int,
+    ordered: bool,
     kind: Workers,
     ahead: int,
-    results: Callable[[Iterator[T], _Submit[T, R], int], Iterator[R]],
 ) -> Iterator[R]:
+    waiting: deque[Future[R]] = deque()
+    finished: SimpleQueue[Future[R]] = SimpleQueue()
+    at_work = 0
     with closed_after(items) as remaining:
         source = _UntilFailure(remaining)
         pool, work = _pool(fn, workers, kind)
         try:
-            yield from results(source, partial(_submit, pool, work), ahead)
+            for item in source:
+                try:
+                    future = pool.submit(work, item)
+                except BrokenProcessPool as error:  # what was finished before is given out first
+                    future = Future()
+                    future.set_exception(error)
+                if ordered:
+                    waiting.append(future)
+                else:
+                    future.add_done_callback(finished.put)
+                at_work += 1
+                if at_work == ahead:
+                    yield (waiting.popleft() if ordered else finished.get()).result()
+                    at_work -= 1
+            for _ in range(at_work):
+                yield (waiting.popleft() if ordered else finished.get()).result()
         except BrokenProcessPool as error:
             raise VocabtoolError(KILLED) from error
         finally:
@@ -164,57 +185,17 @@ def _run_in_pool(
 
 
 def _pool(fn: Callable[[T], R], workers: int, kind: Workers) -> tuple[Executor, Callable[[T], R]]:
-    match kind:
-        case "threads":
-            return ThreadPoolExecutor(workers), fn
-        case "processes":
-            context = multiprocessing.get_context("spawn")  # a fork would copy locks that are held
-            start = (_pickle(fn),)
-            return ProcessPoolExecutor(workers, context, _start_process, start), _in_process
-        case _:
-            assert_never(kind)
-
-
-def _submit(pool: Executor, work: Callable[[T], R], item: T) -> Future[R]:
+    if kind == "threads":
+        return ThreadPoolExecutor(workers), fn
     try:
-        return pool.submit(work, item)
-    except BrokenProcessPool as error:  # what was finished before is given out first
-        future: Future[R] = Future()
-        future.set_exception(error)
-        return future
-
-
-def _in_order(items: Iterator[T], submit: _Submit[T, R], ahead: int) -> Iterator[R]:
-    waiting: deque[Future[R]] = deque()
-    for item in items:
-        waiting.append(submit(item))
-        if len(waiting) == ahead:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
-
-
-def _as_finished(items: Iterator[T], submit: _Submit[T, R], ahead: int) -> Iterator[R]:
-    finished: SimpleQueue[Future[R]] = SimpleQueue()
-    waiting = 0
-    for item in items:
-        submit(item).add_done_callback(finished.put)
-        waiting += 1
-        if waiting == ahead:
-            yield finished.get().result()
-            waiting -= 1
-    for _ in range(waiting):
-        yield finished.get().result()
-
-
-def _pickle(fn: Callable[..., Any]) -> bytes:
-    try:
-        return pickle.dumps(fn)
+        sent = pickle.dumps(fn)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
             f"{fn!r} cannot be sent to another process ({error}): wanted a function at the top of "
             "a module, or kind='threads'"
         ) from error
+    context = multiprocessing.get_context("spawn")  # a fork would copy locks that are held
+    return ProcessPoolExecutor(workers, context, _start_process, (sent,)), _in_process
 
 
 _sent: list[bytes] = []  # in a worker process: the function that it was started with
@@ -284,13 +265,6 @@ def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         while batch := list(islice(source, size)):
             yield batch
         source.fail()
-
-
-def _row_each(batch_fn: Callable[[list[T]], Sequence[R]], batch: list[T]) -> Sequence[R]:
-    rows = batch_fn(batch)
-    if len(rows) != len(batch):
-        raise ValueError(f"{batch_fn!r} gave {len(rows):,} rows for {len(batch):,} items")
-    return rows
 
 
 def _rows(batches: Iterator[Sequence[R]]) -> Iterator[R]:
