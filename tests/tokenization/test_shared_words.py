@@ -69,3 +69,8 @@ def test_rule_and_tap_agree_on_a_real_model(shared: Path) -> None:
         [(w["word"], w["known"]) for w in row] for row in by_tap
     ]
     assert sum(w["known"] for row in by_rule for w in row) > 10
+
+
+def test_real_words_are_no_pieces(shared: Path) -> None:
+    """20,000 English words."""
+    assert Words.of(shared / "vectors" / "words20k.npz", rule="keras").how == "named"

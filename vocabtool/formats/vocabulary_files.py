@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, cast, get_args
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 
     Only ``text`` escapes. The same vocabulary always gives the same bytes.
     """
-    return _FORMATS[_check_format(format)][0](vocabulary, file) or 0
+    return _FORMATS[_format_of("", format)][0](vocabulary, file) or 0
 
 
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - as the option is called
@@ -110,14 +110,10 @@ def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileForm
     found = given or (plain if not ending else None) or ENDINGS.get(ending.lower())
     if found is None:
         raise UnknownFormat(f"{path}: wanted {', '.join(ENDINGS)}, got {ending!r}")
-    return _check_format(found)
-
-
-def _check_format(given: str) -> FileFormat:
-    for known in get_args(FileFormat):
-        if given == known:
-            return cast(FileFormat, known)
-    raise UnknownFormat(f"wanted one of {', '.join(get_args(FileFormat))}, got {given!r}")
+    for known in _FORMATS:
+        if found == known:
+            return known
+    raise UnknownFormat(f"wanted one of {', '.join(_FORMATS)}, got {found!r}")
 
 
 # Recognised as models.
