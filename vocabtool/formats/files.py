@@ -15,7 +15,6 @@ import json
 import mmap
 import os
 import re
-import shlex
 from pathlib import Path
 from typing import Final
 
@@ -80,6 +79,7 @@ def find(handle: str) -> Path:
     Raises :class:`NotFound`, which says how to get it, where there is none or an empty one.
     """
     import hashlib
+    import shlex
     import tempfile  # it takes as long to import as all else here
 
     told = os.environ.get(CACHE_DIR)
