@@ -50,6 +50,7 @@ from vocabtool.reports.model import (
     short_name,
 )
 from vocabtool.reports.renderers import Format as DiffFormat
+from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.vocabulary import decode, is_utf8
 
 CHUNK: Final = 1 << 14
@@ -413,8 +414,6 @@ def _notes(comparison: Diff) -> Iterator[str]:
     yield from _orders(comparison)
     use = comparison.use
     if use is not None:
-        from vocabtool.tokenization.rule import tokenizer_file
-
         if not use.tokens:
             yield "the corpus holds no words: its shares say nothing"
         marked = comparison.a.marker or comparison.b.marker

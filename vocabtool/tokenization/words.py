@@ -24,6 +24,7 @@ from vocabtool.choices import RULE_NAMES
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.formats import sentencepiece
 from vocabtool.formats.reader import HEAD
+from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
@@ -105,7 +106,6 @@ class Words:
                 raise VocabtoolError(f"{model.name}: {LIST}")
             return _by_rule(model, rule)
         from vocabtool.formats import registry
-        from vocabtool.formats.registry import extract
 
         if exact:
             if not registry.has_graphs(model):
@@ -116,7 +116,7 @@ class Words:
 
             return exact_words(InstrumentedModel.load(model, trust=trust), model, name)
         if rule is not None:
-            return _by_rule(extract(model, name), rule)
+            return _by_rule(registry.extract(model, name), rule)
         if not registry.has_graphs(model):
             return _from_file(model, name)
         return _from_graph(model, name)
@@ -194,7 +194,6 @@ def _from_file(model: str | Path, name: str | None) -> Words:
     Of several vocabularies the first that says how, unless ``name`` tells which is meant.
     """
     from vocabtool.formats import registry
-    from vocabtool.formats.saved_model import graph_files
 
     found = registry.inspect(model, small=name is not None)
     chosen = registry.choose(found, name)
@@ -312,7 +311,6 @@ def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | 
 
     ``model``: what was loaded; ``name``: the vocabulary, if several are looked up in.
     """
-    from vocabtool.formats.saved_model import graph_files
     from vocabtool.tokenization import infer_rule
     from vocabtool.tokenization.instrumented_model import ExactTokenizer
 
