@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.choices import Fusion
 from vocabtool.documents import Document
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import open_encoder
@@ -35,7 +36,6 @@ from vocabtool.formats.vocabulary_files import save
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
 from vocabtool.search.hits import WordSummary
-from vocabtool.search.settings import Fusion
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.checked_model import import_tensorflow
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
