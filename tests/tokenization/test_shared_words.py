@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vocabtool import Words
+from vocabtool import Words, open_encoder
 from vocabtool.errors import NoVocabulary, VocabtoolError
 
 TEXTS = (
@@ -73,4 +73,6 @@ def test_rule_and_tap_agree_on_a_real_model(shared: Path) -> None:
 
 def test_real_words_are_no_pieces(shared: Path) -> None:
     """20,000 English words."""
-    assert Words.of(shared / "vectors" / "words20k.npz", rule="keras").how == "named"
+    words = open_encoder(shared / "vectors" / "words20k.npz", weights="none").words
+    assert words is not None
+    assert words.how == "named"

@@ -251,6 +251,16 @@ def test_counting_is_lazy(threads: int, words: Words) -> None:
         counter.count(iter([pa.array(["a"]), pa.array([None], pa.string())]), threads=threads)
 
 
+def test_a_small_budget_is_told(words: Words) -> None:
+    """Past its budget a counter estimates and says so; the totals of many words stay exact."""
+    counter = OovCounter(words, budget=1 << 16)
+    counter.count([pa.array([f"love x{number}q" for number in range(20_000)])])
+    report = counter.report()
+    assert (report.documents, report.tokens, report.tokens_unknown) == (20_000, 40_000, 20_000)
+    assert report.estimated
+    assert abs(report.distinct_unknown - 20_000) < 1_000
+
+
 # Words.pipe
 
 PIPED: list[str | bytes] = ["I love to use Xapian!", "", "love", b"\xff love", "I love Xapian"] * 20
